@@ -1,0 +1,49 @@
+# make test    everything this machine can run, then a table of what ran      (HAULOUT_TEST=full: all of it or fail)
+# make check   format, lint, types, import contracts, unit and property tests: what one runs all day
+# make tools   the real control plane for tests, compiled once from pinned Go modules into a cache
+# make format  rewrite the sources in the project's format
+# make lock    pin the dependencies again (needs uv)
+
+PYTHON ?= python3
+VENV := .venv
+STAMP := $(VENV)/.installed
+
+.PHONY: test check tools format lock clean
+
+test: $(STAMP)
+ifeq ($(HAULOUT_TEST),full)
+	@$(VENV)/bin/python tools/build.py
+endif
+	@$(VENV)/bin/python tools/tiers.py
+
+check: $(STAMP)
+	@$(VENV)/bin/python tools/tiers.py style types imports unit property
+
+tools:
+	@$(PYTHON) tools/build.py
+
+format: $(STAMP)
+	@$(VENV)/bin/ruff format
+	@$(VENV)/bin/ruff check --fix
+
+lock:
+	uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+		--extra fast pyproject.toml -o requirements/run.txt
+	uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+		--extra fast pyproject.toml requirements/dev.in -o requirements/dev.txt
+
+# Debian keeps ensurepip in a package of its own; as root we may simply install it.
+$(VENV)/bin/python:
+	@$(PYTHON) -m venv $(VENV) || { \
+		rm -rf $(VENV); \
+		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -qq -y python3-venv \
+			&& $(PYTHON) -m venv $(VENV); } \
+		|| { echo "make: $(PYTHON) -m venv failed; on Debian: apt-get install python3-venv" >&2; rm -rf $(VENV); exit 1; }
+
+$(STAMP): $(VENV)/bin/python requirements/dev.txt pyproject.toml
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+clean:
+	rm -rf $(VENV) test-logs

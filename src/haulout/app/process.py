@@ -1,0 +1,250 @@
+"""The composition root: one process that serves surfaces, from the settings that `run` and `as` both make."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from haulout.app.profiles import ProfilesConfig
+from haulout.base.clock import Clock, SystemClock
+from haulout.cli.settings import Settings
+from haulout.cluster.key import Key
+from haulout.cluster.store import Listing
+from haulout.core.arbiter import Rules, arbiter
+from haulout.kube.config import SERVICE_ACCOUNT
+from haulout.kube.config import load as load_endpoint
+from haulout.kube.endpoint import Endpoint
+from haulout.kube.errors import KubeError
+from haulout.kube.http import HttpTransport
+from haulout.kube.lease import Election, Terms
+from haulout.kube.recorder import Recorder
+from haulout.kube.writer import Writer
+from haulout.runtime.actor import Reports
+from haulout.runtime.driver import LONGEST_REQUEST, Driver
+from haulout.runtime.kernel import Kernel
+from haulout.runtime.logs import set_up_logs
+from haulout.runtime.metrics import Metrics
+from haulout.runtime.probes import Prober
+from haulout.runtime.pump import Pump
+from haulout.runtime.requests import Body, Refused
+from haulout.runtime.rooms import Subject
+from haulout.runtime.sender import Sender
+from haulout.serve.web import AddressError, listen, metrics_route, probe_route
+from haulout.surfaces.profiles.surface import DECIDER as PROFILES
+
+log = logging.getLogger("haulout.process")
+
+LOOK_AT_FILES_EVERY = 1.0
+
+
+class Fatal(Exception):
+    pass
+
+
+def run(settings: Settings) -> int:
+    """Serves until signalled (0) or until it cannot go on (1)."""
+    set_up_logs(settings.log_format, settings.log_level)
+    try:
+        import uvloop
+
+        runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+    except ImportError:
+        runner = asyncio.Runner()
+    with runner:
+        try:
+            return runner.run(Process(settings).run())
+        except (Fatal, KubeError, AddressError) as error:
+            log.error(str(error))  # noqa: TRY400 - the message says it all, a trace would bury it
+            return 1
+
+
+class Process(Reports):
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self.clock = clock or SystemClock()
+        self.metrics = Metrics()
+        self.kernel = Kernel(
+            [PROFILES, arbiter(Rules(("profiles",), turns=settings.turns))], self, self._decision_failed
+        )
+        self.kernel.leading = False
+        self.pump = Pump(self.kernel.store, self.clock, self.metrics, self._poke)
+        self._driver: Driver | None = None
+        self._election: Election | None = None
+        self._lost = asyncio.Event()
+        self._signalled = asyncio.Event()
+        self._scraped = asyncio.Event()
+        self.profiles = ProfilesConfig(settings.profiles_config, self.kernel.store, self.metrics, self._poke)
+
+    async def run(self) -> int:
+        self._catch_signals()
+        settings = self.settings
+        endpoint = load_endpoint(path=settings.kubeconfig, context=settings.context, namespace=settings.namespace)
+        log.info("Loaded kubeconfig", extra={"server": endpoint.server})
+        transport = HttpTransport(endpoint, self.clock)
+        try:
+            async with self._servers():
+                return await self._serve(endpoint, transport)
+        finally:
+            await transport.close()
+
+    # What the kernel reports
+
+    def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
+        self.metrics.count("haulout_refusals", surface=subject.decider, code=str(answer.code))
+
+    def restless(self, subject: Subject, target: Key) -> None:
+        self.metrics.count("haulout_restless_keys", surface=subject.decider)
+        log.warning("slowed down: it keeps writing", extra={"surface": subject.decider, "object": str(target)})
+
+    def _decision_failed(self, subject: Subject, error: Exception) -> None:
+        self.metrics.count("haulout_decision_failures", surface=subject.decider)
+        log.error("decision failed", exc_info=error, extra={"surface": subject.decider, "object": str(subject.key)})
+
+    # Serving
+
+    @contextlib.asynccontextmanager
+    async def _servers(self) -> AsyncIterator[None]:
+        probes = {"/healthz": probe_route(lambda: ""), "/readyz": probe_route(self._unready)}
+        scraped = metrics_route(self.metrics, self._scraped.set)
+        async with contextlib.AsyncExitStack() as stack:
+            for address, routes in ((self.settings.health, probes), (self.settings.http, {"/metrics": scraped})):
+                runner = await listen(address, routes)
+                if runner is not None:
+                    stack.push_async_callback(runner.cleanup)
+            yield
+
+    async def _serve(self, endpoint: Endpoint, transport: HttpTransport) -> int:
+        writer = Writer(transport, self.clock)
+        recorder = Recorder(writer, self.clock)
+        sender = Sender(self.pump, recorder, self.clock, self.metrics, host=socket.gethostname())
+        sender.writers[""] = writer
+        driver = self._driver = Driver(self.kernel, sender, self.clock, self.metrics)
+        driver.may_write_for = self._may_write_for
+        prober = Prober(self.kernel.store, self.kernel.loop, {}, self._poke)
+        self._plan_election(transport, endpoint)
+        log.info("starting manager")
+        ending = asyncio.create_task(self._ended())
+        try:
+            async with asyncio.TaskGroup() as group:
+                driver.before_asking.append(self.profiles.look)
+                driver.before_asking.append(lambda: self._open(group, transport))
+                driver.after_asking.append(lambda: prober.follow(group))
+                tasks = [group.create_task(work) for work in (driver.run(), recorder.run(), self._look_at_files())]
+                tasks.append(group.create_task(self._lead()))
+                code = await ending
+                await self._await_scrape()
+                for task in tasks:
+                    task.cancel()
+                self.pump.close_all()
+                prober.stop()
+        finally:
+            ending.cancel()
+            await recorder.flush(within=2.0)
+        log.info("Received SIGTERM or SIGINT. See you later." if code == 0 else "leadership lost")
+        return code
+
+    def _open(self, group: asyncio.TaskGroup, transport: HttpTransport) -> None:
+        self.pump.open(group, transport, "", "Node", self.profiles.keep)
+
+    async def _look_at_files(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_AT_FILES_EVERY)
+            self.profiles.look()
+
+    # Leading
+
+    def _plan_election(self, transport: HttpTransport, endpoint: Endpoint) -> None:
+        lease = self.settings.lease
+        if lease is None:
+            return
+        namespace = lease.namespace or _own_namespace()
+        if not namespace:
+            raise Fatal("leader election needs a namespace: none is set and this is not a pod (no service account)")
+        identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+        self._election = Election(
+            transport,
+            self.clock,
+            namespace=namespace,
+            name=lease.name,
+            identity=identity,
+            terms=Terms(lease.duration, lease.renew_within, lease.retry),
+            release=lease.release,
+        )
+
+    async def _lead(self) -> None:
+        if self._election is None:
+            self._gained()
+            return
+        await self._election.run(self._gained, self._lost_leadership)
+
+    def _gained(self) -> None:
+        self.metrics.gauge("haulout_leader", 1)
+        self.kernel.lead()
+        self._poke()
+
+    def _lost_leadership(self) -> None:
+        self.metrics.gauge("haulout_leader", 0)
+        self.kernel.follow()
+        self._lost.set()
+
+    def _may_write_for(self) -> float | None:
+        if self._signalled.is_set():
+            return None
+        if self._election is None:
+            return LONGEST_REQUEST
+        until, ends = self._election.may_write_until(), self._election.lease_ends_at()
+        now = self.clock.elapsed()
+        if until is None or ends is None or now >= until:
+            return None
+        return min(LONGEST_REQUEST, ends - now)
+
+    # Ending
+
+    def _catch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signal)
+
+    def _signal(self) -> None:
+        if self._signalled.is_set():
+            raise SystemExit(1)
+        self._signalled.set()
+        self.kernel.follow()
+
+    async def _ended(self) -> int:
+        waits = [asyncio.create_task(event.wait()) for event in (self._signalled, self._lost)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        return 0 if self._signalled.is_set() else 1
+
+    async def _await_scrape(self) -> None:
+        """The last counters may still be wanted: wait for one more look at them."""
+        self._scraped.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.settings.scrape_within):
+                await self._scraped.wait()
+
+    def _unready(self) -> str:
+        if self.settings.ready_at_once or self.kernel.store.table("", "Node").listing is Listing.LISTED:
+            return ""
+        return "the cluster has not been listed yet"
+
+    def _poke(self) -> None:
+        if self._driver is not None:
+            self._driver.poke()
+
+
+def _own_namespace() -> str:
+    try:
+        return (Path(SERVICE_ACCOUNT) / "namespace").read_text().strip()
+    except OSError:
+        return ""

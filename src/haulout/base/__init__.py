@@ -1,0 +1,1 @@
+"""Plain values: no Kubernetes, no I/O."""

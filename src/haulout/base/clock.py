@@ -1,0 +1,45 @@
+"""What time it is, and how long things take: the only module that asks the machine."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Handed to everything that needs the time, so that tests and plans bring their own."""
+
+    def now(self) -> datetime:
+        """The wall clock: an aware UTC instant."""
+        ...
+
+    def elapsed(self) -> float:
+        """Seconds since some fixed moment; never jumps back, and runs on while the machine is suspended."""
+        ...
+
+
+class SystemClock:
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def elapsed(self) -> float:
+        # CLOCK_MONOTONIC stands still in suspend; a lease that ran out meanwhile must be seen to have run out.
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class ManualClock:
+    """A clock that moves only when told to."""
+
+    def __init__(self, start: datetime) -> None:
+        self._start = start
+        self._now = start
+
+    def now(self) -> datetime:
+        return self._now
+
+    def elapsed(self) -> float:
+        return (self._now - self._start).total_seconds()
+
+    def move_to(self, instant: datetime) -> None:
+        self._now = max(self._now, instant)

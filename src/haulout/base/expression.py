@@ -1,0 +1,195 @@
+"""Boolean expressions over names, and chains of names: how configurations combine plugin instances."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple, assert_never
+
+import msgspec
+
+# Deeper than anyone writes, and shallow enough for recursion.
+_DEEPEST = 100
+
+_TOKEN = re.compile(r"\s*(?:(?P<name>[\w.-]+)|(?P<symbol>&&|\|\||[!()])|(?P<other>\S))")
+
+
+class ExpressionError(ValueError):
+    """Not an expression; `column` counts from 1 in the text that was given."""
+
+    def __init__(self, problem: str, column: int) -> None:
+        super().__init__(f"parsing error: {problem} at column {column}")
+        self.column = column
+
+
+class Name(msgspec.Struct, frozen=True, tag=True):
+    name: str
+
+
+class Not(msgspec.Struct, frozen=True, tag=True):
+    operand: Expression
+
+
+class And(msgspec.Struct, frozen=True, tag=True):
+    terms: tuple[Expression, ...]
+
+
+class Or(msgspec.Struct, frozen=True, tag=True):
+    terms: tuple[Expression, ...]
+
+
+Expression = Name | Not | And | Or
+
+
+class Mention(NamedTuple):
+    """A name where it is used: as it counts, as it is written, and its column."""
+
+    name: str
+    written: str
+    column: int
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    column: int
+
+
+_POWERS = {"||": 1, "&&": 2}
+_HIGHEST = 3
+
+
+def parse(text: str) -> Expression:
+    """`!` binds strongest, then `&&`, then `||`. Names hold letters, digits, `_`, `-` and `.`."""
+    parser = _Parser(text)
+    expression = parser.operand(0)
+    parser.expect_end()
+    return expression
+
+
+def mentions(text: str) -> tuple[Mention, ...]:
+    """The names in a text, whether or not it is an expression."""
+    return tuple(Mention(token.text, token.text, token.column) for token in _tokens(text) if token.kind == "name")
+
+
+def names(expression: Expression) -> tuple[str, ...]:
+    """In textual order, with repetitions."""
+    match expression:
+        case Name(name):
+            return (name,)
+        case Not(operand):
+            return names(operand)
+        case And(terms) | Or(terms):
+            return tuple(name for term in terms for name in names(term))
+        case _:
+            assert_never(expression)
+
+
+def evaluate(expression: Expression, values: Mapping[str, bool]) -> bool:
+    match expression:
+        case Name(name):
+            return values[name]
+        case Not(operand):
+            return not evaluate(operand, values)
+        case And(terms):
+            return all(evaluate(term, values) for term in terms)
+        case Or(terms):
+            return any(evaluate(term, values) for term in terms)
+        case _:
+            assert_never(expression)
+
+
+def conjuncts(expression: Expression) -> frozenset[str]:
+    """The names without which nothing passes: under `&&` alone, and mentioned once.
+
+    For these a *no* can never open a door, so they may wait for room instead of being asked again and again.
+    """
+    terms = expression.terms if isinstance(expression, And) else (expression,)
+    mentioned = Counter(names(expression))
+    return frozenset(term.name for term in terms if isinstance(term, Name) and mentioned[term.name] == 1)
+
+
+def parse_chain(text: str) -> tuple[Mention, ...]:
+    """Names joined by `&&`, with spaces around them; nothing else is an operator. No text is an empty chain."""
+    if not text:
+        return ()
+    chain = []
+    column = 1
+    for piece in text.split("&&"):
+        name = piece.strip(" ")
+        chain.append(Mention(name, piece, column + piece.index(name)))
+        column += len(piece) + len("&&")
+    return tuple(chain)
+
+
+class _Parser:
+    """Pratt's: an operator goes on taking operands as long as what follows binds stronger."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = _tokens(text)
+        self._at = 0
+        self._depth = 0
+
+    def operand(self, power: int) -> Expression:
+        left = self._prefix()
+        while (binding := _POWERS.get(operator := self._peek().text, 0)) > power:
+            terms = [left]
+            while self._peek().text == operator:
+                self._take()
+                terms.append(self.operand(binding))
+            left = _flat(And if operator == "&&" else Or, terms)
+        return left
+
+    def expect_end(self) -> None:
+        if self._peek().kind != "end":
+            raise _unexpected(self._peek())
+
+    def _prefix(self) -> Expression:
+        token = self._take()
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise ExpressionError(f"nested deeper than {_DEEPEST}", token.column)
+        expression = self._one(token)
+        self._depth -= 1
+        return expression
+
+    def _one(self, token: _Token) -> Expression:
+        if token.kind == "name":
+            return Name(token.text)
+        if token.text == "!":
+            return Not(self.operand(_HIGHEST))
+        if token.text != "(":
+            raise _unexpected(token)
+        inner = self.operand(0)
+        if self._peek().text != ")":
+            raise _unexpected(self._peek(), instead_of=")")
+        self._take()
+        return inner
+
+    def _peek(self) -> _Token:
+        return self._tokens[self._at]
+
+    def _take(self) -> _Token:
+        token = self._peek()
+        if token.kind != "end":
+            self._at += 1
+        return token
+
+
+def _tokens(text: str) -> list[_Token]:
+    tokens = [
+        _Token(str(found.lastgroup), found[str(found.lastgroup)], found.start(str(found.lastgroup)) + 1)
+        for found in _TOKEN.finditer(text.rstrip())
+    ]
+    return [*tokens, _Token("end", "", len(text) + 1)]
+
+
+def _flat(kind: type[And | Or], terms: list[Expression]) -> Expression:
+    """`(a && b) && c` is one conjunction of three."""
+    return kind(tuple(inner for term in terms for inner in (term.terms if isinstance(term, kind) else (term,))))
+
+
+def _unexpected(token: _Token, instead_of: str = "") -> ExpressionError:
+    found = "unexpected end" if token.kind == "end" else f"unexpected '{token.text}'"
+    return ExpressionError(f"{found} instead of '{instead_of}'" if instead_of else found, token.column)

@@ -1,0 +1,1 @@
+"""The command line: lazy command groups, one file each."""

@@ -1,0 +1,95 @@
+"""Command lines as Go's flag package reads them: `-name value`, `--name=value`, booleans that need `=` to be false."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from haulout.base.duration import DurationError, parse
+from haulout.base.number import parse_bool
+
+
+class FlagProblem(Exception):
+    pass
+
+
+class HelpWanted(Exception):
+    pass
+
+
+class Flag(msgspec.Struct, frozen=True):
+    name: str
+    default: Any
+    help: str
+    word: str = "string"
+
+    @property
+    def is_bool(self) -> bool:
+        return isinstance(self.default, bool)
+
+
+def parse_flags(flags: Sequence[Flag], words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """The values by name, and the words that follow the flags."""
+    known = {flag.name: flag for flag in flags}
+    values = {flag.name: flag.default for flag in flags}
+    rest = list(words)
+    while rest:
+        word = rest[0]
+        if len(word) < 2 or not word.startswith("-"):
+            break
+        rest.pop(0)
+        if word == "--":
+            break
+        name, equals, text = word.lstrip("-").partition("=") if word.startswith(("--", "-")) else (word, "", "")
+        if not name or name.startswith("-") or word.startswith("---"):
+            raise FlagProblem(f"bad flag syntax: {word}")
+        if name in ("h", "help") and name not in known:
+            raise HelpWanted
+        if name not in known:
+            raise FlagProblem(f"flag provided but not defined: -{name}")
+        flag = known[name]
+        if not equals and flag.is_bool:
+            text = "true"
+        elif not equals:
+            if not rest:
+                raise FlagProblem(f"flag needs an argument: -{name}")
+            text = rest.pop(0)
+        values[name] = _value(flag, text)
+    return values, rest
+
+
+def usage(program: str, flags: Sequence[Flag]) -> str:
+    lines = [f"Usage of {program}:"]
+    for flag in sorted(flags, key=lambda flag: flag.name):
+        word = "" if flag.is_bool else f" {flag.word}"
+        default = f" (default {_shown(flag)})" if flag.default not in ("", False) else ""
+        lines.append(f"  -{flag.name}{word}\n    \t{flag.help}{default}")
+    return "\n".join(lines)
+
+
+def _value(flag: Flag, text: str) -> Any:
+    read: Callable[[str], Any] = str
+    if flag.is_bool:
+        read = parse_bool
+    elif isinstance(flag.default, timedelta):
+        read = parse
+    try:
+        value = read(text)
+    except DurationError as error:
+        raise FlagProblem(f'invalid value "{text}" for flag -{flag.name}: {error}') from None
+    if value is None:
+        raise FlagProblem(f'invalid boolean value "{text}" for -{flag.name}: parse error')
+    return value
+
+
+def _shown(flag: Flag) -> str:
+    match flag.default:
+        case bool():
+            return str(flag.default).lower()
+        case timedelta():
+            return f"{flag.default.total_seconds():g}s"
+        case _:
+            return f'"{flag.default}"'

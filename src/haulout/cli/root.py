@@ -1,0 +1,58 @@
+"""The command line, as far as it can be told without importing any command."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from haulout import __version__
+from haulout.cli.settings import Settings
+
+COMMANDS = {
+    "as": "haulout.cli.drop_in",
+    "completion": "haulout.cli.completion",
+    "crds": "haulout.cli.crds",
+    "explain": "haulout.cli.explain",
+    "run": "haulout.cli.run",
+    "version": "haulout.cli.version",
+}
+
+
+class Lazy(click.Group):
+    """Commands whose modules are imported when they are named. Each module has a click command called `command`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(COMMANDS[cmd_name]).command
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="haulout %(version)s")
+def root() -> None:
+    """Takes Kubernetes nodes out of service and puts them back."""
+
+
+def main(words: Sequence[str]) -> int | Settings:
+    """An exit code (0 done, 1 failed, 2 wrong command line), or what a process is to be started with."""
+    try:
+        result: Any = root.main(list(words), prog_name="haulout", standalone_mode=False)
+    except click.UsageError as error:
+        error.show()
+        return 2
+    except click.ClickException as error:
+        error.show()
+        return 1
+    except (click.Abort, KeyboardInterrupt):
+        return 1
+    except BrokenPipeError:
+        return 1
+    return result if isinstance(result, int | Settings) else 0

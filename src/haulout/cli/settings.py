@@ -1,0 +1,36 @@
+"""What a process is started with; `run` and `as` both make it, and the composition root takes it from there."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """Leader election, all spans in seconds. `namespace` empty: the pod's own."""
+
+    name: str
+    namespace: str = ""
+    duration: float = 15.0
+    renew_within: float = 10.0
+    retry: float = 2.0
+    release: bool = True
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """`turns`: surfaces take turns on a node. `ready_at_once`: the readiness probe does not wait for the cluster.
+
+    `scrape_within`: at the end, wait so long for one more look at the metrics. `log_level` is one of `logging`'s.
+    """
+
+    kubeconfig: str = ""
+    context: str = ""
+    namespace: str = ""
+    http: str = ":8080"
+    health: str = ":8081"
+    lease: Lease | None = None
+    turns: bool = True
+    ready_at_once: bool = False
+    scrape_within: float = 0.0
+    log_format: str = "json"
+    log_level: int = 20
+    profiles_config: str = ""

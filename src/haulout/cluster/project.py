@@ -1,0 +1,223 @@
+"""From objects as decoded to rows as kept: which kinds there are, and what is kept of each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import (
+    NOTHING,
+    BudgetRow,
+    LeaseRow,
+    NamespaceRow,
+    NodeRow,
+    ObjectRow,
+    Owner,
+    PodRow,
+    Taint,
+    WorkloadRow,
+)
+from haulout.model.lease import Lease
+from haulout.model.meta import ObjectMeta, PartialObject
+from haulout.model.namespace import Namespace
+from haulout.model.node import Node
+from haulout.model.pod import Pod
+from haulout.model.policy import PodDisruptionBudget
+from haulout.model.workloads import DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
+
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+# Beyond this many, labels are shared only with those that come later.
+MOST_SHARED = 50_000
+
+
+class Keep(msgspec.Struct, frozen=True):
+    """What somebody declared to read of a kind beyond what its row always has."""
+
+    annotations: frozenset[str] = frozenset()
+
+    def __or__(self, other: Keep) -> Keep:
+        return Keep(self.annotations | other.annotations)
+
+
+Project = Callable[[Any, dict[str, Any]], ObjectRow]
+
+
+class Resource(msgspec.Struct, frozen=True):
+    """A kind that can be watched: where it is served, what is decoded of it, and how that becomes a row."""
+
+    kind: str
+    prefix: str
+    plural: str
+    namespaced: bool
+    model: type[Any]
+    project: Project
+
+    @property
+    def path(self) -> str:
+        return f"{self.prefix}/{self.plural}"
+
+    def object_path(self, key: Key) -> str:
+        place = f"namespaces/{key.namespace}/" if self.namespaced else ""
+        return f"{self.prefix}/{place}{self.plural}/{key.name}"
+
+    def collection_path(self, namespace: str) -> str:
+        return f"{self.prefix}/namespaces/{namespace}/{self.plural}" if self.namespaced else self.path
+
+    @property
+    def api_version(self) -> str:
+        return self.prefix.removeprefix("/apis/").removeprefix("/api/")
+
+
+class Projector:
+    """Turns objects of one kind in one cluster into rows, sharing what repeats."""
+
+    def __init__(self, resource: Resource, cluster: str, keep: Keep) -> None:
+        self.resource = resource
+        self.cluster = cluster
+        self._keep = keep.annotations
+        self._shared: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
+
+    def key(self, metadata: ObjectMeta) -> Key:
+        return Key(self.cluster, self.resource.kind, sys.intern(metadata.namespace), metadata.name)
+
+    def row(self, obj: Any) -> ObjectRow:
+        return self.resource.project(obj, self._common(obj.metadata))
+
+    def metadata(self, obj: PartialObject) -> ObjectRow:
+        return ObjectRow(**self._common(obj.metadata))
+
+    def _common(self, metadata: ObjectMeta) -> dict[str, Any]:
+        annotations = {name: text for name, text in metadata.annotations.items() if name in self._keep}
+        return {
+            "key": self.key(metadata),
+            "uid": metadata.uid,
+            "version": version_number(metadata.resource_version),
+            "labels": self._share(metadata.labels),
+            "annotations": annotations or NOTHING,
+            "finalizers": metadata.finalizers,
+            "created_at": metadata.creation_timestamp,
+            "deleting_at": metadata.deletion_timestamp,
+        }
+
+    def _share(self, labels: dict[str, str]) -> Mapping[str, str]:
+        """The pods of one ReplicaSet carry the same labels: kept once."""
+        if not labels:
+            return NOTHING
+        content = tuple(labels.items())
+        found = self._shared.get(content)
+        if found is None:
+            if len(self._shared) >= MOST_SHARED:
+                self._shared.clear()
+            found = self._shared[content] = labels
+        return found
+
+
+def version_number(version: str) -> int:
+    """Versions of one kind are comparable numbers; Kubernetes says so since 1.35, and it has always been the case."""
+    return int(version) if version.isdecimal() else 0
+
+
+def _owners(metadata: ObjectMeta) -> tuple[Owner, ...]:
+    return tuple(
+        Owner(sys.intern(owner.kind), sys.intern(owner.name), sys.intern(owner.uid), bool(owner.controller))
+        for owner in metadata.owner_references
+    )
+
+
+def _node(obj: Node, common: dict[str, Any]) -> NodeRow:
+    return NodeRow(
+        **common,
+        unschedulable=obj.spec.unschedulable,
+        taints=tuple(Taint(taint.key, taint.effect, taint.value, taint.time_added) for taint in obj.spec.taints),
+        conditions=tuple((sys.intern(kind.type), sys.intern(kind.status)) for kind in obj.status.conditions),
+        provider_id=obj.spec.provider_id,
+        kubelet_version=sys.intern(obj.status.node_info.kubelet_version),
+        boot_id=obj.status.node_info.boot_id,
+    )
+
+
+def _pod(obj: Pod, common: dict[str, Any]) -> PodRow:
+    return PodRow(
+        **common,
+        node=sys.intern(obj.spec.node_name),
+        phase=sys.intern(obj.status.phase),
+        ready=any(kind.type == "Ready" and kind.status == "True" for kind in obj.status.conditions),
+        owners=_owners(obj.metadata),
+        grace_for=obj.spec.termination_grace_period_seconds,
+        deletion_grace_for=obj.metadata.deletion_grace_period_seconds,
+        priority=obj.spec.priority,
+        restart_policy=sys.intern(obj.spec.restart_policy),
+        mirror=MIRROR_ANNOTATION in obj.metadata.annotations,
+        local_data=obj.spec.has_empty_dir,
+    )
+
+
+def _budget(obj: PodDisruptionBudget, common: dict[str, Any]) -> BudgetRow:
+    return BudgetRow(
+        **common,
+        selector=msgspec.to_builtins(obj.spec.selector) if obj.spec.selector is not None else None,
+        disruptions_allowed=obj.status.disruptions_allowed,
+        current_healthy=obj.status.current_healthy,
+        desired_healthy=obj.status.desired_healthy,
+        expected_pods=obj.status.expected_pods,
+        observed_generation=obj.status.observed_generation,
+        generation=obj.metadata.generation,
+    )
+
+
+def _replicas(obj: ReplicaSet | StatefulSet | Deployment, common: dict[str, Any]) -> WorkloadRow:
+    return WorkloadRow(
+        **common, owners=_owners(obj.metadata), replicas=obj.spec.replicas, ready_replicas=obj.status.ready_replicas
+    )
+
+
+def _daemons(obj: DaemonSet, common: dict[str, Any]) -> WorkloadRow:
+    status = obj.status
+    return WorkloadRow(
+        **common,
+        owners=_owners(obj.metadata),
+        replicas=status.desired_number_scheduled,
+        ready_replicas=status.number_ready,
+    )
+
+
+def _job(obj: Job, common: dict[str, Any]) -> WorkloadRow:
+    return WorkloadRow(
+        **common, owners=_owners(obj.metadata), replicas=obj.spec.parallelism, ready_replicas=obj.status.active
+    )
+
+
+def _namespace(obj: Namespace, common: dict[str, Any]) -> NamespaceRow:
+    return NamespaceRow(**common, phase=obj.status.phase)
+
+
+def _lease(obj: Lease, common: dict[str, Any]) -> LeaseRow:
+    return LeaseRow(
+        **common,
+        holder=obj.spec.holder_identity,
+        duration_for=obj.spec.lease_duration_seconds,
+        acquired_at=obj.spec.acquire_time,
+        renewed_at=obj.spec.renew_time,
+        transitions=obj.spec.lease_transitions,
+    )
+
+
+RESOURCES: dict[str, Resource] = {
+    resource.kind: resource
+    for resource in (
+        Resource("Node", "/api/v1", "nodes", False, Node, _node),
+        Resource("Pod", "/api/v1", "pods", True, Pod, _pod),
+        Resource("Namespace", "/api/v1", "namespaces", False, Namespace, _namespace),
+        Resource("PodDisruptionBudget", "/apis/policy/v1", "poddisruptionbudgets", True, PodDisruptionBudget, _budget),
+        Resource("ReplicaSet", "/apis/apps/v1", "replicasets", True, ReplicaSet, _replicas),
+        Resource("Deployment", "/apis/apps/v1", "deployments", True, Deployment, _replicas),
+        Resource("StatefulSet", "/apis/apps/v1", "statefulsets", True, StatefulSet, _replicas),
+        Resource("DaemonSet", "/apis/apps/v1", "daemonsets", True, DaemonSet, _daemons),
+        Resource("Job", "/apis/batch/v1", "jobs", True, Job, _job),
+        Resource("Lease", "/apis/coordination.k8s.io/v1", "leases", True, Lease, _lease),
+    )
+}

@@ -1,0 +1,129 @@
+"""What we keep of the objects that we watch: slim, frozen, comparable."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from haulout.cluster.key import Key
+
+NOTHING: Mapping[str, str] = {}
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A row of the store. Equal rows differ in nothing that anyone declared to read, their version aside."""
+
+    key: Key
+    uid: str = ""
+    version: int = 0
+
+
+class ObjectRow(Row, frozen=True, kw_only=True, gc=False):
+    """A Kubernetes object: what every kind has of metadata."""
+
+    labels: Mapping[str, str] = NOTHING
+    annotations: Mapping[str, str] = NOTHING
+    finalizers: tuple[str, ...] = ()
+    created_at: datetime | None = None
+    deleting_at: datetime | None = None
+
+
+class Taint(msgspec.Struct, frozen=True, gc=False):
+    key: str
+    effect: str
+    value: str = ""
+    # Kubernetes wants this back on an update of the list, although it is of no use to us.
+    added_at: datetime | None = msgspec.field(default=None, name="timeAdded")
+
+
+class NodeRow(ObjectRow, frozen=True, kw_only=True, gc=False):
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+    conditions: tuple[tuple[str, str], ...] = ()
+    provider_id: str = ""
+    kubelet_version: str = ""
+    boot_id: str = ""
+
+    def condition(self, kind: str) -> str | None:
+        return next((status for name, status in self.conditions if name == kind), None)
+
+    @property
+    def ready(self) -> bool:
+        return self.condition("Ready") == "True"
+
+
+class Owner(msgspec.Struct, frozen=True, gc=False):
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+
+
+class PodRow(ObjectRow, frozen=True, kw_only=True, gc=False):
+    node: str = ""
+    phase: str = ""
+    ready: bool = False
+    owners: tuple[Owner, ...] = ()
+    grace_for: int | None = None
+    deletion_grace_for: int | None = None
+    priority: int = 0
+    restart_policy: str = "Always"
+    mirror: bool = False
+    local_data: bool = False
+
+
+class BudgetRow(ObjectRow, frozen=True, kw_only=True, gc=False):
+    """A PodDisruptionBudget, with what its controller last counted."""
+
+    selector: Mapping[str, object] | None = None
+    disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
+    expected_pods: int = 0
+    observed_generation: int = 0
+    generation: int = 0
+
+
+class WorkloadRow(ObjectRow, frozen=True, kw_only=True, gc=False):
+    """ReplicaSet, Deployment, StatefulSet, DaemonSet, Job: what explains a pod."""
+
+    owners: tuple[Owner, ...] = ()
+    replicas: int | None = None
+    ready_replicas: int = 0
+
+
+class NamespaceRow(ObjectRow, frozen=True, kw_only=True, gc=False):
+    phase: str = ""
+
+
+class LeaseRow(ObjectRow, frozen=True, kw_only=True, gc=False):
+    holder: str | None = None
+    duration_for: int | None = None
+    acquired_at: datetime | None = None
+    renewed_at: datetime | None = None
+    transitions: int | None = None
+
+
+class Value(Row, frozen=True, kw_only=True, gc=False):
+    """A row that is no Kubernetes object: configuration, an answer of the outside world, an outcome."""
+
+    value: object = None
+    error: str = ""
+    state: str = ""
+
+
+class Reservation(NamedTuple):
+    """One place under a limit that is spoken for before any object shows it."""
+
+    of: Hashable
+    group: Hashable
+    entity: Key
+
+
+class ReservingRow(Row, frozen=True, kw_only=True, gc=False):
+    """A row that keeps places under limits while it stands."""
+
+    reserves: tuple[Reservation, ...] = ()

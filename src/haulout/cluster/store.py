@@ -1,0 +1,361 @@
+"""The picture of all clusters in memory. Everything enters by one door, and every change names its topics.
+
+A topic is what a decision can have asked: a row (named by its key), a bucket of an index, a count, or whether a table
+has been listed. Only the loop touches the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from datetime import datetime
+from enum import Enum
+from typing import NamedTuple
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.limits import Count, Group, Limit, Tally
+from haulout.cluster.rows import Reservation, ReservingRow, Row
+
+Topic = Hashable
+
+
+class TableName(NamedTuple):
+    cluster: str
+    kind: str
+
+
+class Bucket(NamedTuple):
+    name: str
+    cluster: str
+    value: Hashable
+
+
+class CountOf(NamedTuple):
+    cluster: str
+    of: Count
+    group: Group
+
+
+class Listing(Enum):
+    """Whether a table can be relied upon. `UNREADABLE`: refused, or no answer for a minute; its rows prove nothing."""
+
+    WAITING = "waiting"
+    LISTED = "listed"
+    UNREADABLE = "unreadable"
+
+
+class Index(msgspec.Struct, frozen=True):
+    """Buckets of one kind's rows: `values` says to which buckets a row belongs."""
+
+    name: str
+    kind: str
+    values: Callable[[Row], Iterable[Hashable]]
+
+
+class Table:
+    def __init__(self, name: TableName) -> None:
+        self.name = name
+        self.rows: dict[Key, Row] = {}
+        self.listing = Listing.WAITING
+        self.why = ""
+        self.indexes: dict[str, tuple[Index, dict[Hashable, list[Key]]]] = {}
+        self.tallies: dict[Count, Tally] = {}
+        # Rows as they will be once our writes under way have arrived.
+        self.expected: dict[Key, Row] = {}
+        # While a list is being read: the keys that it has shown so far, with the row where ours is newer.
+        self.seen: dict[Key, Row | None] | None = None
+
+
+class Store:
+    def __init__(self) -> None:
+        self._tables: dict[TableName, Table] = {}
+        self._open: dict[Key, int] = {}
+        self._buried: dict[Key, int] = {}
+        self._reserved: dict[tuple[str, Count], dict[Key, dict[Key, frozenset[Group]]]] = {}
+        self._changed: set[Topic] = set()
+        self._freed: set[CountOf] = set()
+        self._arrived: list[Key] = []
+        self.on_version: Callable[[Key], None] = lambda key: None
+        self.on_replaced: Callable[[Key], None] = lambda key: None
+        self.now: datetime | None = None
+
+    # Reading
+
+    def table(self, cluster: str, kind: str) -> Table:
+        name = TableName(cluster, kind)
+        found = self._tables.get(name)
+        if found is None:
+            found = self._tables[name] = Table(name)
+        return found
+
+    def row(self, key: Key) -> Row | None:
+        table = self._tables.get(TableName(key.cluster, key.kind))
+        return table.rows.get(key) if table else None
+
+    def keys(self, cluster: str, kind: str) -> list[Key]:
+        return sorted(self.table(cluster, kind).rows)
+
+    def bucket(self, index: Index, cluster: str, value: Hashable) -> list[Row]:
+        """The rows of a bucket, in the order of their keys."""
+        table = self.table(cluster, index.kind)
+        members = self._buckets(table, index).get(value, ())
+        return [table.rows[key] for key in sorted(members)]
+
+    def stored(self, cluster: str, count: Count, group: Group) -> int:
+        return self._tally(cluster, count).stored[group]
+
+    def has_room(self, limit: Limit) -> bool:
+        return self._tally(limit.cluster, limit.count).taken[limit.group] < limit.most
+
+    # The door
+
+    def put(self, row: Row) -> None:
+        """A row from a list, a watch, an answer or a look: of one object the greater version wins."""
+        key = row.key
+        table = self.table(key.cluster, key.kind)
+        if table.seen is not None:
+            table.seen[key] = None
+        old = table.rows.get(key)
+        if old is None:
+            if row.version <= self._buried.get(key, -1):
+                return
+        elif row.version < old.version:
+            if table.seen is not None:
+                table.seen[key] = row
+            return
+        elif row.uid != old.uid:
+            self._drop(table, key, row.version)
+            old = None
+        else:
+            version = row.version
+            msgspec.structs.force_setattr(row, "version", old.version)
+            equal = row == old
+            msgspec.structs.force_setattr(row, "version", version)
+            if equal:
+                # Decisions hold on to the row object: it stays, so that "as decided" is a matter of identity.
+                if version > old.version:
+                    msgspec.structs.force_setattr(old, "version", version)
+                    self.on_version(key)
+                return
+        self._replace(table, key, old, row)
+        if old is None:
+            self._arrived.append(key)
+        self.on_version(key)
+
+    def answer(self, row: Row) -> None:
+        """The answer to a write or a look of ours; it leaves no row where no source covers the kind."""
+        table = self.table(row.key.cluster, row.key.kind)
+        if table.listing is Listing.LISTED or row.key in table.rows:
+            self.put(row)
+
+    def remove(self, key: Key, version: int) -> None:
+        """The object is gone as of this version."""
+        table = self.table(key.cluster, key.kind)
+        old = table.rows.get(key)
+        if old is not None and old.version <= version:
+            self._drop(table, key, version)
+        elif old is None and key in self._open:
+            self._buried[key] = max(version, self._buried.get(key, -1))
+
+    def write(self, row: Row) -> None:
+        """A row of our own (a hold, a fact, configuration): the newest word simply stands."""
+        table = self.table(row.key.cluster, row.key.kind)
+        old = table.rows.get(row.key)
+        if old != row:
+            self._replace(table, row.key, old, row)
+            if old is None:
+                self._arrived.append(row.key)
+
+    def erase(self, key: Key) -> None:
+        table = self.table(key.cluster, key.kind)
+        if key in table.rows:
+            self._drop(table, key, -1)
+
+    def begin_list(self, cluster: str, kind: str) -> None:
+        """A full list begins; one that had begun and was not finished is abandoned."""
+        self.table(cluster, kind).seen = {}
+
+    def end_list(self, cluster: str, kind: str, version: int, *, future: bool = False) -> None:
+        """The list is complete: what it did not show is gone, unless it came after the list was taken.
+
+        `future`: the server knows less than we do (a restored backup), so what it has shown stands, whatever we knew.
+        """
+        table = self.table(cluster, kind)
+        seen, table.seen = table.seen or {}, None
+        gone = [key for key, row in table.rows.items() if key not in seen and (future or row.version <= version)]
+        for key in gone:
+            self._drop(table, key, -1 if future else version)
+        for key, row in seen.items() if future else ():
+            if row is not None:
+                self._drop(table, key, -1)
+                self.put(row)
+        self.set_listing(cluster, kind, Listing.LISTED)
+
+    def set_listing(self, cluster: str, kind: str, listing: Listing, why: str = "") -> None:
+        table = self.table(cluster, kind)
+        if (table.listing, table.why) != (listing, why):
+            table.listing, table.why = listing, why
+            self._changed.add(table.name)
+
+    def close(self, cluster: str, kind: str) -> None:
+        """Nobody watches this kind any more: its rows go, and it counts as never listed."""
+        table = self.table(cluster, kind)
+        for key in list(table.rows):
+            self._drop(table, key, -1)
+        self.set_listing(cluster, kind, Listing.WAITING)
+
+    def hold_open(self, key: Key) -> None:
+        """A write or look on this object is under way: a deletion meanwhile must be remembered."""
+        self._open[key] = self._open.get(key, 0) + 1
+
+    def let_go(self, key: Key) -> None:
+        self._open[key] -= 1
+        if not self._open[key]:
+            del self._open[key]
+            self._buried.pop(key, None)
+
+    # Writes under way
+
+    def expect(self, row: Row) -> None:
+        """A write of ours will make the object look like this: it counts already against every limit."""
+        table = self.table(row.key.cluster, row.key.kind)
+        table.expected[row.key] = row
+        self._recount(table, row.key)
+
+    def settle(self, key: Key) -> None:
+        table = self.table(key.cluster, key.kind)
+        if table.expected.pop(key, None) is not None:
+            self._recount(table, key)
+
+    def expects(self, key: Key) -> Row | None:
+        return self.table(key.cluster, key.kind).expected.get(key)
+
+    # What happened
+
+    def take_changes(self) -> tuple[set[Topic], set[CountOf], list[Key]]:
+        """What changed since the last call: topics, places that came free, and keys that are new."""
+        changed, freed, arrived = self._changed, self._freed, self._arrived
+        self._changed, self._freed, self._arrived = set(), set(), []
+        return changed, freed, arrived
+
+    def pass_time(self, now: datetime) -> None:
+        """Counts that depend on time change by themselves."""
+        self.now = now
+        for table in self._tables.values():
+            for tally in table.tallies.values():
+                for entity in list(tally.ended(now)):
+                    self._recount_in(table, tally, entity)
+
+    def next_instant(self) -> datetime | None:
+        ends = (tally.next_end() for table in self._tables.values() for tally in table.tallies.values())
+        return min((end for end in ends if end is not None), default=None)
+
+    def forget_counts(self, read: set[tuple[str, Count]]) -> None:
+        """Keeps up only the counts that somebody asks about (a changed configuration asks about others)."""
+        for table in self._tables.values():
+            for count in [count for count in table.tallies if (table.name.cluster, count) not in read]:
+                del table.tallies[count]
+
+    def size(self) -> int:
+        """How much is remembered besides rows: after any churn as much as before."""
+        extra = len(self._open) + len(self._buried) + sum(len(entities) for entities in self._reserved.values())
+        return extra + sum(len(table.expected) for table in self._tables.values())
+
+    # Inside
+
+    def _replace(self, table: Table, key: Key, old: Row | None, new: Row | None) -> None:
+        if new is None:
+            del table.rows[key]
+        else:
+            table.rows[key] = new
+        self._changed.add(key)
+        for index, buckets in table.indexes.values():
+            before = set(index.values(old)) if old is not None else set()
+            after = set(index.values(new)) if new is not None else set()
+            for value in before | after:
+                self._changed.add(Bucket(index.name, table.name.cluster, value))
+            for value in before - after:
+                _leave(buckets, value, key)
+            for value in after - before:
+                buckets.setdefault(value, []).append(key)
+        if isinstance(old, ReservingRow) or isinstance(new, ReservingRow):
+            self._reserve(key, old, new)
+        self._recount(table, key)
+
+    def _drop(self, table: Table, key: Key, version: int) -> None:
+        self._replace(table, key, table.rows[key], None)
+        if key in self._open and version >= 0:
+            self._buried[key] = max(version, self._buried.get(key, -1))
+        table.expected.pop(key, None)
+        self._recount(table, key)
+        self.on_replaced(key)
+
+    def _buckets(self, table: Table, index: Index) -> dict[Hashable, list[Key]]:
+        found = table.indexes.get(index.name)
+        if found is None:
+            buckets: dict[Hashable, list[Key]] = {}
+            for key, row in table.rows.items():
+                for value in set(index.values(row)):
+                    buckets.setdefault(value, []).append(key)
+            found = table.indexes[index.name] = (index, buckets)
+        return found[1]
+
+    def _tally(self, cluster: str, count: Count) -> Tally:
+        table = self.table(cluster, count.kind)
+        tally = table.tallies.get(count)
+        if tally is None:
+            tally = table.tallies[count] = Tally(count)
+            for entity in {*table.rows, *table.expected, *self._reserved.get((cluster, count), ())}:
+                tally.update(entity, *self._standing(table, count, entity), self.now)
+        return tally
+
+    def _standing(self, table: Table, count: Count, entity: Key) -> tuple[Row | None, Row | None, frozenset[Group]]:
+        by_holder = self._reserved.get((table.name.cluster, count), {}).get(entity, {})
+        reserved: frozenset[Group] = frozenset().union(*by_holder.values())
+        return table.rows.get(entity), table.expected.get(entity), reserved
+
+    def _recount(self, table: Table, entity: Key) -> None:
+        for tally in table.tallies.values():
+            self._recount_in(table, tally, entity)
+
+    def _recount_in(self, table: Table, tally: Tally, entity: Key) -> None:
+        changed, freed = tally.update(entity, *self._standing(table, tally.count, entity), self.now)
+        cluster = table.name.cluster
+        self._changed.update(CountOf(cluster, tally.count, group) for group in changed)
+        self._freed.update(CountOf(cluster, tally.count, group) for group in freed)
+
+    def _reserve(self, holder: Key, old: Row | None, new: Row | None) -> None:
+        before = old.reserves if isinstance(old, ReservingRow) else ()
+        after = new.reserves if isinstance(new, ReservingRow) else ()
+        for count, entity in {(place.of, place.entity) for place in (*before, *after)}:
+            assert isinstance(count, Count)
+            groups = frozenset(place.group for place in after if (place.of, place.entity) == (count, entity))
+            self._set_reserved(count, entity, holder, groups)
+            table = self.table(entity.cluster, count.kind)
+            if count in table.tallies:
+                self._recount_in(table, table.tallies[count], entity)
+
+    def _set_reserved(self, count: Count, entity: Key, holder: Key, groups: frozenset[Group]) -> None:
+        entities = self._reserved.setdefault((entity.cluster, count), {})
+        holders = entities.setdefault(entity, {})
+        if groups:
+            holders[holder] = groups
+        else:
+            holders.pop(holder, None)
+        if not holders:
+            del entities[entity]
+        if not entities:
+            del self._reserved[entity.cluster, count]
+
+
+def _leave(buckets: dict[Hashable, list[Key]], value: Hashable, key: Key) -> None:
+    members = buckets[value]
+    members.remove(key)
+    if not members:
+        del buckets[value]
+
+
+def reservations(limits: Iterable[Limit], entity: Key) -> Iterator[Reservation]:
+    for limit in limits:
+        yield Reservation(limit.count, limit.group, entity)

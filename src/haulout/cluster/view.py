@@ -1,0 +1,139 @@
+"""The questions that a decision may ask of the store. Each is recorded: reading is subscribing."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from datetime import timedelta
+from typing import TypeVar
+
+import msgspec
+
+from haulout.cluster.key import Key, node_key
+from haulout.cluster.limits import Count, Group, Limit
+from haulout.cluster.rows import NodeRow, Row, Value
+from haulout.cluster.store import Bucket, CountOf, Index, Listing, Store, TableName, Topic
+
+R = TypeVar("R", bound=Row)
+
+# Kinds of our own: they are filled by the process itself and need no listing.
+CONFIG, FACT, OUTCOME, HOLD, GRANT, SOURCE = "Config", "Fact", "Outcome", "Hold", "Grant", "Source"
+OWN_KINDS = frozenset({CONFIG, FACT, OUTCOME, HOLD, GRANT, SOURCE})
+
+
+def holds_table(surface: str) -> str:
+    """The name under which a surface's claims count as listed: once each of its keys has been asked."""
+    return f"{HOLD}/{surface}"
+
+
+class NotListed(Exception):
+    def __init__(self, table: TableName, listing: Listing) -> None:
+        super().__init__(f"{table.kind} is {listing.value}" + (f" in cluster {table.cluster}" if table.cluster else ""))
+        self.table = table
+        self.listing = listing
+
+
+class FactDemand(msgspec.Struct, frozen=True):
+    """A question to the outside world and how often its answer is renewed."""
+
+    probe: str
+    argument: Hashable
+    pace_for: timedelta
+
+    @property
+    def key(self) -> Key:
+        return Key("", FACT, self.probe, repr(self.argument))
+
+
+class Record:
+    """What one asking read: topics, sets of rooms that were not all open, facts."""
+
+    __slots__ = ("facts", "rooms", "topics")
+
+    def __init__(self) -> None:
+        self.topics: set[Topic] = set()
+        self.rooms: set[frozenset[Limit]] = set()
+        self.facts: dict[Key, FactDemand] = {}
+
+
+class View:
+    """`explaining`: a person asks, so that the answer should carry its reasons."""
+
+    def __init__(self, store: Store, record: Record | None = None, *, explaining: bool = False) -> None:
+        self._store = store
+        self._record = record or Record()
+        self.explaining = explaining
+
+    def get(self, key: Key, kind: type[R]) -> R | None:
+        """One row, or None where there is no such object."""
+        self._listed(key.cluster, key.kind)
+        self._record.topics.add(key)
+        row = self._store.row(key)
+        return row if isinstance(row, kind) else None
+
+    def node(self, name: str, cluster: str = "") -> NodeRow | None:
+        return self.get(node_key(name, cluster), NodeRow)
+
+    def rows(self, index: Index, value: Hashable, kind: type[R], cluster: str = "") -> list[R]:
+        """The rows of a bucket in the order of their keys."""
+        self._listed(cluster, index.kind)
+        self._record.topics.add(Bucket(index.name, cluster, value))
+        return [row for row in self._store.bucket(index, cluster, value) if isinstance(row, kind)]
+
+    def count(self, count: Count, group: Group, cluster: str = "") -> int:
+        """How many rows the store shows in a group; asked again whenever the number changes."""
+        self._listed(cluster, count.kind)
+        self._record.topics.add(CountOf(cluster, count, group))
+        return self._store.stored(cluster, count, group)
+
+    def glance(self, count: Count, group: Group, cluster: str = "") -> int:
+        """The same number for information alone: nothing may be decided on it, and nobody is woken by it."""
+        return self._store.stored(cluster, count, group)
+
+    def fits(self, limits: Iterable[Limit]) -> tuple[Limit, ...]:
+        """The limits of this set without room for one more; none: there is room under all of them.
+
+        Whoever asks in vain sleeps until all of the set have room at once. So a set is asked as a whole, when all
+        else passes, and only where a yes is what is waited for.
+        """
+        wanted = frozenset(limits)
+        for limit in wanted:
+            self._listed(limit.cluster, limit.count.kind)
+        full = tuple(limit for limit in wanted if not self._store.has_room(limit))
+        if full:
+            self._record.rooms.add(wanted)
+        return tuple(sorted(full, key=repr))
+
+    def recall(self, key: Key, kind: type[R]) -> R | None:
+        """A row that the asking decision itself made: its own earlier answer wakes nobody."""
+        row = self._store.row(key)
+        return row if isinstance(row, kind) else None
+
+    def require(self, kind: str, cluster: str = "") -> None:
+        """Puts the decision off unless the table has been listed."""
+        self._listed(cluster, kind)
+
+    def listing(self, kind: str, cluster: str = "") -> Listing:
+        """For decisions that can cope with a table that is not there: they are told so, never "none"."""
+        self._record.topics.add(TableName(cluster, kind))
+        return self._store.table(cluster, kind).listing
+
+    def config(self, name: str) -> Value | None:
+        return self.get(Key("", CONFIG, "", name), Value)
+
+    def fact(self, demand: FactDemand) -> Value:
+        """What the outside world last answered; `state` is unknown, fresh or stale. Asking is what causes the probe."""
+        key = demand.key
+        self._record.facts[key] = demand
+        return self.get(key, Value) or Value(key=key, state="unknown")
+
+    def outcome(self, name: str) -> Value | None:
+        """What became of a message: None (never sent), or `state` pending, done or failed."""
+        return self.get(Key("", OUTCOME, "", name), Value)
+
+    def _listed(self, cluster: str, kind: str) -> None:
+        if kind in OWN_KINDS:
+            return
+        table = self._store.table(cluster, kind)
+        if table.listing is not Listing.LISTED:
+            self._record.topics.add(table.name)
+            raise NotListed(table.name, table.listing)

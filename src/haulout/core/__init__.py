@@ -1,0 +1,1 @@
+"""The kernel's pure part: decisions, actions, reasons, holds, the arbiter and the cordon ledger."""

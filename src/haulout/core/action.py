@@ -1,0 +1,120 @@
+"""What a decision wants done, as data. Only the actor turns it into requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Row, Taint
+
+
+class Label(msgspec.Struct, frozen=True):
+    target: Key
+    name: str
+    value: str | None
+
+
+class Annotate(msgspec.Struct, frozen=True):
+    target: Key
+    name: str
+    value: str | None
+
+
+class Finalize(msgspec.Struct, frozen=True):
+    """Adds or removes a finalizer."""
+
+    target: Key
+    name: str
+    present: bool
+
+
+class Cordon(msgspec.Struct, frozen=True):
+    target: Key
+    unschedulable: bool
+
+
+class SetTaint(msgspec.Struct, frozen=True):
+    """Adds, replaces or removes the taint with this key and effect."""
+
+    target: Key
+    taint: Taint
+    present: bool
+
+
+class Patch(msgspec.Struct, frozen=True):
+    """A merge patch for what has no action of its own; `becomes` is the row as limits should count it meanwhile."""
+
+    target: Key
+    body: Mapping[str, Any]
+    subresource: str = ""
+    becomes: Row | None = None
+
+
+class Create(msgspec.Struct, frozen=True):
+    """The name is fixed, so that a creation whose answer got lost is not made twice."""
+
+    target: Key
+    body: Mapping[str, Any]
+
+
+class Evict(msgspec.Struct, frozen=True):
+    target: Key
+    uid: str
+    grace_for: int | None = None
+
+
+class Delete(msgspec.Struct, frozen=True):
+    target: Key
+    uid: str
+    grace_for: int | None = None
+
+
+class Tell(msgspec.Struct, frozen=True):
+    """A Kubernetes event. It rides on the writes of its step: told when they have succeeded, withholding nothing.
+
+    In a step without writes it is a statement about how things stand, told once for as long as it is made.
+    """
+
+    regarding: Key
+    reason: str
+    action: str
+    note: str
+    reporter: str
+    warning: bool = False
+    related: Key | None = None
+    core: bool = False
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """Adds to a counter. Like an event, it rides on the writes of its step."""
+
+    counter: str
+    labels: tuple[tuple[str, str], ...] = ()
+    amount: float = 1.0
+
+
+class Say(msgspec.Struct, frozen=True):
+    """A log line, said like an event is told."""
+
+    message: str
+    fields: tuple[tuple[str, str], ...] = ()
+    level: str = "info"
+
+
+class Send(msgspec.Struct, frozen=True):
+    """A message to the outside. What becomes of it is the outcome row of this name; nobody waits for it."""
+
+    outcome: str
+    channel: str
+    payload: Any
+
+
+Edit = Label | Annotate | Finalize | Cordon | SetTaint | Patch
+Write = Edit | Create | Evict | Delete
+Statement = Tell | Measure | Say
+Action = Write | Statement | Send
+# Actions of one step do not depend on each other; a refusal withholds the later steps, never its siblings.
+Step = tuple[Action, ...]

@@ -1,0 +1,78 @@
+"""The cordon ledger: who made a node unschedulable, and what a person had set before.
+
+One annotation remembers it, written by the same patch that cordons, so that a restart anywhere in between changes
+nothing. `by` names the surfaces whose own objects and marks do not show their claim.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from haulout.cluster.rows import NodeRow
+from haulout.core.action import Annotate, Cordon, Edit
+
+ANNOTATION = "haulout.dev/cordon"
+
+
+class Ledger(msgspec.Struct, frozen=True):
+    """`before`: whether the node was unschedulable when the first claim came."""
+
+    before: bool = False
+    by: tuple[str, ...] = ()
+
+
+_DECODER = msgspec.json.Decoder(Ledger)
+
+
+def ledger(node: NodeRow) -> Ledger | None:
+    """What the annotation says; one that cannot be read counts as absent, so that nothing is uncordoned because of it."""
+    text = node.annotations.get(ANNOTATION)
+    if text is None:
+        return None
+    try:
+        return _DECODER.decode(text)
+    except msgspec.DecodeError:
+        return None
+
+
+def claim(node: NodeRow, surface: str, *, shown: bool) -> tuple[Edit, ...]:
+    """Cordons for a surface. `shown`: the surface's own objects or marks say so, no entry is needed."""
+    stood = ledger(node)
+    entry = stood or Ledger(before=node.unschedulable)
+    if not shown and surface not in entry.by:
+        entry = Ledger(entry.before, tuple(sorted((*entry.by, surface))))
+    edits: list[Edit] = []
+    if entry != stood:
+        edits.append(_written(node, entry))
+    if not node.unschedulable:
+        edits.append(Cordon(node.key, unschedulable=True))
+    return tuple(edits)
+
+
+def release(node: NodeRow, surface: str, *, others: bool, restore: bool = True) -> tuple[Edit, ...]:
+    """A surface lets go. After the last claim the node is as it was before, or schedulable where not to `restore`.
+
+    `others`: claims of other surfaces stand that their own objects show. Without a ledger there is nothing of ours
+    to undo, unless the surface insists by `restore=False`.
+    """
+    stood = ledger(node)
+    rest = tuple(name for name in stood.by if name != surface) if stood else ()
+    if others or rest:
+        return (_written(node, Ledger(stood.before, rest)),) if stood and rest != stood.by else ()
+    edits: list[Edit] = []
+    if ANNOTATION in node.annotations:
+        edits.append(Annotate(node.key, ANNOTATION, None))
+    cordoned = (stood.before if stood else node.unschedulable) if restore else False
+    # A person who uncordoned in the middle is not overruled by what stood before.
+    if node.unschedulable and not cordoned:
+        edits.append(Cordon(node.key, unschedulable=False))
+    return tuple(edits)
+
+
+def lifted_by_hand(node: NodeRow) -> bool:
+    """Somebody uncordoned the node while claims stand; each surface's contract says what that means."""
+    return ledger(node) is not None and not node.unschedulable
+
+
+def _written(node: NodeRow, entry: Ledger) -> Annotate:
+    return Annotate(node.key, ANNOTATION, msgspec.json.encode(entry).decode())

@@ -1,0 +1,66 @@
+"""What a decision function answers, and what a decision function is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from datetime import datetime
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.store import Store
+from haulout.cluster.view import View
+from haulout.core.action import Step
+from haulout.core.holds import Claim, Grant, Rank
+from haulout.core.reason import Reason
+
+
+class Source(msgspec.Struct, frozen=True):
+    """A kind to be watched in a cluster. `access` says how to get there (None: the cluster is open already)."""
+
+    cluster: str
+    kind: str
+    access: Hashable = None
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """Steps in order; claims whether granted or not; `until`: time alone changes the answer no sooner than this."""
+
+    actions: tuple[Step, ...] = ()
+    holds: tuple[Claim, ...] = ()
+    until: datetime | None = None
+    reasons: tuple[Reason, ...] = ()
+    grants: tuple[Grant, ...] = ()
+    sources: tuple[Source, ...] = ()
+
+
+NOTHING = Decision()
+Decide = Callable[[Key, View, datetime], Decision]
+
+
+def _alike(key: Key, store: Store) -> Rank:
+    return Rank()
+
+
+def _itself(key: Key, store: Store) -> Iterable[Key]:
+    return (key,) if key.kind == "Node" else ()
+
+
+class Decider(msgspec.Struct, frozen=True):
+    """A decision function and the rows that it is asked for: each row of `kind`, in every cluster or the given one.
+
+    Keys of an earlier phase are asked first, so that the arbiter sees all the claims of an instant. `nodes` says on
+    whose grants a decision that throws must not be trusted.
+    """
+
+    name: str
+    kind: str
+    decide: Decide
+    phase: int = 0
+    cluster: str | None = ""
+    rank: Callable[[Key, Store], Rank] = _alike
+    nodes: Callable[[Key, Store], Iterable[Key]] = _itself
+
+
+def earliest(*instants: datetime | None) -> datetime | None:
+    return min((instant for instant in instants if instant is not None), default=None)

@@ -1,0 +1,103 @@
+"""What surfaces want of nodes, and what the arbiter allows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import Enum
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.limits import Limit
+from haulout.cluster.rows import ReservingRow, Row
+from haulout.cluster.store import Index
+from haulout.cluster.view import GRANT, HOLD, View
+from haulout.core.reason import Reason
+
+LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
+
+
+class Want(Enum):
+    CORDON = "cordon"
+    DRAIN = "drain"
+    EXCLUSIVE = "exclusive"
+
+
+class Rank(msgspec.Struct, frozen=True, order=True):
+    """Who comes first: the higher priority, then the older claim, then the name."""
+
+    urgency: int = 0
+    since: datetime = LONG_AGO
+    name: str = ""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A surface's claim on a node, derived from the surface's own objects.
+
+    `limits` names every limit that it needs, its surface's own included, and all are taken or none. `begun` is
+    counted but never refused: what stands in the world already is not un-granted by a restart.
+    """
+
+    node: Key
+    owner: Key
+    wants: frozenset[Want] = frozenset()
+    limits: tuple[Limit, ...] = ()
+    since: datetime = LONG_AGO
+    priority: int = 0
+    begun: bool = False
+    slot: str = ""
+
+
+class Hold(Row, frozen=True, kw_only=True):
+    """A claim as a row, with the surface that makes it."""
+
+    surface: str
+    claim: Claim
+    paused_until: datetime | None = None
+
+    @property
+    def rank(self) -> Rank:
+        return Rank(-self.claim.priority, self.claim.since, f"{self.surface}/{self.claim.owner}/{self.claim.slot}")
+
+
+class Blocked(Row, frozen=True, kw_only=True):
+    """A surface cannot say what it claims of this node: nothing new is granted there meanwhile."""
+
+    surface: str
+    node: Key
+
+
+class Grant(ReservingRow, frozen=True, kw_only=True):
+    """The arbiter's answer to one hold. It keeps the places that it was granted until the objects show them."""
+
+    hold: Key
+    granted: bool = False
+    reasons: tuple[Reason, ...] = ()
+
+
+def hold_key(surface: str, claim: Claim) -> Key:
+    owner = claim.owner
+    place = f"{claim.node.name}/{owner.kind}/{owner.namespace}/{owner.name}"
+    return Key(claim.node.cluster, HOLD, surface, f"{place}/{claim.slot}" if claim.slot else place)
+
+
+def grant_key(hold: Key) -> Key:
+    return Key(hold.cluster, GRANT, hold.namespace, hold.name)
+
+
+def is_granted(view: View, surface: str, claim: Claim) -> bool:
+    grant = view.get(grant_key(hold_key(surface, claim)), Grant)
+    return grant is not None and grant.granted
+
+
+def _node_of(row: Row) -> tuple[Key, ...]:
+    match row:
+        case Hold():
+            return (row.claim.node,)
+        case Blocked():
+            return (row.node,)
+        case _:
+            return ()
+
+
+HOLDS_OF_NODE = Index("holds-of-node", HOLD, _node_of)

@@ -1,0 +1,1 @@
+"""Talking to an API server: configuration, credentials, transport, list and watch, writes, leases, events."""

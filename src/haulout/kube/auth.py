@@ -1,0 +1,251 @@
+"""Sources of what requests present: tokens, passwords and certificates, read again or fetched again in time."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable, Coroutine
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import msgspec
+
+from haulout.base.clock import Clock
+from haulout.kube.endpoint import Basic, ClientCertificate, Impersonation, Pem, Secret, TokenFile
+from haulout.kube.errors import ConfigInvalid, ConnectionFailed
+from haulout.kube.tls import CertPair
+
+Header = tuple[str, str]
+
+# What runs out is renewed this long before, so that it does not run out on its way to the server.
+EARLY_FOR = timedelta(seconds=10)
+# Half of the time that a service account token is still good for when the kubelet has written the next one
+# (client-go transport/token_source.go).
+REREAD_SECONDS = 60.0
+# What a header name may hold beside letters, digits and "-._~"; the server decodes the rest from percent signs.
+_HEADER_NAME_MARKS = "!#$&'*+^`|"
+
+
+class Proof(msgspec.Struct, frozen=True):
+    """What one request presents."""
+
+    headers: tuple[Header, ...] = ()
+    certificate: CertPair | None = None
+
+    def __repr__(self) -> str:
+        return f"Proof({', '.join(name for name, _ in self.headers)})"
+
+    def contains(self, part: Proof) -> bool:
+        certificate = part.certificate is None or part.certificate == self.certificate
+        return certificate and set(part.headers) <= set(self.headers)
+
+
+class Source(Protocol):
+    """One credential. `ConfigInvalid`: as it stands it will not do; `ConnectionFailed`: not now."""
+
+    # A human may be asked: waiting for them does not count as waiting for the server.
+    interactive: bool
+
+    async def proof(self) -> Proof: ...
+
+    def refused(self, proof: Proof) -> bool:
+        """401 came for this proof: forget it. True if another try would present something else."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Fixed:
+    interactive = False
+
+    def __init__(self, proof: Proof) -> None:
+        self._proof = proof
+
+    async def proof(self) -> Proof:
+        return self._proof
+
+    def refused(self, proof: Proof) -> bool:
+        return False
+
+    async def close(self) -> None:
+        return
+
+
+class FileBytes:
+    """A file's content, read again when its stat shows a change and every minute, as not every mount shows it."""
+
+    def __init__(self, path: Path, clock: Clock, where: str) -> None:
+        self._path = path
+        self._clock = clock
+        self._where = where
+        self._content = b""
+        self._seen: tuple[int, int, int] | None = None
+        self._read_at = 0.0
+
+    def get(self, *, again: bool = False) -> bytes:
+        """The last content that could be read: half-way through a replacement there may be none."""
+        try:
+            stat = self._path.stat()
+            seen = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+            if again or seen != self._seen or self._clock.elapsed() - self._read_at >= REREAD_SECONDS:
+                self._content = self._path.read_bytes().strip() or self._content
+                self._seen, self._read_at = seen, self._clock.elapsed()
+        except OSError as error:
+            if not self._content:
+                raise ConfigInvalid(f"{self._where}: {self._path} cannot be read: {error.strerror}") from error
+        if not self._content:
+            raise ConfigInvalid(f"{self._where}: {self._path} is empty")
+        return self._content
+
+
+def pem_reader(pem: Pem, clock: Clock, where: str) -> Callable[[], bytes]:
+    return FileBytes(pem, clock, where).get if isinstance(pem, Path) else lambda: pem
+
+
+def pem_bytes(pem: Pem, where: str) -> bytes:
+    try:
+        return pem.read_bytes() if isinstance(pem, Path) else pem
+    except OSError as error:
+        raise ConfigInvalid(f"{where}: {pem!s} cannot be read: {error.strerror}") from error
+
+
+class FileToken:
+    interactive = False
+
+    def __init__(self, credential: TokenFile, clock: Clock, where: str) -> None:
+        self._file = FileBytes(credential.path, clock, where)
+        self._fallback = credential.token
+        self._where = where
+
+    async def proof(self) -> Proof:
+        return self._read(again=False)
+
+    def refused(self, proof: Proof) -> bool:
+        try:
+            return not proof.contains(self._read(again=True))
+        except ConfigInvalid:
+            return False
+
+    async def close(self) -> None:
+        return
+
+    def _read(self, *, again: bool) -> Proof:
+        try:
+            token = self._file.get(again=again).decode("utf-8", "replace")
+        except ConfigInvalid:
+            if self._fallback is None:
+                raise
+            token = self._fallback.text
+        return Proof((bearer(token, self._where),))
+
+
+class Certificate:
+    interactive = False
+
+    def __init__(self, credential: ClientCertificate, clock: Clock, where: str) -> None:
+        key = credential.key
+        self._certificate = pem_reader(credential.certificate, clock, where)
+        self._key = pem_reader(key.text.encode("latin-1") if isinstance(key, Secret) else key, clock, where)
+
+    async def proof(self) -> Proof:
+        return Proof(certificate=CertPair(self._certificate(), self._key()))
+
+    def refused(self, proof: Proof) -> bool:
+        # A replaced file shows on its own with the next request.
+        return False
+
+    async def close(self) -> None:
+        return
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    proof: Proof
+    # None: good until refused.
+    expires_at: datetime | None = None
+
+
+class Renewed:
+    """A proof that runs out, fetched once for all who wait; one of them giving up does not end the fetch."""
+
+    def __init__(
+        self,
+        fetch: Callable[[], Coroutine[Any, Any, Fetched]],
+        clock: Clock,
+        *,
+        first: Fetched | None = None,
+        interactive: bool = False,
+        again: bool = True,
+    ) -> None:
+        self.interactive = interactive
+        # Whether there is a way to another proof.
+        self._again = again
+        self._fetch = fetch
+        self._clock = clock
+        self._held = first
+        self._under_way: asyncio.Task[Fetched] | None = None
+
+    async def proof(self) -> Proof:
+        held = self._held
+        if held is None or (held.expires_at and held.expires_at - EARLY_FOR <= self._clock.now()):
+            held = await self._renew()
+        return held.proof
+
+    def refused(self, proof: Proof) -> bool:
+        # An answer to an older proof says nothing of the one that came since.
+        if self._again and self._held is not None and proof.contains(self._held.proof):
+            self._held = None
+        return self._again
+
+    async def close(self) -> None:
+        if self._under_way is not None:
+            self._under_way.cancel()
+            await asyncio.wait([self._under_way])
+
+    async def _renew(self) -> Fetched:
+        if self._under_way is None:
+            self._under_way = asyncio.create_task(self._fetch())
+            self._under_way.add_done_callback(self._landed)
+        under_way = self._under_way
+        try:
+            return await asyncio.shield(under_way)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if under_way.cancelled() and task is not None and not task.cancelling():
+                raise ConnectionFailed("logging in: closed before it was done") from None
+            raise
+
+    def _landed(self, task: asyncio.Task[Fetched]) -> None:
+        self._under_way = None
+        # Asking for the exception marks it as seen, should nobody be waiting any more.
+        if not task.cancelled() and task.exception() is None:
+            self._held = task.result()
+
+
+def bearer(token: str, where: str) -> Header:
+    token = token.strip()
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise ConfigInvalid(f"{where}: the token is empty or holds characters that no token has")
+    return ("Authorization", f"Bearer {token}")
+
+
+def basic(login: Basic, where: str) -> Header:
+    if ":" in login.username:
+        raise ConfigInvalid(f"{where}: the username has a colon in it, which basic authentication cannot carry")
+    pair = f"{login.username}:{login.password.text}".encode()
+    return ("Authorization", f"Basic {base64.b64encode(pair).decode()}")
+
+
+def impersonation_headers(impersonate: Impersonation) -> tuple[Header, ...]:
+    headers = [("Impersonate-User", impersonate.user)]
+    if impersonate.uid:
+        headers.append(("Impersonate-Uid", impersonate.uid))
+    headers += [("Impersonate-Group", group) for group in impersonate.groups]
+    for key, values in impersonate.extra:
+        headers += [(f"Impersonate-Extra-{quote(key, safe=_HEADER_NAME_MARKS)}", value) for value in values]
+    for name, value in headers:
+        # A line break would begin a header of its own.
+        if not value.isprintable():
+            raise ConfigInvalid(f"impersonation: {name} holds characters that no header can carry")
+    return tuple(headers)

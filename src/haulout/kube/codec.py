@@ -1,0 +1,212 @@
+"""From bytes to objects: watch lines in one pass, list pages item by item; one bad object spoils no other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from haulout.kube.errors import KubeError, Status
+from haulout.model.meta import ObjectMeta, PartialObject
+
+
+class HasMetadata(Protocol):
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+T = TypeVar("T")
+K = TypeVar("K", bound=HasMetadata)
+
+
+class Added(Struct, Generic[T], frozen=True, gc=False, tag_field="type", tag="ADDED"):
+    object: T
+
+
+class Modified(Struct, Generic[T], frozen=True, gc=False, tag_field="type", tag="MODIFIED"):
+    object: T
+
+
+class Deleted(Struct, Generic[T], frozen=True, gc=False, tag_field="type", tag="DELETED"):
+    object: T
+
+
+class Bookmark(Struct, frozen=True, gc=False, tag_field="type", tag="BOOKMARK"):
+    object: PartialObject
+
+    @property
+    def ends_list(self) -> bool:
+        return self.object.metadata.annotations.get("k8s.io/initial-events-end") == "true"
+
+
+class Failure(Struct, frozen=True, gc=False, tag_field="type", tag="ERROR"):
+    object: Status
+
+
+class Broken(Struct, frozen=True, gc=False):
+    """An object that does not fit its type. `name` (with its namespace) and `version` are empty if they cannot be had."""
+
+    name: str
+    version: str
+    why: str
+
+
+class Garbled(KubeError):
+    """Bytes that are no event and no list: cut off, or not from an API server."""
+
+
+# msgspec tells of bytes that are not UTF-8 and of nesting deeper than Python's limit in their own ways.
+_UNFIT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class _Envelope(Struct, frozen=True):
+    type: str
+    object: Raw
+
+
+class _AnyMeta(Struct, frozen=True, rename="camel"):
+    name: Any = ""
+    namespace: Any = ""
+    resource_version: Any = ""
+
+
+class _AnyObject(Struct, frozen=True):
+    metadata: _AnyMeta = _AnyMeta()
+
+
+class _MetaOnly(Struct, frozen=True):
+    metadata: Raw
+
+
+class _ListMeta(Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+    remaining_item_count: int | None = None
+
+
+class _List(Struct, frozen=True):
+    metadata: _ListMeta = _ListMeta()
+    items: list[Raw] | None = None
+
+
+class _ListHead(Struct, frozen=True):
+    metadata: _ListMeta = _ListMeta()
+
+
+_ENVELOPE = msgspec.json.Decoder(_Envelope)
+_ANY_OBJECT = msgspec.json.Decoder(_AnyObject)
+_META_ONLY = msgspec.json.Decoder(_MetaOnly)
+_LIST = msgspec.json.Decoder(_List)
+_LIST_HEAD = msgspec.json.Decoder(_ListHead)
+
+Event = Added[K] | Modified[K] | Deleted[K] | Bookmark | Failure | Broken
+
+
+class Page(Generic[K]):
+    """One page of a list. Iterating decodes one item at a time, so that no second copy of the page ever exists."""
+
+    def __init__(self, kind: Kind[K], head: _ListMeta, items: list[Raw]) -> None:
+        self._kind = kind
+        self._items = items
+        self.version = head.resource_version
+        self.next = head.continue_
+        self.remaining = head.remaining_item_count
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[K | Broken]:
+        for item in self._items:
+            yield self._kind.item(item)
+
+
+class Kind(Generic[K]):
+    """The decoders of one type of object."""
+
+    def __init__(self, kind: type[K]) -> None:
+        # A type that is only known at run time: mypy cannot follow, msgspec can.
+        union: Any = Added[kind] | Modified[kind] | Deleted[kind] | Bookmark | Failure  # type: ignore[valid-type]
+        self._event: msgspec.json.Decoder[Event[K]] = msgspec.json.Decoder(union)
+        self._item = msgspec.json.Decoder(kind)
+
+    def event(self, line: bytes) -> Event[K] | None:
+        """One line of a watch; None for an event type that we do not know. Raises `Garbled`."""
+        try:
+            return self._event.decode(line)
+        except _UNFIT as error:
+            return self._salvage(line, error)
+
+    def item(self, raw: Raw | bytes) -> K | Broken:
+        try:
+            return self._item.decode(raw)
+        except _UNFIT as error:
+            return _broken(raw, error)
+
+    def page(self, body: bytes) -> Page[K]:
+        """The answer to a LIST. Raises `Garbled`."""
+        try:
+            found = _LIST.decode(body)
+        except RecursionError:
+            head, items = _split(body)
+            return Page(self, head, items)
+        except _UNFIT as error:
+            raise Garbled(f"not a list: {error}") from error
+        return Page(self, found.metadata, found.items or [])
+
+    def _salvage(self, line: bytes, error: Exception) -> Event[K] | None:
+        try:
+            envelope = _ENVELOPE.decode(line)
+        except RecursionError:
+            return _broken(line, error)
+        except _UNFIT as worse:
+            raise Garbled(f"not a watch event: {worse}") from worse
+        match envelope.type:
+            case "DELETED":
+                return self._deleted(envelope.object, error)
+            case "ADDED" | "MODIFIED":
+                return _broken(envelope.object, error)
+            case "BOOKMARK" | "ERROR":
+                raise Garbled(f"{envelope.type} cannot be read: {error}")
+        return None
+
+    def _deleted(self, raw: Raw, error: Exception) -> Deleted[K] | Broken:
+        """Of a deleted object only the metadata matters: what else is wrong with it must not keep it alive."""
+        try:
+            return Deleted(self._item.decode(b'{"metadata":' + bytes(_META_ONLY.decode(raw).metadata) + b"}"))
+        except _UNFIT:
+            return _broken(raw, error)
+
+
+def _broken(raw: Raw | bytes, error: Exception) -> Broken:
+    try:
+        meta = _ANY_OBJECT.decode(raw).metadata
+    except _UNFIT:
+        return Broken("", "", str(error))
+    name = f"{meta.namespace}/{meta.name}" if meta.namespace else str(meta.name)
+    return Broken(name, str(meta.resource_version), str(error))
+
+
+_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+
+
+def _split(body: bytes) -> tuple[_ListMeta, list[Raw]]:
+    """A list with an item nested deeper than msgspec goes, taken apart by its brackets."""
+    depth, start, cut, items = 0, 0, len(body), list[Raw]()
+    for token in _BRACKET.finditer(body):
+        match token[0]:
+            case b"[" | b"{":
+                depth += 1
+                if depth == 3 and cut < token.start():
+                    start = token.start()
+            case b"]" | b"}":
+                depth -= 1
+                if depth == 2 and cut < token.start():
+                    items.append(Raw(body[start : token.end()]))
+                elif depth == 1 and cut < token.start():
+                    return _LIST_HEAD.decode(body[:cut] + b"null" + body[token.end() :]).metadata, items
+            case b'"items"' if depth == 1:
+                cut = token.end() + 1
+    raise Garbled("not a list: no end of its items")

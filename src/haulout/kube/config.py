@@ -1,0 +1,328 @@
+"""Finds the cluster to talk to: kubeconfig files, the service account of a pod, or a kubeconfig out of a Secret."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+
+import msgspec
+
+from haulout.kube.endpoint import (
+    Basic,
+    ClientCertificate,
+    ClusterInfo,
+    Credential,
+    Endpoint,
+    ExecPlugin,
+    Impersonation,
+    Oidc,
+    Secret,
+    StaticToken,
+    TokenFile,
+    environment_proxy,
+)
+from haulout.kube.errors import ConfigInvalid
+from haulout.kube.kubeconfig import Kubeconfig, Place, read, read_untrusted
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+_EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+_EXEC_EXTENSION = "client.authentication.k8s.io/exec"
+_INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
+
+
+def load(
+    *,
+    path: str = "",
+    context: str = "",
+    namespace: str = "",
+    env: Mapping[str, str] = os.environ,
+    mount: Path = SERVICE_ACCOUNT,
+) -> Endpoint:
+    """In controller-runtime's order: the file named, KUBECONFIG, the pod's service account, ~/.kube/config."""
+    if path:
+        return from_files([Path(path).expanduser()], context=context, namespace=namespace, env=env)
+    if listed := [Path(item) for item in env.get("KUBECONFIG", "").split(os.pathsep) if item]:
+        return from_files(listed, context=context, namespace=namespace, env=env)
+    # A context can only be meant for a file.
+    if not context and _has_service_account(env, mount):
+        return in_cluster(namespace=namespace, env=env, mount=mount)
+    default = (Path(env["HOME"]) if env.get("HOME") else Path.home()) / ".kube" / "config"
+    if not default.exists():
+        raise ConfigInvalid(f"no cluster to talk to: no --kubeconfig, no KUBECONFIG, not in a pod, and no {default}")
+    return from_files([default], context=context, namespace=namespace, env=env)
+
+
+def from_files(
+    paths: Sequence[Path], *, context: str = "", namespace: str = "", env: Mapping[str, str] = os.environ
+) -> Endpoint:
+    """Of several files, those that do not exist are passed over; a single one must be there."""
+    found = [read(path) for path in dict.fromkeys(paths) if len(paths) == 1 or path.exists()]
+    if not found:
+        raise ConfigInvalid(f"kubeconfig: none of {', '.join(map(str, paths))} exists (see KUBECONFIG)")
+    return _endpoint(Kubeconfig(found), context, namespace, env)
+
+
+def from_secret(data: bytes, *, source: str, env: Mapping[str, str] = os.environ) -> Endpoint:
+    """A kubeconfig that somebody else wrote: whatever would run a program or read a file of this machine is refused.
+
+    `source` names it in messages, as in "Secret team-a/workload-kubeconfig".
+    """
+    return _endpoint(Kubeconfig([read_untrusted(data, source)]), "", "", env)
+
+
+def in_cluster(*, namespace: str = "", env: Mapping[str, str] = os.environ, mount: Path = SERVICE_ACCOUNT) -> Endpoint:
+    if not _has_service_account(env, mount):
+        raise ConfigInvalid(
+            "in-cluster configuration: no pod with a service account "
+            f"(KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT and {mount}/token would have to be there)"
+        )
+    host = env["KUBERNETES_SERVICE_HOST"]
+    server = f"https://{f'[{host}]' if ':' in host else host}:{env['KUBERNETES_SERVICE_PORT']}"
+    proxy_url, proxy_login = _proxy(environment_proxy(server, env), "environment")
+    return Endpoint(
+        name="in-cluster",
+        server=server,
+        namespace=namespace or env.get("POD_NAMESPACE") or _text(mount / "namespace") or "default",
+        # Without that file the machine's own trust counts, as in client-go's rest.InClusterConfig.
+        ca=mount / "ca.crt" if (mount / "ca.crt").exists() else None,
+        proxy_url=proxy_url,
+        proxy_login=proxy_login,
+        credentials=(TokenFile(mount / "token"),),
+    )
+
+
+class _Context(msgspec.Struct, frozen=True):
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+
+
+class _Cluster(msgspec.Struct, frozen=True, rename="kebab"):
+    server: str = ""
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str = ""
+    proxy_url: str = ""
+    disable_compression: bool = False
+    extensions: list[dict[str, Any]] = []
+
+
+class _User(msgspec.Struct, frozen=True, rename="kebab"):
+    token: str = ""
+    token_file: str = msgspec.field(default="", name="tokenFile")
+    username: str = ""
+    password: str = ""
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+    exec: dict[str, Any] | None = None
+    auth_provider: dict[str, Any] | None = None
+    act_as: str = msgspec.field(default="", name="as")
+    as_uid: str = ""
+    as_groups: list[str] = []
+    as_user_extra: dict[str, list[str]] = {}
+
+
+class _Variable(msgspec.Struct, frozen=True):
+    name: str
+    value: str = ""
+
+
+class _Exec(msgspec.Struct, frozen=True, rename="camel"):
+    command: str = ""
+    api_version: str = ""
+    args: list[str] = []
+    env: list[_Variable] = []
+    install_hint: str = ""
+    interactive_mode: str = ""
+    provide_cluster_info: bool = False
+
+
+class _Provider(msgspec.Struct, frozen=True):
+    name: str = ""
+    config: dict[str, str] = {}
+
+
+def _endpoint(kubeconfig: Kubeconfig, context_name: str, namespace: str, env: Mapping[str, str]) -> Endpoint:
+    name = context_name or kubeconfig.current
+    if not name:
+        raise ConfigInvalid(f"{kubeconfig}: no current-context (choose one: {kubeconfig.names('context')})")
+    context, asked = kubeconfig.entry("context", name, _Context, kubeconfig)
+    cluster, place = kubeconfig.entry("cluster", context.cluster, _Cluster, asked)
+    # A context without a user is anonymous.
+    user, owner = kubeconfig.entry("user", context.user, _User, asked) if context.user else (_User(), asked)
+    info = _cluster_info(cluster, place)
+    credentials = _credentials(user, owner, info)
+    if cluster.proxy_url:
+        proxy_url, proxy_login = _proxy(cluster.proxy_url, str(place))
+    else:
+        proxy_url, proxy_login = _proxy(environment_proxy(info.server, env), "environment")
+    return Endpoint(
+        name=name,
+        server=info.server,
+        namespace=namespace or context.namespace or "default",
+        ca=info.ca,
+        insecure=info.insecure,
+        tls_server_name=info.tls_server_name,
+        proxy_url=proxy_url,
+        proxy_login=proxy_login,
+        compress=info.compress,
+        # Never in the clear, as in client-go's DirectClientConfig.
+        credentials=credentials if info.server.startswith("https:") else (),
+        impersonate=_impersonation(user, owner),
+    )
+
+
+def _cluster_info(cluster: _Cluster, place: Place) -> ClusterInfo:
+    ca = place.pem("certificate-authority", cluster.certificate_authority_data, cluster.certificate_authority)
+    if ca is not None and cluster.insecure_skip_tls_verify:
+        place.refuse("insecure-skip-tls-verify and a certificate-authority exclude each other (keep one)")
+    extensions = {item.get("name"): item.get("extension") for item in cluster.extensions}
+    return ClusterInfo(
+        server=_server(cluster.server, place),
+        ca=ca,
+        insecure=cluster.insecure_skip_tls_verify,
+        tls_server_name=cluster.tls_server_name,
+        proxy_url=Secret(cluster.proxy_url),
+        compress=not cluster.disable_compression,
+        config=extensions.get(_EXEC_EXTENSION),
+    )
+
+
+def _credentials(user: _User, place: Place, cluster: ClusterInfo) -> tuple[Credential, ...]:
+    if user.token and (user.username or user.password):
+        place.refuse("has a token and a password (keep one)")
+    if user.exec is not None and user.auth_provider is not None:
+        place.refuse("has an exec plugin and an auth-provider (keep one)")
+    header, certificate = tuple(_header(user, place)), tuple(_certificate(user, place))
+    plugin = _exec(user.exec, place, cluster) if user.exec is not None else None
+    provider = _oidc(user.auth_provider, place) if user.auth_provider is not None else None
+    # What stands there in plain wins over what would have to be fetched, as in client-go.
+    if plugin and not header and not certificate:
+        return (plugin,)
+    if provider and not header:
+        return (provider, *certificate)
+    return (*header, *certificate)
+
+
+def _header(user: _User, place: Place) -> Iterator[Credential]:
+    if user.token_file:
+        yield TokenFile(place.path("tokenFile", user.token_file), Secret(user.token) if user.token else None)
+    elif user.token:
+        yield StaticToken(Secret(user.token))
+    elif user.username or user.password:
+        yield Basic(user.username, Secret(user.password))
+
+
+def _certificate(user: _User, place: Place) -> Iterator[ClientCertificate]:
+    certificate = place.pem("client-certificate", user.client_certificate_data, user.client_certificate)
+    key = place.pem("client-key", user.client_key_data, user.client_key)
+    if certificate is None:
+        return
+    if key is None:
+        place.refuse("has a client-certificate without its key (client-key or client-key-data would be right)")
+    yield ClientCertificate(certificate, key if isinstance(key, Path) else Secret(key.decode("latin-1")))
+
+
+def _exec(raw: dict[str, Any], place: Place, cluster: ClusterInfo) -> ExecPlugin:
+    if place.folder is None:
+        place.refuse("has an exec plugin, which a kubeconfig from a Secret must not (token would be right)")
+    plugin = place.convert(raw, _Exec, "exec")
+    if not plugin.command:
+        place.refuse("exec.command is missing")
+    if plugin.api_version not in _EXEC_VERSIONS:
+        place.refuse(f'exec.apiVersion is "{plugin.api_version}" ({" or ".join(_EXEC_VERSIONS)} would be right)')
+    # v1 asks for the mode, v1beta1 is older than it.
+    mode = plugin.interactive_mode or ("IfAvailable" if plugin.api_version.endswith("/v1beta1") else "")
+    if mode not in _INTERACTIVE_MODES:
+        place.refuse(f'exec.interactiveMode is "{mode}" ({", ".join(_INTERACTIVE_MODES)} would be right)')
+    return ExecPlugin(
+        # A name without a slash is looked up in PATH.
+        command=str(place.path("exec.command", plugin.command)) if "/" in plugin.command else plugin.command,
+        api_version=plugin.api_version,
+        args=tuple(plugin.args),
+        env=tuple((variable.name, Secret(variable.value)) for variable in plugin.env),
+        interactive_mode=mode,
+        install_hint=plugin.install_hint,
+        cluster=cluster if plugin.provide_cluster_info else None,
+    )
+
+
+def _oidc(raw: dict[str, Any], place: Place) -> Oidc:
+    if place.folder is None:
+        place.refuse("has an auth-provider, which a kubeconfig from a Secret must not (token would be right)")
+    provider = place.convert(raw, _Provider, "auth-provider")
+    if provider.name != "oidc":
+        place.refuse(f'auth-provider is "{provider.name}" (oidc, or an exec plugin, would be right)')
+    config = provider.config
+    for key in ("idp-issuer-url", "client-id"):
+        if not config.get(key):
+            place.refuse(f"auth-provider.config.{key} is missing")
+    ca_key = "idp-certificate-authority"
+    return Oidc(
+        issuer=config["idp-issuer-url"].rstrip("/"),
+        client_id=config["client-id"],
+        client_secret=Secret(config.get("client-secret", "")),
+        id_token=Secret(config.get("id-token", "")),
+        refresh_token=Secret(config.get("refresh-token", "")),
+        ca=place.pem(ca_key, config.get(f"{ca_key}-data", ""), config.get(ca_key, "")),
+    )
+
+
+def _impersonation(user: _User, place: Place) -> Impersonation | None:
+    if not user.act_as and (user.as_uid or user.as_groups or user.as_user_extra):
+        place.refuse("has as-uid, as-groups or as-user-extra without a user (as would be right)")
+    if not user.act_as:
+        return None
+    extra = tuple((key, tuple(values)) for key, values in user.as_user_extra.items())
+    return Impersonation(user.act_as, tuple(user.as_groups), user.as_uid, extra)
+
+
+def _server(text: str, place: Place) -> str:
+    parts = _split(text)
+    if parts is None or parts.scheme not in {"http", "https"}:
+        shown = "no address" if "@" in text else f'"{text}"'
+        place.refuse(f"server is {shown} (https://host:port would be right)")
+    if parts.username or parts.password:
+        place.refuse("server has a login in it (username and password of the user would be right)")
+    return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
+
+
+def _proxy(text: str, where: str) -> tuple[str, Basic | None]:
+    """The address and, apart from it, the login that stood in it. The text is never shown: it may hold a password."""
+    if not text:
+        return "", None
+    parts = _split(text)
+    if parts is None or parts.scheme not in {"http", "https"}:
+        problem = f"{parts.scheme} is not supported" if parts else "no address"
+        raise ConfigInvalid(f"{where}: proxy-url: {problem} (http://host:port or https://host:port would be right)")
+    login = Basic(unquote(parts.username), Secret(unquote(parts.password or ""))) if parts.username else None
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], "", "", "")), login
+
+
+def _split(text: str) -> SplitResult | None:
+    """None unless scheme and host are there and the port, if any, is one."""
+    try:
+        parts = urlsplit(text)
+        usable = bool(parts.scheme and parts.hostname) and parts.port != 0
+    except ValueError:
+        return None
+    return parts if usable else None
+
+
+def _has_service_account(env: Mapping[str, str], mount: Path) -> bool:
+    named = env.get("KUBERNETES_SERVICE_HOST") and env.get("KUBERNETES_SERVICE_PORT")
+    return bool(named) and (mount / "token").exists()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,155 @@
+"""Where an API server is and how to log in to it, as plain values: equal values mean that nothing changed."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+# The bytes themselves, or the file that holds them and may be replaced at any time.
+Pem = bytes | Path
+
+
+class Secret(msgspec.Struct, frozen=True):
+    """A text that no representation shows."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return "Secret(…)"
+
+
+class StaticToken(msgspec.Struct, frozen=True):
+    token: Secret
+
+
+class TokenFile(msgspec.Struct, frozen=True):
+    path: Path
+    # What to present until the file can be read.
+    token: Secret | None = None
+
+
+class Basic(msgspec.Struct, frozen=True):
+    username: str
+    password: Secret
+
+
+class ClientCertificate(msgspec.Struct, frozen=True):
+    certificate: Pem
+    key: Path | Secret
+
+
+class ClusterInfo(msgspec.Struct, frozen=True):
+    """What an exec plugin may be told of the cluster it logs in to."""
+
+    server: str
+    ca: Pem | None = None
+    insecure: bool = False
+    tls_server_name: str = ""
+    proxy_url: Secret = Secret("")
+    compress: bool = True
+    config: Any = None
+
+
+class ExecPlugin(msgspec.Struct, frozen=True):
+    command: str
+    api_version: str
+    args: tuple[str, ...] = ()
+    env: tuple[tuple[str, Secret], ...] = ()
+    # "Never", "IfAvailable" or "Always".
+    interactive_mode: str = "IfAvailable"
+    install_hint: str = ""
+    cluster: ClusterInfo | None = None
+
+    def __repr__(self) -> str:
+        # Some plugins take their keys as arguments.
+        return f"ExecPlugin({self.command!r})"
+
+
+class Oidc(msgspec.Struct, frozen=True):
+    issuer: str
+    client_id: str
+    client_secret: Secret = Secret("")
+    id_token: Secret = Secret("")
+    refresh_token: Secret = Secret("")
+    ca: Pem | None = None
+
+
+Credential = StaticToken | TokenFile | Basic | ClientCertificate | ExecPlugin | Oidc
+
+
+class Impersonation(msgspec.Struct, frozen=True):
+    user: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    # The context, or what else a person would call it.
+    name: str
+    # Scheme, host, port and perhaps a path; no slash at its end, no login in it.
+    server: str
+    namespace: str = "default"
+    # None: whom the machine trusts.
+    ca: Pem | None = None
+    insecure: bool = False
+    tls_server_name: str = ""
+    # Without its login, which stands in `proxy_login`.
+    proxy_url: str = ""
+    proxy_login: Basic | None = None
+    # Whether answers may come compressed; over loopback they never do.
+    compress: bool = True
+    # At most one that gives a header and one that gives a certificate; empty: anonymous.
+    credentials: tuple[Credential, ...] = ()
+    impersonate: Impersonation | None = None
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def environment_proxy(url: str, env: Mapping[str, str]) -> str:
+    """The proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY ask for, by Go's rules (golang.org/x/net/http/httpproxy)."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    name = f"{parts.scheme}_proxy"
+    proxy = env.get(name.upper()) or env.get(name) or ""
+    excluded = env.get("NO_PROXY") or env.get("no_proxy") or ""
+    if (
+        not proxy
+        or is_loopback(host)
+        or any(_excludes(rule.strip().lower(), host, port) for rule in excluded.split(","))
+    ):
+        return ""
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _excludes(rule: str, host: str, port: int) -> bool:
+    if rule in {"", "*"}:
+        return rule == "*"
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        address = None
+    try:
+        network = ipaddress.ip_network(rule, strict=False)
+    except ValueError:
+        pass
+    else:
+        return address is not None and address in network
+    name, _, only_port = rule.partition(":")
+    if only_port and only_port != str(port):
+        return False
+    # ".example.org" means the names below it, "example.org" the name itself too.
+    return host == name or host.endswith("." + name.removeprefix("*").removeprefix("."))

@@ -1,0 +1,156 @@
+"""What an API server answers when it does not do as asked, as typed errors."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class KubeError(Exception):
+    """Base of everything that talking to a cluster may raise."""
+
+
+class ConnectionFailed(KubeError):
+    """No answer: refused, reset, TLS failure, name not found. The request had no effect unless `sent`."""
+
+    def __init__(self, message: str, *, sent: bool = False) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
+class RequestTimeout(KubeError):
+    """No answer in time: whether the request had an effect is unknown."""
+
+
+class ConfigInvalid(KubeError):
+    """The kubeconfig, or the credentials it names, cannot be used as they stand."""
+
+
+class StatusCause(msgspec.Struct, frozen=True):
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    kind: str = ""
+    causes: tuple[StatusCause, ...] = ()
+    retry_after_seconds: int = 0
+
+
+class Status(msgspec.Struct, frozen=True):
+    """The body of a refusal, and of an ERROR event in a watch stream."""
+
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: StatusDetails | None = None
+
+
+class ApiError(KubeError):
+    """The server answered with a refusal."""
+
+    code = 0
+
+    def __init__(self, status: Status, retry_after: float | None = None) -> None:
+        super().__init__(status.message or status.reason or f"HTTP {status.code}")
+        self.status = status
+        self.retry_after = retry_after
+
+
+class BadRequest(ApiError):
+    code = 400
+
+
+class Unauthorized(ApiError):
+    code = 401
+
+
+class Forbidden(ApiError):
+    code = 403
+
+
+class NotFound(ApiError):
+    code = 404
+
+
+class MethodNotAllowed(ApiError):
+    code = 405
+
+
+class Conflict(ApiError):
+    """The version or UID in the precondition is not the object's (or, on creation, the name is taken)."""
+
+    code = 409
+
+    @property
+    def exists(self) -> bool:
+        return self.status.reason == "AlreadyExists"
+
+
+class Gone(ApiError):
+    """The resource version is too old to go on from."""
+
+    code = 410
+
+
+class UnsupportedMediaType(ApiError):
+    code = 415
+
+
+class Invalid(ApiError):
+    code = 422
+
+
+class TooManyRequests(ApiError):
+    code = 429
+
+    @property
+    def by_budget(self) -> bool:
+        """A PodDisruptionBudget refused an eviction, as opposed to the server asking for less traffic."""
+        causes = self.status.details.causes if self.status.details else ()
+        return any(cause.reason == "DisruptionBudget" for cause in causes)
+
+
+class ServerFailure(ApiError):
+    """5xx: the effect is unknown only for 504; the others were not carried out."""
+
+    code = 500
+
+
+_BY_CODE: dict[int, type[ApiError]] = {
+    error.code: error
+    for error in (
+        BadRequest,
+        Unauthorized,
+        Forbidden,
+        NotFound,
+        MethodNotAllowed,
+        Conflict,
+        Gone,
+        UnsupportedMediaType,
+        Invalid,
+        TooManyRequests,
+    )
+}
+
+_STATUS = msgspec.json.Decoder(Status)
+
+
+def error_from_status(status: Status, retry_after: float | None = None) -> ApiError:
+    kind = _BY_CODE.get(status.code) or (ServerFailure if status.code >= 500 else ApiError)
+    if retry_after is None and status.details and status.details.retry_after_seconds:
+        retry_after = float(status.details.retry_after_seconds)
+    return kind(status, retry_after)
+
+
+def error_from_reply(code: int, body: bytes, retry_after: str | None = None) -> ApiError:
+    """Any answer of 400 and above, whatever stands in its body (proxies answer with HTML)."""
+    try:
+        status = _STATUS.decode(body)
+    except msgspec.DecodeError:
+        status = Status(message=body[:200].decode(errors="replace").strip())
+    if status.code != code:
+        status = msgspec.structs.replace(status, code=code)
+    seconds = float(retry_after) if retry_after and retry_after.isdigit() else None
+    return error_from_status(status, seconds)

@@ -1,0 +1,271 @@
+"""The transport over HTTP: one pool of connections per TLS identity, deadlines on everything."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from haulout import __version__
+from haulout.base.clock import Clock
+from haulout.kube.auth import Proof, pem_reader
+from haulout.kube.endpoint import Endpoint, is_loopback
+from haulout.kube.errors import (
+    ApiError,
+    ConfigInvalid,
+    ConnectionFailed,
+    RequestTimeout,
+    Status,
+    error_from_reply,
+    error_from_status,
+)
+from haulout.kube.failures import BROKEN, CONNECT_SECONDS, failure
+from haulout.kube.login import Login
+from haulout.kube.tls import CertPair, client_context
+from haulout.kube.transport import JSON, Reply
+
+USER_AGENT = f"haulout/{__version__}"
+# An object may have 1.5 MiB in etcd, and JSON is longer than what is stored.
+MAX_LINE = 4 * 2**20
+
+# Shorter than the minute after which many load balancers drop what is idle.
+_KEEPALIVE_SECONDS = 50.0
+# Beyond this a stream stops reading from its socket until its reader has caught up.
+_READ_AHEAD = 2**19
+
+Identity = tuple[bytes | None, CertPair | None]
+
+
+class _Call(msgspec.Struct, frozen=True):
+    method: str
+    path: str
+    query: Mapping[str, str] | None = None
+    body: bytes | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    # Seconds without a byte after which the server counts as gone.
+    silence: float | None = None
+
+
+class HttpTransport:
+    """Follows the files of its endpoint: a new CA or client certificate makes new connections, old ones end in peace."""
+
+    def __init__(self, endpoint: Endpoint, clock: Clock, *, limit: int = 64) -> None:
+        self._endpoint = endpoint
+        self._limit = limit
+        self._login = Login(endpoint, clock)
+        self._ca = pem_reader(endpoint.ca, clock, endpoint.name) if endpoint.ca is not None else None
+        self._proxy = _proxy(endpoint)
+        self._pools: set[_Pool] = set()
+        self._pool: _Pool | None = None
+        self._open: set[aiohttp.ClientResponse] = set()
+        # A CA or certificate that could not be used: not tried again before it changes.
+        self._unusable: Identity | None = None
+        self._closed = False
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+        timeout: float = 30.0,
+    ) -> Reply:
+        headers: tuple[tuple[str, str], ...] = (("Accept", accept),)
+        if body is not None:
+            headers += (("Content-Type", content_type),)
+        call = _Call(method, path, query, body, headers)
+        await self._ask_human()
+        async with self._deadline(call, timeout), self._answer(call) as response:
+            try:
+                return Reply(response.status, await response.read())
+            except BROKEN as error:
+                raise failure(self._act(call), error) from error
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None, silence: float = 330.0
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        call = _Call("GET", path, query, headers=(("Accept", JSON),), silence=silence)
+        await self._ask_human()
+        async with AsyncExitStack() as stack:
+            async with self._deadline(call, silence):
+                response = await stack.enter_async_context(self._answer(call))
+            yield _Lines(self._act(call), response)
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._login.close()
+        # Closing a session leaves whoever reads from it waiting for good.
+        for response in tuple(self._open):
+            response.close()
+        for pool in tuple(self._pools):
+            await pool.session.close()
+
+    async def _ask_human(self) -> None:
+        if self._login.interactive:
+            await self._login.proof()
+
+    @asynccontextmanager
+    async def _deadline(self, call: _Call, seconds: float) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            raise RequestTimeout(f"{self._act(call)}: no answer within {seconds:g} s") from None
+
+    @asynccontextmanager
+    async def _answer(self, call: _Call) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer, its body unread. Where the credentials were refused and others are to be had, the second answer."""
+        async with AsyncExitStack() as stack:
+            proof = await self._login.proof()
+            response = await stack.enter_async_context(self._send(call, proof))
+            if response.status == 401 and self._login.refused(proof):
+                await stack.aclose()
+                response = await stack.enter_async_context(self._send(call, await self._login.proof()))
+            if not 200 <= response.status < 300:
+                raise await self._refusal(call, response)
+            yield response
+
+    @asynccontextmanager
+    async def _send(self, call: _Call, proof: Proof) -> AsyncIterator[aiohttp.ClientResponse]:
+        async with self._borrowed(proof.certificate) as session:
+            try:
+                response = await session.request(
+                    call.method,
+                    f"{self._endpoint.server}{call.path}",
+                    params=call.query,
+                    data=call.body,
+                    headers=(*call.headers, *proof.headers),
+                    server_hostname=self._endpoint.tls_server_name or None,
+                    # The token would go wherever the redirect leads.
+                    allow_redirects=False,
+                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=call.silence),
+                )
+            except aiohttp.ClientError as error:
+                raise failure(self._act(call), error) from error
+            self._open.add(response)
+            try:
+                yield response
+            finally:
+                self._open.discard(response)
+                # A connection whose answer was read to its end is used again, any other is closed.
+                response.release()
+
+    @asynccontextmanager
+    async def _borrowed(self, certificate: CertPair | None) -> AsyncIterator[aiohttp.ClientSession]:
+        pool = self._current_pool(certificate)
+        pool.users += 1
+        try:
+            yield pool.session
+        finally:
+            pool.users -= 1
+            await self._sweep()
+
+    def _current_pool(self, certificate: CertPair | None) -> _Pool:
+        if self._closed:
+            raise ConnectionFailed(f"{self._endpoint.name}: the transport is closed")
+        identity: Identity = (self._ca() if self._ca else None, certificate)
+        if self._pool is not None and identity in (self._pool.identity, self._unusable):
+            return self._pool
+        try:
+            session = self._session(*identity)
+        except ConfigInvalid:
+            # Certificate and key are replaced one after the other; in between they do not fit.
+            if self._pool is None:
+                raise
+            self._unusable = identity
+            return self._pool
+        self._pool = _Pool(identity, session)
+        self._pools.add(self._pool)
+        return self._pool
+
+    async def _sweep(self) -> None:
+        for pool in [pool for pool in self._pools if pool is not self._pool and not pool.users]:
+            self._pools.discard(pool)
+            await pool.session.close()
+
+    def _session(self, ca: bytes | None, pair: CertPair | None) -> aiohttp.ClientSession:
+        endpoint = self._endpoint
+        compress = endpoint.compress and not is_loopback(urlsplit(endpoint.server).hostname or "")
+        # Reading whom the machine trusts takes tens of milliseconds: not where there is no TLS.
+        tls = endpoint.server.startswith("https:") or endpoint.proxy_url.startswith("https:")
+        context = client_context(ca=ca, insecure=endpoint.insecure, pair=pair, where=endpoint.name) if tls else True
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                ssl=context, limit=self._limit, keepalive_timeout=_KEEPALIVE_SECONDS, ttl_dns_cache=30
+            ),
+            headers={"User-Agent": USER_AGENT, "Accept-Encoding": "gzip" if compress else "identity"},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            read_bufsize=_READ_AHEAD,
+            middlewares=(_never_twice,),
+            proxy=self._proxy,
+        )
+
+    async def _refusal(self, call: _Call, response: aiohttp.ClientResponse) -> ApiError:
+        if response.status < 400:
+            message = f"{self._act(call)}: answered with HTTP {response.status}, a redirect, which is not followed"
+            return error_from_status(Status(code=response.status, message=message))
+        body = b""
+        # The code says enough where the rest does not come through.
+        with suppress(*BROKEN):
+            body = await response.read()
+        return error_from_reply(response.status, body, response.headers.get("Retry-After"))
+
+    def _act(self, call: _Call) -> str:
+        return f"{call.method} {self._endpoint.server}{call.path}"
+
+
+class _Pool:
+    """The connections of one TLS identity, and how many requests and streams use them."""
+
+    def __init__(self, identity: Identity, session: aiohttp.ClientSession) -> None:
+        self.identity = identity
+        self.session = session
+        self.users = 0
+
+
+class _Lines:
+    """The lines of a stream, each with its end of line."""
+
+    def __init__(self, act: str, response: aiohttp.ClientResponse) -> None:
+        self._act = act
+        self._content = response.content
+
+    def __aiter__(self) -> _Lines:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            line = await self._content.readline(max_line_length=MAX_LINE)
+        except BROKEN as error:
+            raise failure(self._act, error) from error
+        if not line:
+            raise StopAsyncIteration
+        return line
+
+
+async def _never_twice(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Left alone, aiohttp sends PUT and DELETE again when a connection breaks: the second time they get 409 or 404."""
+    try:
+        return await handler(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        if request.method in {"GET", "HEAD"}:
+            raise
+        raise failure(f"{request.method} {request.url.with_query(None)}", error) from error
+
+
+def _proxy(endpoint: Endpoint) -> URL | None:
+    if not endpoint.proxy_url:
+        return None
+    url, login = URL(endpoint.proxy_url), endpoint.proxy_login
+    return url.with_user(login.username).with_password(login.password.text) if login else url

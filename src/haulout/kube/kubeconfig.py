@@ -1,0 +1,160 @@
+"""Kubeconfig documents: their YAML, their entries by name, and where each entry stands."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NoReturn, TypeVar
+
+import msgspec
+import yaml
+
+from haulout.kube.endpoint import Pem
+from haulout.kube.errors import ConfigInvalid
+
+Kind = Literal["cluster", "user", "context"]
+T = TypeVar("T")
+
+# All that a Secret can hold, and more levels than a kubeconfig has.
+_MAX_SECRET = 2**20
+_MAX_DEPTH = 32
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where something was written: gives messages their beginning and relative paths their folder."""
+
+    document: str
+    # None: written by somebody who has no say about the files of this machine.
+    folder: Path | None
+    entry: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.document}: {self.entry}" if self.entry else self.document
+
+    def refuse(self, message: str) -> NoReturn:
+        raise ConfigInvalid(f"{self}: {message}")
+
+    def path(self, key: str, text: str) -> Path:
+        if self.folder is None:
+            self.refuse(f"{key} names a file, which a kubeconfig from a Secret must not (give the content instead)")
+        return self.folder / text
+
+    def pem(self, key: str, data: str, file: str) -> Pem | None:
+        """The data win over the file, as in client-go."""
+        if not data:
+            return self.path(key, file) if file else None
+        try:
+            return base64.b64decode("".join(data.split()), validate=True)
+        except (binascii.Error, ValueError):
+            self.refuse(f"{key}-data is not base64")
+
+    def convert(self, raw: Mapping[str, Any], into: type[T], within: str = "") -> T:
+        try:
+            # kubectl and cloud tools write null where Go has an empty list or text.
+            return msgspec.convert({key: value for key, value in raw.items() if value is not None}, into)
+        except msgspec.ValidationError as error:
+            problem, _, path = str(error).replace("`", "").partition(" - at ")
+            at = f"{within}{path.removeprefix('$')}".lstrip(".")
+            raise ConfigInvalid(f"{self}: {at}: {problem}" if at else f"{self}: {problem}") from None
+
+
+class Document(msgspec.Struct, frozen=True):
+    place: Place
+    current: str
+    entries: dict[Kind, dict[str, dict[str, Any]]]
+
+
+class Kubeconfig:
+    """Several documents as one: the first wins per name and for the current context."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self._documents = documents
+        self.current = next((document.current for document in documents if document.current), "")
+
+    def __str__(self) -> str:
+        return ", ".join(document.place.document for document in self._documents)
+
+    def entry(self, kind: Kind, name: str, into: type[T], asked: object) -> tuple[T, Place]:
+        """The entry of that name; where there is none, the message begins with who `asked`."""
+        for document in self._documents:
+            if (raw := document.entries[kind].get(name)) is not None:
+                place = msgspec.structs.replace(document.place, entry=f'{kind} "{name}"')
+                return place.convert(raw, into), place
+        raise ConfigInvalid(f'{asked}: no {kind} is called "{name}" (there is: {self.names(kind)})')
+
+    def names(self, kind: Kind) -> str:
+        return ", ".join(dict.fromkeys(name for document in self._documents for name in document.entries[kind])) or "-"
+
+
+def read(path: Path) -> Document:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigInvalid(f"{path}: kubeconfig cannot be read: {error.strerror}") from error
+    return _parse(data, Place(str(path), path.absolute().parent))
+
+
+def read_untrusted(data: bytes, source: str) -> Document:
+    if len(data) > _MAX_SECRET:
+        raise ConfigInvalid(f"{source}: kubeconfig of {len(data)} bytes (at most {_MAX_SECRET} would be right)")
+    _refuse_bombs(data, source)
+    return _parse(data, Place(source, None))
+
+
+def _parse(data: bytes, place: Place) -> Document:
+    try:
+        raw = yaml.load(data, Loader=yaml.CSafeLoader) or {}
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        raise ConfigInvalid(f"{place}{at}: not YAML: {error.problem or error.context}") from None
+    except yaml.reader.ReaderError as error:
+        line = data.count(b"\n", 0, error.position) + 1
+        column = error.position - data.rfind(b"\n", 0, error.position)
+        raise ConfigInvalid(f"{place}:{line}:{column}: not YAML: {error.reason}") from None
+    except (ValueError, RecursionError):
+        # Numbers and dates that Python cannot hold. Its message would show the value, which may be a secret.
+        raise ConfigInvalid(f"{place}: holds a number or date that cannot be read (quote it)") from None
+    if not isinstance(raw, dict) or raw.get("kind", "Config") != "Config":
+        place.refuse("not a kubeconfig (kind: Config would be right)")
+    current = raw.get("current-context") or ""
+    if not isinstance(current, str):
+        place.refuse("current-context is not a text (quote it)")
+    kinds: tuple[Kind, ...] = ("cluster", "user", "context")
+    return Document(place, current, {kind: _by_name(raw, kind, place) for kind in kinds})
+
+
+def _by_name(raw: dict[Any, Any], kind: Kind, place: Place) -> dict[str, dict[str, Any]]:
+    """What is in an entry is looked at only when it is chosen: a broken neighbour harms nobody."""
+    entries: dict[str, dict[str, Any]] = {}
+    items = raw.get(f"{kind}s") or []
+    if not isinstance(items, list):
+        place.refuse(f"{kind}s is not a list")
+    for number, item in enumerate(items):
+        name = item.get("name") if isinstance(item, dict) else None
+        if not isinstance(name, str):
+            place.refuse(f"{kind}s[{number}] has no name, or one that is not a text (quote it)")
+        entry = item.get(kind) or {}
+        if not isinstance(entry, dict):
+            place.refuse(f'{kind} "{name}": {kind} is not a mapping')
+        if name in entries:
+            place.refuse(f'{kind} "{name}" stands there twice (keep one)')
+        entries[name] = entry
+    return entries
+
+
+def _refuse_bombs(data: bytes, source: str) -> None:
+    """Deep nesting ends the process inside PyYAML's C code, merged aliases grow without bound: look before building."""
+    depth = 0
+    try:
+        for event in yaml.parse(data, Loader=yaml.CSafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if isinstance(event, yaml.AliasEvent):
+                raise ConfigInvalid(f"{source}: kubeconfig with YAML aliases (write the values out)")
+            if depth > _MAX_DEPTH:
+                raise ConfigInvalid(f"{source}: kubeconfig nested deeper than {_MAX_DEPTH} levels")
+    except yaml.YAMLError:
+        # Told, with its place, by the reading proper.
+        return

@@ -1,0 +1,249 @@
+"""Leader election on a Lease, understood by client-go's: one of several processes acts at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable
+from random import Random
+from typing import Any, Never
+
+import msgspec
+from msgspec import Struct
+
+from haulout.base.backoff import Sleep
+from haulout.base.clock import Clock
+from haulout.kube.codec import Garbled
+from haulout.kube.errors import Conflict, KubeError, NotFound
+from haulout.kube.transport import Transport
+from haulout.model.meta import wire_micro_time
+
+log = logging.getLogger(__name__)
+
+# As in client-go: candidates wait one retry span, and up to this many more.
+_JITTER = 1.2
+_RELEASE_FOR = 2.0
+
+
+class Terms(Struct, frozen=True):
+    """Seconds: a silent holder is replaced after `duration`, but has stopped writing after `renew_within`."""
+
+    duration: float = 15.0
+    renew_within: float = 10.0
+    retry: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.duration > self.renew_within > self.retry * _JITTER > 0:
+            raise ValueError(
+                f"lease: duration ({self.duration:g} s) must be longer than the renew deadline ({self.renew_within:g} s),"
+                f" and that longer than {_JITTER} × the retry period ({self.retry:g} s)"
+            )
+
+
+class Election:
+    """Spans are measured by `clock.elapsed()`, here and only here: another machine's clock is never trusted.
+
+    Another holder's lease has run out once nothing in it has changed for its duration, as seen from here.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        clock: Clock,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        terms: Terms | None = None,
+        release: bool = False,
+        random: Random | None = None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._transport = transport
+        self._clock = clock
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+        self._terms = terms or Terms()
+        self._release = release
+        self._random = random or Random()  # noqa: S311
+        self._sleep = sleep
+        self._lease: dict[str, Any] = {}
+        self._seen_at = 0.0
+        self._renewed_at: float | None = None
+
+    @property
+    def leading(self) -> bool:
+        """Holds the lease as far as known; whether a write may still be sent is `may_write_until`."""
+        return self._renewed_at is not None
+
+    @property
+    def holder(self) -> str:
+        """Whom the lease last named; empty if nobody."""
+        return _text(_spec(self._lease).get("holderIdentity"))
+
+    def may_write_until(self) -> float | None:
+        """The `elapsed()` after which nothing may be sent; None if we do not lead."""
+        return None if self._renewed_at is None else self._renewed_at + self._terms.renew_within
+
+    def lease_ends_at(self) -> float | None:
+        """The `elapsed()` from which on another may lead: no request may still be under way then."""
+        return None if self._renewed_at is None else self._renewed_at + self._terms.duration
+
+    async def run(self, on_gained: Callable[[], None], on_lost: Callable[[], None]) -> Never:
+        """Takes the lease, keeps it, and begins anew when it is lost; `on_lost` follows every `on_gained`.
+
+        Cancelled, it gives the lease back if told to `release`: then all that needs it must have ended before.
+        """
+        try:
+            while True:
+                await self._acquire()
+                log.info("lease gained", extra=self._fields())
+                on_gained()
+                try:
+                    await self._keep()
+                finally:
+                    self._renewed_at = None
+                    log.info("lease lost", extra=self._fields(holder=self.holder))
+                    on_lost()
+        finally:
+            if self._release and self.holder == self._identity:
+                await self._give_back()
+
+    async def _acquire(self) -> None:
+        while not await self._tried(self._clock.elapsed() + self._terms.renew_within):
+            await self._sleep(self._terms.retry * (1 + self._random.uniform(0, _JITTER)))
+
+    async def _keep(self) -> None:
+        """Returns once the lease is another's, or could not be renewed in time."""
+        while True:
+            await self._sleep(self._terms.retry)
+            if not await self._renewed():
+                return
+
+    async def _renewed(self) -> bool:
+        deadline = self.may_write_until()
+        assert deadline is not None
+        while (left := deadline - self._clock.elapsed()) > 0:
+            if await self._tried(deadline):
+                return True
+            if self.holder not in ("", self._identity):
+                return False
+            await self._sleep(min(self._terms.retry, left))
+        return False
+
+    async def _tried(self, deadline: float) -> bool:
+        try:
+            return await self._attempt(deadline)
+        except KubeError as error:
+            log.warning("lease attempt failed", extra=self._fields(error=str(error)))
+            return False
+
+    async def _attempt(self, deadline: float) -> bool:
+        """One attempt to take or renew; False if another holds it. What it was worth counts from its start."""
+        started_at = self._clock.elapsed()
+        if not await self._renewed_unseen(deadline):
+            await self._look(deadline)
+            if self.holder not in ("", self._identity) and self._clock.elapsed() < self._runs_out_at():
+                return False
+            await self._store(self._claim(), deadline)
+        self._renewed_at = started_at
+        return True
+
+    async def _renewed_unseen(self, deadline: float) -> bool:
+        """The leader knows the lease: one request instead of two, as long as nobody else touches it."""
+        if self._renewed_at is None or self.holder != self._identity:
+            return False
+        try:
+            await self._store(self._claim(), deadline)
+        except (Conflict, NotFound):
+            return False
+        return True
+
+    def _runs_out_at(self) -> float:
+        stated = _spec(self._lease).get("leaseDurationSeconds")
+        return self._seen_at + (stated if isinstance(stated, int) and stated > 0 else self._terms.duration)
+
+    def _claim(self) -> dict[str, Any]:
+        """The lease with us as its holder, and whatever else stands in it left alone."""
+        spec, now = _spec(self._lease), wire_micro_time(self._clock.now())
+        transitions = spec.get("leaseTransitions")
+        count = transitions if isinstance(transitions, int) else 0
+        kept = self.holder == self._identity
+        return self._with_spec(
+            holderIdentity=self._identity,
+            leaseDurationSeconds=math.ceil(self._terms.duration),
+            acquireTime=(kept and _text(spec.get("acquireTime"))) or now,
+            renewTime=now,
+            leaseTransitions=count + (not kept and bool(self._lease)),
+        )
+
+    def _with_spec(self, **fields: Any) -> dict[str, Any]:
+        meta = self._lease.get("metadata")
+        return {
+            **self._lease,
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {**(meta if isinstance(meta, dict) else {}), "name": self._name, "namespace": self._namespace},
+            "spec": {**_spec(self._lease), **fields},
+        }
+
+    async def _look(self, deadline: float) -> None:
+        try:
+            self._see(await self._request("GET", self._path, None, deadline))
+        except NotFound:
+            self._lease = {}
+
+    async def _store(self, lease: dict[str, Any], deadline: float) -> None:
+        """Creates it if there is none; else replaces the very version that was seen, or raises `Conflict`."""
+        if self._lease:
+            self._see(await self._request("PUT", self._path, lease, deadline))
+        else:
+            self._see(await self._request("POST", self._collection, lease, deadline))
+
+    def _see(self, lease: dict[str, Any]) -> None:
+        if lease.get("spec") != self._lease.get("spec"):
+            self._seen_at = self._clock.elapsed()
+        self._lease = lease
+
+    async def _give_back(self) -> None:
+        deadline = self._clock.elapsed() + _RELEASE_FOR
+        now = wire_micro_time(self._clock.now())
+        try:
+            # A renewal that was cancelled half-way may have moved the version.
+            await self._look(deadline)
+            if self.holder == self._identity:
+                gone = self._with_spec(holderIdentity="", leaseDurationSeconds=1, acquireTime=now, renewTime=now)
+                await self._store(gone, deadline)
+        except KubeError as error:
+            log.warning("lease not given back", extra=self._fields(error=str(error)))
+
+    async def _request(self, method: str, path: str, lease: dict[str, Any] | None, deadline: float) -> dict[str, Any]:
+        body = None if lease is None else msgspec.json.encode(lease)
+        seconds = max(0.1, deadline - self._clock.elapsed())
+        reply = await self._transport.request(method, path, body=body, timeout=seconds)
+        try:
+            return msgspec.json.decode(reply.body, type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Garbled(f"{method} {path}: not a Lease: {error}") from error
+
+    @property
+    def _collection(self) -> str:
+        return f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases"
+
+    @property
+    def _path(self) -> str:
+        return f"{self._collection}/{self._name}"
+
+    def _fields(self, **more: str) -> dict[str, str]:
+        return {"lease": f"{self._namespace}/{self._name}", "identity": self._identity, **more}
+
+
+def _spec(lease: dict[str, Any]) -> dict[str, Any]:
+    spec = lease.get("spec")
+    return spec if isinstance(spec, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

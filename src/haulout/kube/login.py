@@ -1,0 +1,79 @@
+"""All that an endpoint has to present, from the credentials that it names."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from haulout.base.clock import Clock
+from haulout.kube.auth import (
+    Certificate,
+    FileToken,
+    Fixed,
+    Header,
+    Proof,
+    Renewed,
+    Source,
+    basic,
+    bearer,
+    impersonation_headers,
+)
+from haulout.kube.endpoint import (
+    Basic,
+    ClientCertificate,
+    Credential,
+    Endpoint,
+    ExecPlugin,
+    Oidc,
+    StaticToken,
+    TokenFile,
+)
+from haulout.kube.exec_plugin import PluginRun
+from haulout.kube.oidc import Refresh
+from haulout.kube.tls import CertPair
+
+
+class Login:
+    """The sources of an endpoint as one, with its impersonation."""
+
+    def __init__(self, endpoint: Endpoint, clock: Clock) -> None:
+        self._sources = [_source(credential, clock, endpoint.name) for credential in endpoint.credentials]
+        self._impersonation = impersonation_headers(endpoint.impersonate) if endpoint.impersonate else ()
+        self.interactive = any(source.interactive for source in self._sources)
+
+    async def proof(self) -> Proof:
+        headers: tuple[Header, ...] = self._impersonation
+        certificate: CertPair | None = None
+        for source in self._sources:
+            part = await source.proof()
+            headers += part.headers
+            certificate = certificate or part.certificate
+        return Proof(headers, certificate)
+
+    def refused(self, proof: Proof) -> bool:
+        # Each of them has to hear it, whatever the others say.
+        answers = [source.refused(proof) for source in self._sources]
+        return any(answers)
+
+    async def close(self) -> None:
+        for source in self._sources:
+            await source.close()
+
+
+def _source(credential: Credential, clock: Clock, where: str) -> Source:
+    match credential:
+        case StaticToken(token):
+            return Fixed(Proof((bearer(token.text, where),)))
+        case Basic():
+            return Fixed(Proof((basic(credential, where),)))
+        case TokenFile():
+            return FileToken(credential, clock, where)
+        case ClientCertificate():
+            return Certificate(credential, clock, where)
+        case ExecPlugin():
+            run = PluginRun(credential, where)
+            return Renewed(run, clock, interactive=run.interactive)
+        case Oidc():
+            refresh = Refresh(credential, where)
+            return Renewed(refresh, clock, first=refresh.given(), again=refresh.possible)
+        case _:
+            assert_never(credential)

@@ -1,0 +1,127 @@
+"""OpenID Connect as kubeconfig's auth-provider: id tokens, and new ones for a refresh token."""
+
+from __future__ import annotations
+
+import binascii
+import os
+from base64 import b64encode, urlsafe_b64decode
+from datetime import UTC, datetime
+from typing import NoReturn, TypeVar
+from urllib.parse import quote_plus, urlsplit
+
+import aiohttp
+import msgspec
+
+from haulout.kube.auth import Fetched, Proof, bearer, pem_bytes
+from haulout.kube.endpoint import Oidc, Secret, environment_proxy, is_loopback
+from haulout.kube.errors import ConfigInvalid, ConnectionFailed
+from haulout.kube.failures import failure
+from haulout.kube.tls import client_context
+
+LIMIT_SECONDS = 15.0
+
+T = TypeVar("T")
+
+
+class _Discovery(msgspec.Struct):
+    token_endpoint: str
+    token_endpoint_auth_methods_supported: list[str] | None = None
+
+
+class _Tokens(msgspec.Struct):
+    id_token: str | None = None
+    refresh_token: str | None = None
+
+
+class _Claims(msgspec.Struct):
+    exp: float | None = None
+
+
+class Refresh:
+    """Asks the issuer for a new id token each time it is called. New tokens live in memory, never in the kubeconfig."""
+
+    def __init__(self, oidc: Oidc, where: str) -> None:
+        self._oidc = oidc
+        self._where = f'{where}: OIDC issuer "{oidc.issuer}"'
+        # Issuers may hand out a new one with each use and forget the old.
+        self._refresh_token = oidc.refresh_token
+        self._check_scheme(oidc.issuer)
+
+    @property
+    def possible(self) -> bool:
+        return bool(self._refresh_token.text)
+
+    def given(self) -> Fetched | None:
+        """What the kubeconfig came with."""
+        token = self._oidc.id_token.text
+        return self._fetched(token) if token else None
+
+    async def __call__(self) -> Fetched:
+        if not self.possible:
+            self._refuse("the id-token is missing or has expired, and there is no refresh-token (log in again)")
+        ca = pem_bytes(self._oidc.ca, self._where) if self._oidc.ca is not None else None
+        context = client_context(ca=ca, insecure=False, pair=None, where=self._where)
+        try:
+            async with aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=context),
+                timeout=aiohttp.ClientTimeout(total=LIMIT_SECONDS),
+                proxy=environment_proxy(self._oidc.issuer, os.environ) or None,
+            ) as session:
+                return await self._renewed(session)
+        except aiohttp.ClientError as error:
+            raise ConnectionFailed(str(failure(self._where, error))) from None
+        except TimeoutError:
+            raise ConnectionFailed(f"{self._where}: no answer within {LIMIT_SECONDS:g} s") from None
+
+    async def _renewed(self, session: aiohttp.ClientSession) -> Fetched:
+        async with session.get(f"{self._oidc.issuer}/.well-known/openid-configuration") as reply:
+            discovery = self._decoded(reply.status, await reply.read(), _Discovery, "discovery document")
+        self._check_scheme(discovery.token_endpoint)
+        form = {"grant_type": "refresh_token", "refresh_token": self._refresh_token.text}
+        headers = self._authenticate(form, discovery.token_endpoint_auth_methods_supported)
+        async with session.post(discovery.token_endpoint, data=form, headers=headers, allow_redirects=False) as reply:
+            tokens = self._decoded(reply.status, await reply.read(), _Tokens, "token answer")
+        if tokens.refresh_token:
+            self._refresh_token = Secret(tokens.refresh_token)
+        if not tokens.id_token:
+            self._refuse('sent no id_token for the refresh-token (was the scope "openid" asked for at log-in?)')
+        return self._fetched(tokens.id_token)
+
+    def _authenticate(self, form: dict[str, str], methods: list[str] | None) -> dict[str, str]:
+        client, secret = self._oidc.client_id, self._oidc.client_secret.text
+        # Basic is what an issuer that lists nothing means (OpenID Connect Discovery 1.0, section 3).
+        if secret and "client_secret_basic" in (methods or ["client_secret_basic"]):
+            pair = f"{quote_plus(client)}:{quote_plus(secret)}".encode()
+            return {"Authorization": f"Basic {b64encode(pair).decode()}"}
+        form["client_id"] = client
+        if secret:
+            form["client_secret"] = secret
+        return {}
+
+    def _decoded(self, status: int, body: bytes, into: type[T], what: str) -> T:
+        if status >= 500 or status == 429:
+            raise ConnectionFailed(f"{self._where}: {what}: HTTP {status}")
+        if status != 200:
+            self._refuse(f"{what}: HTTP {status} (log in again if the refresh-token has expired)")
+        try:
+            return msgspec.json.decode(body, type=into)
+        except msgspec.DecodeError as error:
+            self._refuse(f"{what} is not as OpenID Connect has it: {error}")
+
+    def _fetched(self, token: str) -> Fetched:
+        """The signature is the API server's to check; here only the expiry counts."""
+        try:
+            payload = token.split(".")[1]
+            claims = msgspec.json.decode(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)), type=_Claims)
+            expires_at = datetime.fromtimestamp(claims.exp, UTC) if claims.exp else None
+        except (IndexError, binascii.Error, ValueError, OverflowError, OSError):
+            self._refuse("the id-token is not a JWT")
+        return Fetched(Proof((bearer(token, self._where),)), expires_at)
+
+    def _check_scheme(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+            self._refuse("would have the tokens sent in the clear (https:// would be right)")
+
+    def _refuse(self, message: str) -> NoReturn:
+        raise ConfigInvalid(f"{self._where}: {message}")

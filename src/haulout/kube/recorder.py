@@ -1,0 +1,309 @@
+"""Events about objects, for every surface under its own name: folded, bounded, never in anyone's way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Hashable
+from datetime import datetime
+from random import Random
+from typing import Any, Literal, Never
+
+from msgspec import Struct
+
+from haulout.base.backoff import Backoff, Sleep
+from haulout.base.clock import Clock
+from haulout.kube.errors import (
+    ApiError,
+    Conflict,
+    ConnectionFailed,
+    KubeError,
+    NotFound,
+    RequestTimeout,
+    ServerFailure,
+    TooManyRequests,
+)
+from haulout.kube.writer import Writer
+from haulout.model.event import CoreEvent, Event, EventMeta, EventSource, ObjectReference, Series
+from haulout.model.meta import wire_micro_time, wire_time
+
+log = logging.getLogger(__name__)
+
+# client-go, tools/events/event_broadcaster.go: a series ends after so long without a repetition, and is refreshed so often.
+SERIES_FOR = 6 * 60.0
+REFRESH_AFTER = 30 * 60.0
+# The server forgets events after an hour, unless told otherwise.
+CORE_FOR = 60 * 60.0
+_TICK = 60.0
+# What the server's validation lets pass.
+_NOTE_BYTES = 1024
+_INSTANCE_LENGTH = 128
+_NAME_LENGTH = 253
+
+
+class Reporter(Struct, frozen=True):
+    """In whose name an event is written, and in which API: some surfaces' roles allow only core's."""
+
+    controller: str
+    instance: str
+    api: Literal["events.k8s.io/v1", "v1"] = "events.k8s.io/v1"
+
+
+class _Happening(Struct, eq=False):
+    """One event, with all its repetitions so far."""
+
+    reporter: Reporter
+    type: str
+    reason: str
+    action: str
+    note: str
+    regarding: ObjectReference
+    related: ObjectReference | None
+    name: str
+    first_at: datetime
+    last_at: datetime
+    seen_at: float
+    written_at: float
+    count: int = 1
+    written: int = 0
+    queued: bool = False
+
+    @property
+    def core(self) -> bool:
+        return self.reporter.api == "v1"
+
+    @property
+    def due(self) -> bool:
+        """In core every repetition is written; a series when it begins, then only refreshed, and at its end."""
+        return self.written < (self.count if self.core else min(self.count, 2))
+
+    def ended(self, now: float) -> bool:
+        return now - self.seen_at >= (CORE_FOR if self.core else SERIES_FOR)
+
+    @property
+    def namespace(self) -> str:
+        return self.regarding.namespace or "default"
+
+    @property
+    def collection(self) -> str:
+        prefix = "/api/v1" if self.core else "/apis/events.k8s.io/v1"
+        return f"{prefix}/namespaces/{self.namespace}/events"
+
+    def body(self) -> Event | CoreEvent:
+        meta = EventMeta(self.name, self.namespace)
+        if self.core:
+            return CoreEvent(
+                api_version="v1",
+                kind="Event",
+                metadata=meta,
+                involved_object=self.regarding,
+                related=self.related,
+                reason=self.reason,
+                message=self.note,
+                source=EventSource(self.reporter.controller),
+                first_timestamp=wire_time(self.first_at),
+                last_timestamp=wire_time(self.last_at),
+                count=self.count,
+                type=self.type,
+                action=self.action,
+                reporting_component=self.reporter.controller,
+                reporting_instance=self.reporter.instance[:_INSTANCE_LENGTH],
+            )
+        return Event(
+            api_version="events.k8s.io/v1",
+            kind="Event",
+            metadata=meta,
+            event_time=wire_micro_time(self.first_at),
+            reporting_controller=self.reporter.controller,
+            reporting_instance=self.reporter.instance[:_INSTANCE_LENGTH],
+            action=self.action or self.reason,
+            reason=self.reason,
+            type=self.type,
+            regarding=self.regarding,
+            related=self.related,
+            note=self.note,
+            series=self._series() if self.count > 1 else None,
+        )
+
+    def repetition(self) -> dict[str, Any]:
+        """The patch that tells of the repetitions."""
+        if self.core:
+            return {"count": self.count, "lastTimestamp": wire_time(self.last_at)}
+        return {"series": self._series()}
+
+    def _series(self) -> Series:
+        return Series(self.count, wire_micro_time(self.last_at))
+
+
+class Recorder:
+    """`record` never waits and never fails; `run` writes. What does not fit is dropped, the oldest first, and counted."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        clock: Clock,
+        *,
+        queue: int = 1000,
+        known: int = 4096,
+        tries: int = 5,
+        at_once: int = 8,
+        random: Random | None = None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._writer = writer
+        self._clock = clock
+        self._queue: deque[_Happening] = deque()
+        self._queue_limit = queue
+        self._known: dict[Hashable, _Happening] = {}
+        self._known_limit = known
+        self._tries = tries
+        self._at_once = at_once
+        self._random = random or Random()  # noqa: S311
+        self._sleep = sleep
+        self._wake = asyncio.Event()
+        self._last_name = 0
+        self.dropped = 0
+        self.failed = 0
+
+    def record(
+        self,
+        reporter: Reporter,
+        regarding: ObjectReference,
+        reason: str,
+        note: str,
+        *,
+        action: str = "",
+        type: Literal["Normal", "Warning"] = "Normal",  # noqa: A002
+        related: ObjectReference | None = None,
+    ) -> None:
+        """An event that repeats a known one is counted there: alike in all but the note, or, in core, the version."""
+        about: Hashable = regarding
+        if reporter.api == "v1":
+            about = (regarding.kind, regarding.namespace, regarding.name, regarding.uid, regarding.api_version, note)
+        key = (reporter, type, reason, action, related, about)
+        known = self._known.pop(key, None)
+        now, elapsed = self._clock.now(), self._clock.elapsed()
+        if known is None or known.ended(elapsed):
+            known = _Happening(
+                reporter=reporter,
+                type=type,
+                reason=reason,
+                action=action,
+                note=note.encode()[:_NOTE_BYTES].decode(errors="ignore"),
+                regarding=regarding,
+                related=related,
+                name=self._name(regarding.name, now),
+                first_at=now,
+                last_at=now,
+                seen_at=elapsed,
+                written_at=elapsed,
+            )
+        else:
+            known.count += 1
+            known.last_at, known.seen_at = now, elapsed
+        self._known[key] = known
+        if len(self._known) > self._known_limit:
+            del self._known[next(iter(self._known))]
+        if known.due:
+            self._enqueue(known)
+
+    async def run(self) -> Never:
+        while True:
+            await self._write_queued()
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(_TICK if self._known else None):
+                    await self._wake.wait()
+            except TimeoutError:
+                self._tick()
+
+    async def flush(self, within: float = 5.0) -> None:
+        """At the end, after `run`: writes all that is left, as far as the seconds allow; each event is tried once."""
+        for known in self._known.values():
+            if known.count > known.written:
+                self._enqueue(known)
+        self._known.clear()
+        self._tries = 1
+        try:
+            async with asyncio.timeout(within):
+                await self._write_queued()
+        except TimeoutError:
+            self.dropped += len(self._queue)
+
+    def _name(self, name: str, now: datetime) -> str:
+        """Unique however many events fall into one instant."""
+        self._last_name = max(self._last_name + 1, int(now.timestamp() * 1e6) * 1000)
+        suffix = f".{self._last_name:x}"
+        return name[: _NAME_LENGTH - len(suffix)].rstrip(".-") + suffix
+
+    def _enqueue(self, happening: _Happening) -> None:
+        if happening.queued:
+            return
+        if len(self._queue) >= self._queue_limit:
+            self._queue.popleft().queued = False
+            self.dropped += 1
+        happening.queued = True
+        self._queue.append(happening)
+        self._wake.set()
+
+    def _tick(self) -> None:
+        now = self._clock.elapsed()
+        for key, known in list(self._known.items()):
+            if known.count > known.written and (known.ended(now) or now - known.written_at >= REFRESH_AFTER):
+                self._enqueue(known)
+            if known.ended(now):
+                del self._known[key]
+
+    async def _write_queued(self) -> None:
+        while self._queue:
+            batch = [self._queue.popleft() for _ in range(min(self._at_once, len(self._queue)))]
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for happening in batch:
+                        group.create_task(self._write(happening))
+            finally:
+                # Cancelled half-way: for `flush` to finish. Names are fixed, so nothing is created twice.
+                self._queue.extendleft(happening for happening in reversed(batch) if happening.queued)
+
+    async def _write(self, happening: _Happening) -> None:
+        backoff = Backoff(0.5, 10.0, self._random)
+        while True:
+            try:
+                await self._send(happening)
+            except (ConnectionFailed, RequestTimeout, ServerFailure, TooManyRequests) as error:
+                wait = backoff.failed() + (error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0)
+                if backoff.failures < self._tries:
+                    await self._sleep(min(wait, 60.0))
+                    continue
+                self._give_up(happening, error)
+            except KubeError as error:
+                self._give_up(happening, error)
+            else:
+                happening.queued = False
+                if happening.due:
+                    self._enqueue(happening)
+            return
+
+    async def _send(self, happening: _Happening) -> None:
+        count, key = happening.count, ("events", happening.reporter)
+        if happening.written:
+            try:
+                path = f"{happening.collection}/{happening.name}"
+                await self._writer.merge_patch(path, happening.repetition(), key=key, slim=True)
+            except NotFound:
+                # Events live for an hour: a repetition of one that is gone is a new one.
+                await self._writer.create(happening.collection, happening.body(), key=key, slim=True)
+        else:
+            try:
+                await self._writer.create(happening.collection, happening.body(), key=key, slim=True)
+            except Conflict as error:
+                if not error.exists:
+                    raise
+        happening.written, happening.written_at = count, self._clock.elapsed()
+
+    def _give_up(self, happening: _Happening, error: KubeError) -> None:
+        happening.queued = False
+        self.failed += 1
+        about = f"{happening.regarding.kind} {happening.namespace}/{happening.regarding.name}"
+        log.warning("event not written", extra={"about": about, "reason": happening.reason, "error": str(error)})

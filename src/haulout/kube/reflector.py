@@ -1,0 +1,398 @@
+"""List and watch of one kind: a state machine that finds back to the server's picture after every failure."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from collections.abc import AsyncIterator
+from random import Random
+from typing import Generic, Never, Protocol, TypeVar, assert_never
+
+from msgspec import Struct
+
+from haulout.base.backoff import Backoff, Sleep
+from haulout.base.clock import Clock
+from haulout.kube.codec import Added, Bookmark, Broken, Deleted, Failure, Garbled, HasMetadata, Kind, Modified
+from haulout.kube.errors import (
+    ApiError,
+    ConnectionFailed,
+    Forbidden,
+    Gone,
+    KubeError,
+    NotFound,
+    RequestTimeout,
+    TooManyRequests,
+    Unauthorized,
+    error_from_status,
+)
+from haulout.kube.transport import Transport
+
+T = TypeVar("T", bound=HasMetadata)
+T_contra = TypeVar("T_contra", bound=HasMetadata, contravariant=True)
+
+
+class Sink(Protocol[T_contra]):
+    """Where the picture is kept. Called from the event loop, never waited for."""
+
+    def begin(self) -> None:
+        """A full list begins; one that had begun and was not finished is abandoned."""
+        ...
+
+    def put(self, obj: T_contra) -> None:
+        """An object as it is in a list or after a change: in a list it may be older than its row, see `listed`."""
+        ...
+
+    def delete(self, obj: T_contra) -> None:
+        """The object is gone. Nothing but its metadata may be relied upon."""
+        ...
+
+    def listed(self, version: str, *, future: bool) -> None:
+        """The list is complete: rows not newer than `version` are as they were put since `begin`, or gone.
+
+        `future`: the server went back (a restored backup), so this holds for rows newer than `version` too. A kind that
+        is not served is listed like this, empty, with an empty version.
+        """
+        ...
+
+    def broken(self, name: str, why: str) -> None:
+        """An object exists that cannot be decoded; `name` is "namespace/name", or empty if it cannot be had."""
+        ...
+
+    def trouble(self, code: str, why: str) -> None:
+        """Told at every failure: until `listed` or `fine` the picture may be out of date.
+
+        Codes: unreadable (403), unauthorized (401), throttled (429), unreachable (no answer), expired (the version
+        is of no use any more, a list follows), garbled (not from an API server), failing (anything else).
+        """
+        ...
+
+    def fine(self) -> None:
+        """After trouble: the watch goes on from where it was, nothing has been missed."""
+        ...
+
+
+class Tuning(Struct, frozen=True):
+    """All spans in seconds."""
+
+    page_size: int = 500
+    answer_for: float = 60.0  # for one page, and until a watch begins to be answered
+    watch_for: float = 300.0  # the server is asked to end a watch after this
+    silence_for: float = 30.0  # beyond the above, a watch that says nothing is dead
+    settle_for: float = 1.0  # a watch that has lived this long works: a version that expired is told at once
+    marker_for: float = 15.0  # a streaming list that makes no progress for this long will never be marked as complete
+    list_for: float = 600.0  # for one streaming list in all
+    refused_for: float = 600.0  # after a refusal, lists are paged for this long
+    absent_for: float = 60.0  # a kind that is not served is looked at again after this
+    backoff_from: float = 0.2
+    backoff_to: float = 30.0
+    patience: float = 300.0  # the longest Retry-After that is obeyed
+    batch: int = 100  # objects taken in between two looks at other work: about 2 ms
+
+
+class State(enum.Enum):
+    """Where the reflector is, and where each failure leads. All but a refused stream wait before they go on."""
+
+    STREAM = "stream"
+    """Lists by a watch that begins with all objects; at the marking bookmark the list is complete and the watch goes on.
+
+    Refused (422, 400, 500, an ERROR event, no marker in time, ended before it): PAGES, at once, and for some time.
+    404: STREAM, slowly. Any other failure: STREAM; from the third in a row on PAGES.
+    """
+
+    PAGES = "pages"
+    """Lists page by page. Complete: WATCH. Token expired (410): a list from the beginning, in larger pages.
+
+    404: a list, slowly. Any other failure: a list from the beginning.
+    """
+
+    WATCH = "watch"
+    """Watches from the last version. Ended by the server: WATCH; PROBE if it never said a word.
+
+    Expired (410), or refused for any reason that waiting does not mend: a list. Version in the server's future: a list
+    that says so. 404: a list, slowly. Throttled, unreadable, unreachable, silent: WATCH from the last version.
+    """
+
+    PROBE = "probe"
+    """Asks whether the last version lies in the server's future: a watch from there is answered with silence.
+
+    It does: a list that says so. Else: WATCH.
+    """
+
+
+class Reflector(Generic[T]):
+    """Tells `sink` of every object under `path`, for as long as `run` runs."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        path: str,
+        kind: type[T],
+        sink: Sink[T],
+        clock: Clock,
+        *,
+        labels: str = "",
+        fields: str = "",
+        tuning: Tuning | None = None,
+        random: Random | None = None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._transport = transport
+        self._path = path
+        self._kind = Kind(kind)
+        self._sink = sink
+        self._clock = clock
+        self._selectors = {k: v for k, v in (("labelSelector", labels), ("fieldSelector", fields)) if v}
+        self._tuning = tuning or Tuning()
+        self._random = random or Random()  # noqa: S311
+        self._backoff = Backoff(self._tuning.backoff_from, self._tuning.backoff_to, self._random)
+        self._sleep = sleep
+        self._version = ""
+        self._future = False
+        self._absent = False
+        self._troubled = False
+        self._streaming = False
+        self._page_size = self._tuning.page_size
+        self._paged_until = float("-inf")
+        self.state = State.STREAM
+
+    async def run(self) -> Never:
+        while True:
+            try:
+                self.state = await self._step()
+            except KubeError as error:
+                self.state, wait = self._after(error)
+                await self._sleep(wait)
+
+    async def _step(self) -> State:
+        match self.state:
+            case State.STREAM:
+                return await self._stream()
+            case State.PAGES:
+                return await self._pages()
+            case State.WATCH:
+                return await self._watch()
+            case State.PROBE:
+                return await self._probe()
+            case _:
+                assert_never(self.state)
+
+    async def _stream(self) -> State:
+        query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        try:
+            return await self._follow(query, listing=True)
+        except ApiError as error:
+            if self.state is not State.STREAM or error.status.code not in _REFUSALS:
+                raise
+        return self._refused()
+
+    async def _watch(self) -> State:
+        return await self._follow({"resourceVersion": self._version}, listing=False)
+
+    async def _follow(self, query: dict[str, str], *, listing: bool) -> State:
+        tuning, loop = self._tuning, asyncio.get_running_loop()
+        # Spread, so that the watches of many reflectors do not end together.
+        lives = int(tuning.watch_for * self._random.uniform(0.9, 1.0))
+        query |= {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(lives), **self._selectors}
+        silence = lives + tuning.silence_for
+        self._streaming = False
+        try:
+            async with (
+                asyncio.timeout(tuning.answer_for) as bound,
+                self._transport.stream(self._path, query=query, silence=silence) as lines,
+            ):
+                self._streaming, opened_at = True, loop.time()
+                if listing and not await self._initial(lines, bound):
+                    return self._refused()
+                bound.reschedule(loop.time() + silence)
+                heard = await self._changes(lines) or listing
+        except TimeoutError:
+            if not self._streaming:
+                raise RequestTimeout(f"watch {self._path}: no answer for {tuning.answer_for:g} s") from None
+            return self._refused() if self.state is State.STREAM else State.WATCH
+        if loop.time() - opened_at < tuning.settle_for:
+            raise ConnectionFailed(f"watch {self._path}: ended by the server as soon as it began")
+        return State.WATCH if heard else State.PROBE
+
+    async def _initial(self, lines: AsyncIterator[bytes], bound: asyncio.Timeout) -> bool:
+        """Takes in a streaming list; False if it ends unmarked.
+
+        A server that does not know streaming lists sends the objects, then changes, and never a marker. So it is given
+        time as long as it brings objects, and a last span once anything else comes.
+        """
+        loop, tuning = asyncio.get_running_loop(), self._tuning
+        last_at = loop.time() + tuning.list_for
+        bound.reschedule(loop.time() + tuning.marker_for)
+        extended_at, count = loop.time(), 0
+        self._sink.begin()
+        async for line in lines:
+            event = self._take(line)
+            if isinstance(event, Bookmark) and event.ends_list:
+                self._listed(event.object.metadata.resource_version)
+                self.state = State.WATCH
+                return True
+            now = loop.time()
+            if not isinstance(event, Added | Broken):
+                last_at = min(last_at, now + tuning.marker_for)
+            if now > extended_at + tuning.marker_for / 10:
+                extended_at = now
+                bound.reschedule(min(now + tuning.marker_for, last_at))
+            count += 1
+            if not count % tuning.batch:
+                await asyncio.sleep(0)
+        return False
+
+    async def _changes(self, lines: AsyncIterator[bytes]) -> bool:
+        """Takes in a watch to its end; whether anything came."""
+        settled = asyncio.get_running_loop().call_later(self._tuning.settle_for, self._well)
+        count = 0
+        try:
+            async for line in lines:
+                match self._take(line):
+                    case Added(obj) | Modified(obj) | Deleted(obj):
+                        self._version = obj.metadata.resource_version or self._version
+                    case Bookmark(mark):
+                        self._version = mark.metadata.resource_version or self._version
+                    case Broken(_, version, _):
+                        self._version = version or self._version
+                if not count:
+                    self._well()
+                count += 1
+                if not count % self._tuning.batch:
+                    await asyncio.sleep(0)
+        finally:
+            settled.cancel()
+        return count > 0
+
+    def _take(self, line: bytes) -> Added[T] | Modified[T] | Deleted[T] | Bookmark | Broken | None:
+        event = self._kind.event(line)
+        match event:
+            case Added(obj) | Modified(obj):
+                self._sink.put(obj)
+            case Deleted(obj):
+                self._sink.delete(obj)
+            case Broken(name, _, why):
+                self._sink.broken(name, why)
+            case Failure(status):
+                raise error_from_status(status)
+        return event
+
+    async def _pages(self) -> State:
+        version, token = await self._page("")
+        while token:
+            _, token = await self._page(token)
+        self._listed(version)
+        return State.WATCH
+
+    async def _page(self, token: str) -> tuple[str, str]:
+        """Takes in one page, and lets go of it: its version and the token of the next."""
+        query = {"limit": str(self._page_size), **self._selectors} | ({"continue": token} if token else {})
+        page = self._kind.page(await self._get(query))
+        if not token:
+            self._sink.begin()
+        for count, obj in enumerate(page, 1):
+            if isinstance(obj, Broken):
+                self._sink.broken(obj.name, obj.why)
+            else:
+                self._sink.put(obj)
+            if not count % self._tuning.batch:
+                await asyncio.sleep(0)
+        return page.version, page.next
+
+    async def _probe(self) -> State:
+        await self._get({"limit": "1", "resourceVersion": self._version, "resourceVersionMatch": "NotOlderThan"})
+        return State.WATCH
+
+    async def _get(self, query: dict[str, str]) -> bytes:
+        return (await self._transport.request("GET", self._path, query=query, timeout=self._tuning.answer_for)).body
+
+    def _listed(self, version: str) -> None:
+        # A list is read at the latest version there is: one from before what we have seen comes from another past.
+        future = self._future or not version or _before(version, self._version)
+        self._version, self._future = version, False
+        self._absent = self._troubled = False
+        self._page_size = self._tuning.page_size
+        self._sink.listed(version, future=future)
+
+    def _well(self) -> None:
+        """Only a watch that works ends a row of failures: a list alone may be followed by the same failure again."""
+        self._backoff.worked()
+        if self._troubled:
+            self._troubled = False
+            self._sink.fine()
+
+    def _refused(self) -> State:
+        self._paged_until = self._clock.elapsed() + self._tuning.refused_for
+        return State.PAGES
+
+    def _list_anew(self) -> State:
+        paged = self._clock.elapsed() < self._paged_until or self._backoff.failures >= 3
+        return State.PAGES if paged else State.STREAM
+
+    def _after(self, error: KubeError) -> tuple[State, float]:
+        """The next state, and how long to wait before it."""
+        if isinstance(error, NotFound):
+            self._not_served()
+            return self._list_anew(), self._tuning.absent_for
+        wait = self._backoff.failed()
+        if isinstance(error, ApiError) and error.retry_after:
+            wait += min(error.retry_after, self._tuning.patience)
+        self._troubled = True
+        self._sink.trouble(_code(error), str(error))
+        if self.state is State.PAGES and isinstance(error, Gone):
+            self._page_size = min(self._page_size * 2, self._tuning.page_size * 8)
+        if _from_the_future(error):
+            self._future = True
+        elif self.state in (State.WATCH, State.PROBE) and not self._ends_watch(error):
+            return State.WATCH, wait
+        return self._list_anew(), wait
+
+    def _ends_watch(self, error: KubeError) -> bool:
+        """Whether the same watch would meet the same refusal however long one waits."""
+        if not isinstance(error, ApiError) or error.status.code in (401, 403, 429):
+            return False
+        # A failing server mends itself; one that fails over an event that it has to send does not.
+        return error.status.code < 500 or (self._streaming and self.state is State.WATCH)
+
+    def _not_served(self) -> None:
+        if self._troubled or not self._absent:
+            self._sink.begin()
+            self._listed("")
+            self._absent = True
+
+
+# How servers say that they do not do streaming lists: gate off, old server, storage too old, proxy.
+_REFUSALS = frozenset({400, 405, 406, 415, 422, 500, 501})
+
+
+def _from_the_future(error: KubeError) -> bool:
+    """Servers before 1.18 give the cause no reason, only a message."""
+    if not isinstance(error, ApiError) or error.status.code != 504:
+        return False
+    causes = error.status.details.causes if error.status.details else ()
+    return any(
+        "ResourceVersionTooLarge" in cause.reason or "Too large resource" in cause.message for cause in causes
+    ) or ("Too large resource version" in error.status.message)
+
+
+def _before(version: str, other: str) -> bool:
+    return version.isdecimal() and other.isdecimal() and int(version) < int(other)
+
+
+def _code(error: KubeError) -> str:
+    match error:
+        case Unauthorized():
+            return "unauthorized"
+        case Forbidden():
+            return "unreadable"
+        case TooManyRequests():
+            return "throttled"
+        case Gone():
+            return "expired"
+        case ConnectionFailed() | RequestTimeout():
+            return "unreachable"
+        case Garbled():
+            return "garbled"
+        case _ if _from_the_future(error):
+            return "expired"
+        case _:
+            return "failing"

@@ -1,0 +1,288 @@
+"""Every request that changes something: bounded in number, fair between keys, with preconditions, never repeated here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from haulout.base.backoff import Sleep
+from haulout.base.clock import Clock
+from haulout.kube.errors import KubeError, TooManyRequests
+from haulout.kube.transport import JSON, JSON_PATCH, MERGE_PATCH, METADATA_ONLY, Transport
+
+# Called at the very moment of sending: the seconds that the request may take, or None if it must not be sent any more.
+Guard = Callable[[], float | None]
+Propagation = Literal["Background", "Foreground", "Orphan"]
+
+# The longest Retry-After that is obeyed: beyond it, a wrong header would stop all work.
+_PATIENCE = 300.0
+
+
+class Withheld(KubeError):
+    """The guard said no: nothing was sent."""
+
+
+class Gate:
+    """Lets in a limited number at once. Who waits is let in by turns over the keys, and in order within a key.
+
+    So however many requests of one key wait, another key's first waits for at most one of each key's.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._free = limit
+        # A ring: the first key has the next turn. Somebody waits only while nothing is free.
+        self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}
+
+    @property
+    def waiting(self) -> int:
+        return sum(not turn.done() for turns in self._waiting.values() for turn in turns)
+
+    async def enter(self, key: Hashable) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(key, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self.leave()
+            raise
+
+    def leave(self) -> None:
+        while self._waiting:
+            key = next(iter(self._waiting))
+            turns = self._waiting.pop(key)
+            turn = turns.popleft()
+            if turns:
+                self._waiting[key] = turns
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+
+class Writer:
+    """Answers are the raw bytes of the object, for the caller to decode; refusals are raised as they are.
+
+    Nothing is retried: what to do after a refusal is a decision. `key` is whose turn a request takes. A server that
+    asks for less traffic (429 with Retry-After, unless from a PodDisruptionBudget) is obeyed by every later request.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        clock: Clock,
+        *,
+        in_flight: int = 32,
+        manager: str = "haulout",
+        longest: float = 30.0,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._transport = transport
+        self._clock = clock
+        self._gate = Gate(in_flight)
+        self._manager = manager
+        self._longest = longest
+        self._sleep = sleep
+        self.pause_until = float("-inf")
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for their turn."""
+        return self._gate.waiting
+
+    async def get(self, path: str, *, key: Hashable, slim: bool = False, guard: Guard | None = None) -> bytes:
+        return await self._send("GET", path, key=key, accept=_accept(slim=slim), guard=guard)
+
+    async def create(
+        self,
+        path: str,
+        body: Any,
+        *,
+        key: Hashable,
+        slim: bool = False,
+        dry_run: bool = False,
+        guard: Guard | None = None,
+    ) -> bytes:
+        """`path` is the collection's."""
+        query = self._query(dry_run=dry_run)
+        return await self._send("POST", path, body, key=key, query=query, accept=_accept(slim=slim), guard=guard)
+
+    async def merge_patch(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        key: Hashable,
+        version: str | None = None,
+        subresource: str | None = None,
+        slim: bool = False,
+        dry_run: bool = False,
+        guard: Guard | None = None,
+    ) -> bytes:
+        """With `version`, refused (`Conflict`) unless the object is still of that version.
+
+        `slim` asks for the metadata alone: right only where nothing but metadata changes.
+        """
+        if version is not None:
+            body = {**body, "metadata": {**body.get("metadata", {}), "resourceVersion": version}}
+        return await self._send(
+            "PATCH",
+            _below(path, subresource),
+            body,
+            key=key,
+            query=self._query(dry_run=dry_run),
+            content_type=MERGE_PATCH,
+            accept=_accept(slim=slim),
+            guard=guard,
+        )
+
+    async def json_patch(
+        self,
+        path: str,
+        ops: Sequence[Mapping[str, Any]],
+        *,
+        key: Hashable,
+        subresource: str | None = None,
+        slim: bool = False,
+        dry_run: bool = False,
+        guard: Guard | None = None,
+    ) -> bytes:
+        """A failed `test` is refused as `Invalid`."""
+        return await self._send(
+            "PATCH",
+            _below(path, subresource),
+            ops,
+            key=key,
+            query=self._query(dry_run=dry_run),
+            content_type=JSON_PATCH,
+            accept=_accept(slim=slim),
+            guard=guard,
+        )
+
+    async def evict(
+        self,
+        namespace: str,
+        name: str,
+        *,
+        key: Hashable,
+        uid: str,
+        grace_seconds: int | None = None,
+        dry_run: bool = False,
+        guard: Guard | None = None,
+    ) -> bytes:
+        """`TooManyRequests.by_budget` if a budget refuses, `Conflict` if another pod has the name by now."""
+        options = _given(preconditions={"uid": uid}, gracePeriodSeconds=grace_seconds)
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+            "deleteOptions": options,
+        }
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
+        return await self._send("POST", path, body, key=key, query=self._query(dry_run=dry_run), guard=guard)
+
+    async def bind(
+        self,
+        namespace: str,
+        name: str,
+        node: str,
+        *,
+        key: Hashable,
+        uid: str,
+        dry_run: bool = False,
+        guard: Guard | None = None,
+    ) -> bytes:
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name, "namespace": namespace, "uid": uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
+        return await self._send("POST", path, body, key=key, query=self._query(dry_run=dry_run), guard=guard)
+
+    async def delete(
+        self,
+        path: str,
+        *,
+        key: Hashable,
+        uid: str | None = None,
+        version: str | None = None,
+        grace_seconds: int | None = None,
+        propagation: Propagation | None = None,
+        dry_run: bool = False,
+        guard: Guard | None = None,
+    ) -> bytes:
+        """Answered with the object while it lives on (finalizers, grace period), else with a Status."""
+        # The server ignores delete options in the query once there is a body.
+        options = _given(
+            preconditions=_given(uid=uid, resourceVersion=version) or None,
+            gracePeriodSeconds=grace_seconds,
+            propagationPolicy=propagation,
+            dryRun=["All"] if dry_run else None,
+        )
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
+        return await self._send("DELETE", path, body, key=key, guard=guard)
+
+    def _query(self, *, dry_run: bool) -> dict[str, str]:
+        return {"fieldManager": self._manager} | ({"dryRun": "All"} if dry_run else {})
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        key: Hashable,
+        query: Mapping[str, str] | None = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+        guard: Guard | None = None,
+    ) -> bytes:
+        payload = None if body is None else msgspec.json.encode(body)
+        await self._gate.enter(key)
+        try:
+            while (wait := self.pause_until - self._clock.elapsed()) > 0:
+                await self._sleep(wait)
+            seconds = guard() if guard else self._longest
+            if seconds is None or seconds <= 0:
+                raise Withheld(f"{method} {path}: withheld")
+            reply = await self._transport.request(
+                method,
+                path,
+                query=query,
+                body=payload,
+                content_type=content_type,
+                accept=accept,
+                timeout=min(seconds, self._longest),
+            )
+        except TooManyRequests as error:
+            self._throttled(error)
+            raise
+        finally:
+            self._gate.leave()
+        return reply.body
+
+    def _throttled(self, error: TooManyRequests) -> None:
+        if error.retry_after and not error.by_budget:
+            until = self._clock.elapsed() + min(error.retry_after, _PATIENCE)
+            self.pause_until = max(self.pause_until, until)
+
+
+def _accept(*, slim: bool) -> str:
+    return METADATA_ONLY if slim else JSON
+
+
+def _below(path: str, subresource: str | None) -> str:
+    return f"{path}/{subresource}" if subresource else path
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,1 @@
+"""Frozen partial structs of the Kubernetes objects that we read."""

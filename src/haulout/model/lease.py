@@ -1,0 +1,22 @@
+"""Lease."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from haulout.model.meta import ObjectMeta
+
+
+class LeaseSpec(Struct, frozen=True, gc=False, rename="camel"):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: datetime | None = None
+    renew_time: datetime | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(Struct, frozen=True, gc=False):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LeaseSpec = LeaseSpec()

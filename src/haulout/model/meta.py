@@ -1,0 +1,76 @@
+"""What every object has: its metadata; and the small types that several kinds share."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+
+class OwnerReference(Struct, frozen=True, gc=False, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class ObjectMeta(Struct, frozen=True, gc=False, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    finalizers: tuple[str, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that manages the object; the API server allows at most one."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+
+class PartialObject(Struct, frozen=True, gc=False):
+    """Any object of which only the metadata matters."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class Condition(Struct, frozen=True, gc=False, rename="camel"):
+    """Heartbeat times are left out: they would make every beat a change."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    observed_generation: int | None = None
+    last_transition_time: datetime | None = None
+
+
+class LabelRequirement(Struct, frozen=True, gc=False):
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Struct, frozen=True, gc=False, rename="camel"):
+    """Empty selects everything; where a kind says that an absent selector selects nothing, it is None there."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[LabelRequirement, ...] = ()
+
+
+def wire_time(instant: datetime) -> str:
+    """As `metav1.Time` is written: whole seconds."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def wire_micro_time(instant: datetime) -> str:
+    """As `metav1.MicroTime` is written: Go refuses any other number of digits than six."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

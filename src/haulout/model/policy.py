@@ -1,0 +1,36 @@
+"""PodDisruptionBudget."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from haulout.model.meta import Condition, LabelSelector, ObjectMeta
+
+
+class PodDisruptionBudgetSpec(Struct, frozen=True, gc=False, rename="camel"):
+    """In policy/v1 an absent selector selects no pod, an empty one every pod of the namespace."""
+
+    selector: LabelSelector | None = None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+    unhealthy_pod_eviction_policy: str = ""
+
+
+class PodDisruptionBudgetStatus(Struct, frozen=True, gc=False, rename="camel"):
+    """`disrupted_pods`: evictions allowed but not yet seen by the budget's controller, with their times."""
+
+    observed_generation: int = 0
+    disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
+    expected_pods: int = 0
+    disrupted_pods: dict[str, datetime | None] = {}
+    conditions: tuple[Condition, ...] = ()
+
+
+class PodDisruptionBudget(Struct, frozen=True, gc=False):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()

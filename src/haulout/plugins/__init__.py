@@ -1,0 +1,1 @@
+"""Checks, triggers and notifiers: one file each, found without registration."""

@@ -1,0 +1,37 @@
+"""maxMaintenance: passes while fewer than `max` nodes are in maintenance, in all or in this node's group."""
+
+from datetime import timedelta
+
+from haulout.cluster.limits import Limit
+from haulout.plugins.api import CheckInput, Config, Verdict, check
+from haulout.plugins.config import GoDuration
+
+
+class MaxMaintenance(Config, frozen=True, kw_only=True):
+    max: int
+    profile: str = ""
+    group_by: tuple[str, ...] = ()
+    group_label: str = ""
+    skip_after: GoDuration = timedelta(0)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        older = (self.group_label,) if self.group_label and self.group_label not in self.group_by else ()
+        return (*self.group_by, *older)
+
+
+@check("maxMaintenance", MaxMaintenance)
+def max_maintenance(config: MaxMaintenance, given: CheckInput) -> Verdict:
+    # A key that this node does not have, or has without a value, does not narrow its group.
+    keys = tuple(key for key in config.keys if given.node.labels.get(key))
+    group = tuple(given.node.labels[key] for key in keys)
+    count = given.in_maintenance(config.profile, keys, config.skip_after)
+    if config.skip_after and (unreadable := given.view.count(count, given.unreadable)):
+        return Verdict(passed=False, error=f"the maintenance data of {unreadable} nodes in maintenance cannot be read")
+    pairs = ",".join(f"{key}={value}" for key, value in zip(keys, group, strict=True))
+    scope = f"nodes matching the {pairs} label selector" if pairs else "all nodes in the cluster"
+    if given.may_wait:
+        info = {"scope": scope, "maintained": given.view.glance(count, group), "max": config.max}
+        return Verdict(passed=True, limits=(Limit(count, group, config.max),), info=info)
+    maintained = given.view.count(count, group)
+    return Verdict(passed=maintained < config.max, info={"scope": scope, "maintained": maintained, "max": config.max})

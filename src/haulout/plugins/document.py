@@ -1,0 +1,82 @@
+"""Whole configuration files: text to a document whose blocks can be read."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+from haulout.base import expand, yaml
+from haulout.base.yaml import Node, Scalar
+from haulout.plugins.config import Config, ConfigProblem, Context, read
+from haulout.plugins.shape import text_of
+
+C = TypeVar("C", bound=Config)
+
+_Path = tuple[str, ...]
+_GO_TYPES: dict[type, str] = {str: "string", int: "int", float: "float64", bool: "bool"}
+
+
+def read_file(kind: type[C], data: bytes | str, *, source: str, environment: Mapping[str, str]) -> C:
+    """A file that is one block; ConfigProblem with the first thing that is wrong."""
+    context = open_document(data, source=source, environment=environment)
+    for problem in splice_problems(context):
+        raise problem
+    return read(kind, context.document, context)
+
+
+def open_document(data: bytes | str, *, source: str, environment: Mapping[str, str]) -> Context:
+    """`source` is the name of the file in messages. An empty file is an empty configuration."""
+    try:
+        document = yaml.parse(data)
+    except yaml.YamlError as error:
+        raise ConfigProblem(str(error), what=error.problem, place=error.place) from None
+    if isinstance(document, Scalar) and document.value is not None:
+        name = _GO_TYPES[type(document.value)]
+        what = f"type '{name}' is not supported on top level of config, only dictionary or list"
+        raise ConfigProblem(f"{what} (source:'{source}')", what=what, place=document.place)
+    return Context(source, document, expand.Scope(_variables(document), environment))
+
+
+def splice_problems(context: Context) -> Iterator[ConfigProblem]:
+    """Variables that are written wrongly make the whole file wrong, also where nobody reads them."""
+    for path, node in _scalars(context.document, ()):
+        try:
+            expand.parse(node.value) if isinstance(node.value, str) else None
+        except expand.SpliceError as error:
+            what = f"{error} parsing splice"
+            text = f"{what} accessing {_shown(path)} (source:'{context.source}')"
+            yield ConfigProblem(text, what=what, right="$$ stands for a dollar sign", path=path, place=node.place)
+
+
+def _variables(document: Node | None) -> dict[str, expand.Template]:
+    """The top-level keys that hold a single value; one that is written wrongly is reported where it stands."""
+    found: dict[str, expand.Template] = {}
+    for name, node in document.entries.items() if isinstance(document, yaml.Mapping) else ():
+        match node:
+            case Scalar(str() as text):
+                try:
+                    found[name] = expand.parse(text)
+                except expand.SpliceError:
+                    continue
+            case Scalar(value) if value is not None:
+                found[name] = (text_of(value),)
+    return found
+
+
+def _scalars(node: Node | None, path: _Path) -> Iterator[tuple[_Path, Scalar]]:
+    match node:
+        case Scalar():
+            yield path, node
+        case yaml.Sequence(items):
+            for number, item in enumerate(items):
+                yield from _scalars(item, (*path, str(number)))
+        case yaml.Mapping(entries):
+            for name, entry in entries.items():
+                yield from _scalars(entry, (*path, name))
+
+
+def _shown(path: _Path) -> str:
+    """The original does not yet know the names of the blocks then, only the places in lists."""
+    numbers = list(itertools.takewhile(str.isdecimal, reversed(path)))
+    return f"'{'.'.join(reversed(numbers))}'" if numbers else "config"

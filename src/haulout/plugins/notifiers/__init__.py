@@ -1,0 +1,1 @@
+"""The built-in notifiers, one file each."""

@@ -1,0 +1,20 @@
+"""alterLabel: sets or removes a label of the node."""
+
+import msgspec
+
+from haulout.cluster.rows import NodeRow
+from haulout.plugins.api import Config, TriggerInput, trigger
+
+
+class AlterLabel(Config, frozen=True, kw_only=True):
+    key: str
+    value: str = ""
+    remove: bool = False
+
+
+@trigger("alterLabel", AlterLabel)
+def alter_label(config: AlterLabel, given: TriggerInput) -> NodeRow:
+    labels = {name: value for name, value in given.node.labels.items() if name != config.key}
+    if not config.remove:
+        labels[config.key] = config.value
+    return msgspec.structs.replace(given.node, labels=labels)

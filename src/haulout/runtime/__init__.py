@@ -1,0 +1,1 @@
+"""The shell: feeds the store, asks the decisions, carries out their actions."""

@@ -1,0 +1,486 @@
+"""Carries out what decisions want, step by step, and never on knowledge that has meanwhile changed.
+
+It does no I/O itself: it hands out requests and is told what became of them. Nothing is ever replayed from memory:
+after a refusal the key is asked again.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import ObjectRow, Row, Value
+from haulout.cluster.store import Store
+from haulout.cluster.view import OUTCOME
+from haulout.core.action import Send, Statement, Tell
+from haulout.core.decision import Decision
+from haulout.core.edit import apply_all, changes_nothing
+from haulout.core.holds import Grant, grant_key, hold_key
+from haulout.runtime.jobs import Batch, Job, is_ending, plan, request_body, signature
+from haulout.runtime.requests import Answer, Body, Done, Look, Lost, Refused, Request, Telling, Withdrawn
+from haulout.runtime.rooms import Subject
+
+LOOK_AFTER_FOR = timedelta(seconds=5)
+CONFLICT_FOR = timedelta(seconds=1)
+FIRST_BACKOFF_FOR = timedelta(seconds=1)
+LONGEST_BACKOFF_FOR = timedelta(minutes=1)
+BUDGET_RETRY_FOR = timedelta(seconds=5)
+# A key that edits one object this often within the window is chasing its own tail (K9).
+RESTLESS_EDITS = 20
+RESTLESS_FOR = timedelta(seconds=10)
+
+
+class Wakes(Protocol):
+    """What the actor needs of the loop."""
+
+    def wake(self, subject: Subject) -> None: ...
+
+    def ended(self, subject: Subject) -> None: ...
+
+    def pause(self, subject: Subject, until: datetime) -> None: ...
+
+
+class Reports:
+    """Where the actor says what went wrong; silent unless somebody listens."""
+
+    def refused(self, subject: Subject, body: Body, answer: Refused) -> None: ...
+
+    def restless(self, subject: Subject, target: Key) -> None: ...
+
+
+class Work:
+    """One decision being carried out."""
+
+    def __init__(self, subject: Subject, batches: list[Batch], basis: dict[Key, Row | None], grants: list[Key]) -> None:
+        self.subject = subject
+        self.batches = batches
+        # The rows as decided; only our own answers may change them meanwhile.
+        self.basis = basis
+        self.grants = grants
+        self.sent: set[int] = set()
+        self.queued = 0
+        self.started = False
+        self.told = True
+        self.refused = False
+        # What the subject stated the last time already.
+        self.said: frozenset[Statement] = frozenset()
+
+    @property
+    def under_way(self) -> bool:
+        return bool(self.sent or self.queued)
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """A write whose effect has not been seen yet; after a while a look settles it."""
+
+    subject: Subject
+    signature: Hashable
+    uid: str
+    look_at: datetime
+    ends: bool
+
+
+class Backoff(msgspec.Struct, frozen=True):
+    """The same action is not sent before this; after a conflict a newer `version` of its target ends the wait."""
+
+    failures: int
+    not_before: datetime
+    target: Key
+    version: int | None = None
+
+
+class Actor:
+    loop: Wakes
+
+    def __init__(self, store: Store, reports: Reports | None = None) -> None:
+        self._store = store
+        self._reports = reports or Reports()
+        self.may_write: Callable[[], bool] = lambda: True
+        self._out: list[Request] = []
+        self._sent: dict[int, tuple[Work | None, Job | None, Body]] = {}
+        self._busy: dict[Key, deque[tuple[Work, Job]]] = {}
+        self._pending: dict[Key, Pending] = {}
+        self._backoff: dict[Subject, dict[Hashable, Backoff]] = {}
+        self._conflicts: dict[Key, set[Subject]] = {}
+        self._edits: dict[tuple[Subject, Key], deque[datetime]] = {}
+        self._said: dict[Subject, frozenset[Statement]] = {}
+        self._throttled: dict[str, datetime] = {}
+        self._timers: list[tuple[datetime, int, Subject | Key]] = []
+        self._next_id = 0
+        store.on_version = self._moved
+        store.on_replaced = self._replaced
+
+    # For the loop
+
+    def submit(self, subject: Subject, decision: Decision, now: datetime) -> bool:
+        """Begins to carry a decision out. True: something is under way, and the subject is not asked meanwhile."""
+        if not self.may_write():
+            return False
+        batches = plan(decision.actions)
+        targets = {job.target for batch in batches for job in batch.jobs} | {subject.key}
+        grants = [grant_key(hold_key(subject.decider, claim)) for claim in decision.holds if not claim.begun]
+        basis = {target: self._store.row(target) for target in targets}
+        work = Work(subject, batches, basis, [grant for grant in grants if self._is_granted(grant)])
+        work.said = self._said.get(subject, frozenset())
+        self._state(subject, batches)
+        self._advance(work, now)
+        return work.under_way
+
+    def _state(self, subject: Subject, batches: list[Batch]) -> None:
+        stated = frozenset(told for batch in batches if not batch.jobs for told in batch.tells)
+        if stated:
+            self._said[subject] = stated
+        else:
+            self._said.pop(subject, None)
+
+    def rest(self, subject: Subject, now: datetime) -> None:
+        """The subject wants nothing now; a back-off that is long over is of no more use."""
+        self._said.pop(subject, None)
+        waits = self._backoff.get(subject)
+        if waits and all(wait.not_before + LONGEST_BACKOFF_FOR < now for wait in waits.values()):
+            del self._backoff[subject]
+
+    def forget(self, subject: Subject) -> None:
+        self._backoff.pop(subject, None)
+        self._said.pop(subject, None)
+        for known in [known for known in self._edits if known[0] == subject]:
+            del self._edits[known]
+
+    # For the shell
+
+    def is_current(self, request: int) -> bool:
+        """Just before a write is sent: whether everything is still as it was decided upon."""
+        work, job, _ = self._sent.get(request, (None, None, None))
+        return work is None or job is None or (bool(work.batches) and self._as_decided(work, job))
+
+    def take_requests(self) -> list[Request]:
+        out, self._out = self._out, []
+        return out
+
+    def answered(self, request: int, answer: Answer, now: datetime) -> None:
+        work, job, body = self._sent.pop(request)
+        match body:
+            case Send():
+                self._delivered(body, answer, now)
+                return
+            case Look():
+                self._looked(body.target, answer, now)
+                self._store.let_go(body.target)
+                return
+        assert work is not None
+        assert job is not None
+        self._written(work, job, body, answer, now)
+        self._store.let_go(job.target)
+        work.sent.discard(request)
+        self._free(job.target, now)
+        self._go_on(work, now)
+
+    def tick(self, now: datetime) -> None:
+        """Looks that are due, and subjects whose back-off has ended."""
+        while self._timers and self._timers[0][0] <= now:
+            _, _, what = heapq.heappop(self._timers)
+            if isinstance(what, Subject):
+                self.loop.wake(what)
+            else:
+                self._look_if_due(what, now)
+
+    def next_instant(self) -> datetime | None:
+        return self._timers[0][0] if self._timers else None
+
+    def restart(self) -> None:
+        """Leadership gained: what an earlier term wanted is nobody's wish any more."""
+        for work, _, _ in self._sent.values():
+            if work is not None:
+                work.batches.clear()
+        for waiting in self._busy.values():
+            waiting.clear()
+        for target in list(self._pending):
+            self._store.settle(target)
+        for part in (self._pending, self._backoff, self._conflicts, self._edits, self._said):
+            part.clear()
+
+    def size(self) -> int:
+        """Everything remembered: after any churn as much as before."""
+        parts = (self._sent, self._busy, self._pending, self._backoff, self._conflicts, self._edits, self._said)
+        return sum(len(part) for part in parts)
+
+    # Going on with a decision
+
+    def _go_on(self, work: Work, now: datetime) -> None:
+        self._advance(work, now)
+        if not work.under_way:
+            self.loop.ended(work.subject)
+
+    def _advance(self, work: Work, now: datetime) -> None:
+        while work.batches and not work.under_way and not work.refused:
+            batch = work.batches[0]
+            if not work.started:
+                work.started = True
+                needed = [job for job in batch.jobs if not self._is_needless(job)]
+                work.told = bool(needed) or not batch.jobs
+                for job in needed:
+                    self._try(work, job, now)
+            else:
+                work.batches.pop(0)
+                work.started = False
+                if work.told:
+                    self._tell(told for told in batch.tells if batch.jobs or told not in work.said)
+                    self._send_messages(batch.sends, work.subject, now)
+
+    def _try(self, work: Work, job: Job, now: datetime) -> None:
+        """Sends a job, lets it wait for its object, or drops the rest because the world has moved on."""
+        if job.target in self._busy:
+            self._busy[job.target].append((work, job))
+            work.queued += 1
+            return
+        if not self._as_decided(work, job):
+            work.refused = True
+            self.loop.wake(work.subject)
+            return
+        wait = self._wait(work.subject, job, now)
+        if wait is not None:
+            work.refused = True
+            self.loop.pause(work.subject, wait)
+            self._at(wait, work.subject)
+        elif self._stands(job):
+            work.refused = True
+        else:
+            self._dispatch(work, job, now)
+
+    def _dispatch(self, work: Work, job: Job, now: datetime) -> None:
+        row = self._store.row(job.target)
+        expected = apply_all(row, job.edits) if job.edits else None
+        if expected is not None:
+            self._store.expect(expected)
+        self._busy[job.target] = deque()
+        self._store.hold_open(job.target)
+        work.sent.add(self._emit(request_body(job, row), work, job))
+        if job.edits:
+            self._edits.setdefault((work.subject, job.target), deque(maxlen=RESTLESS_EDITS)).append(now)
+
+    def _emit(self, body: Body, work: Work | None = None, job: Job | None = None) -> int:
+        self._next_id += 1
+        self._sent[self._next_id] = (work, job, body)
+        self._out.append(Request(self._next_id, body))
+        return self._next_id
+
+    def _free(self, target: Key, now: datetime) -> None:
+        """The object is free: the next one that waits for it goes, if the world is still as it was decided upon."""
+        waiting = self._busy.pop(target)
+        while waiting:
+            work, job = waiting.popleft()
+            work.queued -= 1
+            self._try(work, job, now)
+            if target in self._busy:
+                self._busy[target].extend(waiting)
+                waiting.clear()
+            if not work.under_way:
+                self._go_on(work, now)
+
+    def _as_decided(self, work: Work, job: Job) -> bool:
+        if not self.may_write() or not all(self._is_granted(grant) for grant in work.grants):
+            return False
+        return all(self._store.row(key) is work.basis[key] for key in (work.subject.key, job.target))
+
+    def _is_granted(self, key: Key) -> bool:
+        grant = self._store.row(key)
+        return isinstance(grant, Grant) and grant.granted
+
+    def _is_needless(self, job: Job) -> bool:
+        return bool(job.edits) and changes_nothing(self._store.row(job.target), job.edits)
+
+    def _stands(self, job: Job) -> bool:
+        """The same write has been sent and its effect is not known yet."""
+        pending = self._pending.get(job.target)
+        return pending is not None and pending.signature == signature(job)
+
+    def _wait(self, subject: Subject, job: Job, now: datetime) -> datetime | None:
+        """Until when the same action is put off, if it is."""
+        throttled = self._throttled.get(job.target.cluster)
+        if throttled is not None and throttled > now:
+            return throttled
+        backoff = self._backoff.get(subject, {}).get(signature(job))
+        if backoff is not None and backoff.not_before > now:
+            return backoff.not_before
+        edits = self._edits.get((subject, job.target))
+        if job.edits and edits and len(edits) == RESTLESS_EDITS and edits[0] + RESTLESS_FOR > now:
+            self._reports.restless(subject, job.target)
+            return edits[0] + RESTLESS_FOR
+        return None
+
+    def _at(self, instant: datetime, what: Subject | Key) -> None:
+        self._next_id += 1
+        heapq.heappush(self._timers, (instant, self._next_id, what))
+
+    # Answers
+
+    def _written(self, work: Work, job: Job, body: Body, answer: Answer, now: datetime) -> None:
+        subject, target = work.subject, job.target
+        match answer:
+            case Done():
+                self._drop_backoff(subject, signature(job))
+                self._take_answer(target, answer)
+                self._store.settle(target)
+                if job.ends:
+                    self._await_effect(subject, job, now)
+                work.basis[target] = self._store.row(target)
+            case Lost():
+                work.refused = True
+                self._await_effect(subject, job, now)
+            case Withdrawn():
+                work.refused = True
+                self._store.settle(target)
+                self.loop.wake(subject)
+            case Refused():
+                work.refused = True
+                self._store.settle(target)
+                self._refused(subject, job, body, answer, now)
+
+    def _take_answer(self, target: Key, answer: Done) -> None:
+        if answer.row is not None:
+            self._store.answer(answer.row)
+        metadata, row = answer.metadata, self._store.row(target)
+        # Nobody wrote between the version that we named and this answer, so the rest is as we know it.
+        if (
+            metadata is not None
+            and isinstance(row, ObjectRow)
+            and row.uid == metadata.uid
+            and row.version < metadata.version
+        ):
+            parts = ("version", "labels", "annotations", "finalizers", "deleting_at")
+            changes: dict[str, Any] = {part: getattr(metadata, part) for part in parts}
+            self._store.answer(msgspec.structs.replace(row, **changes))
+
+    def _await_effect(self, subject: Subject, job: Job, now: datetime) -> None:
+        row = self._store.row(job.target)
+        if job.ends and (row is None or is_ending(row, job.uid)):
+            return
+        pending = Pending(subject, signature(job), row.uid if row else "", now + LOOK_AFTER_FOR, job.ends)
+        self._pending[job.target] = pending
+        self._at(pending.look_at, job.target)
+
+    def _refused(self, subject: Subject, job: Job, body: Body, answer: Refused, now: datetime) -> None:
+        self._reports.refused(subject, body, answer)
+        waits = self._backoff.setdefault(subject, {})
+        known = waits.get(signature(job))
+        failures = known.failures + 1 if known else 1
+        delay = min(FIRST_BACKOFF_FOR * 2 ** min(failures - 1, 10), LONGEST_BACKOFF_FOR)
+        version = None
+        match answer.code:
+            case 409:
+                # Somebody else wrote: wait for their version to arrive; if it does not, look.
+                row = self._store.row(job.target)
+                delay, failures, version = CONFLICT_FOR, failures - 1, row.version if row else None
+                self._conflicts.setdefault(job.target, set()).add(subject)
+                self._at(now + delay, job.target)
+            case 404:
+                self._look(job.target)
+            case 429 if answer.by_budget:
+                delay = BUDGET_RETRY_FOR
+            case 429:
+                delay = timedelta(seconds=answer.retry_after or 1)
+                self._throttled[job.target.cluster] = now + delay
+        waits[signature(job)] = Backoff(failures, now + delay, job.target, version)
+        self.loop.pause(subject, now + delay)
+        self._at(now + delay, subject)
+        self.loop.wake(subject)
+
+    def _drop_backoff(self, subject: Subject, what: Hashable) -> None:
+        waits = self._backoff.get(subject)
+        if waits and waits.pop(what, None) and not waits:
+            del self._backoff[subject]
+
+    # Telling and sending
+
+    def _tell(self, tells: Iterable[Statement]) -> None:
+        for told in tells:
+            if isinstance(told, Tell):
+                row = self._store.row(told.regarding)
+                self._out.append(Request(0, Telling(told, row if isinstance(row, ObjectRow) else None)))
+            else:
+                self._out.append(Request(0, told))
+
+    def _send_messages(self, sends: Iterable[Send], subject: Subject, now: datetime) -> None:
+        for send in sends:
+            key = Key("", OUTCOME, "", send.outcome)
+            standing = self._store.row(key)
+            if isinstance(standing, Value) and standing.state == "pending":
+                continue
+            self._store.write(Value(key=key, state="pending", value=now))
+            self._emit(send)
+
+    def _delivered(self, send: Send, answer: Answer, now: datetime) -> None:
+        key = Key("", OUTCOME, "", send.outcome)
+        if self._store.row(key) is None:
+            return
+        if isinstance(answer, Done):
+            self._store.write(Value(key=key, state="done", value=now))
+        else:
+            error = answer.message if isinstance(answer, Refused | Lost) else "withdrawn"
+            self._store.write(Value(key=key, state="failed", value=now, error=error))
+
+    # Looking
+
+    def _look_if_due(self, target: Key, now: datetime) -> None:
+        pending = self._pending.get(target)
+        if (pending is not None and pending.look_at <= now) or target in self._conflicts:
+            self._look(target)
+
+    def _look(self, target: Key) -> None:
+        self._store.hold_open(target)
+        self._emit(Look(target))
+
+    def _looked(self, target: Key, answer: Answer, now: datetime) -> None:
+        row = self._store.row(target)
+        match answer:
+            case Done(row=seen) if seen is not None:
+                self._store.answer(seen)
+            case Refused(code=404) if row is not None:
+                self._store.remove(target, row.version)
+            case Refused(code=404) | Done():
+                pass
+            case Refused() | Lost() | Withdrawn():
+                if target in self._pending:
+                    pending = msgspec.structs.replace(self._pending[target], look_at=now + LOOK_AFTER_FOR)
+                    self._pending[target] = pending
+                    self._at(pending.look_at, target)
+                return
+        self._settle(target)
+        self._end_conflict(target)
+
+    def _settle(self, target: Key) -> None:
+        pending = self._pending.pop(target, None)
+        if pending is not None:
+            if target not in self._busy:
+                self._store.settle(target)
+            self.loop.wake(pending.subject)
+
+    def _end_conflict(self, target: Key) -> None:
+        for subject in self._conflicts.pop(target, ()):
+            for what, wait in list(self._backoff.get(subject, {}).items()):
+                if wait.target == target and wait.version is not None:
+                    self._drop_backoff(subject, what)
+            self.loop.wake(subject)
+
+    # For the store
+
+    def _moved(self, key: Key) -> None:
+        """A newer version of the object has come in."""
+        pending = self._pending.get(key)
+        row = self._store.row(key)
+        # A patch names the version that it was made for: once another is known, a late one can have no effect.
+        if pending is not None and row is not None and (not pending.ends or is_ending(row, pending.uid)):
+            self._settle(key)
+        if key in self._conflicts:
+            self._end_conflict(key)
+
+    def _replaced(self, key: Key) -> None:
+        """The object is gone, or another has its name."""
+        self._settle(key)
+        self._end_conflict(key)

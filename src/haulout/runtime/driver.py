@@ -1,0 +1,97 @@
+"""Drives the kernel on the event loop: lets I/O in between, sends what was decided, sleeps until something can happen."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from haulout.base.clock import Clock
+from haulout.core.action import Measure, Say
+from haulout.runtime.kernel import Kernel
+from haulout.runtime.metrics import Metrics
+from haulout.runtime.requests import Look, Request, Telling
+from haulout.runtime.sender import Sender
+
+log = logging.getLogger(__name__)
+
+SLICE = 0.010
+LONGEST_REQUEST = 30.0
+LONGEST_SLEEP = 60.0
+# One turn of the event loop reads the sockets, one hands the bytes to the reflectors, one lets them take them in.
+TURNS_TO_TAKE_IN = 3
+
+
+class Driver:
+    """`before_asking` run whenever the kernel is about to ask, so that nobody decides on a replaced configuration."""
+
+    def __init__(self, kernel: Kernel, sender: Sender, clock: Clock, metrics: Metrics) -> None:
+        self._kernel = kernel
+        self._sender = sender
+        self._clock = clock
+        self._metrics = metrics
+        self._woken = asyncio.Event()
+        self.before_asking: list[Callable[[], None]] = []
+        self.after_asking: list[Callable[[], None]] = []
+        # Seconds for which a write may still be under way; None: we do not lead, nothing may be sent.
+        self.may_write_for: Callable[[], float | None] = lambda: LONGEST_REQUEST
+        kernel.actor.may_write = lambda: self.may_write_for() is not None
+
+    def poke(self) -> None:
+        """Something has come in."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as requests:
+            while True:
+                self._woken.clear()
+                for hook in self.before_asking:
+                    hook()
+                rested = self._slice()
+                for hook in self.after_asking:
+                    hook()
+                out = self._kernel.take_requests()
+                if out:
+                    # After a stall, what has arrived meanwhile comes first: it may make a write wrong.
+                    for _ in range(TURNS_TO_TAKE_IN):
+                        await asyncio.sleep(0)
+                    self._dispatch(out, requests)
+                elif rested:
+                    await self._sleep()
+                else:
+                    await asyncio.sleep(0)
+
+    def _slice(self) -> bool:
+        started = self._clock.elapsed()
+        before = self._kernel.loop.askings
+        rested = self._kernel.run(self._clock.now(), lambda: self._clock.elapsed() - started >= SLICE)
+        self._metrics.count("haulout_askings", self._kernel.loop.askings - before)
+        return rested
+
+    def _dispatch(self, out: Sequence[Request], requests: asyncio.TaskGroup) -> None:
+        for request in out:
+            if isinstance(request.body, Telling | Measure | Say):
+                self._sender.state(request.body)
+            else:
+                requests.create_task(self._perform(request))
+
+    async def _perform(self, request: Request) -> None:
+        answer = await self._sender.perform(request, lambda: self._guard(request))
+        self._kernel.answered(request.id, answer, self._clock.now())
+        self.poke()
+
+    def _guard(self, request: Request) -> float | None:
+        """At the moment of sending: everything is as decided, and there is time left to be answered."""
+        if isinstance(request.body, Look):
+            return LONGEST_REQUEST
+        return self.may_write_for() if self._kernel.actor.is_current(request.id) else None
+
+    async def _sleep(self) -> None:
+        instant = self._kernel.next_instant()
+        wait = (instant - self._clock.now()) / timedelta(seconds=1) if instant else LONGEST_SLEEP
+        try:
+            async with asyncio.timeout(min(max(wait, 0.001), LONGEST_SLEEP)):
+                await self._woken.wait()
+        except TimeoutError:
+            pass

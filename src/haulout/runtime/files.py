@@ -1,0 +1,34 @@
+"""A file that is read again when it changes, also where it is a link that is exchanged as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+Stat = tuple[int, int, int]
+
+
+class WatchedFile:
+    """`on_change` is told the content, or why there is none, once at first and then whenever that differs."""
+
+    def __init__(self, path: Path, on_change: Callable[[bytes | OSError], None]) -> None:
+        self._path = path
+        self._on_change = on_change
+        self._stat: Stat | None = None
+        self._content: bytes | str | None = None
+
+    def look(self, *, closely: bool = False) -> None:
+        """Cheap enough to be called before every asking. `closely` reads it even if its times say that it is the same."""
+        try:
+            found = self._path.stat()
+            stat = (found.st_mtime_ns, found.st_ino, found.st_size)
+            if stat == self._stat and not closely:
+                return
+            content: bytes | OSError = self._path.read_bytes()
+            self._stat = stat
+        except OSError as error:
+            self._stat, content = None, error
+        known = str(content) if isinstance(content, OSError) else content
+        if known != self._content:
+            self._content = known
+            self._on_change(content)

@@ -1,0 +1,140 @@
+"""From the steps of a decision to the requests that carry them out."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import ObjectRow, Row
+from haulout.core.action import (
+    Annotate,
+    Cordon,
+    Create,
+    Delete,
+    Edit,
+    Evict,
+    Finalize,
+    Label,
+    Measure,
+    Patch,
+    Say,
+    Send,
+    SetTaint,
+    Statement,
+    Step,
+    Tell,
+)
+from haulout.core.edit import merge_patch
+from haulout.runtime.requests import Body, Change
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One request to come: all edits of one object, or one other write."""
+
+    target: Key
+    edits: tuple[Edit, ...] = ()
+    other: Create | Evict | Delete | None = None
+
+    @property
+    def ends(self) -> bool:
+        """Whether the object is to go; the answer then says less than what is seen afterwards."""
+        return isinstance(self.other, Evict | Delete)
+
+    @property
+    def uid(self) -> str:
+        return self.other.uid if isinstance(self.other, Evict | Delete) else ""
+
+    @property
+    def subresource(self) -> str:
+        return next((edit.subresource for edit in self.edits if isinstance(edit, Patch)), "")
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Jobs that do not depend on each other, and what is told and sent once they have succeeded."""
+
+    jobs: tuple[Job, ...] = ()
+    tells: tuple[Statement, ...] = ()
+    sends: tuple[Send, ...] = ()
+
+
+def plan(steps: Sequence[Step]) -> list[Batch]:
+    """One batch a step; neighbours that edit the same single object become one, and so one patch."""
+    batches: list[Batch] = []
+    for step in steps:
+        batch = _batch(step)
+        if batches and (merged := _merged(batches[-1], batch)):
+            batches[-1] = merged
+        else:
+            batches.append(batch)
+    return batches
+
+
+def _batch(step: Step) -> Batch:
+    edits: dict[tuple[Key, str], list[Edit]] = {}
+    others: list[Job] = []
+    tells: list[Statement] = []
+    sends: list[Send] = []
+    for action in step:
+        match action:
+            case Tell() | Measure() | Say():
+                tells.append(action)
+            case Send():
+                sends.append(action)
+            case Create() | Evict() | Delete():
+                others.append(Job(action.target, other=action))
+            case _:
+                edits.setdefault((action.target, _subresource(action)), []).append(action)
+    jobs = [Job(target, tuple(several)) for (target, _), several in edits.items()]
+    return Batch((*jobs, *others), tuple(tells), tuple(sends))
+
+
+def _merged(first: Batch, second: Batch) -> Batch | None:
+    if len(first.jobs) != 1 or len(second.jobs) != 1 or first.sends:
+        return None
+    one, two = first.jobs[0], second.jobs[0]
+    if not one.edits or not two.edits or (one.target, one.subresource) != (two.target, two.subresource):
+        return None
+    return Batch((Job(one.target, (*one.edits, *two.edits)),), (*first.tells, *second.tells), second.sends)
+
+
+def request_body(job: Job, row: Row | None) -> Body:
+    """A patch names the version that it was made for; metadata alone is answer enough where nothing else changes."""
+    if job.other is not None:
+        return job.other
+    body = merge_patch(row, job.edits)
+    slim = row is not None and not job.subresource and set(body) == {"metadata"}
+    return Change(job.target, body, row.version if row else None, job.subresource, slim)
+
+
+def signature(job: Job) -> Hashable:
+    """What makes two actions the same wish. Texts that carry instants do not count, or no back-off would ever hold."""
+    if job.other is not None:
+        return (type(job.other).__name__, job.target, job.uid)
+    return (job.target, job.subresource, frozenset(_wish(edit) for edit in job.edits))
+
+
+def _wish(edit: Edit) -> Hashable:
+    match edit:
+        case Label():
+            return ("label", edit.name, edit.value)
+        case Annotate():
+            return ("annotation", edit.name, edit.value is None)
+        case Finalize():
+            return ("finalizer", edit.name, edit.present)
+        case Cordon():
+            return ("cordon", edit.unschedulable)
+        case SetTaint():
+            return ("taint", edit.taint.key, edit.taint.effect, edit.present)
+        case Patch():
+            return ("patch", tuple(sorted(edit.body)))
+
+
+def is_ending(row: Row, uid: str) -> bool:
+    """The object with this UID is gone or on its way out."""
+    return row.uid != uid or (isinstance(row, ObjectRow) and row.deleting_at is not None)
+
+
+def _subresource(edit: Edit) -> str:
+    return edit.subresource if isinstance(edit, Patch) else ""

@@ -1,0 +1,59 @@
+"""The kernel as a whole: store, loop and actor, driven from outside with events, answers and the time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from haulout.cluster.store import Store
+from haulout.core.decision import Decider, earliest
+from haulout.runtime.actor import Actor, Reports
+from haulout.runtime.loop import Loop
+from haulout.runtime.requests import Answer, Request
+from haulout.runtime.rooms import Subject
+
+
+class Kernel:
+    """Does no I/O and asks no clock: whoever drives it feeds the store, sends the requests and says what time it is."""
+
+    def __init__(
+        self,
+        deciders: Sequence[Decider],
+        reports: Reports | None = None,
+        on_failure: Callable[[Subject, Exception], None] = lambda subject, error: None,
+    ) -> None:
+        self.store = Store()
+        self.actor = Actor(self.store, reports)
+        self.loop = Loop(self.store, deciders, self.actor, on_failure)
+        self.actor.loop = self.loop
+        self.leading = True
+
+    def run(self, now: datetime, enough: Callable[[], bool] = lambda: False) -> bool:
+        """Asks whoever is due; True once nobody is. What is to be sent then waits in `take_requests`."""
+        if not self.leading:
+            return True
+        self.actor.tick(now)
+        return self.loop.run(now, enough)
+
+    def take_requests(self) -> list[Request]:
+        return self.actor.take_requests()
+
+    def answered(self, request: int, answer: Answer, now: datetime) -> None:
+        self.actor.answered(request, answer, now)
+
+    def lead(self) -> None:
+        """Leadership gained is a start."""
+        self.leading = True
+        self.actor.restart()
+        self.loop.restart()
+
+    def follow(self) -> None:
+        """Leadership lost: nothing more is decided or sent; what is under way is answered to nobody."""
+        self.leading = False
+        self.actor.restart()
+
+    def next_instant(self) -> datetime | None:
+        return earliest(self.store.next_instant(), self.loop.next_instant(), self.actor.next_instant())
+
+    def size(self) -> int:
+        return self.store.size() + self.loop.size() + self.actor.size()

@@ -1,0 +1,361 @@
+"""Asks each key when something that it read has changed or its time has come, and never otherwise."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple, Protocol
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Row, Value
+from haulout.cluster.store import CountOf, Listing, Store, TableName, Topic
+from haulout.cluster.view import HOLD, OUTCOME, SOURCE, FactDemand, NotListed, Record, View, holds_table
+from haulout.core.decision import Decider, Decision, Source
+from haulout.core.holds import Blocked, Grant, Hold, grant_key, hold_key
+from haulout.runtime.rooms import Order, Rooms, Subject
+
+TICK_FOR = timedelta(milliseconds=1)
+AFTER_FAILURE_FOR = timedelta(minutes=1)
+UNUSED_GRANT_FOR = timedelta(seconds=5)
+
+
+class Actions(Protocol):
+    """Where decisions go to be carried out."""
+
+    def submit(self, subject: Subject, decision: Decision, now: datetime) -> bool:
+        """True: under way, and the subject is not asked again until `Loop.ended`."""
+        ...
+
+    def rest(self, subject: Subject, now: datetime) -> None:
+        """The subject was asked and wants nothing."""
+        ...
+
+    def forget(self, subject: Subject) -> None: ...
+
+
+class Asked(NamedTuple):
+    """What remains of an asking: what it read, the rows that it made (holds, grants, sources), when to ask again."""
+
+    record: Record
+    made: frozenset[Key]
+    until: datetime | None
+
+
+class Loop:
+    def __init__(
+        self,
+        store: Store,
+        deciders: Sequence[Decider],
+        actions: Actions,
+        on_failure: Callable[[Subject, Exception], None] = lambda subject, error: None,
+    ) -> None:
+        self._store = store
+        self._deciders = {decider.name: decider for decider in deciders}
+        self._actions = actions
+        self._on_failure = on_failure
+        self._asked: dict[Subject, Asked] = {}
+        self._readers: dict[Topic, set[Subject]] = {}
+        self._unasked: set[Subject] = set()
+        self._silent: Counter[tuple[str, str]] = Counter()
+        self._due: dict[Subject, Order] = {}
+        self._heap: list[Order] = []
+        self._timers: list[tuple[datetime, Subject]] = []
+        self._under_way: set[Subject] = set()
+        self._again: set[Subject] = set()
+        self._paused: dict[Subject, datetime] = {}
+        self._facts: dict[Key, dict[Subject, FactDemand]] = {}
+        self._sources: set[Key] = set()
+        self._rooms = Rooms(store)
+        self.askings = 0
+
+    # Waking
+
+    def wake(self, subject: Subject) -> None:
+        """Due now; while under way, remembered for when that has ended."""
+        if subject in self._under_way:
+            self._again.add(subject)
+        elif subject in self._asked or subject in self._unasked:
+            order = self._order(subject)
+            if self._due.get(subject) != order:
+                self._due[subject] = order
+                heapq.heappush(self._heap, order)
+
+    def ended(self, subject: Subject) -> None:
+        """What the subject had under way has been answered, refused or dropped."""
+        self._under_way.discard(subject)
+        if subject in self._again:
+            self._again.discard(subject)
+            self.wake(subject)
+
+    def pause(self, subject: Subject, until: datetime) -> None:
+        """The subject's wish was refused or not used: what it was granted for it passes on until then."""
+        self._paused[subject] = until
+        asked = self._asked.get(subject)
+        for key in asked.made if asked else ():
+            hold = self._store.row(key)
+            if isinstance(hold, Hold) and not hold.claim.begun:
+                self._store.write(Hold(key=key, surface=hold.surface, claim=hold.claim, paused_until=until))
+
+    def restart(self) -> None:
+        """Leadership gained is a start: nothing that was concluded earlier is relied upon."""
+        self._under_way.clear()
+        self._again.clear()
+        self._paused.clear()
+        subjects = {*self._asked, *self._unasked}
+        for subject in subjects:
+            self._leave(subject)
+        self._unasked = subjects
+        self._silent = Counter((subject.decider, subject.key.cluster) for subject in subjects)
+        for decider in self._deciders.values():
+            for cluster in {subject.key.cluster for subject in subjects}:
+                self._store.set_listing(cluster, holds_table(decider.name), Listing.WAITING)
+        for subject in subjects:
+            self.wake(subject)
+
+    def next_instant(self) -> datetime | None:
+        while self._timers and not self._stands(*self._timers[0]):
+            heapq.heappop(self._timers)
+        return self._timers[0][0] if self._timers else None
+
+    # Running
+
+    def run(self, now: datetime, enough: Callable[[], bool] = lambda: False) -> bool:
+        """Asks whoever is due, in order, until nobody is (then True) or it is `enough` for now."""
+        self._store.pass_time(now)
+        while self._timers and self._timers[0][0] <= now:
+            instant, subject = heapq.heappop(self._timers)
+            if self._stands(instant, subject):
+                self.wake(subject)
+        while True:
+            self._take_in()
+            due = self._next()
+            if due is None:
+                return True
+            self._ask(due, now)
+            if enough():
+                return False
+
+    def explain(self, subject: Subject, now: datetime) -> Decision:
+        """Asks afresh, recording nothing and doing nothing: what a sleeper waits for need not be kept current."""
+        return self._deciders[subject.decider].decide(subject.key, View(self._store, explaining=True), now)
+
+    def subjects(self, key: Key) -> list[Subject]:
+        return [
+            Subject(decider.name, key)
+            for decider in self._deciders.values()
+            if decider.kind == key.kind and decider.cluster in (None, key.cluster)
+        ]
+
+    def demands(self) -> dict[Key, FactDemand]:
+        """The questions to the outside world that somebody reads, each at the fastest pace asked for."""
+        return {key: min(readers.values(), key=lambda demand: demand.pace_for) for key, readers in self._facts.items()}
+
+    def sources(self) -> set[Source]:
+        """What decisions want watched."""
+        rows = (self._store.row(key) for key in self._sources)
+        return {row.value for row in rows if isinstance(row, Value) and isinstance(row.value, Source)}
+
+    def forget_counts(self) -> None:
+        """Stops keeping up counts that nobody reads any more."""
+        read = {(topic.cluster, topic.of) for topic in self._readers if isinstance(topic, CountOf)}
+        self._store.forget_counts(read | self._rooms.counts())
+
+    def size(self) -> int:
+        """Everything remembered per subject: after any churn as much as before."""
+        parts = (
+            self._asked,
+            self._readers,
+            self._unasked,
+            self._due,
+            self._under_way,
+            self._again,
+            self._paused,
+            self._facts,
+        )
+        return sum(len(part) for part in parts) + self._rooms.size()
+
+    # Taking in what happened
+
+    def _take_in(self) -> None:
+        changed, freed, arrived = self._store.take_changes()
+        for key in arrived:
+            for subject in self.subjects(key):
+                if subject not in self._asked and subject not in self._unasked:
+                    self._unasked.add(subject)
+                    self._silent[subject.decider, key.cluster] += 1
+                self.wake(subject)
+        for topic in changed:
+            for subject in tuple(self._readers.get(topic, ())):
+                self.wake(subject)
+            if isinstance(topic, TableName):
+                self._judge_listing(topic)
+            elif isinstance(topic, Key) and self._store.row(topic) is None:
+                for subject in self.subjects(topic):
+                    self.wake(subject)
+        for place in freed:
+            self._rooms.free(place)
+
+    def _judge_listing(self, table: TableName) -> None:
+        for decider in self._deciders.values():
+            if decider.kind == table.kind and decider.cluster in (None, table.cluster):
+                self._judge_holds(decider, table.cluster)
+
+    def _judge_holds(self, decider: Decider, cluster: str) -> None:
+        """A surface's claims are known once each of its keys has been asked."""
+        listing = self._store.table(cluster, decider.kind).listing
+        if listing is not Listing.LISTED or not self._silent[decider.name, cluster]:
+            self._store.set_listing(cluster, holds_table(decider.name), listing)
+
+    # Asking
+
+    def _next(self) -> Subject | None:
+        while True:
+            while self._heap and self._due.get(self._heap[0].subject) != self._heap[0]:
+                heapq.heappop(self._heap)
+            first = self._heap[0] if self._heap else None
+            offered = self._rooms.offer(before=first)
+            if offered is None:
+                return first.subject if first else None
+            if offered not in self._under_way:
+                return offered
+            self._again.add(offered)
+
+    def _ask(self, subject: Subject, now: datetime) -> None:
+        self._due.pop(subject, None)
+        self.askings += 1
+        record = Record()
+        known = self._asked.get(subject)
+        standing = known.made if known else frozenset()
+        decider = self._deciders[subject.decider]
+        try:
+            decision = decider.decide(subject.key, View(self._store, record), now)
+        except NotListed as off:
+            if off.listing is Listing.WAITING:
+                self._remember(subject, record, standing, None)
+                return
+            self._failed(subject, record, standing, off, now)
+        except Exception as error:  # noqa: BLE001 - one bad object never stalls the others
+            self._failed(subject, record, standing, error, now)
+        else:
+            self._decided(subject, record, standing, decision, now)
+        self._heard(subject, decider)
+
+    def _failed(
+        self, subject: Subject, record: Record, standing: frozenset[Key], error: Exception, now: datetime
+    ) -> None:
+        """It keeps what it claimed; if it never claimed anything, nothing new is granted on its nodes."""
+        self._on_failure(subject, error)
+        if not any(key.kind == HOLD for key in standing):
+            for node in self._deciders[subject.decider].nodes(subject.key, self._store):
+                blocked = Key(node.cluster, HOLD, subject.decider, f"{node.name}//blocked by {subject.key}")
+                self._store.write(Blocked(key=blocked, surface=subject.decider, node=node))
+                standing |= {blocked}
+        self._remember(subject, record, standing, now + AFTER_FAILURE_FOR)
+
+    def _decided(
+        self, subject: Subject, record: Record, standing: frozenset[Key], decision: Decision, now: datetime
+    ) -> None:
+        rows = list(self._rows(subject, decision, now))
+        made = frozenset(row.key for row in rows)
+        self._erase(standing - made)
+        for row in rows:
+            self._store.write(row)
+            if row.key.kind == SOURCE:
+                self._sources.add(row.key)
+        until = max(decision.until, now) + TICK_FOR if decision.until is not None else None
+        self._remember(subject, record, made, until)
+        if decision.actions:
+            if self._actions.submit(subject, decision, now):
+                self._under_way.add(subject)
+            return
+        self._actions.rest(subject, now)
+        if self._store.row(subject.key) is None and not made and until is None:
+            self._forget(subject)
+        elif any(self._unused(key) for key in made):
+            self.pause(subject, now + UNUSED_GRANT_FOR)
+
+    def _rows(self, subject: Subject, decision: Decision, now: datetime) -> Iterator[Row]:
+        paused = self._paused.get(subject)
+        if paused is not None and paused <= now:
+            del self._paused[subject]
+            paused = None
+        for claim in decision.holds:
+            key = hold_key(subject.decider, claim)
+            yield Hold(key=key, surface=subject.decider, claim=claim, paused_until=None if claim.begun else paused)
+        yield from decision.grants
+        for source in decision.sources:
+            key = Key(source.cluster, SOURCE, f"{subject.decider}/{subject.key}", source.kind)
+            yield Value(key=key, value=source)
+
+    def _unused(self, key: Key) -> bool:
+        """It was granted what it claimed, and yet it wants nothing done."""
+        hold = self._store.row(key)
+        grant = self._store.row(grant_key(key)) if isinstance(hold, Hold) and not hold.claim.begun else None
+        return isinstance(grant, Grant) and grant.granted
+
+    def _heard(self, subject: Subject, decider: Decider) -> None:
+        if subject in self._unasked:
+            self._unasked.discard(subject)
+            self._silent[subject.decider, subject.key.cluster] -= 1
+            self._judge_holds(decider, subject.key.cluster)
+
+    def _remember(self, subject: Subject, record: Record, made: frozenset[Key], until: datetime | None) -> None:
+        old = self._asked.get(subject)
+        before = old.record.topics if old else set()
+        for topic in before - record.topics:
+            self._unread(topic, subject)
+        for topic in record.topics - before:
+            self._readers.setdefault(topic, set()).add(subject)
+        self._rooms.wait(self._order(subject), record.rooms)
+        self._demand(subject, old.record.facts if old else {}, record.facts)
+        self._asked[subject] = Asked(record, made, until)
+        if until is not None and (old is None or old.until != until):
+            heapq.heappush(self._timers, (until, subject))
+
+    def _demand(self, subject: Subject, before: dict[Key, FactDemand], after: dict[Key, FactDemand]) -> None:
+        for key in before.keys() - after.keys():
+            del self._facts[key][subject]
+            if not self._facts[key]:
+                del self._facts[key]
+        for key, demand in after.items():
+            self._facts.setdefault(key, {})[subject] = demand
+
+    def _erase(self, made: Iterable[Key]) -> None:
+        for key in made:
+            self._store.erase(key)
+            self._sources.discard(key)
+
+    def _unread(self, topic: Topic, subject: Subject) -> None:
+        readers = self._readers[topic]
+        readers.discard(subject)
+        if not readers:
+            del self._readers[topic]
+            if isinstance(topic, Key) and topic.kind == OUTCOME:
+                # The state that the message belonged to is stored: nobody asks what became of it any more.
+                self._store.erase(topic)
+
+    def _forget(self, subject: Subject) -> None:
+        self._leave(subject)
+        self._due.pop(subject, None)
+        self._paused.pop(subject, None)
+        self._actions.forget(subject)
+
+    def _leave(self, subject: Subject) -> None:
+        asked = self._asked.pop(subject, None)
+        if asked is None:
+            return
+        for topic in asked.record.topics:
+            self._unread(topic, subject)
+        self._rooms.wait(self._order(subject), set())
+        self._demand(subject, asked.record.facts, {})
+        self._erase(asked.made)
+
+    def _stands(self, instant: datetime, subject: Subject) -> bool:
+        asked = self._asked.get(subject)
+        return asked is not None and asked.until == instant
+
+    def _order(self, subject: Subject) -> Order:
+        decider = self._deciders[subject.decider]
+        return Order(decider.phase, decider.rank(subject.key, self._store), subject)

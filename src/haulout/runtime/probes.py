@@ -1,0 +1,68 @@
+"""Asks the outside world what decisions read, at the pace that they state, and forgets what nobody reads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Value
+from haulout.cluster.store import Store
+from haulout.cluster.view import FactDemand
+from haulout.runtime.loop import Loop
+
+Probe = Callable[[Any], Awaitable[Any]]
+# A probe that does not answer is stale after this many of its paces.
+STALE_AFTER = 3
+
+
+class Prober:
+    """One task a fact. What is compared is the value and whether it is fresh: a probe that finds the same wakes nobody."""
+
+    def __init__(self, store: Store, loop: Loop, probes: Mapping[str, Probe], on_change: Callable[[], None]) -> None:
+        self._store = store
+        self._loop = loop
+        self._probes = probes
+        self._on_change = on_change
+        self._tasks: dict[Key, tuple[FactDemand, asyncio.Task[None]]] = {}
+
+    def follow(self, group: asyncio.TaskGroup) -> None:
+        """Starts probing what is newly read; a question that is asked no more ends by itself."""
+        for key, demand in self._loop.demands().items():
+            known = self._tasks.get(key)
+            if known is not None and known[0].pace_for <= demand.pace_for and not known[1].done():
+                continue
+            if known is not None:
+                known[1].cancel()
+            self._tasks[key] = (demand, group.create_task(self._keep(demand), name=f"probe {demand.probe}"))
+
+    def stop(self) -> None:
+        for _, task in self._tasks.values():
+            task.cancel()
+
+    async def _keep(self, demand: FactDemand) -> None:
+        pace = demand.pace_for.total_seconds()
+        failures = 0
+        while True:
+            row = await self._probe(demand, pace)
+            failures = failures + 1 if row.error else 0
+            if row.error and failures < STALE_AFTER and isinstance(known := self._store.row(row.key), Value):
+                row = Value(key=row.key, value=known.value, state="stale", error=row.error)
+            self._store.write(row)
+            self._on_change()
+            await asyncio.sleep(pace)
+            if demand.key not in self._loop.demands():
+                self._store.erase(demand.key)
+                self._tasks.pop(demand.key, None)
+                return
+
+    async def _probe(self, demand: FactDemand, pace: float) -> Value:
+        probe = self._probes.get(demand.probe)
+        if probe is None:
+            return Value(key=demand.key, state="unknown", error=f"there is no probe named {demand.probe}")
+        try:
+            async with asyncio.timeout(max(pace, 1.0)):
+                return Value(key=demand.key, value=await probe(demand.argument), state="fresh")
+        except Exception as error:  # noqa: BLE001 - whatever the outside world does is an answer
+            return Value(key=demand.key, state="unknown", error=f"{type(error).__name__}: {error}".removesuffix(": "))

@@ -1,0 +1,72 @@
+"""What the actor asks of the outside, and what comes back: the seam between the kernel and its I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import ObjectRow, Row
+from haulout.core.action import Create, Delete, Evict, Measure, Say, Send, Tell
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A merge patch. `slim`: only metadata changes, so that metadata is answer enough (K2)."""
+
+    target: Key
+    body: Mapping[str, Any]
+    version: int | None = None
+    subresource: str = ""
+    slim: bool = False
+
+
+class Look(msgspec.Struct, frozen=True):
+    """A GET whose answer enters the store like any event: the remedy wherever our picture may be wrong."""
+
+    target: Key
+
+
+class Telling(msgspec.Struct, frozen=True):
+    """An event with the version of its object as told."""
+
+    tell: Tell
+    row: ObjectRow | None
+
+
+Body = Change | Create | Evict | Delete | Look | Telling | Measure | Say | Send
+
+
+class Request(msgspec.Struct, frozen=True):
+    id: int
+    body: Body
+
+
+class Done(msgspec.Struct, frozen=True):
+    """Carried out. `row`: the object as answered; `metadata`: only that part of it was asked for."""
+
+    row: Row | None = None
+    metadata: ObjectRow | None = None
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """Answered, and not carried out."""
+
+    code: int
+    message: str = ""
+    retry_after: float | None = None
+    by_budget: bool = False
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """No answer: whether it was carried out is not known."""
+
+    message: str = ""
+
+
+class Withdrawn(msgspec.Struct, frozen=True):
+    """Never sent: when its turn came, the world was no longer as it had been decided upon."""
+
+
+Answer = Done | Refused | Lost | Withdrawn

@@ -1,0 +1,117 @@
+"""Queues before limits, so that the cost of a freed place does not grow with the number that wait for it.
+
+Keys that need the same set of rooms queue together. A queue is offered, one key at a time and the first in order
+first, only while all its rooms have room. Whoever is offered leaves the queue: it takes the place, or something else
+keeps it, which will wake it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import NamedTuple
+
+from haulout.cluster.key import Key
+from haulout.cluster.limits import Count, Limit
+from haulout.cluster.store import CountOf, Store
+from haulout.core.holds import Rank
+
+RoomSet = frozenset[Limit]
+
+
+class Subject(NamedTuple):
+    """One decision function, asked about one row."""
+
+    decider: str
+    key: Key
+
+
+class Order(NamedTuple):
+    """Who is asked first among those due: the phase, the arbiter's order, then the key."""
+
+    phase: int
+    rank: Rank
+    subject: Subject
+
+
+class Queue:
+    def __init__(self) -> None:
+        self._heap: list[Order] = []
+        self._members: dict[Subject, Order] = {}
+
+    def join(self, order: Order) -> None:
+        self._members[order.subject] = order
+        heapq.heappush(self._heap, order)
+
+    def leave(self, subject: Subject) -> None:
+        self._members.pop(subject, None)
+        if len(self._heap) > 2 * len(self._members) + 8:
+            self._heap = sorted(self._members.values())
+
+    def first(self) -> Order | None:
+        while self._heap and self._members.get(self._heap[0].subject) != self._heap[0]:
+            heapq.heappop(self._heap)
+        return self._heap[0] if self._heap else None
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+
+class Rooms:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._queues: dict[RoomSet, Queue] = {}
+        self._sets_at: dict[CountOf, set[RoomSet]] = {}
+        self._waits: dict[Subject, set[RoomSet]] = {}
+        self._opened: set[RoomSet] = set()
+
+    def wait(self, order: Order, sets: set[RoomSet]) -> None:
+        """The subject now waits before exactly these sets of rooms."""
+        subject = order.subject
+        for rooms in self._waits.pop(subject, ()):
+            self._queues[rooms].leave(subject)
+            if not self._queues[rooms]:
+                self._close(rooms)
+        if sets:
+            self._waits[subject] = sets
+        for rooms in sets:
+            if rooms not in self._queues:
+                self._queues[rooms] = Queue()
+                for place in _places(rooms):
+                    self._sets_at.setdefault(place, set()).add(rooms)
+            self._queues[rooms].join(order)
+
+    def free(self, place: CountOf) -> None:
+        self._opened |= self._sets_at.get(place, set())
+
+    def offer(self, before: Order | None) -> Subject | None:
+        """The first in order among the queues whose rooms all have room, if it comes before the given one."""
+        best: Order | None = None
+        for rooms in tuple(self._opened):
+            first = self._queues[rooms].first() if rooms in self._queues else None
+            if first is None or not all(self._store.has_room(limit) for limit in rooms):
+                self._opened.discard(rooms)
+            elif best is None or first < best:
+                best = first
+        if best is None or (before is not None and before < best):
+            return None
+        self.wait(best, set())
+        return best.subject
+
+    def counts(self) -> set[tuple[str, Count]]:
+        return {(place.cluster, place.of) for place in self._sets_at}
+
+    def size(self) -> int:
+        return len(self._queues) + len(self._sets_at) + len(self._waits)
+
+    def _close(self, rooms: RoomSet) -> None:
+        del self._queues[rooms]
+        self._opened.discard(rooms)
+        for place in _places(rooms):
+            sets = self._sets_at[place]
+            sets.discard(rooms)
+            if not sets:
+                del self._sets_at[place]
+
+
+def _places(rooms: RoomSet) -> set[CountOf]:
+    return {CountOf(limit.cluster, limit.count, limit.group) for limit in rooms}

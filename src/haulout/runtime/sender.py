@@ -1,0 +1,189 @@
+"""Performs the actor's requests: the only code that changes the world."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, assert_never
+
+import msgspec
+
+from haulout.base.clock import Clock
+from haulout.cluster.key import Key
+from haulout.cluster.rows import ObjectRow
+from haulout.core.action import Create, Delete, Evict, Measure, Say, Send, Tell
+from haulout.kube.errors import ApiError, ConnectionFailed, KubeError, RequestTimeout, TooManyRequests
+from haulout.kube.recorder import Recorder, Reporter
+from haulout.kube.writer import Guard, Withheld, Writer
+from haulout.model.event import ObjectReference
+from haulout.model.meta import PartialObject
+from haulout.runtime.logs import LEVELS
+from haulout.runtime.metrics import Metrics
+from haulout.runtime.pump import Pump
+from haulout.runtime.requests import Answer, Body, Change, Done, Look, Lost, Refused, Request, Telling, Withdrawn
+
+log = logging.getLogger(__name__)
+acts = logging.getLogger("haulout.acts")
+
+# Gateways say this when they gave up waiting: the server behind may have carried the request out all the same.
+UNKNOWN_EFFECT = frozenset({502, 504})
+
+Channel = Callable[[Any], Awaitable[None]]
+
+
+class Sender:
+    def __init__(
+        self,
+        pump: Pump,
+        recorder: Recorder,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        host: str,
+        channels: Mapping[str, Channel] | None = None,
+    ) -> None:
+        self._pump = pump
+        self._recorder = recorder
+        self._clock = clock
+        self._metrics = metrics
+        self._host = host
+        self._channels = channels or {}
+        self.writers: dict[str, Writer] = {}
+
+    async def perform(self, request: Request, guard: Guard) -> Answer:
+        match request.body:
+            case Telling() | Measure() | Say() as statement:
+                self.state(statement)
+                return Done()
+            case Send() as send:
+                return await self._deliver(send)
+            case _ as body:
+                return await self._ask_server(body, guard)
+
+    def state(self, statement: Telling | Measure | Say) -> None:
+        """Said and forgotten: nobody waits for an event, a counter or a log line."""
+        match statement:
+            case Telling():
+                self._tell(statement.tell, statement.row)
+            case Measure():
+                self._metrics.add(statement.counter, statement.labels, statement.amount)
+            case Say():
+                acts.log(LEVELS[statement.level], statement.message, extra=dict(statement.fields))
+
+    def _tell(self, tell: Tell, row: ObjectRow | None) -> None:
+        reporter = Reporter(tell.reporter, f"{tell.reporter}-{self._host}", "v1" if tell.core else "events.k8s.io/v1")
+        self._recorder.record(
+            reporter,
+            self._reference(tell.regarding, row),
+            tell.reason,
+            tell.note,
+            action=tell.action,
+            type="Warning" if tell.warning else "Normal",
+            related=self._reference(tell.related, None) if tell.related else None,
+        )
+
+    def _reference(self, key: Key, row: ObjectRow | None) -> ObjectReference:
+        resource = self._pump.resource(key.kind)
+        return ObjectReference(
+            kind=key.kind,
+            api_version=resource.api_version,
+            name=key.name,
+            namespace=key.namespace,
+            uid=row.uid if row else "",
+            resource_version=str(row.version) if row else "",
+        )
+
+    async def _deliver(self, send: Send) -> Answer:
+        channel = self._channels.get(send.channel)
+        if channel is None:
+            return Refused(0, f"there is no way to send by {send.channel}")
+        try:
+            await channel(send.payload)
+        except Exception as error:  # noqa: BLE001 - whatever a foreign service does is an outcome, not a crash
+            return Refused(0, f"{type(error).__name__}: {error}")
+        return Done()
+
+    async def _ask_server(self, body: Change | Create | Evict | Delete | Look, guard: Guard) -> Answer:
+        writer = self.writers.get(body.target.cluster)
+        if writer is None:
+            return Refused(0, f"cluster {body.target.cluster} is not open")
+        answer = await self._outcome(writer, body, guard)
+        verb = type(body).__name__.lower()
+        self._metrics.count("haulout_requests", verb=verb, kind=body.target.kind, outcome=_outcome_name(answer))
+        if isinstance(answer, Refused | Lost):
+            log.warning("write failed", extra={"verb": verb, "object": str(body.target), "error": answer.message})
+        return answer
+
+    async def _outcome(self, writer: Writer, body: Change | Create | Evict | Delete | Look, guard: Guard) -> Answer:
+        try:
+            return self._done(body, await self._send(writer, body, guard))
+        except Withheld:
+            return Withdrawn()
+        except ApiError as error:
+            if error.status.code in UNKNOWN_EFFECT:
+                return Lost(str(error))
+            by_budget = isinstance(error, TooManyRequests) and error.by_budget
+            return Refused(error.status.code, str(error), error.retry_after, by_budget)
+        except ConnectionFailed as error:
+            return Lost(str(error)) if error.sent else Refused(0, str(error))
+        except RequestTimeout as error:
+            return Lost(str(error))
+        except KubeError as error:
+            return Refused(0, str(error))
+
+    async def _send(self, writer: Writer, body: Change | Create | Evict | Delete | Look, guard: Guard) -> bytes:
+        target = body.target
+        resource = self._pump.resource(target.kind)
+        path = resource.object_path(target)
+        match body:
+            case Look():
+                return await writer.get(path, key=target)
+            case Change():
+                version = str(body.version) if body.version else None
+                return await writer.merge_patch(
+                    path,
+                    body.body,
+                    key=target,
+                    version=version,
+                    subresource=body.subresource or None,
+                    slim=body.slim,
+                    guard=guard,
+                )
+            case Create():
+                collection = resource.collection_path(target.namespace)
+                return await writer.create(collection, body.body, key=target, guard=guard)
+            case Evict():
+                return await writer.evict(
+                    target.namespace, target.name, key=target, uid=body.uid, grace_seconds=body.grace_for, guard=guard
+                )
+            case Delete():
+                return await writer.delete(path, key=target, uid=body.uid, grace_seconds=body.grace_for, guard=guard)
+            case _:
+                assert_never(body)
+
+    def _done(self, body: Body, reply: bytes) -> Done:
+        """The answer as a row; what cannot be read leaves it to the watch to tell."""
+        if isinstance(body, Evict | Telling | Measure | Say | Send):
+            return Done()
+        projector = self._pump.projector(body.target.cluster, body.target.kind)
+        try:
+            if isinstance(body, Change) and body.slim:
+                return Done(metadata=projector.metadata(msgspec.json.decode(reply, type=PartialObject)))
+            obj = msgspec.json.decode(reply, type=projector.resource.model)
+        except msgspec.DecodeError as error:
+            log.warning("answer cannot be read", extra={"object": str(body.target), "error": str(error)})
+            return Done()
+        # A deletion that is complete is answered with a Status, which has no name.
+        return Done(row=projector.row(obj)) if obj.metadata.name else Done()
+
+
+def _outcome_name(answer: Answer) -> str:
+    match answer:
+        case Done():
+            return "done"
+        case Refused():
+            return str(answer.code) if answer.code else "unreachable"
+        case Lost():
+            return "lost"
+        case Withdrawn():
+            return "withdrawn"

@@ -1,0 +1,1 @@
+"""HTTP servers: probes, metrics, and what people and other programs look at."""

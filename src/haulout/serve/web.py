@@ -1,0 +1,62 @@
+"""Small HTTP servers on addresses written as Go programs take them (`:8080`, `127.0.0.1:0`, `0` for none)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from aiohttp import web
+
+from haulout.runtime.metrics import Metrics
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+OFF = ("", "0")
+
+
+class AddressError(ValueError):
+    """The address cannot be listened on."""
+
+
+def split_address(address: str) -> tuple[str | None, int]:
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal() or int(port) > 65535:
+        raise AddressError(f"{address!r} is not an address to listen on (HOST:PORT, :PORT, or 0 for none)")
+    return host.strip("[]") or None, int(port)
+
+
+async def listen(address: str, routes: Mapping[str, Handler]) -> web.AppRunner | None:
+    """Serves the routes until the runner is cleaned up; None where the address says not to."""
+    if address in OFF:
+        return None
+    host, port = split_address(address)
+    app = web.Application()
+    for path, handler in routes.items():
+        app.router.add_get(path, handler)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=5)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        await runner.cleanup()
+        raise AddressError(f"cannot listen on {address}: {error.strerror or error}") from error
+    return runner
+
+
+def metrics_route(metrics: Metrics, on_scrape: Callable[[], None] = lambda: None) -> Handler:
+    async def answer(request: web.Request) -> web.Response:
+        # Rendering many series takes long; the loop has other things to do.
+        text = await asyncio.to_thread(metrics.render)
+        on_scrape()
+        return web.Response(body=text, content_type="text/plain", charset="utf-8")
+
+    return answer
+
+
+def probe_route(is_well: Callable[[], str]) -> Handler:
+    """200 `ok` while there is nothing to say against it, else 503 with what there is."""
+
+    async def answer(request: web.Request) -> web.Response:
+        problem = is_well()
+        return web.Response(text=problem or "ok", status=503 if problem else 200)
+
+    return answer

@@ -1,0 +1,1 @@
+"""Profiles: drop-in for sapcc/maintenance-controller."""

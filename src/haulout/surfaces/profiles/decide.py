@@ -1,0 +1,149 @@
+"""The decision about one node: from its labels, its data annotation and the configuration to one patch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import NodeRow, Value
+from haulout.cluster.view import View
+from haulout.core.action import Say, Statement, Step, Tell
+from haulout.core.decision import NOTHING, Decision, earliest
+from haulout.core.edit import between
+from haulout.core.holds import Claim, is_granted
+from haulout.core.reason import Reason
+from haulout.surfaces.profiles.engine import (
+    REPORTER,
+    Config,
+    Pass,
+    Result,
+    failure_statements,
+    moved_statements,
+    standing_claim,
+)
+from haulout.surfaces.profiles.load import Configuration
+from haulout.surfaces.profiles.present import reasons
+from haulout.surfaces.profiles.wire import (
+    DATA_ANNOTATION,
+    PROFILE_LABEL,
+    STATE_LABEL,
+    DataError,
+    Entry,
+    MaintenanceData,
+    State,
+    attached_profiles,
+    parse_data,
+    stamp,
+    write_data,
+)
+
+SURFACE = "profiles"
+
+
+def decide(key: Key, view: View, now: datetime) -> Decision:
+    node = view.get(key, NodeRow)
+    if node is None:
+        return NOTHING
+    setting = view.config(SURFACE)
+    if setting is None or setting.value is None:
+        return Decision(reasons=(_invalid(key, setting),))
+    try:
+        data = parse_data(node.annotations.get(DATA_ANNOTATION))
+    except DataError as error:
+        return _unreadable(key, error)
+    assert isinstance(setting.value, Configuration)
+    config: Config = setting.value
+    names = attached_profiles(node.labels.get(PROFILE_LABEL))
+    attached = attach(data, names, config, now)
+    (draft, data, results), claims = _pass(config, view, now, node, attached, names, granted=lambda claim: False)
+    granted = {claim for claim in claims if not claim.begun and is_granted(view, SURFACE, claim)}
+    # What is claimed must not depend on what is granted, so it is settled before anything granted is acted upon.
+    if granted:
+        (draft, data, results), _ = _pass(config, view, now, node, attached, names, granted=granted.__contains__)
+    return Decision(
+        actions=_actions(node, draft, data, results, names, config),
+        holds=claims,
+        until=earliest(*(result.until for result in results)),
+        reasons=reasons(node, results, names, config, view) if view.explaining else (),
+    )
+
+
+def attach(data: MaintenanceData, names: tuple[str, ...], config: Config, now: datetime) -> MaintenanceData:
+    """Entries of detached profiles go, those newly attached start as operational, unknown ones stay as they are."""
+    entries = {name: entry for name, entry in data.profiles.items() if name in names}
+    for name in names:
+        if name not in entries and name in config.profiles:
+            entries[name] = Entry(stamp(now), State.OPERATIONAL, State.OPERATIONAL)
+    return MaintenanceData(entries, data.notifications)
+
+
+def state_label(entries: Mapping[str, Entry], names: tuple[str, ...], config: Config) -> State:
+    """The most serious state of the profiles that are configured."""
+    states = {entries[name].current for name in names if name in config.profiles and name in entries}
+    serious = (State.IN_MAINTENANCE, State.REQUIRED)
+    return next((state for state in serious if state in states), State.OPERATIONAL)
+
+
+Passed = tuple[NodeRow, MaintenanceData, list[Result]]
+
+
+def _pass(
+    config: Config,
+    view: View,
+    now: datetime,
+    node: NodeRow,
+    data: MaintenanceData,
+    names: tuple[str, ...],
+    granted: Callable[[Claim], bool],
+) -> tuple[Passed, tuple[Claim, ...]]:
+    outcome = Pass(config, view, now, granted).run(node, data, names)
+    standing = (
+        standing_claim(node, name, entry)
+        for name, entry in data.profiles.items()
+        if entry.current == State.IN_MAINTENANCE and name in config.profiles
+    )
+    wished = (claim for result in outcome[2] for claim in result.claims)
+    return outcome, (*standing, *wished)
+
+
+def _actions(
+    node: NodeRow, draft: NodeRow, data: MaintenanceData, results: list[Result], names: tuple[str, ...], config: Config
+) -> tuple[Step, ...]:
+    """One patch with everything that changed, told about once it is stored; then what has to be said in any case."""
+    # A trigger may have changed the profile label: what is newly attached gets its entry in the next pass.
+    names_now = attached_profiles(draft.labels.get(PROFILE_LABEL))
+    state = state_label(data.profiles, names_now, config)
+    draft = msgspec.structs.replace(
+        draft,
+        labels={**draft.labels, STATE_LABEL: state},
+        annotations={**draft.annotations, DATA_ANNOTATION: write_data(data)},
+    )
+    edits = between(node, draft)
+    told = tuple(said for result in results if result.moved for said in moved_statements(result))
+    failures = tuple(said for result in results if result.failure for said in failure_statements(result))
+    unknown = tuple(_unknown(node.key, name) for name in names if name not in config.profiles)
+    steps: list[Step] = []
+    if edits:
+        steps.append((*edits, *told))
+    if failures or unknown:
+        steps.append((*failures, *unknown))
+    return tuple(steps)
+
+
+def _unknown(key: Key, name: str) -> Statement:
+    note = f"The node asks for profile {name}, which is not configured"
+    return Tell(key, "UnknownMaintenanceProfile", "AttachProfile", note, REPORTER, warning=True)
+
+
+def _invalid(key: Key, setting: Value | None) -> Reason:
+    problem = setting.error if setting is not None else "it has not been read yet"
+    return Reason("config-invalid", key, f"nothing is done while the configuration is invalid: {problem}")
+
+
+def _unreadable(key: Key, error: DataError) -> Decision:
+    told = Tell(key, "MaintenanceDataInvalid", "ParseMaintenanceData", str(error), REPORTER, warning=True)
+    said = Say("Failed to reconcile. Skipping node patching.", (("node", key.name), ("error", str(error))), "error")
+    return Decision(actions=((told, said),), reasons=(Reason("data-invalid", key, str(error)),))

@@ -1,0 +1,237 @@
+"""One pass over one node: its profiles in label order, each in its state, folded over one draft of the node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from haulout.base.expression import conjuncts, evaluate
+from haulout.cluster.limits import Limit
+from haulout.cluster.rows import NodeRow
+from haulout.cluster.view import View
+from haulout.core.action import Measure, Say, Statement, Tell
+from haulout.core.decision import earliest
+from haulout.core.holds import Claim, Want
+from haulout.plugins.api import Check, CheckInput, Failed, Retry, Trigger, TriggerInput, Verdict
+from haulout.surfaces.profiles.counts import UNREADABLE, InMaintenance
+from haulout.surfaces.profiles.load import Configuration, Instance, Profile, Transition
+from haulout.surfaces.profiles.wire import Entry, MaintenanceData, State, known_state, stamp
+
+REPORTER = "maintenance"
+PRIORITY_ANNOTATION = "haulout.dev/priority"
+FAILURES = "maintenance_controller_transition_failure_count"
+
+Config = Configuration[Check, Any, Trigger]
+Chain = tuple[Instance[Trigger], ...]
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """A transition and what its checks said. `passed` does not count limits: those are asked of the arbiter."""
+
+    transition: Transition[Check, Trigger]
+    verdicts: Mapping[str, Verdict]
+    passed: bool
+    allowed: bool
+    error: str = ""
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        return tuple(limit for verdict in self.verdicts.values() for limit in verdict.limits)
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What became of one profile in a pass."""
+
+    profile: str
+    state: str
+    next: str
+    node: NodeRow
+    entry: Entry
+    judged: tuple[Judged, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    until: datetime | None = None
+    moved: bool = False
+    failure: str = ""
+    error: str = ""
+
+
+class Pass(msgspec.Struct, frozen=True):
+    """What a pass is made with. `granted` answers for claims: with a constant no, it shows what is claimed."""
+
+    config: Config
+    view: View
+    now: datetime
+    granted: Callable[[Claim], bool]
+
+    def run(
+        self, node: NodeRow, data: MaintenanceData, names: tuple[str, ...]
+    ) -> tuple[NodeRow, MaintenanceData, list[Result]]:
+        """The draft, the data and the results after all profiles; a profile that fails changes nothing of either."""
+        entries = dict(data.profiles)
+        results: list[Result] = []
+        for name in names:
+            if name not in self.config.profiles:
+                continue
+            busy = any(
+                entry.current == State.IN_MAINTENANCE
+                for other, entry in entries.items()
+                if other in names and other in self.config.profiles
+            )
+            result = self._profile(self.config.profiles[name], node, entries[name], busy=busy)
+            node, entries[name] = result.node, result.entry
+            results.append(result)
+        return node, MaintenanceData(entries, data.notifications), results
+
+    def _profile(self, profile: Profile[Check, Any, Trigger], node: NodeRow, entry: Entry, *, busy: bool) -> Result:
+        try:
+            state = known_state(entry.current)
+        except ValueError as error:
+            text = f"failed to create internal state from unknown label value: {error}"
+            return Result(profile.name, entry.current, entry.current, node, entry, failure="", error=text)
+        stage = profile.stages[state]
+        result = Result(profile.name, state, state, node, entry)
+        if entry.previous != entry.current:
+            entered = self._pull(stage.enter, node, profile.name, state)
+            if isinstance(entered, Retry):
+                return msgspec.structs.replace(result, node=entered.node, error=entered.reason)
+            if isinstance(entered, Failed):
+                return _failed(result, f"Failed to enter state {state}", entered.reason)
+            # Stored even if what follows fails, so that entering is not repeated.
+            entry = Entry(entry.transition, state, state)
+            result = msgspec.structs.replace(result, node=entered, entry=entry)
+        judged = tuple(self._judge(transition, result, busy=busy) for transition in stage.transitions)
+        until = earliest(*(verdict.until for each in judged for verdict in each.verdicts.values()))
+        result = msgspec.structs.replace(result, judged=judged, until=until)
+        errors = [each.error for each in judged if each.error]
+        if errors:
+            return _failed(
+                result, "At least one check plugin failed", f"had failed transition checks: {'; '.join(errors)}"
+            )
+        return self._move(profile, result)
+
+    def _judge(self, transition: Transition[Check, Trigger], result: Result, *, busy: bool) -> Judged:
+        waitable = conjuncts(transition.check)
+        verdicts: dict[str, Verdict] = {}
+        failed: list[str] = []
+        for instance in transition.checks:
+            given = CheckInput(
+                node=result.node,
+                profile=result.profile,
+                state=result.state,
+                last_transition=result.entry.transition.at,
+                now=self.now,
+                view=self.view,
+                in_maintenance=InMaintenance,
+                unreadable=UNREADABLE,
+                may_wait=instance.name in waitable,
+            )
+            verdict = verdicts[instance.name] = instance.plugin.judge(instance.config, given)
+            if verdict.error:
+                failed.append(instance.name)
+        allowed = not (busy and transition.next == State.IN_MAINTENANCE)
+        if failed:
+            return Judged(transition, verdicts, False, allowed, f"failed check instances: {', '.join(failed)}")
+        passed = evaluate(transition.check, {name: verdict.passed for name, verdict in verdicts.items()})
+        return Judged(transition, verdicts, passed, allowed)
+
+    def _move(self, profile: Profile[Check, Any, Trigger], result: Result) -> Result:
+        """Takes the first transition that passes and is allowed, if what it needs has been granted."""
+        claims: list[Claim] = []
+        chosen: Transition[Check, Trigger] | None = None
+        for each in result.judged:
+            if not each.passed or not each.allowed:
+                continue
+            claim = _claim(result, each)
+            if claim is not None:
+                claims.append(claim)
+            if claim is None or self.granted(claim):
+                chosen = each.transition
+                break
+        result = msgspec.structs.replace(result, claims=tuple(claims))
+        if chosen is None or chosen.next == result.state:
+            return result
+        pulled = self._pull(chosen.trigger, result.node, result.profile, result.state)
+        if isinstance(pulled, Failed):
+            return _failed(result, "At least one trigger plugin failed", pulled.reason)
+        if isinstance(pulled, Retry):
+            result = msgspec.structs.replace(result, node=pulled.node)
+            return _failed(result, "At least one trigger plugin failed", pulled.reason)
+        target = profile.stages[chosen.next]
+        # Where there is nothing to do on entering, having entered needs no patch of its own.
+        previous = result.state if target.enter or target.notify else chosen.next
+        entry = Entry(stamp(self.now), chosen.next, previous)
+        return msgspec.structs.replace(result, node=pulled, entry=entry, next=chosen.next, moved=True)
+
+    def _pull(self, chain: Chain, node: NodeRow, profile: str, state: str) -> NodeRow | Retry | Failed:
+        for instance in chain:
+            pulled = instance.plugin.pull(instance.config, TriggerInput(node, profile, state, self.now, self.view))
+            if not isinstance(pulled, NodeRow):
+                reason = f"Trigger instance {instance.name} failed: {pulled.reason}"
+                return msgspec.structs.replace(pulled, reason=reason)
+            node = pulled
+        return node
+
+
+def _claim(result: Result, judged: Judged) -> Claim | None:
+    """What a transition needs besides its checks: the turn to work on the node, and room under its limits."""
+    entering = judged.transition.next == State.IN_MAINTENANCE
+    if not entering and not judged.limits:
+        return None
+    return Claim(
+        node=result.node.key,
+        owner=result.node.key,
+        wants=frozenset({Want.EXCLUSIVE}) if entering else frozenset(),
+        limits=judged.limits,
+        since=result.entry.transition.at,
+        priority=priority(result.node),
+        slot=f"{result.profile} to {judged.transition.next}",
+    )
+
+
+def standing_claim(node: NodeRow, profile: str, entry: Entry) -> Claim:
+    """A profile in maintenance works on the node."""
+    return Claim(
+        node=node.key,
+        owner=node.key,
+        wants=frozenset({Want.EXCLUSIVE}),
+        since=entry.transition.at,
+        priority=priority(node),
+        begun=True,
+        slot=profile,
+    )
+
+
+def priority(node: NodeRow) -> int:
+    """Not a number: as good as none, so that a typing error stops nothing."""
+    try:
+        return int(node.annotations.get(PRIORITY_ANNOTATION, "0"))
+    except ValueError:
+        return 0
+
+
+def _failed(result: Result, failure: str, error: str) -> Result:
+    return msgspec.structs.replace(result, failure=failure, error=error)
+
+
+def moved_statements(result: Result) -> tuple[Statement, ...]:
+    key = result.node.key
+    note = f"The node is now in the {result.next} state caused by profile {result.profile}"
+    fields = (("state", result.next), ("profile", result.profile), ("node", key.name))
+    return (
+        Tell(key, "ChangedMaintenanceState", "ChangeMaintenanceState", note, REPORTER),
+        Say("Moved node to next state", fields),
+    )
+
+
+def failure_statements(result: Result) -> tuple[Statement, ...]:
+    key = result.node.key
+    note = f"{result.failure} for profile {result.profile}: Will stay in {result.state} state"
+    fields = (("state", result.state), ("profile", result.profile), ("node", key.name), ("error", result.error))
+    return (
+        Tell(key, "ChangeMaintenanceStateFailed", "ChangeMaintenanceState", note, REPORTER),
+        Measure(FAILURES, (("profile", result.profile),)),
+        Say(result.failure, fields, "error"),
+    )

@@ -1,0 +1,366 @@
+"""Reads `maintenance.yaml`: instances bound to their plugins, profiles bound to their instances."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from haulout.base import expression, yaml
+from haulout.base.expression import Expression, Mention
+from haulout.base.yaml import Node, Place
+from haulout.plugins.config import Block, Config, ConfigProblem, Context, GoDuration, examine
+from haulout.plugins.document import open_document, splice_problems
+from haulout.surfaces.profiles.schedules import SCHEDULES, Schedule
+from haulout.surfaces.profiles.wire import DEFAULT_PROFILE, State
+
+
+class Plugin(Protocol):
+    """As much of a plugin as the loader needs. `takes_null`: it can do without a configuration."""
+
+    @property
+    def config(self) -> type[Config]: ...
+
+    @property
+    def takes_null(self) -> bool: ...
+
+
+P = TypeVar("P", bound=Plugin)
+Ck = TypeVar("Ck", bound=Plugin)
+Nt = TypeVar("Nt", bound=Plugin)
+Tr = TypeVar("Tr", bound=Plugin)
+_C = TypeVar("_C", bound=Config)
+_I = TypeVar("_I")
+
+_STATES = {str(state): state for state in State}
+
+
+class Plugins(msgspec.Struct, Generic[Ck, Nt, Tr], frozen=True):
+    """What there is, by type name."""
+
+    checks: Mapping[str, Ck]
+    notifiers: Mapping[str, Nt]
+    triggers: Mapping[str, Tr]
+
+
+class Instance(msgspec.Struct, Generic[P], frozen=True):
+    """A plugin with its configuration, under a name."""
+
+    name: str
+    plugin: P
+    config: Config
+
+
+class Notification(Instance[P], Generic[P], frozen=True):
+    schedule: Schedule
+
+
+class Transition(msgspec.Struct, Generic[Ck, Tr], frozen=True):
+    """`checks` are those of the expression, in textual order, as often as they are mentioned."""
+
+    check: Expression
+    text: str
+    checks: tuple[Instance[Ck], ...]
+    trigger: tuple[Instance[Tr], ...]
+    next: State
+
+
+class Stage(msgspec.Struct, Generic[Ck, Nt, Tr], frozen=True):
+    """What a profile does in one of its states."""
+
+    enter: tuple[Instance[Tr], ...] = ()
+    notify: tuple[Notification[Nt], ...] = ()
+    transitions: tuple[Transition[Ck, Tr], ...] = ()
+
+
+class Profile(msgspec.Struct, Generic[Ck, Nt, Tr], frozen=True):
+    name: str
+    stages: Mapping[State, Stage[Ck, Nt, Tr]]
+
+
+class Configuration(msgspec.Struct, Generic[Ck, Nt, Tr], frozen=True):
+    requeue: timedelta
+    checks: Mapping[str, Instance[Ck]]
+    triggers: Mapping[str, Instance[Tr]]
+    notifications: Mapping[str, Notification[Nt]]
+    profiles: Mapping[str, Profile[Ck, Nt, Tr]]
+    label_filter: tuple[str, ...]
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """A line of the linter. What is no error loads all the same, but hardly as it was meant."""
+
+    source: str
+    place: Place
+    path: str
+    what: str
+    right: str = ""
+    is_error: bool = True
+
+    def __str__(self) -> str:
+        where = f"{self.source}:{self.place.line}:{self.place.column}: {self.path + ': ' if self.path else ''}"
+        right = f" ({self.right})" if self.right else ""
+        return f"{where}{'' if self.is_error else 'warning: '}{self.what}{right}"
+
+
+def load(
+    data: bytes | str, plugins: Plugins[Ck, Nt, Tr], *, source: str, environment: Mapping[str, str]
+) -> Configuration[Ck, Nt, Tr]:
+    """The configuration, or ConfigProblem with what the original would have found first."""
+    loader = _Loader(plugins, source, environment)
+    configuration = loader.configuration(data)
+    if loader.problems:
+        raise loader.problems[0]
+    return configuration
+
+
+def problems(
+    data: bytes | str, plugins: Plugins[Ck, Nt, Tr], *, source: str, environment: Mapping[str, str]
+) -> list[Problem]:
+    """Everything that is wrong or odd, from top to bottom."""
+    loader = _Loader(plugins, source, environment)
+    try:
+        loader.configuration(data)
+    except ConfigProblem as problem:
+        return [_line(problem, source, is_error=True)]
+    lines = [_line(problem, source, is_error=True) for problem in loader.problems]
+    lines += [_line(problem, source, is_error=False) for problem in loader.warnings]
+    return sorted(lines, key=lambda line: (line.place.line, line.place.column))
+
+
+class _Intervals(Config, frozen=True, kw_only=True):
+    requeue: GoDuration
+
+
+class _Instance(Config, frozen=True, kw_only=True):
+    name: str = ""
+    type: str = ""
+    config: Block | None = None
+
+
+class _Schedule(Config, frozen=True, kw_only=True):
+    type: str = ""
+    config: Block | None = None
+
+
+class _Notification(Config, frozen=True, kw_only=True):
+    name: str = ""
+    type: str = ""
+    schedule: _Schedule
+    config: Block | None = None
+
+
+class _Instances(Config, frozen=True, kw_only=True):
+    check: tuple[_Instance, ...] = ()
+    notify: tuple[_Notification, ...] = ()
+    trigger: tuple[_Instance, ...] = ()
+
+
+class _Transition(Config, frozen=True, kw_only=True):
+    check: str
+    next: str
+    trigger: str = ""
+
+
+class _Stage(Config, frozen=True, kw_only=True):
+    enter: str = ""
+    notify: str = ""
+    transitions: tuple[_Transition, ...] = ()
+
+
+class _Profile(Config, frozen=True, kw_only=True):
+    name: str
+    operational: _Stage
+    required: _Stage = msgspec.field(name="maintenance-required")
+    in_maintenance: _Stage = msgspec.field(name="in-maintenance")
+
+    def stages(self) -> dict[State, _Stage]:
+        return dict(zip(State, (self.operational, self.required, self.in_maintenance), strict=True))
+
+
+class _Dashboard(Config, frozen=True, kw_only=True):
+    label_filter: tuple[str, ...] = ()
+
+
+class _File(Config, frozen=True, kw_only=True):
+    intervals: _Intervals
+    instances: _Instances
+    profiles: tuple[_Profile, ...] = ()
+    dashboard: _Dashboard
+
+
+_Path = tuple[str, ...]
+
+
+class _Loader(Generic[Ck, Nt, Tr]):
+    """Goes through the file as the original does, and on after what is wrong.
+
+    An instance that could not be made is known by name all the same: its users are not wrong.
+    """
+
+    def __init__(self, plugins: Plugins[Ck, Nt, Tr], source: str, environment: Mapping[str, str]) -> None:
+        self._plugins = plugins
+        self._source = source
+        self._environment = environment
+        self._context = Context()
+        self._unread: set[_Path] = set()
+        self._checks: dict[str, Instance[Ck] | None] = {}
+        self._notifications: dict[str, Notification[Nt] | None] = {}
+        self._triggers: dict[str, Instance[Tr] | None] = {}
+        self.problems: list[ConfigProblem] = []
+        self.warnings: list[ConfigProblem] = []
+
+    def configuration(self, data: bytes | str) -> Configuration[Ck, Nt, Tr]:
+        self._context = open_document(data, source=self._source, environment=self._environment)
+        self.problems += splice_problems(self._context)
+        file = self._examined(_File, self._context.document, ())
+        self._unread = {problem.path for problem in self.problems}
+        self._load_checks(file.instances.check)
+        self._load_notifications(file.instances.notify)
+        self._load_triggers(file.instances.trigger)
+        profiles = {DEFAULT_PROFILE: Profile(DEFAULT_PROFILE, {state: Stage[Ck, Nt, Tr]() for state in State})}
+        for number, profile in enumerate(file.profiles):
+            profiles[profile.name] = self._profile(profile, ("profiles", str(number)))
+        return Configuration(
+            file.intervals.requeue,
+            _made(self._checks),
+            _made(self._triggers),
+            _made(self._notifications),
+            profiles,
+            file.dashboard.label_filter,
+        )
+
+    def _load_checks(self, written: Iterable[_Instance]) -> None:
+        for number, item in enumerate(written):
+            path = ("instances", "check", str(number))
+            self._note_repetition(item.name, self._checks, path)
+            self._checks[item.name] = self._instance(item, self._plugins.checks, "check", path)
+            if item.name in {"true", "false"}:
+                what = f'a check instance cannot be named "{item.name}"'
+                self._wrong(what, (*path, "name"), "that word is a constant in check expressions")
+
+    def _load_triggers(self, written: Iterable[_Instance]) -> None:
+        for number, item in enumerate(written):
+            path = ("instances", "trigger", str(number))
+            self._note_repetition(item.name, self._triggers, path)
+            self._triggers[item.name] = self._instance(item, self._plugins.triggers, "trigger", path)
+
+    def _load_notifications(self, written: Iterable[_Notification]) -> None:
+        for number, item in enumerate(written):
+            path = ("instances", "notify", str(number))
+            self._note_repetition(item.name, self._notifications, path)
+            made = self._instance(item, self._plugins.notifiers, "notification", path)
+            schedule = self._schedule(item.schedule, (*path, "schedule"))
+            self._notifications[item.name] = (
+                Notification(made.name, made.plugin, made.config, schedule) if made and schedule else None
+            )
+
+    def _instance(
+        self, item: _Instance | _Notification, plugins: Mapping[str, P], word: str, path: _Path
+    ) -> Instance[P] | None:
+        plugin = plugins.get(item.type)
+        if plugin is None:
+            what = f'the requested {word} plugin type "{item.type}" is not known to the registry'
+            self._wrong(what, (*path, "type"), _similar(item.type, plugins))
+            return None
+        path = (*path, "config")
+        if item.config is None and not plugin.takes_null:
+            what = f"required 'object', but found 'any' in field '{'.'.join(path)}'"
+            self._wrong(what, path, "a map of settings")
+            return None
+        return Instance(item.name, plugin, self._examined(plugin.config, item.config, path))
+
+    def _schedule(self, written: _Schedule, path: _Path) -> Schedule | None:
+        if written.config is None:
+            self._wrong(
+                "a notification instance does not have a schedule assigned", path, "type and config, at least {}"
+            )
+            return None
+        kind = SCHEDULES.get(written.type.lower())
+        if kind is None:
+            what = f"notification scheduler with name {written.type} is unknown"
+            self._wrong(what, (*path, "type"), "periodic, scheduled or oneshot")
+            return None
+        return self._examined(kind, written.config, (*path, "config"))
+
+    def _profile(self, written: _Profile, path: _Path) -> Profile[Ck, Nt, Tr]:
+        stages = {state: self._stage(stage, (*path, state)) for state, stage in written.stages().items()}
+        return Profile(written.name, stages)
+
+    def _stage(self, written: _Stage, path: _Path) -> Stage[Ck, Nt, Tr]:
+        notify = self._chain(written.notify, self._notifications, "notification", (*path, "notify"))
+        enter = self._chain(written.enter, self._triggers, "trigger", (*path, "enter"))
+        transitions = [
+            self._transition(transition, (*path, "transitions", str(number)))
+            for number, transition in enumerate(written.transitions)
+        ]
+        return Stage(enter, notify, tuple(made for made in transitions if made))
+
+    def _transition(self, written: _Transition, path: _Path) -> Transition[Ck, Tr] | None:
+        checks = self._found(expression.mentions(written.check), self._checks, "check", (*path, "check"))
+        check = self._expression(written.check, (*path, "check"))
+        trigger = self._chain(written.trigger, self._triggers, "trigger", (*path, "trigger"))
+        following = _STATES.get(written.next)
+        if following is None:
+            self._wrong(f"'{written.next}' is not a valid NodeStateLabel", (*path, "next"), ", ".join(State))
+        if check is None or following is None:
+            return None
+        return Transition(check, written.check, checks, trigger, following)
+
+    def _expression(self, text: str, path: _Path) -> Expression | None:
+        try:
+            return expression.parse(text)
+        except expression.ExpressionError as error:
+            self._wrong(str(error), path)
+            return None
+
+    def _chain(self, text: str, known: Mapping[str, _I | None], word: str, path: _Path) -> tuple[_I, ...]:
+        return self._found(expression.parse_chain(text), known, word, path)
+
+    def _found(
+        self, mentions: Iterable[Mention], known: Mapping[str, _I | None], word: str, path: _Path
+    ) -> tuple[_I, ...]:
+        found = []
+        for mention in mentions:
+            if mention.name not in known:
+                what = f'the requested {word} instance "{mention.written}" is not known to the registry'
+                self._wrong(what, path, _similar(mention.name, known))
+            elif instance := known[mention.name]:
+                found.append(instance)
+        return tuple(found)
+
+    def _examined(self, kind: type[_C], block: Block | Node | None, path: _Path) -> _C:
+        reading = examine(kind, block, self._context.at(*path))
+        self.problems += reading.problems
+        self.warnings += reading.warnings
+        return reading.value
+
+    def _note_repetition(self, name: str, known: Mapping[str, object], path: _Path) -> None:
+        if name and name in known:
+            place = yaml.place_of(self._context.document, (*path, "name"))
+            what = f'replaces the earlier instance named "{name}"'
+            self.warnings.append(ConfigProblem(what, right="give it another name", path=(*path, "name"), place=place))
+
+    def _wrong(self, what: str, path: _Path, right: str = "") -> None:
+        """Where nothing could be read, what is missed next is not worth a word."""
+        if any(path[:length] in self._unread for length in range(1, len(path) + 1)):
+            return
+        place = yaml.place_of(self._context.document, path)
+        self.problems.append(ConfigProblem(what, right=right, path=path, place=place))
+
+
+def _made(instances: Mapping[str, _I | None]) -> dict[str, _I]:
+    return {name: instance for name, instance in instances.items() if instance is not None}
+
+
+def _similar(name: str, known: Iterable[str]) -> str:
+    similar = difflib.get_close_matches(name, list(known), 1)
+    return f'did you mean "{similar[0]}"?' if similar else ""
+
+
+def _line(problem: ConfigProblem, source: str, *, is_error: bool) -> Problem:
+    place = problem.place or Place(1, 1)
+    return Problem(source, place, ".".join(problem.path), problem.what, problem.right, is_error)

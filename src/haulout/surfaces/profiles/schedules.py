@@ -1,0 +1,129 @@
+"""When a notification is due: the three schedules."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+
+import msgspec
+
+from haulout.base.weekday import parse_time_of_day, parse_weekday
+from haulout.plugins.config import Config, ConfigProblem, GoDuration
+from haulout.surfaces.profiles.wire import NEVER, State
+
+_DAY = timedelta(days=1)
+
+
+class Occasion(msgspec.Struct, frozen=True):
+    """What a schedule may know. `sent_at`: the instance's last delivery; `transition_at`: the profile's last move."""
+
+    current: str
+    previous: str
+    sent_at: datetime
+    transition_at: datetime
+
+
+class Due(msgspec.Struct, frozen=True):
+    """`until`: time alone changes the answer no sooner. `reasons`: why not, as it is logged for those who look."""
+
+    is_due: bool
+    until: datetime | None = None
+    reasons: tuple[str, ...] = ()
+
+
+class Periodic(Config, frozen=True, kw_only=True):
+    """On every change of state, and then in every interval until the node is operational again."""
+
+    interval: GoDuration = timedelta(hours=1)
+
+    def due(self, given: Occasion, now: datetime) -> Due:
+        if given.current != given.previous:
+            return Due(True)
+        reasons = ("NotifyPeriodic: no state change", "NotifyPeriodic: interval not passed or operational")
+        if given.previous == State.OPERATIONAL:
+            return Due(False, reasons=reasons)
+        if now - given.sent_at >= self.interval:
+            return Due(True)
+        return Due(False, _after(given.sent_at, self.interval), reasons)
+
+
+class Scheduled(Config, frozen=True, kw_only=True):
+    """Once a day from an instant on, on some weekdays, all in UTC; whatever the state."""
+
+    instant: str = ""
+    weekdays: tuple[str, ...] = ()
+
+    def validate(self) -> None:
+        if not self.weekdays:
+            raise ConfigProblem("a notification schedule needs to have weekdays specified")
+        try:
+            self._instant()
+            self._weekdays()
+        except ValueError as error:
+            raise ConfigProblem(str(error)) from None
+
+    def due(self, given: Occasion, now: datetime) -> Due:
+        now = now.astimezone(UTC)
+        if reason := self._reason(given, now):
+            return Due(False, self._next(given, now), (reason,))
+        return Due(True, _after(now.replace(hour=0, minute=0, second=0, microsecond=0), _DAY))
+
+    def _reason(self, given: Occasion, now: datetime) -> str:
+        if now.weekday() not in self._weekdays():
+            return "NotifyScheduled: weekday not contained"
+        if now.time() < self._instant():
+            return "NotifyScheduled: current time is before specified instant"
+        if given.sent_at.astimezone(UTC).date() == now.date():
+            return "NotifyScheduled: already triggered today"
+        return ""
+
+    def _next(self, given: Occasion, now: datetime) -> datetime | None:
+        at = datetime.combine(now.date(), self._instant(), UTC)
+        # A week holds every weekday, and the day of the last delivery is skipped at most once.
+        for _ in range(15):
+            is_sent = given.sent_at.astimezone(UTC).date() == at.date()
+            if at > now and at.weekday() in self._weekdays() and not is_sent:
+                return at
+            following = _after(at, _DAY)
+            if following is None:
+                break
+            at = following
+        return None
+
+    def _instant(self) -> time:
+        return parse_time_of_day(self.instant)
+
+    def _weekdays(self) -> frozenset[int]:
+        return frozenset(map(parse_weekday, self.weekdays))
+
+
+class Oneshot(Config, frozen=True, kw_only=True):
+    """Once for every state, some time after it was entered."""
+
+    delay: GoDuration = timedelta(minutes=1)
+
+    def due(self, given: Occasion, now: datetime) -> Due:
+        if given.transition_at == NEVER.at:
+            return Due(False, reasons=("NotifyOneshot: StateChange is zero",))
+        if given.sent_at > given.transition_at:
+            return Due(False, reasons=("NotifyOneshot: already notified",))
+        if now - given.transition_at >= self.delay:
+            return Due(True)
+        return Due(False, _after(given.transition_at, self.delay))
+
+
+Schedule = Periodic | Scheduled | Oneshot
+
+SCHEDULES: dict[str, type[Periodic | Scheduled | Oneshot]] = {
+    "periodic": Periodic,
+    "scheduled": Scheduled,
+    "oneshot": Oneshot,
+}
+"""By their names in lower case; a configuration may write them in any."""
+
+
+def _after(at: datetime, span: timedelta) -> datetime | None:
+    """None is later than any clock will ever show."""
+    try:
+        return at + span
+    except OverflowError:
+        return None

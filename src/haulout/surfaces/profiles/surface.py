@@ -1,0 +1,35 @@
+"""The profiles surface as the process sees it: what it watches, what it keeps, whom it asks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from haulout.cluster.project import Keep
+from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
+from haulout.core.decision import Decider
+from haulout.plugins.api import Check, Trigger
+from haulout.plugins.load import load_plugins
+from haulout.surfaces.profiles.decide import SURFACE, decide
+from haulout.surfaces.profiles.engine import PRIORITY_ANNOTATION, Config
+from haulout.surfaces.profiles.load import Plugins
+from haulout.surfaces.profiles.wire import DATA_ANNOTATION
+
+DECIDER = Decider(SURFACE, "Node", decide)
+
+BASIC = Keep(frozenset({DATA_ANNOTATION, PRIORITY_ANNOTATION, CORDON_ANNOTATION}))
+
+
+def keeps(config: Config | None) -> Keep:
+    """What has to be kept of Nodes for this configuration."""
+    kept = BASIC
+    if config is not None:
+        for check in config.checks.values():
+            kept |= check.plugin.keeps(check.config)
+        for trigger in config.triggers.values():
+            kept |= trigger.plugin.keeps(trigger.config)
+    return kept
+
+
+def known_plugins() -> Plugins[Check, Any, Trigger]:
+    found = load_plugins()
+    return Plugins(found.checks, {}, found.triggers)

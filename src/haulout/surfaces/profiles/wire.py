@@ -1,0 +1,305 @@
+"""Names and formats of sapcc/maintenance-controller, spelled as on the wire."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+PROFILE_LABEL = "cloud.sap/maintenance-profile"
+STATE_LABEL = "cloud.sap/maintenance-state"
+LOG_DETAILS_LABEL = "cloud.sap/maintenance-log-details"
+ESX_MAINTENANCE_LABEL = "cloud.sap/esx-in-maintenance"
+ESX_REBOOT_OK_LABEL = "cloud.sap/esx-reboot-ok"
+ESX_VERSION_LABEL = "cloud.sap/esx-version"
+HOST_LABEL = "kubernetes.cloud.sap/host"
+ZONE_LABEL = "failure-domain.beta.kubernetes.io/zone"
+KUBELET_UPDATE_LABEL = "cloud.sap/kubelet-needs-update"
+DELETE_NODE_LABEL = "cloud.sap/delete-node"
+
+DATA_ANNOTATION = "cloud.sap/maintenance-data"
+ESX_REBOOT_ANNOTATION = "cloud.sap/esx-reboot-initiated"
+
+CONFIG_FILE = "./config/maintenance.yaml"
+ESX_CONFIG_FILE = "config/esx.yaml"
+KUBERNIKUS_CONFIG_FILE = "./config/kubernikus.yaml"
+CLOUD_PROVIDER_FILE = "./provider/cloudprovider.conf"
+STATIC_DIRECTORY = "static/"
+
+LEADER_LEASE = "maintenance-controller-leader-election.cloud.sap"
+
+DEFAULT_PROFILE = "default"
+PROFILE_SEPARATOR = "--"
+
+
+_STAMP = re.compile(
+    r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})T(?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,](?P<fraction>[0-9]+))?"
+    r"(?:Z|(?P<sign>[+-])(?P<hours>[0-9]{2}):(?P<minutes>[0-9]{2}))"
+)
+# Go writes what could end a script in a page as an escape; so does everything that must look the same.
+_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+_OLD = frozenset(
+    (
+        "lasttransition",
+        "lastnotification",
+        "lastnotificationstate",
+        "lastnotificationtimes",
+        "lastprofile",
+        "profilestates",
+        "previousstates",
+    )
+)
+
+
+class State(StrEnum):
+    OPERATIONAL = "operational"
+    REQUIRED = "maintenance-required"
+    IN_MAINTENANCE = "in-maintenance"
+
+
+class EsxState(StrEnum):
+    FALSE = "false"
+    TRUE = "true"
+    ALARM = "alarm"
+    UNKNOWN = "unknown"
+
+
+class DataError(ValueError):
+    """The annotation cannot be read; the node is left alone until someone repairs it."""
+
+
+class Stamp(msgspec.Struct, frozen=True):
+    """An instant as it is written: one that nobody changes is written back as it was, to the last digit."""
+
+    text: str
+    at: datetime
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """Where a profile is. The states are words: one that we do not know fails the profile, not the annotation."""
+
+    transition: Stamp
+    current: str
+    previous: str
+
+
+class MaintenanceData(msgspec.Struct, frozen=True):
+    profiles: Mapping[str, Entry] = {}
+    notifications: Mapping[str, Stamp] = {}
+
+
+def stamp(at: datetime) -> Stamp:
+    """As Go's RFC3339Nano writes it, in UTC."""
+    at = at.astimezone(UTC)
+    fraction = f".{at.microsecond:06}".rstrip("0") if at.microsecond else ""
+    return Stamp(f"{at.replace(tzinfo=None, microsecond=0).isoformat()}{fraction}Z", at)
+
+
+_FIRST = datetime.min.replace(tzinfo=UTC)
+_LAST = datetime.max.replace(tzinfo=UTC)
+
+NEVER = stamp(_FIRST)
+"""Go's zero time: considered, but it has not happened yet."""
+
+
+def lease_name(prefix: str, number: int) -> str:
+    """Of the leases of a `stagger` check."""
+    return f"{prefix}-{number}"
+
+
+def attached_profiles(label: str | None) -> tuple[str, ...]:
+    """The names in the profile label, in its order; a node without one has the default profile."""
+    return tuple((label or DEFAULT_PROFILE).split(PROFILE_SEPARATOR))
+
+
+def known_state(word: str) -> State:
+    try:
+        return State(word)
+    except ValueError:
+        raise ValueError(f'node state "{word}" is not known') from None
+
+
+def parse_data(text: str | None) -> MaintenanceData:
+    """Every format since 2020. Key names match in any case, unknown ones are refused, null is as good as absent."""
+    if not text:
+        return MaintenanceData()
+    try:
+        value, _ = _DECODER.raw_decode(text.lstrip(" \t\n\r"))
+        fields = _members(value, "Data")
+        if any(name.lower() in _OLD for name, _ in fields):
+            return _parse_old(fields)
+        return _parse(fields)
+    except RecursionError:
+        raise DataError("failed to parse json value in data annotation: exceeded max depth") from None
+    except ValueError as error:
+        raise DataError(f"failed to parse json value in data annotation: {error}") from None
+
+
+def write_data(data: MaintenanceData) -> str:
+    profiles = ",".join(f"{_quoted(name)}:{_written(entry)}" for name, entry in sorted(data.profiles.items()))
+    sent = ",".join(f"{_quoted(name)}:{_quoted(at.text)}" for name, at in sorted(data.notifications.items()))
+    return f'{{"Profiles":{{{profiles}}},"Notifications":{{{sent}}}}}'
+
+
+def _no_constant(word: str) -> Any:
+    raise ValueError(f"invalid character '{word[0]}' looking for beginning of value")
+
+
+class _Object(list[tuple[str, Any]]):
+    """The members of a JSON object, in their order, repetitions included."""
+
+
+# No number has a meaning here, so that none needs to be exact.
+_DECODER = json.JSONDecoder(object_pairs_hook=_Object, parse_int=float, parse_constant=_no_constant)
+
+
+def _parse(fields: _Object) -> MaintenanceData:
+    profiles: dict[str, Entry] = {}
+    notifications: dict[str, Stamp] = {}
+    for name, value in fields:
+        match name.lower():
+            case "profiles":
+                profiles |= {key: _entry(entry) for key, entry in _map(value, name) if entry is not None}
+            case "notifications":
+                notifications |= {key: _stamp(at) for key, at in _map(value, name)}
+            case _:
+                raise _unknown(name)
+    return MaintenanceData(profiles, notifications)
+
+
+def _parse_old(fields: _Object) -> MaintenanceData:
+    """What was written until mid 2023. Without states by profile, every profile starts anew as operational."""
+    transition, notifications, current, previous = NEVER, {}, {}, {}
+    for name, value in fields:
+        match name.lower():
+            case "lasttransition":
+                transition = _stamp(value)
+            case "lastnotificationtimes":
+                notifications = {key: _stamp(at) for key, at in _map(value, name)}
+            case "profilestates":
+                current = {key: _word(state, name) for key, state in _map(value, name) if state is not None}
+            case "previousstates":
+                previous = {key: _word(state, name) for key, state in _map(value, name) if state is not None}
+            case old if old not in _OLD:
+                raise _unknown(name)
+    profiles = {name: Entry(transition, state, previous.get(name, state)) for name, state in current.items()}
+    return MaintenanceData(profiles, notifications)
+
+
+def _entry(value: Any) -> Entry:
+    transition, current, previous = NEVER, "", ""
+    for name, member in _members(value, "ProfileData"):
+        match name.lower():
+            case "transition":
+                transition = _stamp(member) if member is not None else transition
+            case "current":
+                current = _word(member, name) if member is not None else current
+            case "previous":
+                previous = _word(member, name) if member is not None else previous
+            case _:
+                raise _unknown(name)
+    return Entry(transition, current, previous)
+
+
+def _members(value: Any, kind: str) -> _Object:
+    if value is None:
+        return _Object()
+    if not isinstance(value, _Object):
+        raise _mismatch(value, f"Go value of type state.{kind}")
+    return value
+
+
+def _map(value: Any, field: str) -> list[tuple[str, Any]]:
+    if value is None:
+        return []
+    if not isinstance(value, _Object):
+        raise _mismatch(value, f"Go struct field {field}")
+    return [(_whole(name), member) for name, member in value]
+
+
+def _word(value: Any, field: str) -> str:
+    if not isinstance(value, str):
+        raise _mismatch(value, f"Go struct field {field} of type state.NodeStateLabel")
+    return _whole(value)
+
+
+def _stamp(value: Any) -> Stamp:
+    if value is None:
+        return NEVER
+    if not isinstance(value, str):
+        raise _mismatch(value, "Go value of type time.Time")
+    found = _STAMP.fullmatch(value)
+    if not found:
+        raise _no_time(value)
+    try:
+        year, rest = found["date"].split("-", 1)
+        # Python's years begin with 1. The year 0, which Go knows, is as long ago as the year 1.
+        local = datetime.fromisoformat(f"{max(year, '0001')}-{rest}T{found['time']}").replace(tzinfo=UTC)
+    except ValueError:
+        raise _no_time(value) from None
+    microseconds = int((found["fraction"] or "")[:6].ljust(6, "0"))
+    return Stamp(value, _shifted(local.replace(microsecond=microseconds), _offset(found)))
+
+
+def _offset(found: re.Match[str]) -> timedelta:
+    hours, minutes = int(found["hours"] or 0), int(found["minutes"] or 0)
+    if hours > 23 or minutes > 59:
+        raise _no_time(found[0])
+    offset = timedelta(hours=hours, minutes=minutes)
+    return -offset if found["sign"] == "-" else offset
+
+
+def _shifted(local: datetime, offset: timedelta) -> datetime:
+    """To UTC; at the ends of time the text alone tells the difference."""
+    try:
+        return local - offset
+    except OverflowError:
+        return _FIRST if offset > timedelta(0) else _LAST
+
+
+def _whole(text: str) -> str:
+    """Half of a surrogate pair is no character; Go reads it as the replacement character."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _written(entry: Entry) -> str:
+    return (
+        f'{{"Transition":{_quoted(entry.transition.text)},"Current":{_quoted(entry.current)},'
+        f'"Previous":{_quoted(entry.previous)}}}'
+    )
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).translate(_ESCAPES)
+
+
+def _json_type(value: Any) -> str:
+    match value:
+        case bool():
+            return "bool"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case _Object():
+            return "object"
+        case _:
+            return "array"
+
+
+def _unknown(name: str) -> ValueError:
+    return ValueError(f"json: unknown field {json.dumps(_whole(name), ensure_ascii=False)}")
+
+
+def _mismatch(value: Any, target: str) -> ValueError:
+    return ValueError(f"json: cannot unmarshal {_json_type(value)} into {target}")
+
+
+def _no_time(value: str) -> ValueError:
+    written = json.dumps(_whole(value), ensure_ascii=False)
+    return ValueError(f'parsing time {written} as "2006-01-02T15:04:05Z07:00": not such a timestamp')

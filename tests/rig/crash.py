@@ -1,0 +1,219 @@
+"""Kills an operator right before and right after every one of its writes, and compares how things end."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from tests.rig.audit import Entry
+from tests.rig.faults import FaultProxy, Write, pass_all
+from tests.rig.plane import ControlPlane
+from tests.rig.process import Process
+from tests.rig.wait import PATIENCE, eventually
+
+Moment = Literal["before", "after"]
+
+MOMENTS: tuple[Moment, ...] = ("before", "after")
+# Order may differ from run to run, so that a run can have made one write less; then it is tried again.
+TRIES = 3
+VOLATILE = frozenset({"creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"})
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+
+
+def leases_and_events_apart(write: Write) -> bool:
+    return re.search(r"/(leases|events)(/|$)", write.path) is None
+
+
+def evictions_deletions_uncordons(entry: Entry) -> bool:
+    """The acts that hurt when they are done twice, as far as they were done."""
+    uncordons = entry.what == "nodes" and isinstance(entry.body, dict) and "unschedulable" in entry.body.get("spec", {})
+    return entry.code < 300 and (
+        entry.act == "create pods/eviction"
+        or entry.verb in {"delete", "deletecollection"}
+        or (uncordons and not entry.body["spec"]["unschedulable"])
+    )
+
+
+def normalised(value: Any, *, drop: Collection[str] = VOLATILE) -> Any:
+    """Without what differs from run to run: the fields in `drop`, and times wherever they are written."""
+    if isinstance(value, dict):
+        return {key: normalised(inner, drop=drop) for key, inner in value.items() if key not in drop}
+    if isinstance(value, list):
+        return [normalised(inner, drop=drop) for inner in value]
+    return TIME.sub("<time>", value) if isinstance(value, str) else value
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    writes: tuple[Write, ...]
+    state: Any
+    destructive: tuple[str, ...]
+    unsettled: str = ""
+    killed_at: Write | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    writes: tuple[str, ...]
+    runs: int
+    seconds: float
+    differences: tuple[str, ...]
+
+
+@dataclasses.dataclass
+class CrashTest:
+    """A scenario, run undisturbed once and then once for each write and moment.
+
+    `make_world` removes what a run has left behind and builds the start anew; `act` sets things going; `settled` tells
+    when they have come to their end, and `end_state` what is compared. The operator finds its cluster by KUBECONFIG.
+    """
+
+    plane: ControlPlane
+    logs: Path
+    argv: Sequence[str | Path]
+    make_world: Callable[[], None]
+    act: Callable[[], None]
+    settled: Callable[[], bool]
+    end_state: Callable[[], Any]
+    destructive: Callable[[Entry], bool] = evictions_deletions_uncordons
+    env: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    counted: Callable[[Write], bool] = leases_and_events_apart
+    user: str = "operator"
+    within: float = PATIENCE
+    # So long no write must have come before a settled scenario counts as over.
+    quiet: float = 1.0
+
+    def verify(self) -> Report:
+        report = self.run()
+        assert not report.differences, "\n\n".join(report.differences)
+        return report
+
+    def run(self) -> Report:
+        started = time.monotonic()
+        with FaultProxy(self.plane) as proxy:
+            plain = self.once(proxy)
+            if plain.unsettled:
+                raise AssertionError(f"the undisturbed run did not settle: {plain.unsettled}")
+            crashes = [(i, moment) for i in range(1, len(plain.writes) + 1) for moment in MOMENTS]
+            found = [text for i, moment in crashes for text in self._compared(proxy, plain, i, moment)]
+        writes = tuple(str(write) for write in plain.writes)
+        return Report(writes, 1 + len(crashes), time.monotonic() - started, tuple(found))
+
+    def _compared(self, proxy: FaultProxy, plain: Outcome, number: int, moment: Moment) -> Iterator[str]:
+        for _ in range(TRIES):
+            outcome = self.once(proxy, number, moment)
+            if outcome.killed_at is not None:
+                break
+        else:
+            yield f"no write {number} came in {TRIES} runs; undisturbed it was {plain.writes[number - 1]}"
+            return
+        where = f"killed {moment} {outcome.killed_at}"
+        if outcome.unsettled:
+            yield f"{where}: never settled: {outcome.unsettled}"
+        if outcome.state != plain.state:
+            yield f"{where}: another end\n{difference(plain.state, outcome.state)}"
+        if outcome.destructive != plain.destructive:
+            yield f"{where}: other destructive acts\n{difference(plain.destructive, outcome.destructive)}"
+
+    def once(self, proxy: FaultProxy, number: int | None = None, moment: Moment = "before") -> Outcome:
+        """One run from a fresh world; killed at the given one of the counted writes, if it comes so far."""
+        self.make_world()
+        since = self.plane.audit.mark()
+        kubeconfig = self.plane.kubeconfig(self.user, server=proxy.url)
+        base = {key: os.environ[key] for key in ("HOME", "LANG", "PATH", "TMPDIR") if key in os.environ}
+        process = Process("operator", self.argv, self.logs, env={**base, "KUBECONFIG": str(kubeconfig), **self.env})
+        run = Run(proxy, process, self.counted, number, moment)
+        unsettled = ""
+        with run:
+            self.act()
+            try:
+                eventually(lambda: run.quiet_for(self.quiet) and self.settled(), "settled and quiet", self.within)
+            except (AssertionError, RuntimeError) as error:
+                unsettled = f"{error}; the operator's log ends: {process.text()[-500:]}"
+        entries = self.plane.audit.entries(since=since, user=self.user)
+        acts = sorted(f"{entry.act} {entry.of}" for entry in entries if self.destructive(entry))
+        return Outcome(tuple(run.writes), self.end_state(), tuple(acts), unsettled, run.killed_at)
+
+
+class Run:
+    """The operator between start and end, killed once on the way and started again at once."""
+
+    def __init__(
+        self, proxy: FaultProxy, process: Process, counted: Callable[[Write], bool], number: int | None, moment: Moment
+    ) -> None:
+        self.proxy = proxy
+        self.process = process
+        self.counted = counted
+        self.number = number
+        self.moment = moment
+        self.writes: list[Write] = []
+        self.killed_at: Write | None = None
+        self._order: dict[int, int] = {}
+        self._last_at = time.monotonic()
+        self._dead = threading.Event()
+        self._restarting = threading.Thread(target=self._restart, name="restart")
+        self._over = False
+
+    def quiet_for(self, seconds: float) -> bool:
+        """True if the operator is up and has not written for so long; raises if it has ended by itself.
+
+        Up means watching: or else one that has just been started would count as quiet before its first look.
+        """
+        if self.process.running:
+            last_at = max(self._last_at, self.proxy.watch_opened_at)
+            return self.proxy.watching > 0 and time.monotonic() - last_at >= seconds
+        if self.killed_at is None or not self._restarting.is_alive():
+            self.process.check()
+        return False
+
+    def __enter__(self) -> Run:
+        self.proxy.on_write = self._on_write
+        self._restarting.start()
+        self.process.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over = True
+        self._dead.set()
+        self._restarting.join()
+        self.process.stop()
+        self.proxy.wait_deserted()
+        self.proxy.on_write = pass_all
+
+    def _on_write(self, write: Write) -> bool:
+        """Called while nothing else passes the proxy, so the order of writes is the one seen here."""
+        if not self.counted(write) or self._over:
+            return True
+        self._last_at = time.monotonic()
+        if write.moment == "before":
+            self._order[write.number] = len(self._order) + 1
+        write = dataclasses.replace(write, number=self._order[write.number])
+        if write.moment == "after":
+            self.writes.append(write)
+        if (write.number, write.moment) != (self.number, self.moment):
+            return True
+        self.killed_at = write
+        self.process.kill()
+        self._dead.set()
+        return False
+
+    def _restart(self) -> None:
+        self._dead.wait()
+        if self._over:
+            return
+        self.proxy.wait_deserted()
+        self._last_at = time.monotonic()
+        self.process.start()
+
+
+def difference(wanted: Any, found: Any) -> str:
+    before, after = (json.dumps(value, indent=1, sort_keys=True, default=str).splitlines() for value in (wanted, found))
+    return "\n".join(difflib.unified_diff(before, after, "undisturbed", "killed", lineterm="", n=2))

@@ -1,0 +1,228 @@
+"""KWOK: thousands of simulated kubelets, with stages of our own for their nodes and pods."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Self
+
+import yaml
+
+from tests.rig.api import Json
+from tests.rig.fleet import KWOK_NODE, Owner, node_object, pod_object
+from tests.rig.plane import ControlPlane, tool
+from tests.rig.process import Process, free_port
+from tests.rig.wait import eventually
+
+# On a pod: how long it takes to stop, as a Go duration, when that is not its whole grace period.
+STOPS_AFTER = "haulout.test/stops-after"
+
+INITIAL_CONDITIONS = """
+conditions:
+{{ $now := Now }}
+{{ range NodeConditions }}
+- type: {{ .type | Quote }}
+  status: {{ .status | Quote }}
+  reason: {{ .reason | Quote }}
+  message: {{ .message | Quote }}
+  lastHeartbeatTime: {{ $now | Quote }}
+  lastTransitionTime: {{ $now | Quote }}
+{{ end }}
+{{ if not .status.allocatable }}
+allocatable: {cpu: "64", memory: 256Gi, pods: "500"}
+capacity: {cpu: "64", memory: 256Gi, pods: "500"}
+{{ end }}
+"""
+
+# Conditions merge by type, so a heartbeat leaves alone what a test has written into them.
+HEARTBEAT = """
+conditions:
+{{ $now := Now }}
+{{ range .status.conditions }}
+- type: {{ .type | Quote }}
+  lastHeartbeatTime: {{ $now | Quote }}
+{{ end }}
+"""
+
+# Admission taints every new node; the node lifecycle controller, which would lift it, seldom runs here.
+LIFTED_TAINT = """
+taints:
+{{ range .spec.taints }}
+{{ if ne .key "node.kubernetes.io/not-ready" }}
+- key: {{ .key | Quote }}
+  effect: {{ .effect | Quote }}
+  value: {{ or .value "" | Quote }}
+{{ end }}
+{{ end }}
+"""
+
+RUNNING = """
+{{ $now := Now }}
+phase: Running
+startTime: {{ $now | Quote }}
+conditions:
+{{ range $type := list "PodReadyToStartContainers" "Initialized" "Ready" "ContainersReady" }}
+- type: {{ $type }}
+  status: "True"
+  lastTransitionTime: {{ $now | Quote }}
+{{ end }}
+containerStatuses:
+{{ range .spec.containers }}
+- name: {{ .name | Quote }}
+  image: {{ .image | Quote }}
+  ready: true
+  started: true
+  restartCount: 0
+  state:
+    running:
+      startedAt: {{ $now | Quote }}
+{{ end }}
+"""
+
+
+def stage(name: str, kind: str, when: list[Json], step: Json, delay: Json | None = None) -> Json:
+    spec: Json = {
+        "resourceRef": {"apiGroup": "v1", "kind": kind},
+        "selector": {"matchExpressions": when},
+        "steps": [step],
+    }
+    if delay is not None:
+        spec["delay"] = delay
+    return {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Stage", "metadata": {"name": name}, "spec": spec}
+
+
+def configuration(heartbeat: float) -> Iterator[Json]:
+    options = {"podPlayStageParallelism": 16, "nodePlayStageParallelism": 16, "podsOnNodeSyncParallelism": 16}
+    yield {"apiVersion": "config.kwok.x-k8s.io/v1alpha1", "kind": "KwokConfiguration", "options": options}
+    ready = '.status.conditions.[] | select(.type == "Ready") | .status'
+    milliseconds = int(heartbeat * 1000)
+    yield stage(
+        "node-initialize",
+        "Node",
+        [{"key": ready, "operator": "DoesNotExist"}],
+        {"patch": {"subresource": "status", "root": "status", "type": "strategic", "template": INITIAL_CONDITIONS}},
+    )
+    yield stage(
+        "node-untaint",
+        "Node",
+        [
+            {"key": ready, "operator": "In", "values": ["True"]},
+            {"key": ".spec.taints.[].key", "operator": "In", "values": ["node.kubernetes.io/not-ready"]},
+        ],
+        {"patch": {"root": "spec", "type": "merge", "template": LIFTED_TAINT}},
+    )
+    yield stage(
+        "node-heartbeat",
+        "Node",
+        [
+            {"key": ready, "operator": "Exists"},
+            {"key": ".spec.taints.[].key", "operator": "NotIn", "values": ["node.kubernetes.io/not-ready"]},
+        ],
+        {"patch": {"subresource": "status", "root": "status", "type": "strategic", "template": HEARTBEAT}},
+        {"durationMilliseconds": milliseconds * 4 // 5, "jitterDurationMilliseconds": milliseconds * 6 // 5},
+    )
+    yield stage(
+        "pod-ready",
+        "Pod",
+        [
+            {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"},
+            {"key": ".status.phase", "operator": "In", "values": ["Pending"]},
+        ],
+        {"patch": {"subresource": "status", "root": "status", "type": "strategic", "template": RUNNING}},
+    )
+    stops = f'.metadata.annotations["{STOPS_AFTER}"] // .metadata.deletionTimestamp'
+    yield stage(
+        "pod-delete",
+        "Pod",
+        [{"key": ".metadata.deletionTimestamp", "operator": "Exists"}],
+        {"delete": True},
+        {"durationMilliseconds": 0, "durationFrom": {"expressionFrom": stops}},
+    )
+
+
+class Kwok:
+    """Keeps nodes alive that bear the mark `KWOK_NODE`, runs the pods bound to them, and stops them with grace."""
+
+    def __init__(self, plane: ControlPlane, *, heartbeat: float = 300, leases: int = 0) -> None:
+        # Times have seconds; a heartbeat that changes nothing is not written, and KWOK would wait for its echo forever.
+        assert heartbeat >= 2
+        self.plane = plane
+        config = plane.directory / "kwok.yaml"
+        config.write_text(yaml.safe_dump_all(configuration(heartbeat)))
+        self.port = free_port()
+        (mark,) = (f"{key}={value}" for key, value in KWOK_NODE.items())
+        self.process = Process(
+            "kwok",
+            [
+                tool("kwok"),
+                f"--config={config}",
+                f"--kubeconfig={plane.kubeconfig('kwok')}",
+                f"--manage-nodes-with-annotation-selector={mark}",
+                f"--node-lease-duration-seconds={leases}",
+                f"--server-address=127.0.0.1:{self.port}",
+            ],
+            plane.directory,
+        )
+
+    def start(self) -> Self:
+        self.process.start()
+        eventually(self._healthy, "kwok healthy", refused=(OSError, http.client.HTTPException))
+        return self
+
+    def stop(self) -> None:
+        self.process.stop()
+
+    def nodes(self, prefix: str, count: int, *, labels: Mapping[str, str] | None = None) -> list[str]:
+        """Ready nodes `<prefix>-0` and on, put into the storage."""
+        names = [f"{prefix}-{i}" for i in range(count)]
+        self.plane.load(node_object(name, labels=labels) for name in names)
+        return names
+
+    def pods(
+        self,
+        ns: str,
+        nodes: Iterable[str],
+        each: int,
+        *,
+        owner: Owner | None = None,
+        labels: Mapping[str, str] | None = None,
+        grace: int = 30,
+        stops_after: str | None = None,
+    ) -> list[str]:
+        """`each` pods on every node, put into the storage as Pending; returns when all are Running."""
+        notes = {} if stops_after is None else {STOPS_AFTER: stops_after}
+        made = [
+            pod_object(
+                *(f"{node}-pod-{i}", ns, node),
+                owner=owner,
+                labels=labels,
+                annotations=notes,
+                grace=grace,
+                running=False,
+            )
+            for node in nodes
+            for i in range(each)
+        ]
+        self.plane.load(made)
+        self.wait_running(ns)
+        return [body["metadata"]["name"] for body in made]
+
+    def wait_running(self, ns: str) -> None:
+        pending = {"fieldSelector": "status.phase=Pending", "limit": "1"}
+        eventually(lambda: not self.plane.api().items("pods", ns, **pending), f"no pod is Pending in {ns}")
+
+    def _healthy(self) -> bool:
+        self.process.check()
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request("GET", "/healthz")
+            return connection.getresponse().status == 200
+        finally:
+            connection.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()

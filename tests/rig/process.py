@@ -1,0 +1,195 @@
+"""Child processes that never outlive the test run, and the directory that their logs and data live in."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import fcntl
+import os
+import random
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+CHECKOUT = Path(__file__).parents[2]
+KEPT = CHECKOUT / "test-logs"
+
+# Between fork and exec little is allowed in a program with threads, so a tiny interpreter makes the arrangement with
+# the kernel and then becomes the program. Python's own ignored signals would be inherited; a Go program wants SIGPIPE.
+LAUNCH = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+if os.getppid() != int(sys.argv[1]):
+    sys.exit("the test run has ended already")
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+# The kernel sends the signal when the *thread* that started the child ends; this one lasts as long as the test run.
+_spawner = concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
+_given_ports: set[int] = set()
+
+
+def free_port() -> int:
+    """A port nobody listens on, below the range from which outgoing connections take theirs."""
+    while True:
+        port = random.SystemRandom().randrange(20000, 32000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            if port not in _given_ports:
+                _given_ports.add(port)
+                return port
+
+
+class Process:
+    """One program in a process group of its own, its output appended to `<logs>/<name>.log`."""
+
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str | Path],
+        logs: Path,
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        self.name = name
+        self.argv = [str(word) for word in argv]
+        self.log = logs / f"{name}.log"
+        self.env = dict(env) if env is not None else None
+        self.cwd = cwd
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        if self.running:
+            raise RuntimeError(f"{self.name} runs already")
+        self._child = _spawner.submit(self._spawn).result()
+        return self
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            log.write(f"$ {shlex.join(self.argv)}\n".encode())
+            log.flush()
+            return subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", LAUNCH, str(os.getpid()), *self.argv],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self.env,
+                cwd=self.cwd,
+                start_new_session=True,
+            )
+
+    @property
+    def running(self) -> bool:
+        return self._child is not None and self._child.poll() is None
+
+    @property
+    def pid(self) -> int:
+        assert self._child is not None, f"{self.name} was never started"
+        return self._child.pid
+
+    @property
+    def code(self) -> int | None:
+        return None if self._child is None else self._child.poll()
+
+    def send(self, number: signal.Signals) -> None:
+        """To the program alone, as a kubelet would send it."""
+        if self.running:
+            os.kill(self.pid, number)
+
+    def freeze(self) -> None:
+        self._signal_group(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal_group(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """SIGKILL to the whole group; returns when the program is gone."""
+        self._signal_group(signal.SIGKILL)
+        if self._child is not None:
+            self._child.wait(60)
+
+    def stop(self, within: float = 15) -> int | None:
+        """SIGTERM, and SIGKILL for what is left of the group. The exit code tells which it was."""
+        if self._child is None:
+            return None
+        self.send(signal.SIGTERM)
+        self.thaw()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._child.wait(within)
+        self.kill()
+        return self._child.returncode
+
+    def wait(self, within: float = 60) -> int:
+        assert self._child is not None, f"{self.name} was never started"
+        return self._child.wait(within)
+
+    def text(self) -> str:
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def check(self) -> None:
+        """Raises with the end of the log if the program is not running."""
+        if not self.running:
+            raise RuntimeError(f"{self.name} ended with {self.code}:\n{self.text()[-3000:]}")
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        if self._child is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._child.pid, number)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+
+class Scratch:
+    """A directory that is removed at the end; when something failed, its logs are kept in the checkout first."""
+
+    PREFIX = "haulout-test-"
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        sweep()
+        self.path = Path(tempfile.mkdtemp(prefix=self.PREFIX))
+        self._lock = (self.path / ".lock").open("w")
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def directory(self, name: str) -> Path:
+        made = self.path / name
+        made.mkdir(parents=True)
+        return made
+
+    def keep(self) -> Path:
+        """Copies what explains a failure, not the data, to test-logs/<label>."""
+        kept = KEPT / self.label
+        shutil.rmtree(kept, ignore_errors=True)
+        for file in self.path.rglob("*"):
+            if file.suffix in {".log", ".yaml", ".json", ".jsonl", ".toml"} and file.is_file():
+                target = kept / file.relative_to(self.path)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, target)
+        return kept
+
+    def close(self) -> None:
+        self._lock.close()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def sweep() -> None:
+    """Removes the directories of runs that were killed: nobody holds their locks any more."""
+    for left in Path(tempfile.gettempdir()).glob(f"{Scratch.PREFIX}*"):
+        with contextlib.suppress(OSError), (left / ".lock").open("r+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(left, ignore_errors=True)

@@ -1,0 +1,135 @@
+"""Builds the real control plane for tests from pinned Go modules, once per version, outside the checkout."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+GO_DIR = Path(__file__).parent / "go"
+
+# Module folder -> (Go package, binary name). Families have modules of their own because their dependencies disagree.
+TOOLS: dict[str, list[tuple[str, str]]] = {
+    "etcd": [("go.etcd.io/etcd/server/v3", "etcd")],
+    "kube": [
+        (f"k8s.io/kubernetes/cmd/{name}", name)
+        for name in ("kube-apiserver", "kubectl", "kube-controller-manager", "kube-scheduler", "kubelet")
+    ],
+    "kwok": [("sigs.k8s.io/kwok/cmd/kwok", "kwok")],
+}
+
+# Without these a control plane built outside its repository calls itself v0.0.0-master.
+VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+
+
+def cache_root() -> Path:
+    chosen = os.environ.get("HAULOUT_TOOLS")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "haulout" / "tools"
+
+
+def kube_version() -> str:
+    for line in (GO_DIR / "kube" / "go.mod").read_text().splitlines():
+        words = line.removeprefix("require ").split()
+        if words[:1] == ["k8s.io/kubernetes"] and len(words) > 1:
+            return words[1]
+    message = f"{GO_DIR / 'kube' / 'go.mod'}: no line requires k8s.io/kubernetes"
+    raise SystemExit(message)
+
+
+def ldflags(family: str) -> str:
+    if family != "kube":
+        return "-s -w"
+    version = kube_version()
+    major, minor, _ = version.removeprefix("v").split(".", 2)
+    values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
+    settings = [f"-X {package}.{name}={value}" for package in VERSION_PACKAGES for name, value in values.items()]
+    return " ".join(["-s -w", *settings])
+
+
+def family_key(family: str) -> str:
+    """Changes when a pinned version, a checksum or the way of building changes."""
+    content = hashlib.sha256()
+    for part in ("go.mod", "go.sum"):
+        content.update((GO_DIR / family / part).read_bytes())
+    content.update(repr((TOOLS[family], ldflags(family))).encode())
+    return content.hexdigest()[:12]
+
+
+def family_dir(family: str) -> Path:
+    return cache_root() / f"{family}-{family_key(family)}"
+
+
+def find_tool(name: str) -> Path | None:
+    """Where a tool is: KUBEBUILDER_ASSETS first, then our cache; None if it has not been built."""
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    if assets and (Path(assets) / name).is_file():
+        return Path(assets) / name
+    for family, tools in TOOLS.items():
+        for _, binary in tools:
+            path = family_dir(family) / binary
+            if binary == name and path.is_file():
+                return path
+    return None
+
+
+def missing() -> list[str]:
+    return [binary for tools in TOOLS.values() for _, binary in tools if find_tool(binary) is None]
+
+
+def go_command() -> str:
+    found = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+    if found is None:
+        raise SystemExit(
+            "make tools: Go is not installed; the control plane is compiled from Go modules.\n"
+            "Install Go 1.26 or newer, or point KUBEBUILDER_ASSETS at a directory with the binaries."
+        )
+    return found
+
+
+def build(family: str, package: str, binary: str) -> None:
+    target = family_dir(family) / binary
+    target.parent.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    print(f"building {binary} ...", flush=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        # A rename makes the binary appear whole: a build that is cut off leaves nothing half done behind.
+        made = Path(scratch) / binary
+        subprocess.run(
+            [go_command(), "build", "-mod=readonly", "-trimpath", "-ldflags", ldflags(family), "-o", str(made), package],
+            cwd=GO_DIR / family,
+            env={**os.environ, "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"},
+            check=True,
+        )
+        made.rename(target)
+    print(f"built {binary} in {time.monotonic() - started:.0f} s", flush=True)
+
+
+def main() -> int:
+    if sys.argv[1:] == ["--missing"]:
+        print(" ".join(missing()))
+        return 0
+    if sys.argv[1:2] == ["--where"]:
+        path = find_tool(sys.argv[2])
+        print(path or "")
+        return 0 if path else 1
+    cache_root().mkdir(parents=True, exist_ok=True)
+    with (cache_root() / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for family, tools in TOOLS.items():
+            for package, binary in tools:
+                if find_tool(binary) is None:
+                    build(family, package, binary)
+    print("tools are ready:", cache_root(), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""Runs the test tiers that this machine can give, one after another, and says plainly what ran and what did not."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import build
+
+ROOT = Path(__file__).parent.parent
+BIN = Path(sys.executable).parent
+FULL = os.environ.get("HAULOUT_TEST") == "full"
+
+
+@dataclasses.dataclass(frozen=True)
+class Tier:
+    name: str
+    command: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
+    workers: str = "0"
+    needs: tuple[str, ...] = ()
+    root: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    tier: Tier
+    ran: bool
+    ok: bool
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    why: str = ""
+
+
+TIERS = (
+    Tier("style", (str(BIN / "python"), "tools/style.py")),
+    Tier("types", (str(BIN / "mypy"),)),
+    Tier("imports", (str(BIN / "lint-imports"), "--no-logo")),
+    Tier("unit", tests=("tests/unit",), workers="2"),
+    Tier("property", tests=("tests/property",), workers="2"),
+    Tier("real", tests=("tests/real",), workers="0", needs=("etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "kwok")),
+    Tier("node", tests=("tests/node",), needs=("etcd", "kube-apiserver", "kubelet"), root=True),
+)
+
+
+def obstacle(tier: Tier) -> str:
+    """Why a tier cannot run here, and what would make it run; empty if it can."""
+    lacking = [name for name in tier.needs if build.find_tool(name) is None]
+    if lacking:
+        return f"no {', '.join(lacking)}: run `make tools` (needs Go)"
+    if tier.root and os.geteuid() != 0:
+        return "needs root: run `sudo make test`"
+    return ""
+
+
+def run(tier: Tier) -> Result:
+    why = obstacle(tier)
+    if why:
+        return Result(tier, ran=False, ok=not FULL, why=why)
+    print(f"\n--- {tier.name}", flush=True)
+    started = time.monotonic()
+    if tier.command:
+        code = subprocess.run(tier.command, cwd=ROOT, check=False).returncode
+        return Result(tier, ran=True, ok=code == 0, passed=code == 0, failed=code != 0, seconds=time.monotonic() - started)
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "report.xml"
+        argv = [str(BIN / "pytest"), "-q", *tier.tests, f"--junit-xml={report}", "-n", tier.workers]
+        code = subprocess.run(argv, cwd=ROOT, check=False).returncode
+        passed, failed, skipped = count(report)
+    # A test may be skipped on a machine that lacks something; where everything must run, that is a failure too.
+    ok = code == 0 and passed > 0 and not (FULL and skipped)
+    return Result(tier, True, ok, passed, failed, skipped, time.monotonic() - started, "" if ok else f"pytest ended with {code}")
+
+
+def count(report: Path) -> tuple[int, int, int]:
+    if not report.exists():
+        return 0, 1, 0
+    suites = [suite.attrib for suite in ET.parse(report).getroot().iter("testsuite")]
+    total, bad, skipped = (
+        sum(int(suite.get(field, 0)) for suite in suites for field in fields)
+        for fields in (("tests",), ("failures", "errors"), ("skipped",))
+    )
+    return total - bad - skipped, bad, skipped
+
+
+def table(results: list[Result]) -> str:
+    lines = [f"{'tier':<10} {'ran':<4} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}  why not"]
+    for done in results:
+        lines.append(
+            f"{done.tier.name:<10} {'yes' if done.ran else 'no':<4} {done.passed:>7} {done.failed:>7}"
+            f" {done.skipped:>8} {done.seconds:>8.1f}  {done.why}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    wanted = set(sys.argv[1:])
+    unknown = wanted - {tier.name for tier in TIERS}
+    if unknown:
+        print(f"unknown tier {', '.join(sorted(unknown))}; there are: {', '.join(tier.name for tier in TIERS)}", file=sys.stderr)
+        return 2
+    results = [run(tier) for tier in TIERS if not wanted or tier.name in wanted]
+    print("\n" + table(results))
+    passed, failed, skipped = (sum(getattr(done, field) for done in results) for field in ("passed", "failed", "skipped"))
+    print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)
+    return 0 if all(done.ok for done in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -186,7 +186,7 @@ class Server:
     async def _lines(self, stream: Stream, lives: float, silence: float) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         ends_at, silent_at = loop.time() + lives, loop.time() + silence
-        marks_at = loop.time() + (self.bookmarks_every or silence * 2)
+        marks_at = loop.time() + (self.bookmarks_every or lives * 2)
         while True:
             until = min(ends_at, silent_at, silent_at if stream.mute else marks_at)
             if stream.stalled:
@@ -201,7 +201,7 @@ class Server:
                     continue
                 if until == ends_at:
                     return
-                marks_at += self.bookmarks_every or 0.0
+                marks_at += self.bookmarks_every or lives * 2
                 line = self._bookmark({})
             if line is None:
                 return

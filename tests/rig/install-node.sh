@@ -4,4 +4,5 @@ set -eu
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
 # The daemons are started by the tests themselves, each in its own scratch directory.
-apt-get install -qq -y --no-install-recommends containerd runc containernetworking-plugins iproute2
+apt-get install -qq -y --no-install-recommends containerd runc containernetworking-plugins iproute2 \
+    busybox-static

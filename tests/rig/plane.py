@@ -94,6 +94,7 @@ class ControlPlane:
                 f"--client-ca-file={self.ca}",
                 f"--kubelet-client-certificate={directory / 'to-kubelet.crt'}",
                 f"--kubelet-client-key={directory / 'to-kubelet.key'}",
+                "--kubelet-preferred-address-types=InternalIP",
                 f"--token-auth-file={directory / 'tokens.csv'}",
                 "--authorization-mode=RBAC",
                 "--service-account-issuer=https://kubernetes.default.svc",

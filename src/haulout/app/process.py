@@ -12,11 +12,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from haulout.app.profiles import ProfilesConfig
+from haulout.app.reload import Reload
 from haulout.base.clock import Clock, SystemClock
 from haulout.cli.settings import Settings
 from haulout.cluster.key import Key
 from haulout.cluster.store import Listing
 from haulout.core.arbiter import Rules, arbiter
+from haulout.core.decision import Source
 from haulout.kube.config import SERVICE_ACCOUNT
 from haulout.kube.config import load as load_endpoint
 from haulout.kube.endpoint import Endpoint
@@ -35,6 +37,7 @@ from haulout.runtime.pump import Pump
 from haulout.runtime.requests import Body, Refused
 from haulout.runtime.rooms import Subject
 from haulout.runtime.sender import Sender
+from haulout.runtime.sources import Sources
 from haulout.serve.web import AddressError, listen, metrics_route, probe_route
 from haulout.surfaces.profiles.surface import DECIDER as PROFILES
 
@@ -60,7 +63,7 @@ def run(settings: Settings) -> int:
         try:
             return runner.run(Process(settings).run())
         except (Fatal, KubeError, AddressError) as error:
-            log.error(str(error))  # noqa: TRY400 - the message says it all, a trace would bury it
+            log.error(str(error))
             return 1
 
 
@@ -79,7 +82,8 @@ class Process(Reports):
         self._lost = asyncio.Event()
         self._signalled = asyncio.Event()
         self._scraped = asyncio.Event()
-        self.profiles = ProfilesConfig(settings.profiles_config, self.kernel.store, self.metrics, self._poke)
+        self.profiles = self._profiles_config(settings)
+        self._reload = Reload(settings, self._reloaded) if settings.file else None
 
     async def run(self) -> int:
         self._catch_signals()
@@ -92,6 +96,15 @@ class Process(Reports):
                 return await self._serve(endpoint, transport)
         finally:
             await transport.close()
+
+    def _profiles_config(self, settings: Settings) -> ProfilesConfig:
+        return ProfilesConfig(settings.profiles_config, self.kernel.store, self.metrics, self._poke)
+
+    def _reloaded(self, settings: Settings) -> None:
+        set_up_logs(settings.log_format, settings.log_level)
+        if settings.profiles_config != self.settings.profiles_config:
+            self.profiles = self._profiles_config(settings)
+        self.settings = settings
 
     # What the kernel reports
 
@@ -123,7 +136,8 @@ class Process(Reports):
         writer = Writer(transport, self.clock)
         recorder = Recorder(writer, self.clock)
         sender = Sender(self.pump, recorder, self.clock, self.metrics, host=socket.gethostname())
-        sender.writers[""] = writer
+        sources = Sources(self.kernel.loop, self.pump, sender, self.clock, self._always)
+        sources.add_home(transport, writer)
         driver = self._driver = Driver(self.kernel, sender, self.clock, self.metrics)
         driver.may_write_for = self._may_write_for
         prober = Prober(self.kernel.store, self.kernel.loop, {}, self._poke)
@@ -132,8 +146,8 @@ class Process(Reports):
         ending = asyncio.create_task(self._ended())
         try:
             async with asyncio.TaskGroup() as group:
-                driver.before_asking.append(self.profiles.look)
-                driver.before_asking.append(lambda: self._open(group, transport))
+                driver.before_asking.append(self._look_at_profiles)
+                driver.before_asking.append(lambda: sources.follow(group))
                 driver.after_asking.append(lambda: prober.follow(group))
                 tasks = [group.create_task(work) for work in (driver.run(), recorder.run(), self._look_at_files())]
                 tasks.append(group.create_task(self._lead()))
@@ -141,7 +155,7 @@ class Process(Reports):
                 await self._await_scrape()
                 for task in tasks:
                     task.cancel()
-                self.pump.close_all()
+                sources.stop()
                 prober.stop()
         finally:
             ending.cancel()
@@ -149,12 +163,18 @@ class Process(Reports):
         log.info("Received SIGTERM or SIGINT. See you later." if code == 0 else "leadership lost")
         return code
 
-    def _open(self, group: asyncio.TaskGroup, transport: HttpTransport) -> None:
-        self.pump.open(group, transport, "", "Node", self.profiles.keep)
+    def _always(self) -> set[Source]:
+        """What the surfaces watch at home, whatever is decided."""
+        return {Source("", "Node", self.profiles.keep)}
+
+    def _look_at_profiles(self) -> None:
+        self.profiles.look()
 
     async def _look_at_files(self) -> None:
         while True:
             await asyncio.sleep(LOOK_AT_FILES_EVERY)
+            if self._reload is not None:
+                self._reload.look()
             self.profiles.look()
 
     # Leading

@@ -34,3 +34,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_format: str = "json"
     log_level: int = 20
     profiles_config: str = ""
+    # Where to look for changes, and what wins over what stands there.
+    file: str = ""
+    flags: tuple[tuple[str, str], ...] = ()
+    surfaces: str = ""

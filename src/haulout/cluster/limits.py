@@ -32,6 +32,10 @@ class Count(msgspec.Struct, frozen=True):
         """The groups that a row belongs to; none unless a subclass says so."""
         return ()
 
+    def describe(self, group: Group) -> str:
+        """What is counted, for people."""
+        return f"{type(self).__name__} {group}"
+
 
 class Limit(msgspec.Struct, frozen=True):
     """At most `most` rows of a group: a room. It has room while fewer are in it or on their way into it."""
@@ -84,6 +88,10 @@ class Tally:
                     self._end_of[entity] = until
                     heapq.heappush(self._ends, (until, entity))
         return frozenset(found)
+
+    def members(self, group: Group) -> list[Key]:
+        """Who takes a place, in order; for people, as it looks at everyone."""
+        return sorted(entity for entity, groups in self._in_taken.items() if group in groups)
 
     def next_end(self) -> datetime | None:
         return self._ends[0][0] if self._ends else None

@@ -108,6 +108,9 @@ class Store:
     def has_room(self, limit: Limit) -> bool:
         return self._tally(limit.cluster, limit.count).taken[limit.group] < limit.most
 
+    def takers(self, limit: Limit) -> list[Key]:
+        return self._tally(limit.cluster, limit.count).members(limit.group)
+
     # The door
 
     def put(self, row: Row) -> None:

@@ -89,6 +89,10 @@ class View:
         """The same number for information alone: nothing may be decided on it, and nobody is woken by it."""
         return self._store.stored(cluster, count, group)
 
+    def takers(self, limit: Limit) -> list[Key]:
+        """Who takes the places under a limit, for information alone."""
+        return self._store.takers(limit)
+
     def fits(self, limits: Iterable[Limit]) -> tuple[Limit, ...]:
         """The limits of this set without room for one more; none: there is room under all of them.
 

@@ -11,6 +11,7 @@ from datetime import datetime
 import msgspec
 
 from haulout.cluster.key import Key
+from haulout.cluster.limits import Limit
 from haulout.cluster.rows import Row
 from haulout.cluster.store import Listing, Store, reservations
 from haulout.cluster.view import View, holds_table
@@ -88,7 +89,11 @@ def _refusals(
     if rules.turns and Want.EXCLUSIVE in claim.wants and turn not in (None, hold.surface):
         return (Reason("turn-taken", claim.node, f"{turn} is working on the node"),)
     full = view.fits(claim.limits) if claim.limits else ()
-    return tuple(Reason("no-room", claim.node, f"{limit.count} allows {limit.most}") for limit in full)
+    return tuple(_no_room(claim.node, limit) for limit in full)
+
+
+def _no_room(node: Key, limit: Limit) -> Reason:
+    return Reason("no-room", node, f"{limit.count.describe(limit.group)}: no more than {limit.most} at a time")
 
 
 def _answer(hold: Hold, refusals: tuple[Reason, ...]) -> Grant:

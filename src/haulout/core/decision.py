@@ -8,6 +8,7 @@ from datetime import datetime
 import msgspec
 
 from haulout.cluster.key import Key
+from haulout.cluster.project import Keep
 from haulout.cluster.store import Store
 from haulout.cluster.view import View
 from haulout.core.action import Step
@@ -16,10 +17,11 @@ from haulout.core.reason import Reason
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A kind to be watched in a cluster. `access` says how to get there (None: the cluster is open already)."""
+    """A kind to be watched in a cluster, what is kept of it, and how to get to that cluster (None: the home cluster)."""
 
     cluster: str
     kind: str
+    keep: Keep = Keep()
     access: Hashable = None
 
 

@@ -49,3 +49,9 @@ class InMaintenance(Count, frozen=True):
         known = [entry.transition.at for name, entry in entries.items() if self.profile in ("", name)]
         if known:
             yield Membership(group, max(known) + self.skip_after)
+
+    def describe(self, group: Hashable) -> str:
+        values = group if isinstance(group, tuple) else ()
+        scope = [f"{key}={value}" for key, value in zip(self.keys, values, strict=False)]
+        scope += [f"profile {self.profile}"] if self.profile else []
+        return "nodes in maintenance" + (f" with {', '.join(scope)}" if scope else "")

@@ -31,6 +31,7 @@ Chain = tuple[Instance[Trigger], ...]
 class Judged(msgspec.Struct, frozen=True):
     """A transition and what its checks said. `passed` does not count limits: those are asked of the arbiter."""
 
+    number: int
     transition: Transition[Check, Trigger]
     verdicts: Mapping[str, Verdict]
     passed: bool
@@ -102,7 +103,7 @@ class Pass(msgspec.Struct, frozen=True):
             # Stored even if what follows fails, so that entering is not repeated.
             entry = Entry(entry.transition, state, state)
             result = msgspec.structs.replace(result, node=entered, entry=entry)
-        judged = tuple(self._judge(transition, result, busy=busy) for transition in stage.transitions)
+        judged = tuple(self._judge(number, each, result, busy=busy) for number, each in enumerate(stage.transitions))
         until = earliest(*(verdict.until for each in judged for verdict in each.verdicts.values()))
         result = msgspec.structs.replace(result, judged=judged, until=until)
         errors = [each.error for each in judged if each.error]
@@ -112,7 +113,7 @@ class Pass(msgspec.Struct, frozen=True):
             )
         return self._move(profile, result)
 
-    def _judge(self, transition: Transition[Check, Trigger], result: Result, *, busy: bool) -> Judged:
+    def _judge(self, number: int, transition: Transition[Check, Trigger], result: Result, *, busy: bool) -> Judged:
         waitable = conjuncts(transition.check)
         verdicts: dict[str, Verdict] = {}
         failed: list[str] = []
@@ -133,9 +134,9 @@ class Pass(msgspec.Struct, frozen=True):
                 failed.append(instance.name)
         allowed = not (busy and transition.next == State.IN_MAINTENANCE)
         if failed:
-            return Judged(transition, verdicts, False, allowed, f"failed check instances: {', '.join(failed)}")
+            return Judged(number, transition, verdicts, False, allowed, f"failed check instances: {', '.join(failed)}")
         passed = evaluate(transition.check, {name: verdict.passed for name, verdict in verdicts.items()})
-        return Judged(transition, verdicts, passed, allowed)
+        return Judged(number, transition, verdicts, passed, allowed)
 
     def _move(self, profile: Profile[Check, Any, Trigger], result: Result) -> Result:
         """Takes the first transition that passes and is allowed, if what it needs has been granted."""
@@ -187,8 +188,13 @@ def _claim(result: Result, judged: Judged) -> Claim | None:
         limits=judged.limits,
         since=result.entry.transition.at,
         priority=priority(result.node),
-        slot=f"{result.profile} to {judged.transition.next}",
+        slot=slot_of(result, judged),
     )
+
+
+def slot_of(result: Result, judged: Judged) -> str:
+    """Names a wish: one profile may have several ways into the same state."""
+    return f"{result.profile} to {judged.transition.next} #{judged.number}"
 
 
 def standing_claim(node: NodeRow, profile: str, entry: Entry) -> Claim:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from haulout.base.expression import names as names_in
 from haulout.cluster.key import Key
+from haulout.cluster.limits import Limit
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
 from haulout.core.holds import Claim, Grant, grant_key, hold_key
 from haulout.core.reason import Reason
 from haulout.plugins.api import Verdict
-from haulout.surfaces.profiles.engine import Config, Judged, Result
+from haulout.surfaces.profiles.engine import Config, Judged, Result, slot_of
+
+MOST_SHOWN = 10
 
 
 def reasons(
@@ -42,13 +45,10 @@ def _transition(key: Key, result: Result, judged: Judged, view: View) -> Reason:
         return Reason("checks-do-not-pass", key, where, because=_checks(key, judged))
     if not judged.allowed:
         return Reason("other-profile", key, f"{where}: another profile of this node is in maintenance")
-    claim = next((claim for claim in result.claims if claim.slot.endswith(f"to {judged.transition.next}")), None)
+    claim = next((claim for claim in result.claims if claim.slot == slot_of(result, judged)), None)
     grant = _grant(claim, view)
     if claim is not None and (grant is None or not grant.granted):
-        waits = (
-            grant.reasons if grant is not None else (Reason("not-asked", key, "the arbiter has not been asked yet"),)
-        )
-        return Reason("waits-for-grant", key, where, because=(*waits, *_limits(key, judged)))
+        return Reason("waits-for-grant", key, where, because=_waits(key, judged, grant, view))
     return Reason("goes", key, f"{where}: passes")
 
 
@@ -68,7 +68,19 @@ def _check(key: Key, name: str, verdict: Verdict) -> Reason:
     return Reason(code, key, f"{name} {said}" + (f" ({details})" if details else ""), verdict.until)
 
 
-def _limits(key: Key, judged: Judged) -> tuple[Reason, ...]:
-    return tuple(
-        _check(key, name, verdict) for name, verdict in judged.verdicts.items() if verdict.limits or verdict.until
-    )
+def _waits(key: Key, judged: Judged, grant: Grant | None, view: View) -> tuple[Reason, ...]:
+    """Who takes the places is looked up now; the rest is as the arbiter said it."""
+    if grant is None:
+        return (Reason("not-asked", key, "the arbiter has not been asked yet"),)
+    full = (_full(key, name, limit, view) for name, verdict in judged.verdicts.items() for limit in verdict.limits)
+    others = (reason for reason in grant.reasons if reason.code != "no-room")
+    return (*others, *(reason for reason in full if reason))
+
+
+def _full(key: Key, name: str, limit: Limit, view: View) -> Reason | None:
+    takers = view.takers(limit)
+    if len(takers) < limit.most:
+        return None
+    shown = ", ".join(taker.name for taker in takers[:MOST_SHOWN]) + (", ..." if len(takers) > MOST_SHOWN else "")
+    text = f"{name}: {len(takers)} of {limit.most} {limit.count.describe(limit.group)} ({shown})"
+    return Reason("no-room", key, text)

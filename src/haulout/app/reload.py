@@ -1,0 +1,51 @@
+"""Follows `haulout.yaml` while the process runs: what can change does, the rest is said to need a restart."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from haulout.cli.settings import Settings
+from haulout.cli.settings_file import SettingsProblem, read_settings
+from haulout.runtime.files import WatchedFile
+
+log = logging.getLogger("haulout.settings")
+
+# Everything else is built once, when the process starts.
+FOLLOWED = frozenset({"log_format", "log_level", "profiles_config"})
+
+
+class Reload:
+    """A file that is broken keeps the last good settings in force, and is said to be broken."""
+
+    def __init__(self, settings: Settings, on_change: Callable[[Settings], None]) -> None:
+        self._settings = settings
+        self._on_change = on_change
+        self._file = WatchedFile(Path(settings.file), self._changed)
+        self.look = self._file.look
+
+    def _changed(self, content: bytes | OSError) -> None:
+        known = self._settings
+        try:
+            if isinstance(content, FileNotFoundError):
+                content = b""
+            if isinstance(content, OSError):
+                raise SettingsProblem([f"{known.file}: {content.strerror}"])
+            fresh = read_settings(content, known.file, os.environ, dict(known.flags), known.surfaces)
+        except SettingsProblem as problem:
+            for line in problem.lines:
+                log.error("settings are invalid, the last good ones stay in force", extra={"error": line})
+            return
+        names = [field.name for field in msgspec.structs.fields(Settings)]
+        differ = {name for name in names if getattr(fresh, name) != getattr(known, name)}
+        for name in sorted(differ - FOLLOWED):
+            log.warning("a changed setting needs a restart", extra={"setting": name})
+        kept = {name: getattr(fresh, name) for name in differ & FOLLOWED}
+        if kept:
+            self._settings = msgspec.structs.replace(known, **kept)
+            self._on_change(self._settings)
+            log.info("settings reloaded", extra={"changed": ", ".join(sorted(kept))})

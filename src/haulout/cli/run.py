@@ -1,0 +1,44 @@
+"""`haulout run`: the platform, any set of surfaces in one process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from haulout.cli.settings import Settings
+
+
+@click.command("run", short_help="Serve surfaces from haulout.yaml.")
+@click.option("--config", default="", metavar="FILE", help="Settings file; without one, ./haulout.yaml if it is there.")
+@click.option("--surfaces", default="", metavar="A,B", help="Serve just these surfaces.")
+@click.option("--kubeconfig", default="", metavar="FILE", help="Kubeconfig of the home cluster.")
+@click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig to use.")
+@click.option("-n", "--namespace", default="", metavar="NAME", help="Namespace of the lease.")
+@click.option("--log-format", default="", metavar="FORMAT", help="json or console.")
+@click.option("--log-level", default="", metavar="LEVEL", help="debug, info, warning or error.")
+@click.option("--listen-http", default="", metavar="ADDRESS", help="Address of metrics; 0 for none.")
+@click.option("--listen-health", default="", metavar="ADDRESS", help="Address of the probes; 0 for none.")
+@click.option("--leader-elect", default=None, type=click.BOOL, help="Whether to act only while holding the lease.")
+def command(config: str, surfaces: str, leader_elect: bool | None, **given: str) -> Settings:
+    """Serves the surfaces that haulout.yaml switches on, until signalled.
+
+    Flags win over the environment (HAULOUT_LOG__LEVEL for log.level), that over the file.
+    """
+    from haulout.cli.settings_file import SettingsProblem, read_settings
+
+    names = {"log_format": "log.format", "log_level": "log.level", "listen_http": "listen.http"}
+    names |= {"listen_health": "listen.health"}
+    flags = {names.get(name, name): text for name, text in given.items() if text}
+    if leader_elect is not None:
+        flags["leader.elect"] = str(leader_elect).lower()
+    path = Path(config or "haulout.yaml")
+    try:
+        data = path.read_bytes() if config or path.exists() else b""
+        settings = read_settings(data, str(path), os.environ, flags, surfaces)
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror}") from None
+    except SettingsProblem as problem:
+        raise click.ClickException(str(problem)) from None
+    return settings

@@ -1,0 +1,242 @@
+"""`haulout.yaml`: read strictly, every error at once, with its place and what would be right."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from haulout.base import yaml
+from haulout.base.yaml import Node, Place, Scalar, YamlError
+from haulout.cli.settings import Lease, Settings
+
+ENVIRONMENT_PREFIX = "HAULOUT_"
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+FORMATS = ("json", "console")
+
+
+class SettingsProblem(Exception):
+    """Everything that is wrong with the settings, a line each."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
+
+
+class LogBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    format: str = "json"
+    level: str = "info"
+
+
+class ListenBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    http: str = ":8080"
+    health: str = ":8081"
+
+
+class LeaderBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    elect: bool = True
+    lease: str = "haulout"
+
+
+class ProfilesBlock(msgspec.Struct, frozen=True, rename="camel"):
+    config: str = "config/maintenance.yaml"
+
+
+class SurfacesBlock(msgspec.Struct, frozen=True):
+    profiles: ProfilesBlock | None = None
+
+
+class File(msgspec.Struct, frozen=True):
+    """The whole file; a block switches its surface on."""
+
+    namespace: str = ""
+    kubeconfig: str = ""
+    context: str = ""
+    log: LogBlock = LogBlock()
+    listen: ListenBlock = ListenBlock()
+    leader: LeaderBlock = LeaderBlock()
+    surfaces: SurfacesBlock = SurfacesBlock()
+
+
+def read_file(data: bytes, source: str, environment: Mapping[str, str], flags: Mapping[str, str]) -> File:
+    """Flags win over the environment, that over the file. Both name settings by their path, as in `log.level`."""
+    reader = _Reader(source)
+    try:
+        tree = yaml.parse(data) if data else None
+    except YamlError as error:
+        place = f":{error.place.line}:{error.place.column}" if error.place else ""
+        raise SettingsProblem([f"{source}{place}: {error.problem}"]) from None
+    plain = reader.block(File, tree, ())
+    for path, text, origin in _overrides(environment, flags):
+        _put(plain, path, text)
+        reader.origins[path] = origin
+    made = reader.made(plain)
+    if reader.problems:
+        raise SettingsProblem(reader.problems)
+    return made
+
+
+def read_settings(
+    data: bytes, source: str, environment: Mapping[str, str], flags: Mapping[str, str], surfaces: str
+) -> Settings:
+    """What a process is started with, or SettingsProblem with everything that is wrong."""
+    file = pick_surfaces(read_file(data, source, environment, flags), surfaces)
+    if file.surfaces == SurfacesBlock():
+        raise SettingsProblem(
+            [f"{source}: no surface is switched on (surfaces: {{profiles: {{}}}} or --surfaces profiles)"]
+        )
+    made = _settings(file)
+    return msgspec.structs.replace(made, file=source, flags=tuple(flags.items()), surfaces=surfaces)
+
+
+def _settings(file: File) -> Settings:
+    lease = Lease(file.leader.lease, namespace=file.namespace) if file.leader.elect else None
+    profiles = file.surfaces.profiles
+    return Settings(
+        kubeconfig=file.kubeconfig,
+        context=file.context,
+        namespace=file.namespace,
+        http=file.listen.http,
+        health=file.listen.health,
+        lease=lease,
+        log_format=file.log.format,
+        log_level=LEVELS[file.log.level],
+        profiles_config=profiles.config if profiles else "",
+    )
+
+
+def pick_surfaces(file: File, wanted: str) -> File:
+    """`--surfaces a,b`: just these, with their blocks or without."""
+    if not wanted:
+        return file
+    names = [name.strip() for name in wanted.split(",") if name.strip()]
+    known = {field.name: _inner(field.type) for field in msgspec.structs.fields(SurfacesBlock)}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise SettingsProblem(
+            [f"--surfaces: there is no surface {name!r} (there are: {', '.join(known)})" for name in unknown]
+        )
+    chosen: dict[str, Any] = {name: getattr(file.surfaces, name) or _empty(known[name]) for name in names}
+    return msgspec.structs.replace(file, surfaces=SurfacesBlock(**chosen))
+
+
+def _empty(kind: type[msgspec.Struct] | None) -> msgspec.Struct:
+    assert kind is not None, "every surface has a block"
+    return kind()
+
+
+class _Reader:
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._places: dict[tuple[str, ...], Place] = {}
+        self.origins: dict[tuple[str, ...], str] = {}
+        self.problems: list[str] = []
+
+    def block(self, kind: type[Any], node: Node | None, path: tuple[str, ...]) -> dict[str, Any]:
+        if node is None or yaml.is_null(node):
+            return {}
+        self._places[path] = node.place
+        if not isinstance(node, yaml.Mapping):
+            self._wrong(path, "a map of settings belongs here", "write name: value")
+            return {}
+        fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+        plain: dict[str, Any] = {}
+        for name, value in node.entries.items():
+            inner = (*path, name)
+            self._places[inner] = node.keys.get(name, value.place)
+            if name not in fields:
+                near = difflib.get_close_matches(name, fields, 1)
+                right = f"did you mean {near[0]}?" if near else f"known are: {', '.join(fields)}"
+                self._wrong(inner, "unknown setting", right)
+            elif (struct := _inner(fields[name].type)) is not None:
+                plain[name] = self.block(struct, value, inner)
+            else:
+                plain[name] = self._scalar(fields[name].type, value, inner)
+        return plain
+
+    def made(self, plain: dict[str, Any]) -> File:
+        """The values as typed; what is left to check is what types do not say."""
+        file: File = self._struct(File, plain, ())
+        if file.log.level not in LEVELS:
+            self._wrong(("log", "level"), f"{file.log.level!r} is no log level", f"one of {', '.join(LEVELS)}")
+        if file.log.format not in FORMATS:
+            self._wrong(("log", "format"), f"{file.log.format!r} is no log format", f"one of {', '.join(FORMATS)}")
+        return file
+
+    def _struct(self, kind: type[Any], plain: dict[str, Any], path: tuple[str, ...]) -> Any:
+        values: dict[str, Any] = {}
+        for field in msgspec.structs.fields(kind):
+            if field.encode_name not in plain:
+                continue
+            inner, value = (*path, field.encode_name), plain[field.encode_name]
+            struct = _inner(field.type)
+            if struct is not None:
+                values[field.name] = self._struct(struct, value, inner)
+            elif field.type is bool and isinstance(value, str):
+                if value.lower() not in ("true", "false"):
+                    self._wrong(inner, f"{value!r} is neither true nor false", "true or false")
+                values[field.name] = value.lower() == "true"
+            else:
+                values[field.name] = value
+        return kind(**values)
+
+    def _scalar(self, kind: Any, node: Node, path: tuple[str, ...]) -> Any:
+        value = node.value if isinstance(node, Scalar) else None
+        if kind is bool:
+            if not isinstance(value, bool):
+                self._wrong(path, "not a truth value", "true or false")
+                return False
+            return value
+        if isinstance(node, Scalar) and value is None:
+            return ""
+        if not isinstance(value, str | int) or isinstance(value, bool):
+            self._wrong(path, "not a text", "a single value, in quotes where in doubt")
+            return ""
+        return str(value)
+
+    def _wrong(self, path: tuple[str, ...], what: str, right: str) -> None:
+        place = self._places.get(path)
+        where = self.origins.get(path) or (f"{self._source}:{place.line}:{place.column}" if place else self._source)
+        self.problems.append(f"{where}: {'.'.join(path)}: {what} ({right})")
+
+
+def _inner(kind: Any) -> type[msgspec.Struct] | None:
+    """The struct in `Struct` or `Struct | None`."""
+    for each in (kind, *typing.get_args(kind)):
+        if isinstance(each, type) and issubclass(each, msgspec.Struct):
+            return each
+    return None
+
+
+def _overrides(environment: Mapping[str, str], flags: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    paths = dict(_paths(File, ()))
+    for name, text in environment.items():
+        # Variables that name no setting are not ours to judge: a Service called haulout makes some.
+        if name.startswith(ENVIRONMENT_PREFIX) and name in paths:
+            yield paths[name], text, name
+    for dotted, text in flags.items():
+        yield tuple(dotted.split(".")), text, f"--{dotted.replace('.', '-')}"
+
+
+def _paths(kind: type[Any], path: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for field in msgspec.structs.fields(kind):
+        inner = (*path, field.encode_name)
+        struct = _inner(field.type)
+        if struct is not None:
+            yield from _paths(struct, inner)
+        else:
+            yield ENVIRONMENT_PREFIX + "__".join(_upper_snake(part) for part in inner), inner
+
+
+def _upper_snake(name: str) -> str:
+    return "".join(f"_{letter}" if letter.isupper() else letter for letter in name).upper()
+
+
+def _put(plain: dict[str, Any], path: tuple[str, ...], value: str) -> None:
+    for part in path[:-1]:
+        plain = plain.setdefault(part, {})
+    plain[path[-1]] = value

@@ -1,0 +1,73 @@
+"""Container images made from files at hand, for a machine without a registry."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import subprocess
+import tarfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.rig.api import Json
+
+BUSYBOX = Path("/bin/busybox")
+
+
+def layer(files: Mapping[str, bytes | Path], links: Mapping[str, str]) -> bytes:
+    """An uncompressed layer: contents, files of this machine with their mode, and symbolic links."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as tar:
+        for name, source in sorted(files.items()):
+            entry = tarfile.TarInfo(name.lstrip("/"))
+            data = source.read_bytes() if isinstance(source, Path) else source
+            entry.size = len(data)
+            entry.mode = source.stat().st_mode & 0o777 if isinstance(source, Path) else 0o755
+            tar.addfile(entry, io.BytesIO(data))
+        for name, target in sorted(links.items()):
+            entry = tarfile.TarInfo(name.lstrip("/"))
+            entry.type, entry.linkname = tarfile.SYMTYPE, target
+            tar.addfile(entry)
+    return content.getvalue()
+
+
+def write_image(
+    path: Path,
+    tag: str,
+    files: Mapping[str, bytes | Path],
+    *,
+    links: Mapping[str, str] | None = None,
+    command: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+) -> None:
+    """The archive that `docker save` would write, for `ctr images import`."""
+    content = layer(files, links or {})
+    digest = hashlib.sha256(content).hexdigest()
+    config: Json = {
+        "architecture": "amd64",
+        "os": "linux",
+        "config": {"Entrypoint": list(command), "Env": [f"{key}={value}" for key, value in (env or {}).items()]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+    }
+    settings = json.dumps(config).encode()
+    name = f"{hashlib.sha256(settings).hexdigest()}.json"
+    manifest = json.dumps([{"Config": name, "RepoTags": [tag], "Layers": [f"{digest}.tar"]}]).encode()
+    with tarfile.open(path, "w") as tar:
+        for member, data in ((name, settings), (f"{digest}.tar", content), ("manifest.json", manifest)):
+            entry = tarfile.TarInfo(member)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+
+
+def write_busybox_image(path: Path, tag: str, files: Mapping[str, bytes | Path] | None = None) -> None:
+    """A shell and the usual tools, and what else is given. Sleeps unless a pod has a command of its own."""
+    applets = subprocess.run([BUSYBOX, "--list"], check=True, capture_output=True, text=True).stdout.split()
+    write_image(
+        path,
+        tag,
+        {"bin/busybox": BUSYBOX, "etc/passwd": b"root:x:0:0:root:/:/bin/sh\n", **(files or {})},
+        links={f"bin/{applet}": "busybox" for applet in applets if applet != "busybox"},
+        command=["/bin/busybox", "sleep", "1000000000"],
+        env={"PATH": "/bin"},
+    )

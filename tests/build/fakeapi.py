@@ -112,7 +112,7 @@ class Server:
         body: bytes | None = None,
         content_type: str = JSON,
         accept: str = JSON,
-        timeout: float = 30.0,  # noqa: ASYNC109
+        timeout: float = 30.0,
     ) -> Reply:
         self.pages_held = max(self.pages_held, self._held())
         asked = await self._arrive(query)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.rig.api import Api, Json
-from tests.rig.node import IMAGE, Node, cgroups, processes, sweep
+from tests.rig.node import IMAGE, Node, cgroups, command_of, pids, processes, sweep
 from tests.rig.plane import ControlPlane
 from tests.rig.process import CHECKOUT, Scratch
 from tests.rig.wait import eventually
@@ -103,6 +103,7 @@ def test_stopped_node_leaves_nothing_behind(plane: ControlPlane, scratch: Scratc
     with Node(plane, scratch.directory("short-lived"), f"{namespace}-node") as node:
         run(plane.api(), pod("left", node.name, STUBBORN), namespace)
         assert any("trap" in command for command in node.containers())
+    plane.api().delete("pods", "left", namespace, grace=0)
     assert node.leftovers() == []
     assert Path("/proc/sys/net/ipv4/ip_forward").read_text() == forwarding
 
@@ -136,5 +137,5 @@ def test_killed_test_run_takes_its_node_along(tmp_path: Path) -> None:
 
 
 def speaking_of(word: str) -> list[str]:
-    found = subprocess.run(["pgrep", "--full", "--list-full", word], check=False, capture_output=True, text=True)
-    return found.stdout.splitlines()
+    commands = [command_of(pid) for pid in pids()]
+    return [command for command in commands if word in command]

@@ -99,15 +99,6 @@ def test_any_bytes_are_yaml_or_refused(loader: type, data: bytes | str) -> None:
 
 
 @often
-@given(YAML_LIKE)
-def test_both_parsers_read_the_same(data: str) -> None:
-    with pytest.MonkeyPatch.context() as patched, suppress(yaml.YamlError):
-        in_c = yaml.parse(data)
-        patched.setattr(yaml, "_Loader", pyyaml.Loader)
-        assert repr(yaml.parse(data)) == repr(in_c)
-
-
-@often
 @given(st.text(), st.dictionaries(st.text(max_size=3), st.text()))
 def test_text_with_its_dollars_doubled_stays_itself(text: str, environment: dict[str, str]) -> None:
     template = expand.parse(text.replace("$", "$$"))

@@ -162,7 +162,7 @@ class ReflectorMachine(RuleBasedStateMachine):
 
 
 ReflectorMachine.TestCase.settings = settings(
-    max_examples=60,
+    max_examples=120,
     stateful_step_count=25,
     deadline=None,
     derandomize=True,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rig.api import DEPLOYMENTS, PDBS, Api, ApiError, Json
+from tests.rig.api import DEPLOYMENTS, LEASES, PDBS, Api, ApiError, Json
 from tests.rig.fleet import KWOK_NODE, fleet, node_object
 from tests.rig.kwok import Kwok
 from tests.rig.plane import ControlPlane
@@ -191,7 +191,7 @@ class TestKwok:
         assert ready_status(api.get("nodes", name)) == "True"
 
     def test_condition_that_a_test_wrote_survives_heartbeats(self, scratch: Scratch) -> None:
-        with ControlPlane(scratch.directory("heartbeats")) as plane, Kwok(plane, heartbeat=2) as kwok:
+        with ControlPlane(scratch.directory("heartbeats")) as plane, Kwok(plane, heartbeat=2, leases=40) as kwok:
             api = plane.api()
             (name,) = kwok.nodes("n", 1)
             not_ready = {"type": "Ready", "status": "False", "reason": "Test"}
@@ -199,6 +199,7 @@ class TestKwok:
             at = heartbeat_of(api.get("nodes", name))
             eventually(lambda: heartbeat_of(api.get("nodes", name)) > at, "a heartbeat since")
             assert ready_status(api.get("nodes", name)) == "False"
+            assert api.get(LEASES, name, "kube-node-lease")["spec"]["leaseDurationSeconds"] == 40
 
 
 def ready_status(node: Json) -> str:

@@ -197,7 +197,7 @@ class Api:
             while self._idle:
                 connection = self._idle.pop()
                 # Readable without having been asked anything: the server has closed it.
-                if connection.sock is not None and not select.select([connection.sock], [], [], 0)[0]:
+                if connection.sock is not None and not readable(connection.sock):
                     return connection
                 connection.close()
         return self._open(self.timeout)
@@ -258,6 +258,12 @@ class Watch:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def readable(handle: socket.socket) -> bool:
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def decode(content: bytes) -> Any:

@@ -127,8 +127,11 @@ class Etcd:
 
     def _each(self, path: str, bodies: Iterable[Json]) -> int:
         """One request per body, a few at a time, in no particular order."""
+        count = 0
         with concurrent.futures.ThreadPoolExecutor(WRITERS) as pool:
-            return sum(1 for _ in pool.map(lambda body: self._gateway.request("POST", path, body), bodies))
+            for batch in batches(bodies, PUTS_PER_TRANSACTION):
+                count += len(list(pool.map(lambda body: self._gateway.request("POST", path, body), batch)))
+        return count
 
 
 def put_of(body: Json) -> Json:

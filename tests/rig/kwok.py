@@ -93,7 +93,8 @@ def stage(name: str, kind: str, when: list[Json], step: Json, delay: Json | None
 
 
 def configuration(heartbeat: float) -> Iterator[Json]:
-    options = {"podPlayStageParallelism": 16, "nodePlayStageParallelism": 16, "podsOnNodeSyncParallelism": 16}
+    jobs = ("nodeLease", "nodePlayStage", "podPlayStage", "podsOnNodeSync")
+    options = {f"{job}Parallelism": 16 for job in jobs}
     yield {"apiVersion": "config.kwok.x-k8s.io/v1alpha1", "kind": "KwokConfiguration", "options": options}
     ready = '.status.conditions.[] | select(.type == "Ready") | .status'
     milliseconds = int(heartbeat * 1000)

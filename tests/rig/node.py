@@ -305,8 +305,15 @@ def processes(mark: str) -> list[str]:
     for pid in pids():
         with contextlib.suppress(OSError):
             if f"/{mark}/" in Path(f"/proc/{pid}/cgroup").read_text():
-                found.append(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip())
+                found.append(command_of(pid))
     return found
+
+
+def command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def cgroups(mark: str) -> list[Path]:

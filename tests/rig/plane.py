@@ -264,7 +264,7 @@ class ControlPlane:
     def _write_inputs(self) -> None:
         names = ("127.0.0.1", "localhost", "kubernetes.default.svc")
         self._write_certificate("server", self.authority.issue_cert(*names))
-        reader = self.authority.issue_cert(common_name="apiserver", organization_name="system:masters")
+        reader = self.authority.issue_cert("apiserver", common_name="apiserver", organization_name="system:masters")
         self._write_certificate("to-kubelet", reader)
         (self.directory / "service-accounts.key").write_bytes(
             rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(

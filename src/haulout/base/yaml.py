@@ -124,7 +124,7 @@ def place_of(node: Node | None, path: Iterable[str]) -> Place | None:
 
 
 class _Open(msgspec.Struct):
-    """A collection under construction, and what is needed to judge its size with all aliases written out."""
+    """A collection under construction; of a mapping, the members are keys and values in turn."""
 
     place: Place
     anchor: str | None
@@ -133,6 +133,8 @@ class _Open(msgspec.Struct):
 
 
 class _Built(msgspec.Struct, frozen=True):
+    """A node with its measures: `size` counts what aliases stand for, `own` counts them as one each."""
+
     node: Node
     height: int = 1
     size: int = 1
@@ -175,8 +177,6 @@ class _Builder:
                     raise YamlError(f"exceeded max depth of {_DEEPEST}", _mark(event))
             case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
                 return self._close(self._stack.pop())
-            case yaml.StreamEndEvent():
-                return None
         return None
 
     def _alias(self, event: Any) -> _Built:

@@ -136,6 +136,9 @@ class Election:
     async def _tried(self, deadline: float) -> bool:
         try:
             return await self._attempt(deadline)
+        except Conflict:
+            # Somebody was quicker: no failure, but a reason to look again.
+            return False
         except KubeError as error:
             log.warning("lease attempt failed", extra=self._fields(error=str(error)))
             return False

@@ -258,13 +258,14 @@ class Recorder:
     async def _write_queued(self) -> None:
         while self._queue:
             batch = [self._queue.popleft() for _ in range(min(self._at_once, len(self._queue)))]
+            writes = []
             try:
                 async with asyncio.TaskGroup() as group:
-                    for happening in batch:
-                        group.create_task(self._write(happening))
+                    writes = [group.create_task(self._write(happening)) for happening in batch]
             finally:
                 # Cancelled half-way: for `flush` to finish. Names are fixed, so nothing is created twice.
-                self._queue.extendleft(happening for happening in reversed(batch) if happening.queued)
+                unfinished = [each for each, write in zip(batch, writes, strict=True) if write.cancelled()]
+                self._queue.extendleft(reversed(unfinished))
 
     async def _write(self, happening: _Happening) -> None:
         backoff = Backoff(0.5, 10.0, self._random)

@@ -51,11 +51,19 @@ _DEEPEST = 100
 class ConfigProblem(Exception):
     """What is wrong with a configuration. `text` says it in the words of the original, the rest is for our linter.
 
-    A plugin's `validate` raises it with the text alone; the reader adds where.
+    A plugin's `validate` raises it with the text alone; the reader adds where. `is_syntax`: the file could not even be
+    taken apart.
     """
 
     def __init__(
-        self, text: str, *, what: str = "", right: str = "", path: tuple[str, ...] = (), place: Place | None = None
+        self,
+        text: str,
+        *,
+        what: str = "",
+        right: str = "",
+        path: tuple[str, ...] = (),
+        place: Place | None = None,
+        is_syntax: bool = False,
     ) -> None:
         super().__init__(text)
         self.text = text
@@ -63,6 +71,7 @@ class ConfigProblem(Exception):
         self.right = right
         self.path = path
         self.place = place
+        self.is_syntax = is_syntax
 
     def at(self, path: tuple[str, ...], place: Place | None) -> ConfigProblem:
         """The same problem, with a place if it has none of its own."""

@@ -30,11 +30,11 @@ def open_document(data: bytes | str, *, source: str, environment: Mapping[str, s
     try:
         document = yaml.parse(data)
     except yaml.YamlError as error:
-        raise ConfigProblem(str(error), what=error.problem, place=error.place) from None
+        raise ConfigProblem(str(error), what=error.problem, place=error.place, is_syntax=True) from None
     if isinstance(document, Scalar) and document.value is not None:
         name = _GO_TYPES[type(document.value)]
         what = f"type '{name}' is not supported on top level of config, only dictionary or list"
-        raise ConfigProblem(f"{what} (source:'{source}')", what=what, place=document.place)
+        raise ConfigProblem(f"{what} (source:'{source}')", what=what, place=document.place, is_syntax=True)
     return Context(source, document, expand.Scope(_variables(document), environment))
 
 
@@ -46,7 +46,8 @@ def splice_problems(context: Context) -> Iterator[ConfigProblem]:
         except expand.SpliceError as error:
             what = f"{error} parsing splice"
             text = f"{what} accessing {_shown(path)} (source:'{context.source}')"
-            yield ConfigProblem(text, what=what, right="$$ stands for a dollar sign", path=path, place=node.place)
+            right = "$$ stands for a dollar sign"
+            yield ConfigProblem(text, what=what, right=right, path=path, place=node.place, is_syntax=True)
 
 
 def _variables(document: Node | None) -> dict[str, expand.Template]:

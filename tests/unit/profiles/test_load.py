@@ -283,6 +283,20 @@ def test_the_first_problem_wins(changes: dict[str, str], message: str) -> None:
     assert refused(written(**changes)).text.startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("text", "is_syntax"),
+    [
+        pytest.param("a: [", True, id="no YAML"),
+        pytest.param("x", True, id="scalar"),
+        pytest.param("a: ${", True, id="splice"),
+        pytest.param("", False, id="empty"),
+        pytest.param("intervals: {requeue: x}", False, id="value"),
+    ],
+)
+def test_syntax_is_told_from_meaning(text: str, is_syntax: bool) -> None:
+    assert refused(text).is_syntax is is_syntax
+
+
 def test_problems_know_their_place() -> None:
     problem = refused(written(profiles=only(check="nope")))
     assert problem.path == ("profiles", "0", "operational", "transitions", "0", "check")

@@ -1,0 +1,118 @@
+"""What the tests of profiles on a real API server share: a configuration, and how a node is read."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.rig.api import BROKEN, Api, Watch
+from tests.rig.plane import ControlPlane
+
+PROFILE, STATE, DATA = (f"cloud.sap/maintenance-{word}" for word in ("profile", "state", "data"))
+GO = "example.com/go"
+STATES = ("operational", "maintenance-required", "in-maintenance")
+
+
+def roll_config(most: int, *, profile: str = "roll", wait: str = "") -> str:
+    """Wanted by a label; in maintenance at most so many at a time; back when the work, which is none, is done."""
+    hold = f"\n  - {{type: wait, name: hold, config: {{duration: {wait}}}}}" if wait else ""
+    return f"""
+intervals: {{requeue: 30s}}
+instances:
+  check:
+  - {{type: hasLabel, name: go, config: {{key: {GO}, value: "true"}}}}
+  - {{type: maxMaintenance, name: few, config: {{max: {most}, profile: {profile}}}}}{hold}
+  trigger:
+  - {{type: alterLabel, name: done, config: {{key: {GO}, remove: true}}}}
+profiles:
+- name: {profile}
+  operational: {{transitions: [{{check: go, next: maintenance-required}}]}}
+  maintenance-required: {{transitions: [{{check: go && few, next: in-maintenance}}]}}
+  in-maintenance: {{transitions: [{{check: {"hold" if wait else "go"}, trigger: done, next: operational}}]}}
+"""
+
+
+def label_of(node: dict[str, Any], name: str) -> str | None:
+    value: str | None = node["metadata"].get("labels", {}).get(name)
+    return value
+
+
+def entries_of(node: dict[str, Any]) -> dict[str, Any]:
+    profiles: dict[str, Any] = json.loads(node["metadata"]["annotations"][DATA])["Profiles"]
+    return profiles
+
+
+def states(api: Api, prefix: str) -> dict[str, str | None]:
+    found = [node for node in api.items("nodes") if node["metadata"]["name"].startswith(prefix)]
+    return {node["metadata"]["name"]: label_of(node, STATE) for node in found}
+
+
+class Sampled:
+    """Every state of every node, in the server's own order: no sample is missed between two looks."""
+
+    def __init__(self) -> None:
+        self.inside: set[str] = set()
+        self.most = 0
+        self.moves: dict[str, list[str]] = {}
+
+    def take(self, event: dict[str, Any]) -> None:
+        if event["type"] not in ("ADDED", "MODIFIED", "DELETED"):
+            return
+        name, state = event["object"]["metadata"]["name"], label_of(event["object"], STATE)
+        moves = self.moves.setdefault(name, [])
+        if state and moves[-1:] != [state]:
+            moves.append(state)
+        if state == "in-maintenance" and event["type"] != "DELETED":
+            self.inside.add(name)
+        else:
+            self.inside.discard(name)
+        self.most = max(self.most, len(self.inside))
+
+
+class Sampling:
+    """Follows the nodes of a selector; a watch that the server ends goes on from where it was, so nothing is missed."""
+
+    def __init__(self, plane: ControlPlane, selector: str) -> None:
+        self.seen = Sampled()
+        self._api = plane.api()
+        self._selector = selector
+        self._over = False
+        first = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+        self._watch = self._open(**first)
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._over = True
+        self._watch.close()
+        self._thread.join(10)
+
+    def _open(self, **query: str) -> Watch:
+        return self._api.watch("nodes", silence=300, labelSelector=self._selector, **query)
+
+    def _follow(self) -> None:
+        version = ""
+        while not self._over:
+            try:
+                for event in self._watch:
+                    assert event["type"] != "ERROR", event
+                    version = event["object"]["metadata"]["resourceVersion"]
+                    self.seen.take(event)
+            except (*BROKEN, ValueError, AttributeError):
+                # http.client trips over a socket that is shut down under its hands.
+                if self._over:
+                    return
+            if not self._over:
+                self._watch = self._open(resourceVersion=version, allowWatchBookmarks="true")
+
+
+@contextmanager
+def sampled(plane: ControlPlane, selector: str) -> Iterator[Sampled]:
+    sampling = Sampling(plane, selector)
+    try:
+        yield sampling.seen
+    finally:
+        sampling.stop()

@@ -1,0 +1,42 @@
+"""A thousand nodes through the three states, three at a time, on the real API server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.real.profiles import GO, PROFILE, STATE, label_of, roll_config, sampled
+from tests.rig.kwok import Kwok
+from tests.rig.operator import MaintenanceController
+from tests.rig.plane import ControlPlane
+from tests.rig.wait import eventually
+
+NODES = 1000
+
+
+@pytest.mark.tools("etcd", "kube-apiserver", "kwok")
+def test_a_thousand_nodes_roll_three_at_a_time(plane: ControlPlane, kwok: Kwok, prefix: str, tmp_path: Path) -> None:
+    """Never four; one PATCH and one event a transition; no GET at all."""
+    names = kwok.nodes(prefix, NODES, labels={PROFILE: "roll", GO: "true"})
+    since = plane.audit.mark()
+    with (
+        sampled(plane, f"{PROFILE}=roll") as seen,
+        MaintenanceController(plane, tmp_path, roll_config(3)) as operator,
+    ):
+        eventually(lambda: all(seen.moves.get(name, [])[-3:] == AROUND for name in names), "all have been around", 300)
+        eventually(lambda: operator.metric('haulout_requests{kind="Node",outcome="done",verb="change"}') > 0, "counted")
+        operator.process.stop()
+    counts = plane.audit.counts(since=since, user="operator")
+    nodes = [node for node in plane.api().items("nodes") if node["metadata"]["name"] in set(names)]
+    plane.wipe(prefix)
+    assert seen.most == 3
+    assert {label_of(node, STATE) for node in nodes} == {"operational"}
+    # Attached and moved on in one go is one write: three transitions and one attachment at the most.
+    assert counts["create events"] == 3 * NODES
+    assert 3 * NODES <= counts["patch nodes"] <= 4 * NODES
+    assert counts["get nodes"] == 0
+    assert set(counts) <= {"patch nodes", "create events", "watch nodes", "list nodes"}, counts
+
+
+AROUND = ["maintenance-required", "in-maintenance", "operational"]

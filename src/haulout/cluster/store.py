@@ -63,7 +63,7 @@ class Table:
         self.tallies: dict[Count, Tally] = {}
         # Rows as they will be once our writes under way have arrived.
         self.expected: dict[Key, Row] = {}
-        # While a list is being read: the keys that it has shown so far, with the row where ours is newer.
+        # While a list is being read: the keys that it has shown so far, with the row where we know better.
         self.seen: dict[Key, Row | None] | None = None
 
 
@@ -114,19 +114,21 @@ class Store:
     # The door
 
     def put(self, row: Row) -> None:
-        """A row from a list, a watch, an answer or a look: of one object the greater version wins."""
-        key = row.key
-        table = self.table(key.cluster, key.kind)
+        """A row from a list or a watch. Only these say what a list has shown: an answer is not part of it."""
+        table = self.table(row.key.cluster, row.key.kind)
+        is_news = self._take(table, row)
         if table.seen is not None:
-            table.seen[key] = None
+            table.seen[row.key] = None if is_news else row
+
+    def _take(self, table: Table, row: Row) -> bool:
+        """Of one object the greater version wins; False if ours is newer."""
+        key = row.key
         old = table.rows.get(key)
         if old is None:
             if row.version <= self._buried.get(key, -1):
-                return
+                return False
         elif row.version < old.version:
-            if table.seen is not None:
-                table.seen[key] = row
-            return
+            return False
         elif row.uid != old.uid:
             self._drop(table, key, row.version)
             old = None
@@ -140,17 +142,18 @@ class Store:
                 if version > old.version:
                     msgspec.structs.force_setattr(old, "version", version)
                     self.on_version(key)
-                return
+                return True
         self._replace(table, key, old, row)
         if old is None:
             self._arrived.append(key)
         self.on_version(key)
+        return True
 
     def answer(self, row: Row) -> None:
         """The answer to a write or a look of ours; it leaves no row where no source covers the kind."""
         table = self.table(row.key.cluster, row.key.kind)
         if table.listing is Listing.LISTED or row.key in table.rows:
-            self.put(row)
+            self._take(table, row)
 
     def remove(self, key: Key, version: int) -> None:
         """The object is gone as of this version."""
@@ -158,8 +161,8 @@ class Store:
         old = table.rows.get(key)
         if old is not None and old.version <= version:
             self._drop(table, key, version)
-        elif old is None and key in self._open:
-            self._buried[key] = max(version, self._buried.get(key, -1))
+        elif old is None:
+            self._bury(key, version)
 
     def write(self, row: Row) -> None:
         """A row of our own (a hold, a fact, configuration): the newest word simply stands."""
@@ -189,10 +192,15 @@ class Store:
         gone = [key for key, row in table.rows.items() if key not in seen and (future or row.version <= version)]
         for key in gone:
             self._drop(table, key, -1 if future else version)
+        for key in [key for key in self._open if (key.cluster, key.kind) == table.name and key not in table.rows]:
+            # A late answer must not raise what the list did not show, whether or not we had heard of it before.
+            self._bury(key, version)
         for key, row in seen.items() if future else ():
             if row is not None:
-                self._drop(table, key, -1)
-                self.put(row)
+                if key in table.rows:
+                    self._drop(table, key, -1)
+                self._buried.pop(key, None)
+                self._take(table, row)
         self.set_listing(cluster, kind, Listing.LISTED)
 
     def set_listing(self, cluster: str, kind: str, listing: Listing, why: str = "") -> None:
@@ -288,11 +296,15 @@ class Store:
 
     def _drop(self, table: Table, key: Key, version: int) -> None:
         self._replace(table, key, table.rows[key], None)
-        if key in self._open and version >= 0:
-            self._buried[key] = max(version, self._buried.get(key, -1))
+        self._bury(key, version)
         table.expected.pop(key, None)
         self._recount(table, key)
         self.on_replaced(key)
+
+    def _bury(self, key: Key, version: int) -> None:
+        """Gone as of this version: remembered while something on that object is under way."""
+        if key in self._open and version >= 0:
+            self._buried[key] = max(version, self._buried.get(key, -1))
 
     def _buckets(self, table: Table, index: Index) -> dict[Hashable, list[Key]]:
         found = table.indexes.get(index.name)

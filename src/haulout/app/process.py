@@ -76,7 +76,7 @@ class Process(Reports):
             [PROFILES, arbiter(Rules(("profiles",), turns=settings.turns))], self, self._decision_failed
         )
         self.kernel.leading = False
-        self.pump = Pump(self.kernel.store, self.clock, self.metrics, self._poke)
+        self.pump = Pump(self.kernel.store, self.clock, self.metrics, self._stir)
         self._driver: Driver | None = None
         self._election: Election | None = None
         self._lost = asyncio.Event()
@@ -257,6 +257,10 @@ class Process(Reports):
         if self.settings.ready_at_once or self.kernel.store.table("", "Node").listing is Listing.LISTED:
             return ""
         return "the cluster has not been listed yet"
+
+    def _stir(self) -> None:
+        if self._driver is not None:
+            self._driver.stir()
 
     def _poke(self) -> None:
         if self._driver is not None:

@@ -244,6 +244,10 @@ class Store:
 
     # What happened
 
+    @property
+    def has_changes(self) -> bool:
+        return bool(self._changed or self._freed or self._arrived)
+
     def take_changes(self) -> tuple[set[Topic], set[CountOf], list[Key]]:
         """What changed since the last call: topics, places that came free, and keys that are new."""
         changed, freed, arrived = self._changed, self._freed, self._arrived

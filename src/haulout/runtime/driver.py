@@ -42,6 +42,11 @@ class Driver:
         """Something has come in."""
         self._woken.set()
 
+    def stir(self) -> None:
+        """Something may have come in: a heartbeat that changes nothing wakes nobody, not even us."""
+        if self._kernel.loop.has_due:
+            self._woken.set()
+
     async def run(self) -> None:
         async with asyncio.TaskGroup() as requests:
             while True:

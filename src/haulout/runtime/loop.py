@@ -114,6 +114,10 @@ class Loop:
         for subject in subjects:
             self.wake(subject)
 
+    @property
+    def has_due(self) -> bool:
+        return bool(self._due) or self._store.has_changes
+
     def next_instant(self) -> datetime | None:
         while self._timers and not self._stands(*self._timers[0]):
             heapq.heappop(self._timers)

@@ -14,7 +14,7 @@ from haulout.cluster.limits import Count, Limit, Membership
 from haulout.cluster.rows import NodeRow, ObjectRow, Row, Taint
 from haulout.cluster.store import Index, Listing, Store
 from haulout.core.action import Annotate, Cordon, Create, Edit, Finalize, Label, Patch, SetTaint
-from haulout.runtime.jobs import Job, request_body
+from haulout.runtime.jobs import plan, request_body
 from haulout.runtime.requests import Change, Done, Look, Refused
 from tests.build.desk import Cluster, Desk, Script, pod_key, steps, together
 from tests.build.rows import node
@@ -24,6 +24,12 @@ from tests.build.world import World, copy
 A, B = node_key("a"), node_key("b")
 NAMES = ("a", "b")
 VALUES = ("0", "1")
+
+
+def values() -> st.SearchStrategy[str]:
+    return st.sampled_from(VALUES)
+
+
 BY_X = Index("by-x", "Node", lambda row: (row.labels.get("x"),) if isinstance(row, NodeRow) else ())
 
 
@@ -179,3 +185,262 @@ class Doors(Walk):
 @given(tapes())
 def test_k1_to_k4_in_whatever_order_it_comes_the_store_ends_as_the_world_is(tape: bytes) -> None:
     Doors(tape).go()
+
+
+# K1
+
+
+def test_k1_an_equal_row_wakes_nobody_but_its_version_moves() -> None:
+    store = listed(node("a", x="1", version=5))
+    known = store.row(A)
+    store.bucket(BY_X, "", "1"), store.stored("", InX(), "1")
+    moved: list[Key] = []
+    store.on_version = moved.append
+    store.put(node("a", x="1", version=6))
+    assert store.take_changes() == (set(), set(), [])
+    assert store.row(A) is known
+    assert (known is not None and known.version, moved) == (6, [A])
+
+
+def test_k1_the_patch_after_a_heartbeat_names_the_version_of_the_heartbeat() -> None:
+    script = Script()
+    desk = Desk(script.decider, world=Cluster(node("a"))).begin()
+    desk.world.heartbeat(A)
+    desk.watch()
+    asked = script.times(A)
+    desk.wants(script, A, steps(Label(A, "x", "1")))
+    change = desk.only().body
+    assert isinstance(change, Change)
+    assert (asked, change.version) == (1, desk.world.objects[A].version)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.permutations(range(1, 6)))
+def test_k1_the_greater_version_wins_by_any_door(order: list[int]) -> None:
+    store = listed(node("a", version=0))
+    doors = (store.put, store.answer)
+    for version in order:
+        doors[version % 2](node("a", x=str(version), version=version))
+    assert store.row(A) == node("a", x="5", version=5)
+
+
+# K2
+
+metadata_edits = st.one_of(
+    st.builds(Label, st.just(A), st.sampled_from("xy"), st.sampled_from(("0", "1", None))),
+    st.builds(Annotate, st.just(A), st.sampled_from("xy"), st.sampled_from(("0", "1", None))),
+    st.builds(Finalize, st.just(A), st.sampled_from("xy"), st.booleans()),
+    st.just(Patch(A, {"metadata": {"labels": {"p": "1"}}})),
+)
+spec_edits = st.one_of(
+    st.builds(Cordon, st.just(A), st.booleans()),
+    st.builds(SetTaint, st.just(A), st.builds(Taint, st.sampled_from("xy"), st.just("NoSchedule")), st.booleans()),
+    st.just(Patch(A, {"spec": {"unschedulable": True}})),
+    st.just(Patch(A, {"metadata": {"labels": {"p": "1"}}}, subresource="status")),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(metadata_edits, min_size=1, max_size=3),
+    st.lists(spec_edits, max_size=2),
+    st.none() | st.integers(1, 9).map(lambda version: node("a", version=version)),
+)
+def test_k2_metadata_alone_is_asked_for_exactly_where_a_patch_under_a_precondition_changes_nothing_else(
+    metadata: list[Edit], spec: list[Edit], row: NodeRow | None
+) -> None:
+    bodies = [request_body(job, row) for batch in plan([(*metadata, *spec)]) for job in batch.jobs]
+    for change in bodies:
+        assert isinstance(change, Change)
+        assert change.version == (row.version if row else None)
+        assert change.slim == (row is not None and set(change.body) == {"metadata"} and not change.subresource)
+    assert all(isinstance(change, Change) and change.slim for change in bodies) == (row is not None and not spec)
+
+
+class Admitting(Cluster):
+    """Admission adds to whatever is patched: here the node's spec, which a slim answer does not show."""
+
+    def put(self, row: ObjectRow) -> ObjectRow:
+        if row.labels.get("x") and isinstance(row, NodeRow):
+            row = msgspec.structs.replace(row, unschedulable=row.labels["x"] == "1", boot_id=row.labels["x"])
+        return super().put(row)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(metadata_edits | spec_edits, min_size=1, max_size=3), st.booleans(), st.booleans())
+def test_k2_an_echo_of_the_answered_version_brings_what_admission_changed(
+    edits: list[Edit], echo_first: bool, heartbeat: bool
+) -> None:
+    script = Script()
+    desk = Desk(script.decider, world=Admitting(node("a", uid="1"))).begin()
+    desk.wants(script, A, together(*edits))
+    script.wishes.clear()
+    for request in list(desk.tray):
+        answer = desk.world.carry_out(request.body)
+        desk.watch() if echo_first else None
+        desk.answer(request, answer)
+    desk.world.heartbeat(A) if heartbeat else None
+    desk.settle()
+    assert desk.store.row(A) == desk.world.objects[A]
+
+
+def test_k2_the_same_version_with_another_content_wakes_its_readers() -> None:
+    store = listed(node("a", version=5))
+    store.put(node("a", version=5, cordoned=True))
+    changed, _, _ = store.take_changes()
+    assert changed == {A}
+    assert store.row(A) == node("a", version=5, cordoned=True)
+
+
+# K3
+
+
+@pytest.mark.parametrize("by", ["watch", "list", "list that never saw it"])
+def test_k3_a_late_answer_raises_no_ghost(by: str) -> None:
+    store = listed(*([] if by == "list that never saw it" else [node("a", version=1)]))
+    store.hold_open(A)
+    if by == "watch":
+        store.remove(A, 9)
+    else:
+        store.begin_list("", "Node")
+        store.end_list("", "Node", 9)
+    store.answer(node("a", version=8))
+    store.let_go(A)
+    assert store.row(A) is None
+    assert store.size() == 0
+
+
+def test_k3_an_answer_that_arrives_while_a_list_is_read_is_not_part_of_the_list() -> None:
+    store = listed(node("a", version=1))
+    store.hold_open(A)
+    store.begin_list("", "Node")
+    store.answer(node("a", version=8))
+    store.let_go(A)
+    store.end_list("", "Node", 9)
+    assert store.row(A) is None
+
+
+def test_k3_what_was_created_after_the_deletion_is_no_ghost() -> None:
+    store = listed(node("a", version=1))
+    store.hold_open(A)
+    store.remove(A, 9)
+    store.answer(node("a", uid="other", version=10))
+    assert store.row(A) == node("a", uid="other", version=10)
+
+
+def test_k3_another_uid_is_a_deletion_and_a_creation_and_ends_what_was_expected() -> None:
+    store = listed(node("a", x="0", version=1))
+    limit = Limit(InX(), "1", 1)
+    store.expect(node("a", x="1", version=1))
+    replaced: list[Key] = []
+    store.on_replaced = replaced.append
+    assert not store.has_room(limit)
+    store.put(node("a", uid="other", x="0", version=2))
+    _, freed, arrived = store.take_changes()
+    assert store.expects(A) is None
+    assert store.has_room(limit)
+    assert "1" in [place.group for place in freed]
+    assert (replaced, arrived) == ([A], [A])
+
+
+def test_k3_the_answer_to_a_write_on_the_one_before_does_not_touch_the_one_after() -> None:
+    script = Script()
+    desk = Desk(script.decider, world=Cluster(node("a"))).begin()
+    desk.wants(script, A, steps(Label(A, "x", "1")))
+    script.wishes.clear()
+    request = desk.only()
+    answer = desk.world.carry_out(request.body)
+    desk.world.delete(A)
+    desk.world.put(node("a"))
+    desk.watch()
+    desk.answer(request, answer)
+    assert desk.store.row(A) == desk.world.objects[A]
+
+
+def test_k3_a_look_that_found_nothing_does_not_remove_what_has_come_since() -> None:
+    script = Script()
+    desk = Desk(script.decider, world=Cluster(node("a"))).begin()
+    desk.wants(script, A, steps(Label(A, "x", "1")))
+    script.wishes.clear()
+    desk.meet(desk.only(), "404")
+    look = desk.only()
+    assert look.body == Look(A)
+    desk.world.delete(A)
+    answer = desk.world.carry_out(look.body)
+    desk.world.put(node("a"))
+    desk.watch()
+    desk.answer(look, answer)
+    assert desk.store.row(A) == desk.world.objects[A]
+
+
+def test_k3_a_look_that_finds_nothing_is_proof() -> None:
+    script = Script()
+    desk = Desk(script.decider, world=Cluster(node("a"))).begin()
+    desk.wants(script, A, steps(Label(A, "x", "1")))
+    desk.world.delete(A)
+    desk.meet(desk.only())
+    desk.answer(desk.only(), Refused(404, "not found"))
+    assert desk.store.row(A) is None
+
+
+# K4
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.dictionaries(st.sampled_from("abcd"), st.integers(1, 9)), st.sets(st.sampled_from("abcd")), st.integers(1, 9))
+def test_k4_a_list_never_removes_a_row_newer_than_itself(known: dict[str, int], shown: set[str], version: int) -> None:
+    store = listed(*(node(name, version=at) for name, at in known.items()))
+    store.begin_list("", "Node")
+    for name in sorted(shown):
+        store.put(node(name, version=min(version, known.get(name, version))))
+    store.end_list("", "Node", version)
+    left = {key.name for key in store.keys("", "Node")}
+    assert left == shown | {name for name, at in known.items() if at > version}
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.tuples(st.integers(10, 19), st.booleans())),
+    st.dictionaries(st.sampled_from("abcd"), st.tuples(st.integers(1, 9), values())),
+    st.sets(st.sampled_from("abcd")),
+)
+def test_k4_where_our_versions_lie_in_the_future_the_list_alone_stands(
+    known: dict[str, tuple[int, bool]], shown: dict[str, tuple[int, str]], asked: set[str]
+) -> None:
+    store = listed(*(node(name, version=version) for name, (version, _) in known.items()))
+    for name in asked:
+        store.hold_open(node_key(name))
+    for name, (_, deleted) in known.items():
+        store.remove(node_key(name), 20) if deleted else None
+    store.begin_list("", "Node")
+    restored = [node(name, x=x, version=version) for name, (version, x) in shown.items()]
+    for row in restored:
+        store.put(copy(row))
+    store.end_list("", "Node", 9, future=True)
+    assert [store.row(key) for key in store.keys("", "Node")] == sorted(restored, key=lambda row: row.key)
+    for name in asked:
+        store.let_go(node_key(name))
+    assert store.size() == 0
+
+
+@pytest.mark.parametrize("listing", [Listing.WAITING, Listing.UNREADABLE])
+def test_k4_an_answer_that_no_source_covers_leaves_no_row(listing: Listing) -> None:
+    script = Script()
+    desk = Desk(script.decider, world=Cluster(node("a"))).begin()
+    desk.store.set_listing("", "Pod", listing)
+    desk.wants(script, A, steps(Create(pod_key("p"), {})))
+    script.wishes.clear()
+    answer = desk.world.carry_out(desk.only().body)
+    assert isinstance(answer, Done)
+    assert answer.row is not None
+    desk.answer(desk.only(), answer)
+    assert desk.store.row(pod_key("p")) is None
+
+
+def test_k4_a_closed_source_leaves_no_row_and_takes_no_answer() -> None:
+    store = listed(node("a", version=1))
+    store.hold_open(A)
+    store.close("", "Node")
+    store.answer(node("a", version=2))
+    assert store.row(A) is None
+    assert store.table("", "Node").listing is Listing.WAITING

@@ -1,0 +1,288 @@
+"""What all benchmarks share: the machine in words, a process by its figures, percentiles, tables, and rivals in turn."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import os
+import platform
+import re
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tools.build import find_tool
+
+RESULTS = Path(__file__).parent / "results"
+OURS = "haulout"
+MIB = 2**20
+
+Cell = str | float | int | None
+
+
+# The machine
+
+
+def machine() -> dict[str, str]:
+    """What a reader needs to judge the figures; nothing that names the machine."""
+    info = _fields(Path("/proc/cpuinfo"))
+    memory = int(_fields(Path("/proc/meminfo")).get("MemTotal", "0 kB").split()[0]) / MIB
+    return {
+        "CPU": f"{info.get('model name', platform.machine())}, {os.cpu_count()} cores",
+        "memory": f"{memory:.1f} GiB",
+        "kernel": f"{platform.system()} {platform.release()}",
+        "Python": f"{platform.python_implementation()} {platform.python_version()}",
+        **{name: version for name, version in _versions() if version},
+    }
+
+
+def _versions() -> Iterable[tuple[str, str]]:
+    import aiohttp
+    import msgspec
+
+    yield "msgspec", msgspec.__version__
+    yield "aiohttp", aiohttp.__version__
+    try:
+        import uvloop
+
+        yield "uvloop", uvloop.__version__
+    except ImportError:
+        pass
+    yield "Kubernetes", _tool_version("kube-apiserver")
+    yield "etcd", _tool_version("etcd")
+
+
+def _tool_version(name: str) -> str:
+    found = find_tool(name)
+    if found is None:
+        return ""
+    said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
+    match = re.search(r"v?\d+\.\d+\.\d+\S*", said)
+    return match[0] if match else ""
+
+
+def _fields(path: Path) -> dict[str, str]:
+    """The first of each `name : value`."""
+    found: dict[str, str] = {}
+    for line in path.read_text().splitlines():
+        name, separator, value = line.partition(":")
+        if separator:
+            found.setdefault(name.strip(), value.strip())
+    return found
+
+
+def load_average() -> float:
+    return os.getloadavg()[0]
+
+
+# A process by its figures
+
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+@dataclasses.dataclass(frozen=True)
+class Usage:
+    """Of a process and of what it started; `cpu` in seconds, user and system, the rest in MiB."""
+
+    cpu: float
+    peak: float
+    rss: float
+
+
+def usage(session: int) -> Usage:
+    """All processes of a session are added up, so that a wrapper script does not hide what it runs."""
+    cpu = peak = rss = 0.0
+    for pid in _members(session):
+        try:
+            after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            memory = _fields(Path(f"/proc/{pid}/status"))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        cpu += (int(after_name[11]) + int(after_name[12])) / _TICK
+        peak += _kib(memory, "VmHWM") / 1024
+        rss += _kib(memory, "VmRSS") / 1024
+    return Usage(cpu, peak, rss)
+
+
+def _kib(memory: Mapping[str, str], name: str) -> int:
+    return int(memory.get(name, "0 kB").split()[0])
+
+
+def _members(session: int) -> Iterable[int]:
+    for entry in os.listdir("/proc"):
+        if entry.isdecimal():
+            try:
+                if os.getsid(int(entry)) == session:
+                    yield int(entry)
+            except ProcessLookupError:
+                continue
+
+
+def until_quiet(session: int, *, quiet_for: float = 3.0, busy: float = 0.05, within: float = 900.0) -> float:
+    """Seconds from now until a process came to rest: the same ruler for programs that say so and those that do not.
+
+    At rest is who uses less than `busy` of a core for `quiet_for` seconds; the wait itself is not counted.
+    """
+    began = time.monotonic()
+    rested_at, cpu_then = began, usage(session).cpu
+    while time.monotonic() < began + within:
+        time.sleep(0.05)
+        now, cpu = time.monotonic(), usage(session).cpu
+        if cpu - cpu_then > busy * quiet_for:
+            rested_at, cpu_then = now, cpu
+        elif now - rested_at >= quiet_for:
+            return rested_at - began
+    raise TimeoutError(f"busy for more than {within:g} s")
+
+
+# Statistics
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least this share of all values do not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def median(values: Iterable[float]) -> float:
+    return statistics.median(values)
+
+
+# Options
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """Another program for the same work."""
+
+    name: str
+    argv: tuple[str, ...]
+
+
+def peer(text: str) -> Peer:
+    name, separator, command = text.partition("=")
+    argv = tuple(shlex.split(command))
+    if not separator or not name or not argv:
+        raise argparse.ArgumentTypeError("NAME=COMMAND is wanted")
+    return Peer(name, argv)
+
+
+def options(name: str, about: str | None, *, runs: int, peers: bool = True) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=about)
+    parser.add_argument("--runs", type=int, default=runs, help="how often each is measured (default %(default)s)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument("--save", metavar="NAME", help="write the text to benchmarks/results/NAME.txt")
+    if peers:
+        parser.add_argument(
+            "--peer",
+            type=peer,
+            action="append",
+            default=[],
+            metavar="NAME=COMMAND",
+            dest="peers",
+            help="another program to measure in turn with ours; may be given several times",
+        )
+    return parser
+
+
+# Reports
+
+
+class Report:
+    """Tables as text for people, and the same figures as JSON."""
+
+    def __init__(self, name: str, chosen: argparse.Namespace) -> None:
+        self.name = name
+        self._chosen = chosen
+        self._load_before = load_average()
+        self._at = datetime.now(UTC)
+        self._parts: list[str] = []
+        self._data: dict[str, Any] = {}
+
+    def say(self, text: str) -> None:
+        self._parts.append(text)
+
+    def table(self, title: str, rows: Sequence[Mapping[str, Cell]]) -> None:
+        """Columns are the keys of the first row; they carry their unit in their name."""
+        self._data[title] = [dict(row) for row in rows]
+        columns = list(rows[0])
+        cells = [columns, *([shown(row.get(column)) for column in columns] for row in rows)]
+        widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
+        aligned = ["  ".join(_aligned(cell, width) for cell, width in zip(line, widths, strict=True)) for line in cells]
+        self._parts.append("\n".join([title, "", *(f"  {line.rstrip()}" for line in aligned)]))
+
+    def goal(self, what: str, figure: float, most: float, unit: str = "") -> None:
+        """Told, never enforced."""
+        verdict = "met" if figure <= most else "MISSED"
+        self._data.setdefault("goals", []).append({"what": what, "figure": figure, "most": most, "verdict": verdict})
+        self._parts.append(f"goal {verdict}: {what}: {shown(figure)}{unit}, at most {shown(most)}{unit}")
+
+    def ratios(self, figures: Mapping[str, Mapping[str, float]]) -> None:
+        """Ours by each peer's, from `{program: {figure: value}}`."""
+        ours = figures[OURS]
+        rows = [
+            {"ratio": f"{OURS} / {other}", **{what: ours[what] / theirs[what] for what in ours if theirs.get(what)}}
+            for other, theirs in figures.items()
+            if other != OURS
+        ]
+        if rows:
+            self.table("Ratios of medians", rows)
+
+    def text(self) -> str:
+        described = "\n".join(f"  {name}: {value}" for name, value in machine().items())
+        head = (
+            f"{self.name}\n\ncommand: {command_line()}\nmeasured: {self._at:%Y-%m-%d %H:%M} UTC, "
+            f"load average {self._load_before:.2f} before, {load_average():.2f} after\n{described}"
+        )
+        return "\n\n".join([head, *self._parts]) + "\n"
+
+    def finish(self) -> None:
+        text = self.text()
+        print(text, end="")
+        if self._chosen.save:
+            RESULTS.mkdir(exist_ok=True)
+            (RESULTS / f"{self._chosen.save}.txt").write_text(text)
+        if self._chosen.json:
+            content = {"name": self.name, "at": self._at.isoformat(), "machine": machine(), **self._data}
+            self._chosen.json.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def shown(cell: Cell) -> str:
+    match cell:
+        case None:
+            return "-"
+        case str():
+            return cell
+        case int():
+            return f"{cell:,}"
+        case _ if not math.isfinite(cell) or cell == 0:
+            return f"{cell:g}"
+        case _:
+            return f"{cell:,.{max(0, 2 - math.floor(math.log10(abs(cell))))}f}"
+
+
+def _aligned(cell: str, width: int) -> str:
+    return cell.rjust(width) if re.match(r"[\d.,-]+$", cell) else cell.ljust(width)
+
+
+def command_line() -> str:
+    """As typed, but for where a peer's program lies and where figures go."""
+    words: list[str] = []
+    rest = iter(sys.argv[1:])
+    for word in rest:
+        if word in ("--save", "--json"):
+            next(rest, None)
+        elif word == "--peer":
+            words += [word, f"{next(rest, '').partition('=')[0]}=..."]
+        else:
+            words.append(word)
+    module = Path(sys.argv[0]).stem
+    return shlex.join(["python", "-m", f"benchmarks.{module}", *words])

@@ -1,4 +1,5 @@
 # make test    everything this machine can run, then a table of what ran      (HAULOUT_TEST=full: all of it or fail)
+# make demo    a rolling maintenance on an embedded cluster, to look at; no Kubernetes needed
 # make check   format, lint, types, import contracts, unit and property tests: what one runs all day
 # make tools   the real control plane for tests, compiled once from pinned Go modules into a cache
 # make format  rewrite the sources in the project's format
@@ -8,16 +9,19 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: test check tools format lock clean
+.PHONY: demo test check tools format lock clean
 
 test: $(STAMP)
 ifeq ($(HAULOUT_TEST),full)
 	@$(VENV)/bin/python tools/build.py
 endif
-	@$(VENV)/bin/python tools/tiers.py
+	@$(VENV)/bin/python -m tools.tiers
+
+demo: $(STAMP)
+	@$(VENV)/bin/haulout demo
 
 check: $(STAMP)
-	@$(VENV)/bin/python tools/tiers.py style types imports unit property
+	@$(VENV)/bin/python -m tools.tiers style types imports unit property
 
 tools:
 	@$(PYTHON) tools/build.py

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import math
@@ -14,8 +15,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -45,17 +47,9 @@ def machine() -> dict[str, str]:
 
 
 def _versions() -> Iterable[tuple[str, str]]:
-    import aiohttp
-    import msgspec
-
-    yield "msgspec", msgspec.__version__
-    yield "aiohttp", aiohttp.__version__
-    try:
-        import uvloop
-
-        yield "uvloop", uvloop.__version__
-    except ImportError:
-        pass
+    for name in ("msgspec", "aiohttp", "uvloop"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            yield name, metadata.version(name)
     yield "Kubernetes", _tool_version("kube-apiserver")
     yield "etcd", _tool_version("etcd")
 
@@ -117,28 +111,34 @@ def _kib(memory: Mapping[str, str], name: str) -> int:
 
 
 def _members(session: int) -> Iterable[int]:
-    for entry in os.listdir("/proc"):
-        if entry.isdecimal():
-            try:
-                if os.getsid(int(entry)) == session:
-                    yield int(entry)
-            except ProcessLookupError:
-                continue
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(ProcessLookupError):
+                if os.getsid(int(entry.name)) == session:
+                    yield int(entry.name)
 
 
-def until_quiet(session: int, *, quiet_for: float = 3.0, busy: float = 0.05, within: float = 900.0) -> float:
+def until_quiet(
+    session: int,
+    *,
+    quiet_for: float = 3.0,
+    spare: float = 0.15,
+    may_rest: Callable[[], bool] = lambda: True,
+    within: float = 1800.0,
+) -> float:
     """Seconds from now until a process came to rest: the same ruler for programs that say so and those that do not.
 
-    At rest is who uses less than `busy` of a core for `quiet_for` seconds; the wait itself is not counted.
+    At rest is who uses less than `spare` seconds of CPU in `quiet_for` seconds; the wait itself is not counted. Who is
+    known not to have finished, and only waits for the server, may not rest yet.
     """
     began = time.monotonic()
     rested_at, cpu_then = began, usage(session).cpu
     while time.monotonic() < began + within:
         time.sleep(0.05)
         now, cpu = time.monotonic(), usage(session).cpu
-        if cpu - cpu_then > busy * quiet_for:
+        if cpu - cpu_then > spare:
             rested_at, cpu_then = now, cpu
-        elif now - rested_at >= quiet_for:
+        elif now - rested_at >= quiet_for and may_rest():
             return rested_at - began
     raise TimeoutError(f"busy for more than {within:g} s")
 
@@ -228,7 +228,7 @@ class Report:
     def ratios(self, figures: Mapping[str, Mapping[str, float]]) -> None:
         """Ours by each peer's, from `{program: {figure: value}}`."""
         ours = figures[OURS]
-        rows = [
+        rows: list[dict[str, Cell]] = [
             {"ratio": f"{OURS} / {other}", **{what: ours[what] / theirs[what] for what in ours if theirs.get(what)}}
             for other, theirs in figures.items()
             if other != OURS

@@ -103,7 +103,17 @@ def build(family: str, package: str, binary: str) -> None:
         # A rename makes the binary appear whole: a build that is cut off leaves nothing half done behind.
         made = Path(scratch) / binary
         subprocess.run(
-            [go_command(), "build", "-mod=readonly", "-trimpath", "-ldflags", ldflags(family), "-o", str(made), package],
+            [
+                go_command(),
+                "build",
+                "-mod=readonly",
+                "-trimpath",
+                "-ldflags",
+                ldflags(family),
+                "-o",
+                str(made),
+                package,
+            ],
             cwd=GO_DIR / family,
             env={**os.environ, "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"},
             check=True,

@@ -11,7 +11,7 @@ import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-import build
+from tools import build
 
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
@@ -46,7 +46,12 @@ TIERS = (
     Tier("imports", (str(BIN / "lint-imports"), "--no-logo")),
     Tier("unit", tests=("tests/unit",), workers="2"),
     Tier("property", tests=("tests/property",), workers="2"),
-    Tier("real", tests=("tests/real",), workers="0", needs=("etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "kwok")),
+    Tier(
+        "real",
+        tests=("tests/real",),
+        workers="0",
+        needs=("etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "kwok"),
+    ),
     Tier("node", tests=("tests/node",), needs=("etcd", "kube-apiserver", "kubelet"), root=True),
 )
 
@@ -69,7 +74,9 @@ def run(tier: Tier) -> Result:
     started = time.monotonic()
     if tier.command:
         code = subprocess.run(tier.command, cwd=ROOT, check=False).returncode
-        return Result(tier, ran=True, ok=code == 0, passed=code == 0, failed=code != 0, seconds=time.monotonic() - started)
+        return Result(
+            tier, ran=True, ok=code == 0, passed=code == 0, failed=code != 0, seconds=time.monotonic() - started
+        )
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
         argv = [str(BIN / "pytest"), "-q", *tier.tests, f"--junit-xml={report}", "-n", tier.workers]
@@ -77,7 +84,9 @@ def run(tier: Tier) -> Result:
         passed, failed, skipped = count(report)
     # A test may be skipped on a machine that lacks something; where everything must run, that is a failure too.
     ok = code == 0 and passed > 0 and not (FULL and skipped)
-    return Result(tier, True, ok, passed, failed, skipped, time.monotonic() - started, "" if ok else f"pytest ended with {code}")
+    return Result(
+        tier, True, ok, passed, failed, skipped, time.monotonic() - started, "" if ok else f"pytest ended with {code}"
+    )
 
 
 def count(report: Path) -> tuple[int, int, int]:
@@ -105,11 +114,16 @@ def main() -> int:
     wanted = set(sys.argv[1:])
     unknown = wanted - {tier.name for tier in TIERS}
     if unknown:
-        print(f"unknown tier {', '.join(sorted(unknown))}; there are: {', '.join(tier.name for tier in TIERS)}", file=sys.stderr)
+        print(
+            f"unknown tier {', '.join(sorted(unknown))}; there are: {', '.join(tier.name for tier in TIERS)}",
+            file=sys.stderr,
+        )
         return 2
     results = [run(tier) for tier in TIERS if not wanted or tier.name in wanted]
     print("\n" + table(results))
-    passed, failed, skipped = (sum(getattr(done, field) for done in results) for field in ("passed", "failed", "skipped"))
+    passed, failed, skipped = (
+        sum(getattr(done, field) for done in results) for field in ("passed", "failed", "skipped")
+    )
     print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)
     return 0 if all(done.ok for done in results) else 1
 

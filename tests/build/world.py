@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from haulout.cluster.key import Key
-from haulout.cluster.rows import NodeRow, ObjectRow, Row, Taint
+from haulout.cluster.rows import LeaseRow, NodeRow, ObjectRow, Row, Taint
 from haulout.cluster.store import Store
 from haulout.core.action import Create, Delete, Evict, Send
+from haulout.model.lease import LeaseSpec
 from haulout.runtime.requests import Answer, Body, Change, Done, Look, Refused, Telling
 
 
@@ -81,6 +82,8 @@ class World:
     def _create(self, body: Create) -> Answer:
         if body.target in self.objects:
             return Refused(409, "already exists")
+        if body.target.kind.startswith("Lease"):
+            return Done(row=copy(self.put(merged(LeaseRow(key=body.target), body.body))))
         metadata = body.body.get("metadata", {})
         made = NodeRow(key=body.target, labels=metadata.get("labels", {}), annotations=metadata.get("annotations", {}))
         return Done(row=copy(self.put(made)))
@@ -105,6 +108,11 @@ def merged(row: ObjectRow, body: Mapping[str, Any]) -> ObjectRow:
     if "finalizers" in metadata:
         changes["finalizers"] = tuple(metadata["finalizers"] or ())
     spec = body.get("spec", {})
+    if isinstance(row, LeaseRow):
+        lease = msgspec.convert(spec, LeaseSpec)
+        changes |= {"holder": lease.holder_identity, "duration_for": lease.lease_duration_seconds}
+        changes |= {"acquired_at": lease.acquire_time, "renewed_at": lease.renew_time}
+        changes |= {"transitions": lease.lease_transitions}
     if "unschedulable" in spec:
         changes["unschedulable"] = bool(spec["unschedulable"])
     if "taints" in spec:

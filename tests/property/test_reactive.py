@@ -55,6 +55,7 @@ class Rule(msgspec.Struct, frozen=True):
     other: tuple[str, str, str] | None = None
     bucket: tuple[str, str, int] | None = None
     count: tuple[str, str, int] | None = None
+    many: tuple[str, str, int] | None = None
     after: int | None = None
     rooms: tuple[tuple[str, str, int], ...] = ()
 
@@ -86,6 +87,8 @@ def passes(rule: Rule, row: NodeRow, view: View) -> bool:
             return False
     if rule.bucket and len(view.rows(BY_LABEL, rule.bucket[:2], NodeRow)) < rule.bucket[2]:
         return False
+    if rule.many and not view.at_least(Labelled(rule.many[0]), rule.many[1], rule.many[2]):
+        return False
     return not rule.count or view.count(Labelled(rule.count[0]), rule.count[1]) >= rule.count[2]
 
 
@@ -112,6 +115,9 @@ class Immediate:
 
     def forget(self, subject: Subject) -> None:
         pass
+
+    def awaits(self, subject: Subject) -> bool:
+        return False
 
 
 class Naive:
@@ -180,6 +186,7 @@ rules = st.lists(
         other=st.none() | st.tuples(st.sampled_from(NAMES), st.sampled_from(LABELS), st.sampled_from(VALUES)),
         bucket=st.none() | st.tuples(st.sampled_from(LABELS), st.sampled_from(VALUES), st.integers(0, 3)),
         count=st.none() | st.tuples(st.sampled_from(LABELS), st.sampled_from(VALUES), st.integers(0, 3)),
+        many=st.none() | st.tuples(st.sampled_from(LABELS), st.sampled_from(VALUES), st.integers(0, 3)),
         after=st.none() | st.integers(0, 20),
         rooms=st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from(VALUES), st.integers(0, 3)), max_size=2).map(
             tuple
@@ -264,3 +271,18 @@ def test_counts_are_not_kept_up_for_nobody() -> None:
     assert store.table("", "Node").tallies
     loop.forget_counts()
     assert not store.table("", "Node").tallies
+
+
+def test_who_asks_for_a_threshold_is_woken_only_when_it_is_crossed() -> None:
+    store = Store()
+    store.set_listing("", "Node", Listing.LISTED)
+    record = Record()
+    assert not View(store, record).at_least(Labelled("x"), "1", 2)
+    crossings = []
+    for number in range(4):
+        store.put(node(f"n{number}", labels={"x": "1"}))
+        crossings.append(bool(record.topics & store.take_changes()[0]))
+    for number in range(4):
+        store.remove(node_key(f"n{number}"), 10**9)
+        crossings.append(bool(record.topics & store.take_changes()[0]))
+    assert crossings == [False, True, False, False, False, False, True, False]

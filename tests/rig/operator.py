@@ -39,7 +39,7 @@ class MaintenanceController:
         (directory / "config").mkdir(parents=True, exist_ok=True)
         self.write(config)
         self.port, self.health_port = free_port(), free_port()
-        argv = [
+        argv: list[str | Path] = [
             *(HAULOUT, "as", "maintenance-controller", "--metrics-timeout=0s"),
             *(f"--metrics-addr=127.0.0.1:{self.port}", f"--health-addr=127.0.0.1:{self.health_port}", *flags),
         ]

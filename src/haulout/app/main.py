@@ -7,13 +7,24 @@ import sys
 
 def main() -> int:
     from haulout.cli.root import main as command_line
+    from haulout.cli.settings import ClusterSettings, DemoSettings
 
     made = command_line(sys.argv[1:])
-    if isinstance(made, int):
-        return made
-    from haulout.app.process import run
+    match made:
+        case int():
+            return made
+        case DemoSettings():
+            from haulout.app.demo import demo
 
-    return run(made)
+            return demo(made)
+        case ClusterSettings():
+            from haulout.app.demo import cluster
+
+            return cluster(made)
+        case _:
+            from haulout.app.process import run
+
+            return run(made)
 
 
 if __name__ == "__main__":

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import signal
 import socket
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 from haulout.app.profiles import ProfilesConfig
+from haulout.app.prometheus import Prometheus
 from haulout.app.reload import Reload
+from haulout.base.address import AddressError
 from haulout.base.clock import Clock, SystemClock
 from haulout.cli.settings import Settings
 from haulout.cluster.key import Key
+from haulout.cluster.rows import NodeRow
 from haulout.cluster.store import Listing
+from haulout.cluster.view import NotListed
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.decision import Source
 from haulout.kube.config import SERVICE_ACCOUNT
@@ -27,23 +32,29 @@ from haulout.kube.http import HttpTransport
 from haulout.kube.lease import Election, Terms
 from haulout.kube.recorder import Recorder
 from haulout.kube.writer import Writer
+from haulout.plugins.checks.prometheus_instant import PROBE as PROMETHEUS
+from haulout.plugins.load import PluginProblem
 from haulout.runtime.actor import Reports
 from haulout.runtime.driver import LONGEST_REQUEST, Driver
 from haulout.runtime.kernel import Kernel
 from haulout.runtime.logs import set_up_logs
-from haulout.runtime.metrics import Metrics
+from haulout.runtime.metrics import Metrics, Sample
 from haulout.runtime.probes import Prober
 from haulout.runtime.pump import Pump
 from haulout.runtime.requests import Body, Refused
 from haulout.runtime.rooms import Subject
 from haulout.runtime.sender import Sender
 from haulout.runtime.sources import Sources
-from haulout.serve.web import AddressError, listen, metrics_route, probe_route
-from haulout.surfaces.profiles.surface import DECIDER as PROFILES
+from haulout.serve.web import listen, metrics_route, probe_route
+from haulout.surfaces.profiles.present import samples
+from haulout.surfaces.profiles.surface import DECIDERS as PROFILES
+from haulout.surfaces.profiles.surface import OWN_KINDS
 
 log = logging.getLogger("haulout.process")
 
 LOOK_AT_FILES_EVERY = 1.0
+# Not every file system shows every change in a file's times: each so many looks it is read whatever they say.
+CLOSELY_EVERY = 10
 
 
 class Fatal(Exception):
@@ -62,7 +73,7 @@ def run(settings: Settings) -> int:
     with runner:
         try:
             return runner.run(Process(settings).run())
-        except (Fatal, KubeError, AddressError) as error:
+        except (Fatal, KubeError, AddressError, PluginProblem) as error:
             log.error(str(error))
             return 1
 
@@ -73,10 +84,10 @@ class Process(Reports):
         self.clock = clock or SystemClock()
         self.metrics = Metrics()
         self.kernel = Kernel(
-            [PROFILES, arbiter(Rules(("profiles",), turns=settings.turns))], self, self._decision_failed
+            [*PROFILES, arbiter(Rules(("profiles",), turns=settings.turns))], self, self._decision_failed
         )
         self.kernel.leading = False
-        self.pump = Pump(self.kernel.store, self.clock, self.metrics, self._stir)
+        self.pump = Pump(self.kernel.store, self.clock, self.metrics, self._stir, OWN_KINDS)
         self._driver: Driver | None = None
         self._election: Election | None = None
         self._lost = asyncio.Event()
@@ -84,6 +95,7 @@ class Process(Reports):
         self._scraped = asyncio.Event()
         self.profiles = self._profiles_config(settings)
         self._reload = Reload(settings, self._reloaded) if settings.file else None
+        self.metrics.from_source(self._profile_states)
 
     async def run(self) -> int:
         self._catch_signals()
@@ -108,6 +120,11 @@ class Process(Reports):
 
     # What the kernel reports
 
+    def _profile_states(self) -> Iterable[Sample]:
+        """Told by the leader alone, or as many replicas as there are would be added up."""
+        rows = list(self.kernel.store.table("", "Node").rows.values()) if self.kernel.leading else []
+        return samples((row for row in rows if isinstance(row, NodeRow)), self.clock.now())
+
     def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
         self.metrics.count("haulout_refusals", surface=subject.decider, code=str(answer.code))
 
@@ -117,6 +134,9 @@ class Process(Reports):
 
     def _decision_failed(self, subject: Subject, error: Exception) -> None:
         self.metrics.count("haulout_decision_failures", surface=subject.decider)
+        if isinstance(error, NotListed):
+            # Said once by whoever cannot read it, not by all who would need it.
+            return
         log.error("decision failed", exc_info=error, extra={"surface": subject.decider, "object": str(subject.key)})
 
     # Serving
@@ -140,7 +160,8 @@ class Process(Reports):
         sources.add_home(transport, writer)
         driver = self._driver = Driver(self.kernel, sender, self.clock, self.metrics)
         driver.may_write_for = self._may_write_for
-        prober = Prober(self.kernel.store, self.kernel.loop, {}, self._poke)
+        probes = {PROMETHEUS: Prometheus(self.clock)}
+        prober = Prober(self.kernel.store, self.kernel.loop, probes, self._poke)
         self._plan_election(transport, endpoint)
         log.info("starting manager")
         ending = asyncio.create_task(self._ended())
@@ -152,7 +173,8 @@ class Process(Reports):
                 tasks = [group.create_task(work) for work in (driver.run(), recorder.run(), self._look_at_files())]
                 tasks.append(group.create_task(self._lead()))
                 code = await ending
-                await self._await_scrape()
+                if code == 0:
+                    await self._await_scrape()
                 for task in tasks:
                     task.cancel()
                 sources.stop()
@@ -165,17 +187,18 @@ class Process(Reports):
 
     def _always(self) -> set[Source]:
         """What the surfaces watch at home, whatever is decided."""
-        return {Source("", "Node", self.profiles.keep)}
+        return set(self.profiles.sources)
 
     def _look_at_profiles(self) -> None:
         self.profiles.look()
 
     async def _look_at_files(self) -> None:
-        while True:
+        for looks in itertools.count(1):
             await asyncio.sleep(LOOK_AT_FILES_EVERY)
+            closely = looks % CLOSELY_EVERY == 0
             if self._reload is not None:
-                self._reload.look()
-            self.profiles.look()
+                self._reload.look(closely=closely)
+            self.profiles.look(closely=closely)
 
     # Leading
 
@@ -183,7 +206,7 @@ class Process(Reports):
         lease = self.settings.lease
         if lease is None:
             return
-        namespace = lease.namespace or _own_namespace()
+        namespace = lease.namespace or _own_namespace() or lease.outside
         if not namespace:
             raise Fatal("leader election needs a namespace: none is set and this is not a pod (no service account)")
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
@@ -234,6 +257,11 @@ class Process(Reports):
     def _signal(self) -> None:
         if self._signalled.is_set():
             raise SystemExit(1)
+        self._signalled.set()
+        self.kernel.follow()
+
+    def stop(self) -> None:
+        """Ends as a signal would."""
         self._signalled.set()
         self.kernel.follow()
 

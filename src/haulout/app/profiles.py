@@ -7,9 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from haulout.base.yaml import YamlError
 from haulout.cluster.key import Key
-from haulout.cluster.project import Keep
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Store
 from haulout.cluster.view import CONFIG
@@ -17,8 +15,8 @@ from haulout.plugins.config import ConfigProblem
 from haulout.runtime.files import WatchedFile
 from haulout.runtime.metrics import Metrics
 from haulout.surfaces.profiles.decide import SURFACE
-from haulout.surfaces.profiles.load import load
-from haulout.surfaces.profiles.surface import keeps, known_plugins
+from haulout.surfaces.profiles.load import load, problems
+from haulout.surfaces.profiles.surface import known_plugins, sources
 
 log = logging.getLogger("haulout.profiles")
 CONFIG_KEY = Key("", CONFIG, "", SURFACE)
@@ -33,7 +31,7 @@ class ProfilesConfig:
         self._metrics = metrics
         self._on_change = on_change
         self._plugins = known_plugins()
-        self.keep: Keep = keeps(None)
+        self.sources = sources(None)
         self._file = WatchedFile(Path(path), self._changed)
         self.look = self._file.look
 
@@ -42,20 +40,24 @@ class ProfilesConfig:
         self._on_change()
 
     def _row(self, content: bytes | OSError) -> Value:
+        if isinstance(content, OSError):
+            return self._invalid("syntax", content.strerror or str(content))
+        lines = problems(content, self._plugins, source=self._source, environment=os.environ)
         try:
-            if isinstance(content, OSError):
-                raise content
             config = load(content, self._plugins, source=self._source, environment=os.environ)
-        except (OSError, YamlError) as error:
-            return self._invalid("syntax", str(error))
         except ConfigProblem as problem:
-            return self._invalid("semantic" if problem.path else "syntax", problem.text)
-        self.keep = keeps(config)
+            wrong = [str(line) for line in lines if line.is_error]
+            return self._invalid("syntax" if problem.is_syntax else "semantic", problem.text, problems=wrong)
+        self.sources = sources(config)
         self._metrics.gauge("maintenance_controller_config_valid", 1)
+        for line in lines:
+            log.warning("configuration is odd", extra={"problem": str(line)})
         log.info("configuration loaded", extra={"file": self._source, "profiles": len(config.profiles)})
         return Value(key=CONFIG_KEY, value=config)
 
-    def _invalid(self, kind: str, text: str) -> Value:
+    def _invalid(self, kind: str, text: str, **more: list[str]) -> Value:
+        """The first error in the original's words; `problems` are all of them, with their places."""
         self._metrics.gauge("maintenance_controller_config_valid", 0)
-        log.error(f"Failed to parse configuration file ({kind} error)", extra={"file": self._source, "error": text})  # noqa: G004
+        extra = {"file": self._source, "error": text, **more}
+        log.error(f"Failed to parse configuration file ({kind} error)", extra=extra)  # noqa: G004
         return Value(key=CONFIG_KEY, error=f"{self._source}: {text}")

@@ -26,20 +26,29 @@ class Reload:
         self._settings = settings
         self._on_change = on_change
         self._file = WatchedFile(Path(settings.file), self._changed)
+        self._is_there = False
+        self._is_valid = True
         self.look = self._file.look
 
     def _changed(self, content: bytes | OSError) -> None:
         known = self._settings
         try:
-            if isinstance(content, FileNotFoundError):
+            if isinstance(content, FileNotFoundError) and not self._is_there:
+                # One can do without; one that vanishes is not the same as one that was never there.
                 content = b""
+            else:
+                self._is_there = True
             if isinstance(content, OSError):
                 raise SettingsProblem([f"{known.file}: {content.strerror}"])
             fresh = read_settings(content, known.file, os.environ, dict(known.flags), known.surfaces)
         except SettingsProblem as problem:
+            self._is_valid = False
             for line in problem.lines:
                 log.error("settings are invalid, the last good ones stay in force", extra={"error": line})
             return
+        if not self._is_valid:
+            self._is_valid = True
+            log.info("settings are valid again", extra={"file": known.file})
         names = [field.name for field in msgspec.structs.fields(Settings)]
         differ = {name for name in names if getattr(fresh, name) != getattr(known, name)}
         for name in sorted(differ - FOLLOWED):

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
+
+_FIRST = datetime.min.replace(tzinfo=UTC)
+
+
+def after(instant: datetime, span: timedelta) -> datetime | None:
+    """The instant so much later; None is later than any clock will ever show. Annotations may hold any year."""
+    try:
+        return instant + span
+    except OverflowError:
+        return None if span > timedelta(0) else _FIRST
 
 
 class Clock(Protocol):

@@ -100,6 +100,21 @@ def evaluate(expression: Expression, values: Mapping[str, bool]) -> bool:
             assert_never(expression)
 
 
+def culprits(expression: Expression, values: Mapping[str, bool], wanted: bool = True) -> tuple[tuple[str, bool], ...]:
+    """The names that keep the expression from being as `wanted`, each with the value that would help."""
+    match expression:
+        case Name(name):
+            return () if values[name] == wanted else ((name, wanted),)
+        case Not(operand):
+            return culprits(operand, values, not wanted)
+        case And(terms) | Or(terms):
+            if evaluate(expression, values) == wanted:
+                return ()
+            return tuple(dict.fromkeys(found for term in terms for found in culprits(term, values, wanted)))
+        case _:
+            assert_never(expression)
+
+
 def conjuncts(expression: Expression) -> frozenset[str]:
     """The names without which nothing passes: under `&&` alone, and mentioned once.
 

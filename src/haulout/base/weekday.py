@@ -1,15 +1,25 @@
-"""Weekdays and times of day as people write them in configurations; errors in the words of Go's time package."""
+"""Weekdays, dates and times of day as people write them in configurations; errors in the words of Go's time package."""
 
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from datetime import time
+from typing import NamedTuple
 
 from haulout.base.duration import quoted
 
 _NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS = {name: number for number, day in enumerate(_NAMES) for name in (day, day[:3])}
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _LAYOUT = "15:04"
+_DATE_LAYOUT = "Jan 2"
+_A_LEAP_YEAR = 2000
+
+
+class MonthDay(NamedTuple):
+    month: int
+    day: int
 
 
 def parse_weekday(text: str) -> int:
@@ -40,7 +50,25 @@ def parse_time_of_day(text: str) -> time:
     return time(int(hour[0]), int(minute[0]))
 
 
-def _unreadable(text: str, rest: str, expected: str) -> ValueError:
+def parse_month_day(text: str) -> MonthDay:
+    """`Dec 24`: three letters of the English month in any case, the day with one or two digits; `Feb 29` is one."""
+    name, rest = text[:3].lower(), text[3:]
+    if name not in _MONTHS:
+        raise _unreadable(text, text, "Jan", _DATE_LAYOUT)
+    if rest and not rest.startswith(" "):
+        raise _unreadable(text, rest, " ", _DATE_LAYOUT)
+    number = re.match("[0-9]{1,2}", rest.lstrip(" "))
+    if not number:
+        raise _unreadable(text, rest.lstrip(" "), "2", _DATE_LAYOUT)
+    if extra := rest.lstrip(" ")[number.end() :]:
+        raise ValueError(f"parsing time {quoted(text)}: extra text: {quoted(extra)}")
+    month, day = _MONTHS.index(name) + 1, int(number[0])
+    if not 1 <= day <= monthrange(_A_LEAP_YEAR, month)[1]:
+        raise ValueError(f"parsing time {quoted(text)}: day out of range")
+    return MonthDay(month, day)
+
+
+def _unreadable(text: str, rest: str, expected: str, layout: str = _LAYOUT) -> ValueError:
     return ValueError(
-        f"parsing time {quoted(text)} as {quoted(_LAYOUT)}: cannot parse {quoted(rest)} as {quoted(expected)}"
+        f"parsing time {quoted(text)} as {quoted(layout)}: cannot parse {quoted(rest)} as {quoted(expected)}"
     )

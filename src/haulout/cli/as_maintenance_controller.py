@@ -32,6 +32,17 @@ FLAGS = (
     Flag("zap-time-encoding", "iso8601", "epoch, millis, nano, iso8601, rfc3339 or rfc3339nano."),
 )
 
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
+# In any case; what it is called in the words of controller-runtime's pkg/log/zap/flags.go, and what it may be.
+ZAP_WORDS = {
+    "zap-encoder": ("encoder value", {"json", "console"}),
+    "zap-stacktrace-level": ("stacktrace level", {"info", "error", "panic"}),
+    "zap-time-encoding": (
+        "time-encoding value",
+        {"epoch", "millis", "nano", "iso8601", "rfc3339", "rfc3339nano"},
+    ),
+}
+
 
 def main(words: Sequence[str]) -> int | Settings:
     if words and words[0] == "validate-config":
@@ -63,35 +74,50 @@ def main(words: Sequence[str]) -> int | Settings:
 
 
 def validate_config(path: str) -> int:
-    """The first error in the original's words; nothing and 0 if the file loads."""
+    """0 if the file loads, with a line for everything odd in it; else the first error in the original's words."""
     from haulout.plugins.config import ConfigProblem
-    from haulout.surfaces.profiles.load import load
+    from haulout.plugins.load import PluginProblem
+    from haulout.surfaces.profiles.load import load, problems
     from haulout.surfaces.profiles.surface import known_plugins
 
+    source = path.removeprefix("./")
     try:
-        load(Path(path).read_bytes(), known_plugins(), source=path.removeprefix("./"), environment=os.environ)
+        data, plugins = Path(path).read_bytes(), known_plugins()
+        load(data, plugins, source=source, environment=os.environ)
     except OSError as error:
         click.echo(f"{path}: {error.strerror}", err=True)
         return 1
-    except ConfigProblem as problem:
-        click.echo(problem.text, err=True)
+    except PluginProblem as error:
+        click.echo(str(error), err=True)
         return 1
+    except ConfigProblem as problem:
+        place = f"{source}:{problem.place.line}:{problem.place.column}: " if problem.place else f"{source}: "
+        right = f" ({problem.right})" if problem.right else ""
+        click.echo(f"{place}{problem.text}{right}", err=True)
+        return 1
+    for line in problems(data, plugins, source=source, environment=os.environ):
+        click.echo(str(line), err=True)
     return 0
 
 
 def _encoder(values: Mapping[str, Any]) -> str:
-    encoder: str = values["zap-encoder"]
+    encoder: str = values["zap-encoder"].lower()
     return encoder or ("console" if values["zap-devel"] else "json")
 
 
 def _level(values: Mapping[str, Any]) -> int:
-    if values["zap-encoder"] not in ("", "json", "console"):
-        raise FlagProblem(f'invalid value "{values["zap-encoder"]}" for flag -zap-encoder: invalid encoder value')
-    known = {"": logging.DEBUG if values["zap-devel"] else logging.INFO}
-    known |= {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
-    text: str = values["zap-log-level"].lower()
-    if text in known:
-        return known[text]
+    for name, (what, known) in ZAP_WORDS.items():
+        if values[name] and values[name].lower() not in known:
+            raise _refused(name, values[name], what)
+    text: str = values["zap-log-level"]
+    if not text:
+        return logging.DEBUG if values["zap-devel"] else logging.INFO
+    if text.lower() in LEVELS:
+        return LEVELS[text.lower()]
     if text.isdecimal() and int(text) > 0:
         return logging.DEBUG
-    raise FlagProblem(f'invalid value "{text}" for flag -zap-log-level: invalid log level "{text}"')
+    raise _refused("zap-log-level", text, "log level")
+
+
+def _refused(name: str, text: str, what: str) -> FlagProblem:
+    return FlagProblem(f'invalid value "{text}" for flag -{name}: invalid {what} "{text}"')

@@ -14,87 +14,122 @@ import msgspec
 
 from haulout.base import yaml
 from haulout.base.clock import SystemClock
+from haulout.cli.explanation import as_json, as_text, explain
 from haulout.cli.settings_file import SettingsProblem, read_settings
 from haulout.cluster.key import Key, node_key
-from haulout.cluster.rows import NodeRow, Row, Value
+from haulout.cluster.rows import Value
 from haulout.cluster.store import Listing
 from haulout.cluster.view import CONFIG
 from haulout.core.arbiter import Rules, arbiter
-from haulout.core.cordon import ledger
-from haulout.core.decision import Decision
-from haulout.core.holds import HOLDS_OF_NODE, Hold
-from haulout.core.reason import Reason, roots
 from haulout.kube.config import load as load_endpoint
 from haulout.kube.endpoint import Endpoint, Impersonation
-from haulout.kube.errors import KubeError
+from haulout.kube.errors import KubeError, Unauthorized
 from haulout.kube.http import HttpTransport
-from haulout.plugins.config import ConfigProblem
+from haulout.plugins.load import PluginProblem
 from haulout.runtime.kernel import Kernel
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
-from haulout.runtime.rooms import Subject
 from haulout.surfaces.profiles.engine import Config
-from haulout.surfaces.profiles.load import load
-from haulout.surfaces.profiles.surface import DECIDER, keeps, known_plugins
+from haulout.surfaces.profiles.load import load, problems
+from haulout.surfaces.profiles.surface import DECIDER, DECIDERS, OWN_KINDS, known_plugins, sources
 
 LIST_WITHIN = 60.0
-PASSING = frozenset({"check-passes", "goes"})
 
 
 def explain_node(name: str, config: str, output: str, cluster: Mapping[str, Any]) -> int:
+    endpoint = endpoint_of(cluster)
     try:
-        path = profiles_file(config)
-        loaded = load(Path(path).read_bytes(), known_plugins(), source=path, environment=os.environ)
-        kernel = asyncio.run(_picture(loaded, endpoint_of(cluster)))
-    except (KubeError, ConfigProblem, SettingsProblem, yaml.YamlError, OSError) as error:
-        raise click.ClickException(str(error)) from None
+        kernel = asyncio.run(_picture(read_config(profiles_file(config)), endpoint))
+    except Unauthorized as error:
+        raise click.ClickException(
+            f"{endpoint.server} does not accept the credentials of {endpoint.name}: {error}"
+        ) from None
+    except KubeError as error:
+        raise click.ClickException(f"nodes cannot be listed: {error}") from None
     except TimeoutError:
-        raise click.ClickException(f"the cluster did not list its nodes within {LIST_WITHIN:g} s") from None
-    key = node_key(name)
-    if kernel.store.row(key) is None:
-        raise click.ClickException(f"there is no node named {name}")
+        raise click.ClickException(f"{endpoint.server} did not list its nodes within {LIST_WITHIN:g} s") from None
     now = datetime.now(UTC)
-    decision = kernel.loop.explain(Subject(DECIDER.name, key), now)
-    click.echo(_as_json(kernel, key, decision) if output == "json" else "\n".join(_as_text(kernel, key, decision, now)))
+    found = explain(kernel, DECIDER.name, node_key(name), now)
+    if found is None:
+        raise click.ClickException(f"there is no node named {name}")
+    click.echo(as_json(found) if output == "json" else as_text(found, now))
     return 0
 
 
 def profiles_file(given: str) -> str:
     """The profiles' configuration: the file itself, or the one that a haulout.yaml names."""
-    path = Path(given) if given else Path("haulout.yaml")
+    path = Path(given or "haulout.yaml")
     if not given and not path.exists():
         return "config/maintenance.yaml"
-    data = path.read_bytes()
-    tree = yaml.parse(data)
-    if isinstance(tree, yaml.Mapping) and "surfaces" in tree.entries:
+    data = _content(path)
+    if given and not _is_settings(data):
+        return given
+    try:
         return read_settings(data, str(path), os.environ, {}, "").profiles_config
-    return str(path)
+    except SettingsProblem as problem:
+        raise click.ClickException(str(problem)) from None
+
+
+def read_config(path: str) -> Config:
+    """The configuration, or everything that is wrong with it."""
+    data = _content(Path(path))
+    try:
+        plugins = known_plugins()
+    except PluginProblem as problem:
+        raise click.ClickException(str(problem)) from None
+    found = problems(data, plugins, source=path, environment=os.environ)
+    if wrong := [str(line) for line in found if line.is_error]:
+        raise click.ClickException("\n".join(wrong))
+    return load(data, plugins, source=path, environment=os.environ)
 
 
 def endpoint_of(cluster: Mapping[str, Any]) -> Endpoint:
     """From the options that commands share."""
-    endpoint = load_endpoint(path=cluster["kubeconfig"], context=cluster["context"], namespace=cluster["namespace"])
     user, groups = cluster["as_user"], tuple(cluster["as_groups"])
     if groups and not user:
         raise click.UsageError("--as-group needs --as: groups are impersonated together with a user")
+    try:
+        endpoint = load_endpoint(path=cluster["kubeconfig"], context=cluster["context"], namespace=cluster["namespace"])
+    except KubeError as error:
+        raise click.ClickException(str(error)) from None
     return msgspec.structs.replace(endpoint, impersonate=Impersonation(user, groups)) if user else endpoint
 
 
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror}") from None
+
+
+def _is_settings(data: bytes) -> bool:
+    """What is no YAML at all is for the profiles' own reader to complain about."""
+    try:
+        tree = yaml.parse(data)
+    except yaml.YamlError:
+        return False
+    return isinstance(tree, yaml.Mapping) and "surfaces" in tree.entries
+
+
 async def _picture(loaded: Config, endpoint: Endpoint) -> Kernel:
-    """Everything that the decisions read, listed once, and their claims and grants worked out."""
-    kernel = Kernel([DECIDER, arbiter(Rules((DECIDER.name,)))])
-    kernel.actor.may_write = lambda: False
+    """Everything that the decisions read, listed once, and their claims and grants worked out.
+
+    What the kernel then wants sent is taken by nobody: whoever would go counts as on its way, and nothing happens.
+    """
+    kernel = Kernel([*DECIDERS, arbiter(Rules((DECIDER.name,)))])
     kernel.store.write(Value(key=Key("", CONFIG, "", DECIDER.name), value=loaded))
     changed = asyncio.Event()
     clock = SystemClock()
     transport = HttpTransport(endpoint, clock)
-    pump = Pump(kernel.store, clock, Metrics(), changed.set)
+    pump = Pump(kernel.store, clock, Metrics(), changed.set, OWN_KINDS)
+    kinds = {source.kind: source.keep for source in sources(loaded)}
     try:
         # Asked once by itself: what a reflector retries in silence is an error for whoever waits at a terminal.
         await transport.request("GET", pump.resource("Node").path, query={"limit": "1"})
         async with asyncio.timeout(LIST_WITHIN), asyncio.TaskGroup() as group:
-            pump.open(group, transport, "", "Node", keeps(loaded))
-            while kernel.store.table("", "Node").listing is not Listing.LISTED:
+            for kind, keep in kinds.items():
+                pump.open(group, transport, "", kind, keep)
+            while any(kernel.store.table("", kind).listing is Listing.WAITING for kind in kinds):
                 changed.clear()
                 await changed.wait()
             pump.close_all()
@@ -102,68 +137,3 @@ async def _picture(loaded: Config, endpoint: Endpoint) -> Kernel:
         await transport.close()
     kernel.run(clock.now())
     return kernel
-
-
-def _as_text(kernel: Kernel, key: Key, decision: Decision, now: datetime) -> list[str]:
-    row = kernel.store.row(key)
-    assert isinstance(row, NodeRow)
-    flags = [word for word, holds in (("cordoned", row.unschedulable), ("not ready", not row.ready)) if holds]
-    lines = [f"node {key.name}" + (f" ({', '.join(flags)})" if flags else "")]
-    entry = ledger(row)
-    if entry is not None:
-        lines.append(
-            f"  cordoned by {', '.join(entry.by) or 'the surfaces that hold it'}; before: {'cordoned' if entry.before else 'not'}"
-        )
-    for hold in _holds(kernel, key):
-        state = "works on it" if hold.claim.begun else "waits"
-        lines.append(f"  held by {hold.surface} {hold.claim.slot}: {state}")
-    for reason in decision.reasons:
-        lines += _tree(reason, now, "  ")
-    todo = [root for reason in decision.reasons for root in roots(reason) if root.code not in PASSING]
-    if todo:
-        lines.append("what keeps it:")
-        lines += [f"  {_line(root, now)}" for root in dict.fromkeys(todo)]
-    return lines
-
-
-def _tree(reason: Reason, now: datetime, indent: str) -> list[str]:
-    lines = [f"{indent}{_line(reason, now)}"]
-    for cause in reason.because:
-        lines += _tree(cause, now, indent + "  ")
-    return lines
-
-
-def _line(reason: Reason, now: datetime) -> str:
-    if reason.until is None:
-        return reason.text or reason.code
-    left = max((reason.until - now).total_seconds(), 0)
-    return f"{reason.text or reason.code}, until {reason.until:%Y-%m-%d %H:%M:%S} UTC (in {left:.0f} s)"
-
-
-def _holds(kernel: Kernel, key: Key) -> list[Hold]:
-    rows: list[Row] = kernel.store.bucket(HOLDS_OF_NODE, key.cluster, key)
-    return [row for row in rows if isinstance(row, Hold)]
-
-
-def _as_json(kernel: Kernel, key: Key, decision: Decision) -> str:
-    holds = [
-        {
-            "surface": hold.surface,
-            "slot": hold.claim.slot,
-            "begun": hold.claim.begun,
-            "since": hold.claim.since,
-            "wants": sorted(want.value for want in hold.claim.wants),
-        }
-        for hold in _holds(kernel, key)
-    ]
-    body = {"node": key.name, "holds": holds, "reasons": [_plain(reason) for reason in decision.reasons]}
-    return msgspec.json.format(msgspec.json.encode(body), indent=2).decode()
-
-
-def _plain(reason: Reason) -> dict[str, Any]:
-    plain: dict[str, Any] = {"code": reason.code, "text": reason.text}
-    if reason.until is not None:
-        plain["until"] = reason.until
-    if reason.because:
-        plain["because"] = [_plain(cause) for cause in reason.because]
-    return plain

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from haulout.base.duration import DurationError, parse
+from haulout.base.duration import DurationError, parse, to_text
 from haulout.base.number import parse_bool
 
 
@@ -43,8 +43,8 @@ def parse_flags(flags: Sequence[Flag], words: Sequence[str]) -> tuple[dict[str, 
         rest.pop(0)
         if word == "--":
             break
-        name, equals, text = word.lstrip("-").partition("=") if word.startswith(("--", "-")) else (word, "", "")
-        if not name or name.startswith("-") or word.startswith("---"):
+        name, equals, text = word.lstrip("-").partition("=")
+        if not name or word.startswith("---"):
             raise FlagProblem(f"bad flag syntax: {word}")
         if name in ("h", "help") and name not in known:
             raise HelpWanted
@@ -90,6 +90,6 @@ def _shown(flag: Flag) -> str:
         case bool():
             return str(flag.default).lower()
         case timedelta():
-            return f"{flag.default.total_seconds():g}s"
+            return to_text(flag.default)
         case _:
             return f'"{flag.default}"'

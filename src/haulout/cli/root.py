@@ -9,13 +9,18 @@ from typing import Any
 import click
 
 from haulout import __version__
-from haulout.cli.settings import Settings
+from haulout.cli.settings import ClusterSettings, DemoSettings, Settings
+
+Made = Settings | DemoSettings | ClusterSettings
 
 COMMANDS = {
     "as": "haulout.cli.drop_in",
+    "cluster": "haulout.cli.cluster",
     "completion": "haulout.cli.completion",
     "crds": "haulout.cli.crds",
+    "demo": "haulout.cli.demo",
     "explain": "haulout.cli.explain",
+    "lint": "haulout.cli.lint",
     "run": "haulout.cli.run",
     "version": "haulout.cli.version",
 }
@@ -41,7 +46,7 @@ def root() -> None:
     """Takes Kubernetes nodes out of service and puts them back."""
 
 
-def main(words: Sequence[str]) -> int | Settings:
+def main(words: Sequence[str]) -> int | Made:
     """An exit code (0 done, 1 failed, 2 wrong command line), or what a process is to be started with."""
     try:
         result: Any = root.main(list(words), prog_name="haulout", standalone_mode=False)
@@ -55,4 +60,4 @@ def main(words: Sequence[str]) -> int | Settings:
         return 1
     except BrokenPipeError:
         return 1
-    return result if isinstance(result, int | Settings) else 0
+    return result if isinstance(result, int | Made) else 0

@@ -6,10 +6,11 @@ import msgspec
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """Leader election, all spans in seconds. `namespace` empty: the pod's own."""
+    """Leader election, all spans in seconds. `namespace` empty: the pod's own, `outside` a pod the one named there."""
 
     name: str
     namespace: str = ""
+    outside: str = ""
     duration: float = 15.0
     renew_within: float = 10.0
     retry: float = 2.0
@@ -38,3 +39,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     file: str = ""
     flags: tuple[tuple[str, str], ...] = ()
     surfaces: str = ""
+
+
+class DemoSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`once`: to the end of one roll. `svg`: where the last picture is left. `kubeconfig` empty: a file of its own."""
+
+    nodes: int = 60
+    zones: int = 3
+    once: bool = False
+    kubeconfig: str = ""
+    svg: str = ""
+
+
+class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """An embedded cluster to play with. `speed`: how many of its seconds pass in one of ours."""
+
+    nodes: int = 60
+    zones: int = 3
+    workloads: str = ""
+    speed: float = 1.0
+    listen: str = "127.0.0.1:0"
+    kubeconfig: str = ""

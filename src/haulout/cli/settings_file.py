@@ -5,16 +5,18 @@ from __future__ import annotations
 import difflib
 import logging
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from haulout.base import yaml
+from haulout.base.address import OFF, AddressError, split_address
 from haulout.base.yaml import Node, Place, Scalar, YamlError
 from haulout.cli.settings import Lease, Settings
 
 ENVIRONMENT_PREFIX = "HAULOUT_"
+HOME_NAMESPACE = "haulout-system"
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 FORMATS = ("json", "console")
 
@@ -62,6 +64,9 @@ class File(msgspec.Struct, frozen=True):
     surfaces: SurfacesBlock = SurfacesBlock()
 
 
+SURFACES: dict[str, type[msgspec.Struct]] = {"profiles": ProfilesBlock}
+
+
 def read_file(data: bytes, source: str, environment: Mapping[str, str], flags: Mapping[str, str]) -> File:
     """Flags win over the environment, that over the file. Both name settings by their path, as in `log.level`."""
     reader = _Reader(source)
@@ -75,8 +80,8 @@ def read_file(data: bytes, source: str, environment: Mapping[str, str], flags: M
         _put(plain, path, text)
         reader.origins[path] = origin
     made = reader.made(plain)
-    if reader.problems:
-        raise SettingsProblem(reader.problems)
+    if problems := reader.problems():
+        raise SettingsProblem(problems)
     return made
 
 
@@ -84,7 +89,19 @@ def read_settings(
     data: bytes, source: str, environment: Mapping[str, str], flags: Mapping[str, str], surfaces: str
 ) -> Settings:
     """What a process is started with, or SettingsProblem with everything that is wrong."""
-    file = pick_surfaces(read_file(data, source, environment, flags), surfaces)
+    wanted = [name.strip() for name in surfaces.split(",") if name.strip()]
+    problems = [
+        f"--surfaces: there is no surface {name!r} (there are: {', '.join(SURFACES)})"
+        for name in wanted
+        if name not in SURFACES
+    ]
+    try:
+        file = read_file(data, source, environment, flags)
+    except SettingsProblem as problem:
+        raise SettingsProblem([*problems, *problem.lines]) from None
+    if problems:
+        raise SettingsProblem(problems)
+    file = pick_surfaces(file, wanted)
     if file.surfaces == SurfacesBlock():
         raise SettingsProblem(
             [f"{source}: no surface is switched on (surfaces: {{profiles: {{}}}} or --surfaces profiles)"]
@@ -94,7 +111,7 @@ def read_settings(
 
 
 def _settings(file: File) -> Settings:
-    lease = Lease(file.leader.lease, namespace=file.namespace) if file.leader.elect else None
+    lease = Lease(file.leader.lease, file.namespace, outside=HOME_NAMESPACE) if file.leader.elect else None
     profiles = file.surfaces.profiles
     return Settings(
         kubeconfig=file.kubeconfig,
@@ -109,24 +126,12 @@ def _settings(file: File) -> Settings:
     )
 
 
-def pick_surfaces(file: File, wanted: str) -> File:
+def pick_surfaces(file: File, names: Sequence[str]) -> File:
     """`--surfaces a,b`: just these, with their blocks or without."""
-    if not wanted:
+    if not names:
         return file
-    names = [name.strip() for name in wanted.split(",") if name.strip()]
-    known = {field.name: _inner(field.type) for field in msgspec.structs.fields(SurfacesBlock)}
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise SettingsProblem(
-            [f"--surfaces: there is no surface {name!r} (there are: {', '.join(known)})" for name in unknown]
-        )
-    chosen: dict[str, Any] = {name: getattr(file.surfaces, name) or _empty(known[name]) for name in names}
+    chosen: dict[str, Any] = {name: getattr(file.surfaces, name) or SURFACES[name]() for name in names}
     return msgspec.structs.replace(file, surfaces=SurfacesBlock(**chosen))
-
-
-def _empty(kind: type[msgspec.Struct] | None) -> msgspec.Struct:
-    assert kind is not None, "every surface has a block"
-    return kind()
 
 
 class _Reader:
@@ -134,7 +139,12 @@ class _Reader:
         self._source = source
         self._places: dict[tuple[str, ...], Place] = {}
         self.origins: dict[tuple[str, ...], str] = {}
-        self.problems: list[str] = []
+        self._problems: dict[tuple[str, ...], tuple[Place, str]] = {}
+
+    def problems(self) -> list[str]:
+        """From top to bottom; what does not stand in the file comes first."""
+        found = sorted(self._problems.values(), key=lambda found: (found[0].line, found[0].column))
+        return [text for _, text in found]
 
     def block(self, kind: type[Any], node: Node | None, path: tuple[str, ...]) -> dict[str, Any]:
         if node is None or yaml.is_null(node):
@@ -154,7 +164,7 @@ class _Reader:
                 self._wrong(inner, "unknown setting", right)
             elif (struct := _inner(fields[name].type)) is not None:
                 plain[name] = self.block(struct, value, inner)
-            else:
+            elif not yaml.is_null(value):
                 plain[name] = self._scalar(fields[name].type, value, inner)
         return plain
 
@@ -165,7 +175,19 @@ class _Reader:
             self._wrong(("log", "level"), f"{file.log.level!r} is no log level", f"one of {', '.join(LEVELS)}")
         if file.log.format not in FORMATS:
             self._wrong(("log", "format"), f"{file.log.format!r} is no log format", f"one of {', '.join(FORMATS)}")
+        for name, address in (("http", file.listen.http), ("health", file.listen.health)):
+            self._check_address(("listen", name), address)
+        if not file.leader.lease:
+            self._wrong(("leader", "lease"), "empty", "the name of a Lease")
+        if file.surfaces.profiles is not None and not file.surfaces.profiles.config:
+            self._wrong(("surfaces", "profiles", "config"), "empty", "the path of a maintenance.yaml")
         return file
+
+    def _check_address(self, path: tuple[str, ...], address: str) -> None:
+        try:
+            _ = address in OFF or split_address(address)
+        except AddressError:
+            self._wrong(path, f"{address!r} is not an address to listen on", 'HOST:PORT, ":PORT", or "0" for none')
 
     def _struct(self, kind: type[Any], plain: dict[str, Any], path: tuple[str, ...]) -> Any:
         values: dict[str, Any] = {}
@@ -191,17 +213,18 @@ class _Reader:
                 self._wrong(path, "not a truth value", "true or false")
                 return False
             return value
-        if isinstance(node, Scalar) and value is None:
-            return ""
         if not isinstance(value, str | int) or isinstance(value, bool):
             self._wrong(path, "not a text", "a single value, in quotes where in doubt")
             return ""
         return str(value)
 
     def _wrong(self, path: tuple[str, ...], what: str, right: str) -> None:
-        place = self._places.get(path)
-        where = self.origins.get(path) or (f"{self._source}:{place.line}:{place.column}" if place else self._source)
-        self.problems.append(f"{where}: {'.'.join(path)}: {what} ({right})")
+        place, origin = self._places.get(path), self.origins.get(path)
+        where = origin or (f"{self._source}:{place.line}:{place.column}" if place else self._source)
+        text = ": ".join((where, ".".join(path), what) if path else (where, what))
+        at = place if place and not origin else Place(0, 0)
+        # What could not be read is not also too short.
+        self._problems.setdefault(path, (at, f"{text} ({right})"))
 
 
 def _inner(kind: Any) -> type[msgspec.Struct] | None:

@@ -6,7 +6,7 @@ import heapq
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from datetime import datetime
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,10 +23,19 @@ class Membership(NamedTuple):
     until: datetime | None = None
 
 
+class AtLeast(NamedTuple):
+    """Stands for whether a group has so many members: who asks only that is not woken by other changes of the number."""
+
+    group: Group
+    members: int
+
+
 class Count(msgspec.Struct, frozen=True):
     """How many rows of a kind belong to each group. Subclasses are values: equal ones share one tally."""
 
-    kind: ClassVar[str] = "Node"
+    @property
+    def kind(self) -> str:
+        return "Node"
 
     def groups(self, row: Row) -> Iterable[Membership]:
         """The groups that a row belongs to; none unless a subclass says so."""
@@ -64,43 +73,54 @@ class Tally:
 
     def update(
         self, entity: Key, stored: Row | None, expected: Row | None, reserved: frozenset[Group], now: datetime | None
-    ) -> tuple[set[Group], set[Group]]:
-        """Counts an entity anew; answers in which groups the stored count changed, and in which a place came free."""
+    ) -> tuple[frozenset[Group], set[Group]]:
+        """Counts an entity anew; answers where the stored count changed (see `AtLeast`) and where a place came free."""
         before, takes = self._in_stored.get(entity, frozenset()), self._in_taken.get(entity, frozenset())
-        after = self._groups(entity, stored, now)
-        taking = after | reserved | self._groups(entity, expected, now)
+        after, stored_until = self._groups(stored, now)
+        coming, expected_until = self._groups(expected, now)
+        taking = after | reserved | coming
+        self._end(entity, min((end for end in (stored_until, expected_until) if end is not None), default=None))
         _replace(self._in_stored, entity, after)
         _replace(self._in_taken, entity, taking)
+        # A number moves by one, so that it crosses exactly one threshold: the greater of before and after.
+        crossed = {AtLeast(group, self.stored[group]) for group in before - after}
         _move(self.stored, before, after)
         _move(self.taken, takes, taking)
-        return set(before ^ after), set(takes - taking)
+        crossed |= {AtLeast(group, self.stored[group]) for group in after - before}
+        return before ^ after | crossed, set(takes - taking)
 
-    def _groups(self, entity: Key, row: Row | None, now: datetime | None) -> frozenset[Group]:
+    def _groups(self, row: Row | None, now: datetime | None) -> tuple[frozenset[Group], datetime | None]:
+        """The groups that a row belongs to now, and when the first of them ends."""
         if row is None:
-            return frozenset()
-        found = set()
-        for group, until in self.count.groups(row):
-            if until is None:
-                found.add(group)
-            elif now is None or until > now:
-                found.add(group)
-                if self._end_of.get(entity) != until:
-                    self._end_of[entity] = until
-                    heapq.heappush(self._ends, (until, entity))
-        return frozenset(found)
+            return frozenset(), None
+        found = [each for each in self.count.groups(row) if each.until is None or now is None or each.until > now]
+        ends = [each.until for each in found if each.until is not None]
+        return frozenset(each.group for each in found), min(ends, default=None)
+
+    def _end(self, entity: Key, until: datetime | None) -> None:
+        if self._end_of.get(entity) == until:
+            return
+        if until is None:
+            del self._end_of[entity]
+        else:
+            self._end_of[entity] = until
+            heapq.heappush(self._ends, (until, entity))
+        if len(self._ends) > 2 * len(self._end_of) + 8:
+            self._ends = sorted((until, entity) for entity, until in self._end_of.items())
 
     def members(self, group: Group) -> list[Key]:
         """Who takes a place, in order; for people, as it looks at everyone."""
         return sorted(entity for entity, groups in self._in_taken.items() if group in groups)
 
     def next_end(self) -> datetime | None:
+        while self._ends and self._end_of.get(self._ends[0][1]) != self._ends[0][0]:
+            heapq.heappop(self._ends)
         return self._ends[0][0] if self._ends else None
 
     def ended(self, now: datetime) -> Iterator[Key]:
-        while self._ends and self._ends[0][0] <= now:
-            until, entity = heapq.heappop(self._ends)
-            if self._end_of.get(entity) == until:
-                del self._end_of[entity]
+        while (until := self.next_end()) is not None and until <= now:
+            _, entity = heapq.heappop(self._ends)
+            del self._end_of[entity]
             yield entity
 
 

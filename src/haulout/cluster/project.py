@@ -25,11 +25,13 @@ from haulout.model.lease import Lease
 from haulout.model.meta import ObjectMeta, PartialObject
 from haulout.model.namespace import Namespace
 from haulout.model.node import Node
-from haulout.model.pod import Pod
+from haulout.model.pod import NodeRequirement, Pod
 from haulout.model.policy import PodDisruptionBudget
 from haulout.model.workloads import DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+# How pods say that they would rather not be moved twice (sapcc/maintenance-controller, plugin/impl/affinity.go).
+OPERATIONAL_NODE = NodeRequirement("cloud.sap/maintenance-state", "In", ("operational",))
 # Beyond this many, labels are shared only with those that come later.
 MOST_SHARED = 50_000
 
@@ -46,8 +48,16 @@ class Keep(msgspec.Struct, frozen=True):
 Project = Callable[[Any, dict[str, Any]], ObjectRow]
 
 
+def within(kind: str, namespace: str) -> str:
+    """The name of a kind where only one namespace of it is watched: a table of its own."""
+    return f"{kind}/{namespace}"
+
+
 class Resource(msgspec.Struct, frozen=True):
-    """A kind that can be watched: where it is served, what is decoded of it, and how that becomes a row."""
+    """A kind that can be watched: where it is served, what is decoded of it, and how that becomes a row.
+
+    `namespace`: only there (see `within`).
+    """
 
     kind: str
     prefix: str
@@ -55,10 +65,14 @@ class Resource(msgspec.Struct, frozen=True):
     namespaced: bool
     model: type[Any]
     project: Project
+    namespace: str = ""
+
+    def within(self, namespace: str) -> Resource:
+        return msgspec.structs.replace(self, kind=within(self.kind, namespace), namespace=namespace)
 
     @property
     def path(self) -> str:
-        return f"{self.prefix}/{self.plural}"
+        return self.collection_path(self.namespace) if self.namespace else f"{self.prefix}/{self.plural}"
 
     def object_path(self, key: Key) -> str:
         place = f"namespaces/{key.namespace}/" if self.namespaced else ""
@@ -153,6 +167,7 @@ def _pod(obj: Pod, common: dict[str, Any]) -> PodRow:
         restart_policy=sys.intern(obj.spec.restart_policy),
         mirror=MIRROR_ANNOTATION in obj.metadata.annotations,
         local_data=obj.spec.has_empty_dir,
+        prefers_operational=OPERATIONAL_NODE in obj.spec.preferences,
     )
 
 

@@ -73,6 +73,7 @@ class PodRow(ObjectRow, frozen=True, kw_only=True, gc=False):
     restart_policy: str = "Always"
     mirror: bool = False
     local_data: bool = False
+    prefers_operational: bool = False
 
 
 class BudgetRow(ObjectRow, frozen=True, kw_only=True, gc=False):
@@ -108,11 +109,15 @@ class LeaseRow(ObjectRow, frozen=True, kw_only=True, gc=False):
 
 
 class Value(Row, frozen=True, kw_only=True, gc=False):
-    """A row that is no Kubernetes object: configuration, an answer of the outside world, an outcome."""
+    """A row that is no Kubernetes object: configuration, an answer of the outside world, an outcome.
+
+    `failures`: how often in a row the outside world has been asked in vain; each time is news.
+    """
 
     value: object = None
     error: str = ""
     state: str = ""
+    failures: int = 0
 
 
 class Reservation(NamedTuple):

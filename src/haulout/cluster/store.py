@@ -93,6 +93,9 @@ class Store:
         table = self._tables.get(TableName(key.cluster, key.kind))
         return table.rows.get(key) if table else None
 
+    def clusters(self) -> set[str]:
+        return {name.cluster for name in self._tables}
+
     def keys(self, cluster: str, kind: str) -> list[Key]:
         return sorted(self.table(cluster, kind).rows)
 

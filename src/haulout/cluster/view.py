@@ -9,15 +9,15 @@ from typing import TypeVar
 import msgspec
 
 from haulout.cluster.key import Key, node_key
-from haulout.cluster.limits import Count, Group, Limit
+from haulout.cluster.limits import AtLeast, Count, Group, Limit
 from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.store import Bucket, CountOf, Index, Listing, Store, TableName, Topic
 
 R = TypeVar("R", bound=Row)
 
 # Kinds of our own: they are filled by the process itself and need no listing.
-CONFIG, FACT, OUTCOME, HOLD, GRANT, SOURCE = "Config", "Fact", "Outcome", "Hold", "Grant", "Source"
-OWN_KINDS = frozenset({CONFIG, FACT, OUTCOME, HOLD, GRANT, SOURCE})
+CONFIG, FACT, OUTCOME, HOLD, GRANT, SOURCE, MARK = "Config", "Fact", "Outcome", "Hold", "Grant", "Source", "Mark"
+OWN_KINDS = frozenset({CONFIG, FACT, OUTCOME, HOLD, GRANT, SOURCE, MARK})
 
 
 def holds_table(surface: str) -> str:
@@ -54,6 +54,11 @@ class Record:
         self.rooms: set[frozenset[Limit]] = set()
         self.facts: dict[Key, FactDemand] = {}
 
+    def add(self, other: Record) -> None:
+        self.topics |= other.topics
+        self.rooms |= other.rooms
+        self.facts = {**other.facts, **self.facts}
+
 
 class View:
     """`explaining`: a person asks, so that the answer should carry its reasons."""
@@ -84,6 +89,12 @@ class View:
         self._listed(cluster, count.kind)
         self._record.topics.add(CountOf(cluster, count, group))
         return self._store.stored(cluster, count, group)
+
+    def at_least(self, count: Count, group: Group, members: int, cluster: str = "") -> bool:
+        """Whether the store shows so many rows in a group; asked again only when that changes."""
+        self._listed(cluster, count.kind)
+        self._record.topics.add(CountOf(cluster, count, AtLeast(group, members)))
+        return self._store.stored(cluster, count, group) >= members
 
     def glance(self, count: Count, group: Group, cluster: str = "") -> int:
         """The same number for information alone: nothing may be decided on it, and nobody is woken by it."""

@@ -89,11 +89,15 @@ class Tell(msgspec.Struct, frozen=True):
 
 
 class Measure(msgspec.Struct, frozen=True):
-    """Adds to a counter. Like an event, it rides on the writes of its step."""
+    """Adds to a counter. Like an event, it rides on the writes of its step.
+
+    What is stated once for as long as it holds is counted anew on another `occasion`.
+    """
 
     counter: str
     labels: tuple[tuple[str, str], ...] = ()
     amount: float = 1.0
+    occasion: int = 0
 
 
 class Say(msgspec.Struct, frozen=True):

@@ -37,8 +37,14 @@ def arbiter(rules: Rules) -> Decider:
 
 
 def best_rank(key: Key, store: Store) -> Rank:
-    holds = [row.rank for row in store.bucket(HOLDS_OF_NODE, key.cluster, key) if isinstance(row, Hold)]
-    return min(holds, default=Rank())
+    """Of those who wait: what stands already must not carry others past older ones."""
+    holds = [row for row in store.bucket(HOLDS_OF_NODE, key.cluster, key) if isinstance(row, Hold)]
+    return min((hold.rank for hold in holds if not hold.claim.begun and not _stands(hold, store)), default=Rank())
+
+
+def _stands(hold: Hold, store: Store) -> bool:
+    grant = store.row(grant_key(hold.key))
+    return isinstance(grant, Grant) and grant.granted
 
 
 def arbitrate(rules: Rules, node: Key, view: View, now: datetime) -> Decision:
@@ -73,7 +79,8 @@ def _turn(rules: Rules, holds: list[Hold], view: View, now: datetime) -> str | N
 def _granted(hold: Hold, view: View, now: datetime) -> bool:
     """Granted earlier, and neither used up nor refused since."""
     earlier = view.recall(grant_key(hold.key), Grant)
-    return earlier is not None and earlier.granted and (hold.paused_until is None or hold.paused_until <= now)
+    passed_on = hold.declined or (hold.paused_until is not None and hold.paused_until > now)
+    return earlier is not None and earlier.granted and not passed_on
 
 
 def _refusals(
@@ -84,6 +91,8 @@ def _refusals(
         return ()
     if hold.paused_until is not None and hold.paused_until > now:
         return (Reason("backing-off", claim.owner, "its last attempt was refused", until=hold.paused_until),)
+    if hold.declined:
+        return (Reason("not-used", claim.owner, "it was let, and did nothing"),)
     if blocked:
         return tuple(Reason("claims-unknown", claim.node, f"what {name} claims is not known") for name in blocked)
     if rules.turns and Want.EXCLUSIVE in claim.wants and turn not in (None, hold.surface):

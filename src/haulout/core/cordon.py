@@ -31,7 +31,7 @@ def ledger(node: NodeRow) -> Ledger | None:
         return None
     try:
         return _DECODER.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 

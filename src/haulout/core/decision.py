@@ -9,6 +9,7 @@ import msgspec
 
 from haulout.cluster.key import Key
 from haulout.cluster.project import Keep
+from haulout.cluster.rows import Value
 from haulout.cluster.store import Store
 from haulout.cluster.view import View
 from haulout.core.action import Step
@@ -26,7 +27,10 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """Steps in order; claims whether granted or not; `until`: time alone changes the answer no sooner than this."""
+    """Steps in order; claims whether granted or not; `until`: time alone changes the answer no sooner than this.
+
+    `marks` are rows for others to count: what is known of a key from several tables at once.
+    """
 
     actions: tuple[Step, ...] = ()
     holds: tuple[Claim, ...] = ()
@@ -34,6 +38,7 @@ class Decision(msgspec.Struct, frozen=True):
     reasons: tuple[Reason, ...] = ()
     grants: tuple[Grant, ...] = ()
     sources: tuple[Source, ...] = ()
+    marks: tuple[Value, ...] = ()
 
 
 NOTHING = Decision()

@@ -49,11 +49,12 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class Hold(Row, frozen=True, kw_only=True):
-    """A claim as a row, with the surface that makes it."""
+    """A claim as a row, with the surface that makes it. `declined`: it was granted, and nothing was done with it."""
 
     surface: str
     claim: Claim
     paused_until: datetime | None = None
+    declined: bool = False
 
     @property
     def rank(self) -> Rank:

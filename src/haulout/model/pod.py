@@ -60,6 +60,13 @@ class PodSpec(Struct, frozen=True, gc=False, rename="camel"):
     def has_empty_dir(self) -> bool:
         return any(volume.empty_dir is not None for volume in self.volumes)
 
+    @property
+    def preferences(self) -> tuple[NodeRequirement, ...]:
+        """Everything that it asks of nodes without insisting."""
+        wishes = self.affinity.node_affinity if self.affinity else None
+        terms = wishes.preferred_during_scheduling_ignored_during_execution if wishes else ()
+        return tuple(requirement for term in terms for requirement in term.preference.match_expressions)
+
 
 class ContainerWaiting(Struct, frozen=True, gc=False):
     reason: str = ""

@@ -14,17 +14,21 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from haulout.base.semver import Version
 from haulout.cluster.limits import Count, Limit
 from haulout.cluster.project import Keep
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
+from haulout.core.action import Write
 from haulout.plugins.config import Config
 
 __all__ = [
+    "Also",
     "Check",
     "CheckInput",
     "Config",
     "Failed",
+    "Fleet",
     "Keep",
     "Retry",
     "Trigger",
@@ -37,12 +41,30 @@ __all__ = [
 C = TypeVar("C", bound=Config)
 
 
+def _nobody(label: str, than: Version, profile: str) -> Count:
+    return Count()
+
+
+class Fleet(msgspec.Struct, frozen=True):
+    """Counts of nodes by what only the surface knows of them. By default a fleet without nodes.
+
+    `newer(label, version, profile)`: those whose version label is greater, with that profile attached where one is
+    named; in group `()`. `states`: by (profile, state). `free_to_go`: those in maintenance-required without a pod
+    that prefers operational nodes; by profile.
+    """
+
+    newer: Callable[[str, Version, str], Count] = _nobody
+    states: Count = Count()
+    free_to_go: Count = Count()
+
+
 class CheckInput(msgspec.Struct, frozen=True):
     """`node` is the draft that earlier plugins of this pass have worked on.
 
     `may_wait`: a no of this check can only ever keep a transition from happening, so that a limit may be answered
     with `Verdict.limits` instead of being counted. `in_maintenance(profile, label keys, skip after)` is the count of
-    nodes in maintenance, `unreadable` its group of those whose data cannot be read.
+    nodes in maintenance, `unreadable(group)` its group of those whose data cannot be read. `pace_for`: how often
+    answers of the outside world are to be renewed.
     """
 
     node: NodeRow
@@ -52,14 +74,22 @@ class CheckInput(msgspec.Struct, frozen=True):
     now: datetime
     view: View
     in_maintenance: Callable[[str, tuple[str, ...], timedelta], Count]
-    unreadable: Hashable
+    unreadable: Callable[[Hashable], Hashable]
     may_wait: bool = True
+    pace_for: timedelta = timedelta(seconds=30)
+    fleet: Fleet = Fleet()
+
+
+Take = Callable[[], tuple[Write, ...] | datetime]
 
 
 class Verdict(msgspec.Struct, frozen=True):
     """`until`: time alone changes it no sooner. `limits`: it passes if each has room, which is then taken.
 
-    `error` is a technical failure, which is more than a no. `info` is shown to people and decides nothing.
+    `error` is a technical failure, which is more than a no; `times`: how often it has been met by now, where each
+    time is to be counted. `info` is shown to people and decides nothing. `known`: a check that cannot say anything
+    yet keeps its profile where it is. `prepare` is to be written whatever comes of it. `take`: asked when the
+    transition is chosen, what is to be written before the node is; an instant: not before that, after all.
     """
 
     passed: bool
@@ -67,6 +97,10 @@ class Verdict(msgspec.Struct, frozen=True):
     limits: tuple[Limit, ...] = ()
     info: Mapping[str, object] = {}
     error: str = ""
+    times: int = 0
+    known: bool = True
+    prepare: tuple[Write, ...] = ()
+    take: Take | None = None
 
 
 class TriggerInput(msgspec.Struct, frozen=True):
@@ -88,18 +122,36 @@ class Failed(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Also(msgspec.Struct, frozen=True):
+    """The changed draft, and what is to be written to other objects before it."""
+
+    node: NodeRow
+    writes: tuple[Write, ...]
+
+
+Pulled = NodeRow | Also | Retry | Failed
+
+
 def _keeps_nothing(config: Any) -> Keep:
     return Keep()
 
 
+def _needs_nothing(config: Any) -> frozenset[str]:
+    return frozenset()
+
+
 class Check(msgspec.Struct, frozen=True):
-    """A check plugin. `keeps` declares what it reads of Nodes beyond labels, taints and conditions."""
+    """A check plugin. `keeps` declares what it reads of Nodes beyond labels, taints and conditions.
+
+    `needs` declares which kinds besides Nodes it reads: they are watched only while something needs them.
+    """
 
     name: str
     config: type[Config]
     judge: Callable[[Any, CheckInput], Verdict]
     takes_null: bool = False
     keeps: Callable[[Any], Keep] = _keeps_nothing
+    needs: Callable[[Any], frozenset[str]] = _needs_nothing
 
 
 class Trigger(msgspec.Struct, frozen=True):
@@ -107,24 +159,35 @@ class Trigger(msgspec.Struct, frozen=True):
 
     name: str
     config: type[Config]
-    pull: Callable[[Any, TriggerInput], NodeRow | Retry | Failed]
+    pull: Callable[[Any, TriggerInput], Pulled]
     takes_null: bool = False
     keeps: Callable[[Any], Keep] = _keeps_nothing
+    needs: Callable[[Any], frozenset[str]] = _needs_nothing
 
 
 def check(
-    name: str, config: type[C], *, takes_null: bool = False, keeps: Callable[[C], Keep] = _keeps_nothing
+    name: str,
+    config: type[C],
+    *,
+    takes_null: bool = False,
+    keeps: Callable[[C], Keep] = _keeps_nothing,
+    needs: Callable[[C], frozenset[str]] = _needs_nothing,
 ) -> Callable[[Callable[[C, CheckInput], Verdict]], Check]:
     def found(judge: Callable[[C, CheckInput], Verdict]) -> Check:
-        return Check(name, config, judge, takes_null, keeps)
+        return Check(name, config, judge, takes_null, keeps, needs)
 
     return found
 
 
 def trigger(
-    name: str, config: type[C], *, takes_null: bool = False, keeps: Callable[[C], Keep] = _keeps_nothing
-) -> Callable[[Callable[[C, TriggerInput], NodeRow | Retry | Failed]], Trigger]:
-    def found(pull: Callable[[C, TriggerInput], NodeRow | Retry | Failed]) -> Trigger:
-        return Trigger(name, config, pull, takes_null, keeps)
+    name: str,
+    config: type[C],
+    *,
+    takes_null: bool = False,
+    keeps: Callable[[C], Keep] = _keeps_nothing,
+    needs: Callable[[C], frozenset[str]] = _needs_nothing,
+) -> Callable[[Callable[[C, TriggerInput], Pulled]], Trigger]:
+    def found(pull: Callable[[C, TriggerInput], Pulled]) -> Trigger:
+        return Trigger(name, config, pull, takes_null, keeps, needs)
 
     return found

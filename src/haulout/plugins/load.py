@@ -19,6 +19,10 @@ CHECKS_GROUP = "haulout.checks"
 TRIGGERS_GROUP = "haulout.triggers"
 
 
+class PluginProblem(Exception):
+    """A package offers as a plugin what is none, or what cannot be imported."""
+
+
 class Registry(msgspec.Struct, frozen=True):
     checks: dict[str, Check]
     triggers: dict[str, Trigger]
@@ -45,10 +49,14 @@ def _own(package: str, path: list[str], kind: type[P]) -> Iterator[P]:
 
 
 def _foreign(group: str, kind: type[P]) -> Iterator[P]:
+    word = kind.__name__.lower()
     for entry in entry_points(group=group):
-        plugin = entry.load()
+        package = f" of {entry.dist.name}" if entry.dist else ""
+        where = f"{word} plugin {entry.name} ({entry.value}){package}"
+        try:
+            plugin = entry.load()
+        except Exception as error:
+            raise PluginProblem(f"{where} cannot be loaded: {type(error).__name__}: {error}") from error
         if not isinstance(plugin, kind):
-            raise TypeError(
-                f"entry point {entry.value} of {group} is no {kind.__name__.lower()}: decorate it with @{kind.__name__.lower()}"
-            )
+            raise PluginProblem(f"{where} is no {word} (decorate it with @{word} of haulout.plugins.api)")
         yield plugin

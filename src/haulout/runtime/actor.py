@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ from haulout.core.decision import Decision
 from haulout.core.edit import apply_all, changes_nothing
 from haulout.core.holds import Grant, grant_key, hold_key
 from haulout.runtime.jobs import Batch, Job, is_ending, plan, request_body, signature
-from haulout.runtime.requests import Answer, Body, Done, Look, Lost, Refused, Request, Telling, Withdrawn
+from haulout.runtime.requests import Answer, Body, Change, Done, Look, Lost, Refused, Request, Telling, Withdrawn
 from haulout.runtime.rooms import Subject
 
 LOOK_AFTER_FOR = timedelta(seconds=5)
@@ -31,6 +31,8 @@ CONFLICT_FOR = timedelta(seconds=1)
 FIRST_BACKOFF_FOR = timedelta(seconds=1)
 LONGEST_BACKOFF_FOR = timedelta(minutes=1)
 BUDGET_RETRY_FOR = timedelta(seconds=5)
+# The longest that a server is obeyed when it asks for a pause: a wrong header must not stop all work.
+LONGEST_PAUSE_FOR = timedelta(minutes=5)
 # A key that edits one object this often within the window is chasing its own tail (K9).
 RESTLESS_EDITS = 20
 RESTLESS_FOR = timedelta(seconds=10)
@@ -68,8 +70,10 @@ class Work:
         self.started = False
         self.told = True
         self.refused = False
-        # What the subject stated the last time already.
-        self.said: frozenset[Statement] = frozenset()
+        # Its wish is put off until then, and what it was granted for it passes on.
+        self.paused_until: datetime | None = None
+        # Leadership has changed hands since: nobody waits for it any more.
+        self.dropped = False
 
     @property
     def under_way(self) -> bool:
@@ -77,10 +81,9 @@ class Work:
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """A write whose effect has not been seen yet; after a while a look settles it."""
+    """A write whose effect has not been seen yet; after a while a look settles it, and who wants it is asked again."""
 
-    subject: Subject
-    signature: Hashable
+    subjects: set[Subject]
     uid: str
     look_at: datetime
     ends: bool
@@ -105,7 +108,9 @@ class Actor:
         self._out: list[Request] = []
         self._sent: dict[int, tuple[Work | None, Job | None, Body]] = {}
         self._busy: dict[Key, deque[tuple[Work, Job]]] = {}
-        self._pending: dict[Key, Pending] = {}
+        self._pending: dict[Key, dict[Hashable, Pending]] = {}
+        # What was known of the objects looked at when the looks were sent.
+        self._known: dict[int, int] = {}
         self._backoff: dict[Subject, dict[Hashable, Backoff]] = {}
         self._conflicts: dict[Key, set[Subject]] = {}
         self._edits: dict[tuple[Subject, Key], deque[datetime]] = {}
@@ -127,17 +132,28 @@ class Actor:
         grants = [grant_key(hold_key(subject.decider, claim)) for claim in decision.holds if not claim.begun]
         basis = {target: self._store.row(target) for target in targets}
         work = Work(subject, batches, basis, [grant for grant in grants if self._is_granted(grant)])
-        work.said = self._said.get(subject, frozenset())
-        self._state(subject, batches)
+        self._retract(subject, batches)
         self._advance(work, now)
+        self._pass_on(work)
         return work.under_way
 
-    def _state(self, subject: Subject, batches: list[Batch]) -> None:
+    def awaits(self, subject: Subject) -> bool:
+        """A write of the subject has been sent and its effect is not known yet."""
+        return any(subject in each.subjects for standing in self._pending.values() for each in standing.values())
+
+    def _retract(self, subject: Subject, batches: list[Batch]) -> None:
+        """What is no longer stated is said anew when it is stated again."""
         stated = frozenset(told for batch in batches if not batch.jobs for told in batch.tells)
+        standing = self._said.pop(subject, frozenset()) & stated
+        if standing:
+            self._said[subject] = standing
+
+    def _news(self, subject: Subject, stated: Sequence[Statement]) -> list[Statement]:
+        """What of it has not been said yet. Steps that are withheld have said nothing."""
+        said = self._said.get(subject, frozenset())
         if stated:
-            self._said[subject] = stated
-        else:
-            self._said.pop(subject, None)
+            self._said[subject] = said | frozenset(stated)
+        return [told for told in stated if told not in said]
 
     def rest(self, subject: Subject, now: datetime) -> None:
         """The subject wants nothing now; a back-off that is long over is of no more use."""
@@ -170,7 +186,7 @@ class Actor:
                 self._delivered(body, answer, now)
                 return
             case Look():
-                self._looked(body.target, answer, now)
+                self._looked(body.target, answer, self._known.pop(request), now)
                 self._store.let_go(body.target)
                 return
         assert work is not None
@@ -183,6 +199,7 @@ class Actor:
 
     def tick(self, now: datetime) -> None:
         """Looks that are due, and subjects whose back-off has ended."""
+        self._forget_edits(now)
         while self._timers and self._timers[0][0] <= now:
             _, _, what = heapq.heappop(self._timers)
             if isinstance(what, Subject):
@@ -198,9 +215,10 @@ class Actor:
         for work, _, _ in self._sent.values():
             if work is not None:
                 work.batches.clear()
+                work.dropped = True
         for waiting in self._busy.values():
             waiting.clear()
-        for target in list(self._pending):
+        for target in self._pending.keys() - self._busy.keys():
             self._store.settle(target)
         for part in (self._pending, self._backoff, self._conflicts, self._edits, self._said):
             part.clear()
@@ -214,8 +232,14 @@ class Actor:
 
     def _go_on(self, work: Work, now: datetime) -> None:
         self._advance(work, now)
-        if not work.under_way:
+        self._pass_on(work)
+        if not work.under_way and not work.dropped:
             self.loop.ended(work.subject)
+
+    def _pass_on(self, work: Work) -> None:
+        """A grant is not taken from a write under way, nor while what became of one is not known."""
+        if work.paused_until is not None and not work.under_way and not work.dropped and not self.awaits(work.subject):
+            self.loop.pause(work.subject, work.paused_until)
 
     def _advance(self, work: Work, now: datetime) -> None:
         while work.batches and not work.under_way and not work.refused:
@@ -230,7 +254,7 @@ class Actor:
                 work.batches.pop(0)
                 work.started = False
                 if work.told:
-                    self._tell(told for told in batch.tells if batch.jobs or told not in work.said)
+                    self._tell(batch.tells if batch.jobs else self._news(work.subject, batch.tells))
                     self._send_messages(batch.sends, work.subject, now)
 
     def _try(self, work: Work, job: Job, now: datetime) -> None:
@@ -245,24 +269,39 @@ class Actor:
             return
         wait = self._wait(work.subject, job, now)
         if wait is not None:
-            work.refused = True
-            self.loop.pause(work.subject, wait)
-            self._at(wait, work.subject)
-        elif self._stands(job):
+            self._put_off(work, wait)
+        elif self._stands(work.subject, job):
             work.refused = True
         else:
             self._dispatch(work, job, now)
 
+    def _put_off(self, work: Work, until: datetime) -> None:
+        work.refused = True
+        work.paused_until = min(until, work.paused_until or until)
+        self._at(until, work.subject)
+
     def _dispatch(self, work: Work, job: Job, now: datetime) -> None:
         row = self._store.row(job.target)
-        expected = apply_all(row, job.edits) if job.edits else None
+        # What a write whose effect is unknown may have taken stays taken.
+        standing = self._store.expects(job.target) if self._is_uncertain(job.target) else None
+        expected = apply_all(standing or row, job.edits) if job.edits else None
         if expected is not None:
             self._store.expect(expected)
         self._busy[job.target] = deque()
         self._store.hold_open(job.target)
         work.sent.add(self._emit(request_body(job, row), work, job))
         if job.edits:
-            self._edits.setdefault((work.subject, job.target), deque(maxlen=RESTLESS_EDITS)).append(now)
+            # In the order of the last edit, so that what is over is found at the front.
+            edits = self._edits.pop((work.subject, job.target), None) or deque(maxlen=RESTLESS_EDITS)
+            edits.append(now)
+            self._edits[work.subject, job.target] = edits
+
+    def _forget_edits(self, now: datetime) -> None:
+        while self._edits:
+            known, edits = next(iter(self._edits.items()))
+            if edits[-1] + RESTLESS_FOR > now:
+                break
+            del self._edits[known]
 
     def _emit(self, body: Body, work: Work | None = None, job: Job | None = None) -> int:
         self._next_id += 1
@@ -295,10 +334,16 @@ class Actor:
     def _is_needless(self, job: Job) -> bool:
         return bool(job.edits) and changes_nothing(self._store.row(job.target), job.edits)
 
-    def _stands(self, job: Job) -> bool:
-        """The same write has been sent and its effect is not known yet."""
-        pending = self._pending.get(job.target)
-        return pending is not None and pending.signature == signature(job)
+    def _stands(self, subject: Subject, job: Job) -> bool:
+        """The same write has been sent and its effect is not known yet; once it is, the subject is asked again."""
+        pending = self._pending.get(job.target, {}).get(signature(job))
+        if pending is not None:
+            pending.subjects.add(subject)
+        return pending is not None
+
+    def _is_uncertain(self, target: Key) -> bool:
+        """An edit has been sent and its effect is not known yet."""
+        return any(not pending.ends for pending in self._pending.get(target, {}).values())
 
     def _wait(self, subject: Subject, job: Job, now: datetime) -> datetime | None:
         """Until when the same action is put off, if it is."""
@@ -308,6 +353,9 @@ class Actor:
         backoff = self._backoff.get(subject, {}).get(signature(job))
         if backoff is not None and backoff.not_before > now:
             return backoff.not_before
+        if backoff is not None and backoff.version is not None and job.target in self._conflicts:
+            # A look is under way: until it is answered, the same write would conflict again.
+            return now + CONFLICT_FOR
         edits = self._edits.get((subject, job.target))
         if job.edits and edits and len(edits) == RESTLESS_EDITS and edits[0] + RESTLESS_FOR > now:
             self._reports.restless(subject, job.target)
@@ -325,48 +373,65 @@ class Actor:
         match answer:
             case Done():
                 self._drop_backoff(subject, signature(job))
-                self._take_answer(target, answer)
-                self._store.settle(target)
-                if job.ends:
-                    self._await_effect(subject, job, now)
-                work.basis[target] = self._store.row(target)
+                self._take_answer(work, job, answer)
+                if job.ends or (answer.row is None and answer.metadata is None):
+                    self._await_effect(subject, job, body, now)
+                self._unexpect(target)
             case Lost():
                 work.refused = True
-                self._await_effect(subject, job, now)
+                if not self._await_effect(subject, job, body, now):
+                    self._unexpect(target)
+                    self.loop.wake(subject)
             case Withdrawn():
                 work.refused = True
-                self._store.settle(target)
+                self._unexpect(target)
                 self.loop.wake(subject)
             case Refused():
-                work.refused = True
-                self._store.settle(target)
-                self._refused(subject, job, body, answer, now)
+                self._unexpect(target)
+                self._refused(work, job, body, answer, now)
 
-    def _take_answer(self, target: Key, answer: Done) -> None:
-        if answer.row is not None:
-            self._store.answer(answer.row)
-        metadata, row = answer.metadata, self._store.row(target)
-        # Nobody wrote between the version that we named and this answer, so the rest is as we know it.
-        if (
-            metadata is not None
-            and isinstance(row, ObjectRow)
-            and row.uid == metadata.uid
-            and row.version < metadata.version
-        ):
+    def _take_answer(self, work: Work, job: Job, answer: Done) -> None:
+        """The answer becomes the row, and what the later steps of the decision rely upon."""
+        decided, row = work.basis[job.target], self._store.row(job.target)
+        answered, metadata = answer.row, answer.metadata
+        if answered is not None:
+            self._store.answer(answered)
+        elif metadata is not None and isinstance(decided, ObjectRow) and decided.uid == metadata.uid:
+            # Nobody wrote between the version that we named and this answer, so the rest is as we know it.
             parts = ("version", "labels", "annotations", "finalizers", "deleting_at")
             changes: dict[str, Any] = {part: getattr(metadata, part) for part in parts}
-            self._store.answer(msgspec.structs.replace(row, **changes))
-
-    def _await_effect(self, subject: Subject, job: Job, now: datetime) -> None:
+            answered = msgspec.structs.replace(decided, **changes)
+            if row is not None and row.uid == metadata.uid and row.version < metadata.version:
+                self._store.answer(answered)
         row = self._store.row(job.target)
-        if job.ends and (row is None or is_ending(row, job.uid)):
-            return
-        pending = Pending(subject, signature(job), row.uid if row else "", now + LOOK_AFTER_FOR, job.ends)
-        self._pending[job.target] = pending
-        self._at(pending.look_at, job.target)
+        # What somebody else wrote since then was not decided upon.
+        if answered is None or job.ends or (row is not None and _are_alike(row, answered)):
+            work.basis[job.target] = row
 
-    def _refused(self, subject: Subject, job: Job, body: Body, answer: Refused, now: datetime) -> None:
+    def _unexpect(self, target: Key) -> None:
+        if not self._is_uncertain(target):
+            self._store.settle(target)
+
+    def _await_effect(self, subject: Subject, job: Job, body: Body, now: datetime) -> bool:
+        """False if the effect has been seen already."""
+        row = self._store.row(job.target)
+        if _is_seen(job, body, row):
+            return False
+        pending = Pending({subject}, row.uid if row else "", now + LOOK_AFTER_FOR, job.ends)
+        self._pending.setdefault(job.target, {})[signature(job)] = pending
+        self._at(pending.look_at, job.target)
+        return True
+
+    def _refused(self, work: Work, job: Job, body: Body, answer: Refused, now: datetime) -> None:
+        subject, row = work.subject, self._store.row(job.target)
+        work.refused = True
         self._reports.refused(subject, body, answer)
+        if work.dropped:
+            return
+        self.loop.wake(subject)
+        if answer.code == 409 and isinstance(body, Change) and row is not None and row.version != body.version:
+            # Somebody else wrote, and their version has arrived already.
+            return
         waits = self._backoff.setdefault(subject, {})
         known = waits.get(signature(job))
         failures = known.failures + 1 if known else 1
@@ -375,7 +440,6 @@ class Actor:
         match answer.code:
             case 409:
                 # Somebody else wrote: wait for their version to arrive; if it does not, look.
-                row = self._store.row(job.target)
                 delay, failures, version = CONFLICT_FOR, failures - 1, row.version if row else None
                 self._conflicts.setdefault(job.target, set()).add(subject)
                 self._at(now + delay, job.target)
@@ -384,12 +448,11 @@ class Actor:
             case 429 if answer.by_budget:
                 delay = BUDGET_RETRY_FOR
             case 429:
-                delay = timedelta(seconds=answer.retry_after or 1)
-                self._throttled[job.target.cluster] = now + delay
+                delay = timedelta(seconds=min(answer.retry_after or 1, LONGEST_PAUSE_FOR.total_seconds()))
+                cluster = job.target.cluster
+                self._throttled[cluster] = max(now + delay, self._throttled.get(cluster, now))
         waits[signature(job)] = Backoff(failures, now + delay, job.target, version)
-        self.loop.pause(subject, now + delay)
-        self._at(now + delay, subject)
-        self.loop.wake(subject)
+        self._put_off(work, now + delay)
 
     def _drop_backoff(self, subject: Subject, what: Hashable) -> None:
         waits = self._backoff.get(subject)
@@ -428,38 +491,51 @@ class Actor:
     # Looking
 
     def _look_if_due(self, target: Key, now: datetime) -> None:
-        pending = self._pending.get(target)
-        if (pending is not None and pending.look_at <= now) or target in self._conflicts:
+        standing = self._pending.get(target, {})
+        if any(pending.look_at <= now for pending in standing.values()) or target in self._conflicts:
             self._look(target)
 
     def _look(self, target: Key) -> None:
-        self._store.hold_open(target)
-        self._emit(Look(target))
-
-    def _looked(self, target: Key, answer: Answer, now: datetime) -> None:
         row = self._store.row(target)
+        self._store.hold_open(target)
+        self._known[self._emit(Look(target))] = row.version if row else -1
+
+    def _looked(self, target: Key, answer: Answer, known: int, now: datetime) -> None:
         match answer:
             case Done(row=seen) if seen is not None:
                 self._store.answer(seen)
-            case Refused(code=404) if row is not None:
-                self._store.remove(target, row.version)
-            case Refused(code=404) | Done():
+            case Refused(code=404):
+                # What has come since the look was sent is newer than its answer.
+                self._store.remove(target, known)
+            case Done():
                 pass
             case Refused() | Lost() | Withdrawn():
-                if target in self._pending:
-                    pending = msgspec.structs.replace(self._pending[target], look_at=now + LOOK_AFTER_FOR)
-                    self._pending[target] = pending
-                    self._at(pending.look_at, target)
+                self._look_again(target, now)
                 return
         self._settle(target)
         self._end_conflict(target)
 
-    def _settle(self, target: Key) -> None:
-        pending = self._pending.pop(target, None)
-        if pending is not None:
-            if target not in self._busy:
-                self._store.settle(target)
-            self.loop.wake(pending.subject)
+    def _look_again(self, target: Key, now: datetime) -> None:
+        standing = self._pending.get(target, {})
+        for what, pending in standing.items():
+            standing[what] = msgspec.structs.replace(pending, look_at=now + LOOK_AFTER_FOR)
+        if standing:
+            self._at(now + LOOK_AFTER_FOR, target)
+        if target in self._conflicts:
+            self._at(now + CONFLICT_FOR, target)
+
+    def _settle(self, target: Key, only: Iterable[Hashable] | None = None) -> None:
+        """The effect is known, of all writes on the object or of some."""
+        standing = self._pending.get(target)
+        if standing is None:
+            return
+        for what in list(standing if only is None else only):
+            for subject in standing.pop(what).subjects:
+                self.loop.wake(subject)
+        if not standing:
+            del self._pending[target]
+        if target not in self._busy:
+            self._unexpect(target)
 
     def _end_conflict(self, target: Key) -> None:
         for subject in self._conflicts.pop(target, ()):
@@ -472,11 +548,10 @@ class Actor:
 
     def _moved(self, key: Key) -> None:
         """A newer version of the object has come in."""
-        pending = self._pending.get(key)
-        row = self._store.row(key)
-        # A patch names the version that it was made for: once another is known, a late one can have no effect.
-        if pending is not None and row is not None and (not pending.ends or is_ending(row, pending.uid)):
-            self._settle(key)
+        row, standing = self._store.row(key), self._pending.get(key)
+        if row is not None and standing is not None:
+            # A patch names the version that it was made for: once another is known, a late one can have no effect.
+            self._settle(key, [what for what, each in standing.items() if not each.ends or is_ending(row, each.uid)])
         if key in self._conflicts:
             self._end_conflict(key)
 
@@ -484,3 +559,17 @@ class Actor:
         """The object is gone, or another has its name."""
         self._settle(key)
         self._end_conflict(key)
+
+
+def _are_alike(row: Row, other: Row) -> bool:
+    """Alike in all that can be decided upon."""
+    return msgspec.structs.replace(other, version=row.version) == row
+
+
+def _is_seen(job: Job, body: Body, row: Row | None) -> bool:
+    """Whether the row shows what became of a write, answered or not."""
+    if job.ends:
+        return row is None or is_ending(row, job.uid)
+    if isinstance(body, Change):
+        return body.version is not None and (row is None or row.version > body.version)
+    return row is not None

@@ -31,6 +31,7 @@ class Kernel:
     def run(self, now: datetime, enough: Callable[[], bool] = lambda: False) -> bool:
         """Asks whoever is due; True once nobody is. What is to be sent then waits in `take_requests`."""
         if not self.leading:
+            self.loop.follow()
             return True
         self.actor.tick(now)
         return self.loop.run(now, enough)

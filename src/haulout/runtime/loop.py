@@ -8,17 +8,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
+import msgspec
+
+from haulout.base.clock import after
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Row, Value
 from haulout.cluster.store import CountOf, Listing, Store, TableName, Topic
-from haulout.cluster.view import HOLD, OUTCOME, SOURCE, FactDemand, NotListed, Record, View, holds_table
-from haulout.core.decision import Decider, Decision, Source
+from haulout.cluster.view import GRANT, HOLD, OUTCOME, SOURCE, FactDemand, NotListed, Record, View, holds_table
+from haulout.core.decision import Decider, Decision, Source, earliest
 from haulout.core.holds import Blocked, Grant, Hold, grant_key, hold_key
 from haulout.runtime.rooms import Order, Rooms, Subject
 
 TICK_FOR = timedelta(milliseconds=1)
 AFTER_FAILURE_FOR = timedelta(minutes=1)
-UNUSED_GRANT_FOR = timedelta(seconds=5)
 
 
 class Actions(Protocol):
@@ -34,9 +36,13 @@ class Actions(Protocol):
 
     def forget(self, subject: Subject) -> None: ...
 
+    def awaits(self, subject: Subject) -> bool:
+        """Whether the effect of something that it wanted is not known yet."""
+        ...
+
 
 class Asked(NamedTuple):
-    """What remains of an asking: what it read, the rows that it made (holds, grants, sources), when to ask again."""
+    """What remains of an asking: what it read, the rows that it made (holds, grants, marks, sources), when to ask again."""
 
     record: Record
     made: frozenset[Key]
@@ -65,6 +71,8 @@ class Loop:
         self._under_way: set[Subject] = set()
         self._again: set[Subject] = set()
         self._paused: dict[Subject, datetime] = {}
+        # Those who did not use what they were granted, with the asking that shows what kept them.
+        self._declined: dict[Subject, Asked] = {}
         self._facts: dict[Key, dict[Subject, FactDemand]] = {}
         self._sources: set[Key] = set()
         self._rooms = Rooms(store)
@@ -73,7 +81,11 @@ class Loop:
     # Waking
 
     def wake(self, subject: Subject) -> None:
-        """Due now; while under way, remembered for when that has ended."""
+        """Due now; while under way, remembered for when that has ended. It may well use a grant now."""
+        self._declined.pop(subject, None)
+        self._call(subject)
+
+    def _call(self, subject: Subject) -> None:
         if subject in self._under_way:
             self._again.add(subject)
         elif subject in self._asked or subject in self._unasked:
@@ -90,29 +102,56 @@ class Loop:
             self.wake(subject)
 
     def pause(self, subject: Subject, until: datetime) -> None:
-        """The subject's wish was refused or not used: what it was granted for it passes on until then."""
+        """The subject's wish was refused: what it was granted for it passes on until then."""
         self._paused[subject] = until
+        for hold in self._waiting_holds(subject):
+            self._store.write(msgspec.structs.replace(hold, paused_until=until))
+
+    def _decline_if_unused(self, subject: Subject) -> None:
+        """What it was granted and did not use passes on, until something changes that it read meanwhile."""
+        holds = self._waiting_holds(subject)
+        if subject in self._paused or not any(map(self._is_granted, holds)) or self._actions.awaits(subject):
+            return
+        self._declined[subject] = self._asked[subject]
+        for hold in holds:
+            self._store.write(msgspec.structs.replace(hold, declined=True))
+
+    def _is_granted(self, hold: Hold) -> bool:
+        grant = self._store.row(grant_key(hold.key))
+        return isinstance(grant, Grant) and grant.granted
+
+    def _waiting_holds(self, subject: Subject) -> list[Hold]:
         asked = self._asked.get(subject)
-        for key in asked.made if asked else ():
-            hold = self._store.row(key)
-            if isinstance(hold, Hold) and not hold.claim.begun:
-                self._store.write(Hold(key=key, surface=hold.surface, claim=hold.claim, paused_until=until))
+        rows = [self._store.row(key) for key in (asked.made if asked else ())]
+        return [row for row in rows if isinstance(row, Hold) and not row.claim.begun]
 
     def restart(self) -> None:
         """Leadership gained is a start: nothing that was concluded earlier is relied upon."""
         self._under_way.clear()
         self._again.clear()
         self._paused.clear()
+        self._declined.clear()
         subjects = {*self._asked, *self._unasked}
         for subject in subjects:
             self._leave(subject)
         self._unasked = subjects
         self._silent = Counter((subject.decider, subject.key.cluster) for subject in subjects)
-        for decider in self._deciders.values():
-            for cluster in {subject.key.cluster for subject in subjects}:
+        for cluster in self._store.clusters():
+            for decider in self._deciders.values():
                 self._store.set_listing(cluster, holds_table(decider.name), Listing.WAITING)
+                if decider.cluster in (None, cluster):
+                    self._judge_holds(decider, cluster)
         for subject in subjects:
             self.wake(subject)
+
+    def follow(self) -> None:
+        """Somebody else leads: nobody is asked, but whom there is to ask is known when leadership is gained."""
+        changed, _, arrived = self._store.take_changes()
+        for key in arrived:
+            self._unasked.update(subject for subject in self.subjects(key) if subject not in self._asked)
+        for topic in changed:
+            if isinstance(topic, Key) and self._store.row(topic) is None:
+                self._unasked.difference_update(self.subjects(topic))
 
     @property
     def has_due(self) -> bool:
@@ -156,6 +195,9 @@ class Loop:
         """The questions to the outside world that somebody reads, each at the fastest pace asked for."""
         return {key: min(readers.values(), key=lambda demand: demand.pace_for) for key, readers in self._facts.items()}
 
+    def is_demanded(self, fact: Key) -> bool:
+        return fact in self._facts
+
     def sources(self) -> set[Source]:
         """What decisions want watched."""
         rows = (self._store.row(key) for key in self._sources)
@@ -176,6 +218,7 @@ class Loop:
             self._under_way,
             self._again,
             self._paused,
+            self._declined,
             self._facts,
         )
         return sum(len(part) for part in parts) + self._rooms.size()
@@ -183,7 +226,11 @@ class Loop:
     # Taking in what happened
 
     def _take_in(self) -> None:
-        changed, freed, arrived = self._store.take_changes()
+        # Whether claims are listed follows from other tables, so that taking in may change something itself.
+        while self._store.has_changes:
+            self._take(*self._store.take_changes())
+
+    def _take(self, changed: set[Topic], freed: set[CountOf], arrived: list[Key]) -> None:
         for key in arrived:
             for subject in self.subjects(key):
                 if subject not in self._asked and subject not in self._unasked:
@@ -191,8 +238,10 @@ class Loop:
                     self._silent[subject.decider, key.cluster] += 1
                 self.wake(subject)
         for topic in changed:
+            # Being granted the same again is no reason to use it this time.
+            wake = self._call if isinstance(topic, Key) and topic.kind == GRANT else self.wake
             for subject in tuple(self._readers.get(topic, ())):
-                self.wake(subject)
+                wake(subject)
             if isinstance(topic, TableName):
                 self._judge_listing(topic)
             elif isinstance(topic, Key) and self._store.row(topic) is None:
@@ -222,6 +271,7 @@ class Loop:
             offered = self._rooms.offer(before=first)
             if offered is None:
                 return first.subject if first else None
+            self._declined.pop(offered, None)
             if offered not in self._under_way:
                 return offered
             self._again.add(offered)
@@ -257,6 +307,7 @@ class Loop:
                 self._store.write(Blocked(key=blocked, surface=subject.decider, node=node))
                 standing |= {blocked}
         self._remember(subject, record, standing, now + AFTER_FAILURE_FOR)
+        self._decline_if_unused(subject)
 
     def _decided(
         self, subject: Subject, record: Record, standing: frozenset[Key], decision: Decision, now: datetime
@@ -268,36 +319,43 @@ class Loop:
             self._store.write(row)
             if row.key.kind == SOURCE:
                 self._sources.add(row.key)
-        until = max(decision.until, now) + TICK_FOR if decision.until is not None else None
+            elif isinstance(row, Hold):
+                self._reorder(row.claim.node)
+        until = after(max(decision.until, now), TICK_FOR) if decision.until is not None else None
+        # Who claims is told of its grants, also where it did not ask for them: it uses them or they pass on.
+        record.topics.update(grant_key(key) for key in made if key.kind == HOLD)
         self._remember(subject, record, made, until)
         if decision.actions:
             if self._actions.submit(subject, decision, now):
                 self._under_way.add(subject)
-            return
-        self._actions.rest(subject, now)
-        if self._store.row(subject.key) is None and not made and until is None:
-            self._forget(subject)
-        elif any(self._unused(key) for key in made):
-            self.pause(subject, now + UNUSED_GRANT_FOR)
+                return
+        else:
+            self._actions.rest(subject, now)
+            if self._store.row(subject.key) is None and not made and until is None:
+                self._forget(subject)
+                return
+        self._decline_if_unused(subject)
+
+    def _reorder(self, node: Key) -> None:
+        """Who waits to be asked about a node may rank differently now that more is claimed of it."""
+        for subject in self.subjects(node):
+            if subject in self._due:
+                self._call(subject)
 
     def _rows(self, subject: Subject, decision: Decision, now: datetime) -> Iterator[Row]:
         paused = self._paused.get(subject)
         if paused is not None and paused <= now:
             del self._paused[subject]
             paused = None
+        declined = subject in self._declined
         for claim in decision.holds:
-            key = hold_key(subject.decider, claim)
-            yield Hold(key=key, surface=subject.decider, claim=claim, paused_until=None if claim.begun else paused)
+            hold = Hold(key=hold_key(subject.decider, claim), surface=subject.decider, claim=claim)
+            yield hold if claim.begun else msgspec.structs.replace(hold, paused_until=paused, declined=declined)
         yield from decision.grants
+        yield from decision.marks
         for source in decision.sources:
             key = Key(source.cluster, SOURCE, f"{subject.decider}/{subject.key}", source.kind)
             yield Value(key=key, value=source)
-
-    def _unused(self, key: Key) -> bool:
-        """It was granted what it claimed, and yet it wants nothing done."""
-        hold = self._store.row(key)
-        grant = self._store.row(grant_key(key)) if isinstance(hold, Hold) and not hold.claim.begun else None
-        return isinstance(grant, Grant) and grant.granted
 
     def _heard(self, subject: Subject, decider: Decider) -> None:
         if subject in self._unasked:
@@ -307,6 +365,11 @@ class Loop:
 
     def _remember(self, subject: Subject, record: Record, made: frozenset[Key], until: datetime | None) -> None:
         old = self._asked.get(subject)
+        kept = self._declined.get(subject)
+        if kept is not None:
+            # What kept it was perhaps read only because of the grant, and has to wake it all the same.
+            record.add(kept.record)
+            until = earliest(until, kept.until)
         before = old.record.topics if old else set()
         for topic in before - record.topics:
             self._unread(topic, subject)
@@ -317,6 +380,12 @@ class Loop:
         self._asked[subject] = Asked(record, made, until)
         if until is not None and (old is None or old.until != until):
             heapq.heappush(self._timers, (until, subject))
+        self._trim_timers()
+
+    def _trim_timers(self) -> None:
+        """Timers of those who are gone or have another in mind would stand until their time comes."""
+        if len(self._timers) > 2 * len(self._asked) + 8:
+            self._timers = sorted(timer for timer in set(self._timers) if self._stands(*timer))
 
     def _demand(self, subject: Subject, before: dict[Key, FactDemand], after: dict[Key, FactDemand]) -> None:
         for key in before.keys() - after.keys():
@@ -344,6 +413,7 @@ class Loop:
         self._leave(subject)
         self._due.pop(subject, None)
         self._paused.pop(subject, None)
+        self._declined.pop(subject, None)
         self._actions.forget(subject)
 
     def _leave(self, subject: Subject) -> None:
@@ -355,6 +425,7 @@ class Loop:
         self._rooms.wait(self._order(subject), set())
         self._demand(subject, asked.record.facts, {})
         self._erase(asked.made)
+        self._trim_timers()
 
     def _stands(self, instant: datetime, subject: Subject) -> bool:
         asked = self._asked.get(subject)

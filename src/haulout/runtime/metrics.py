@@ -5,6 +5,7 @@ Names are the surfaces' contracts, so that they stand exactly as given: no suffi
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -21,20 +22,52 @@ HELP = {
     "haulout_loop_stall_seconds": "The longest that the loop kept I/O waiting.",
     "haulout_requests": "Requests to API servers by verb, kind and outcome.",
     "haulout_restless_keys": "Keys slowed down because they keep writing what nobody else touches.",
+    "haulout_refusals": "Writes that an API server refused, by surface and code.",
     "haulout_undecodable_objects": "Objects that could not be read, each time they were seen.",
     "haulout_watch_troubles": "Interruptions of watches by kind and cause.",
+    "maintenance_controller_config_valid": "Whether the configuration in maintenance.yaml is valid.",
+    "maintenance_controller_profile_state": "1 for the state that a profile of a node is in.",
+    "maintenance_controller_profile_state_seconds": "Seconds since a profile of a node entered its state.",
+    "maintenance_controller_transition_failure_count": "Failures of profiles to enter or leave a state.",
 }
 
 
-class Metrics(Collector):
-    """Cheap to count in; put into text by `render`, which is meant to run off the event loop."""
+class Snapshot(Collector):
+    """What was counted up to one moment; putting it into text takes long, and can be done anywhere."""
+
+    def __init__(self, families: Iterable[tuple[str, str, dict[Labels, float]]], sourced: Iterable[Sample]) -> None:
+        self._families = list(families)
+        self._sourced = sourced
+
+    def collect(self) -> Iterable[Metric]:
+        worked_out: dict[str, dict[Labels, float]] = {}
+        for name, labels, value in self._sourced:
+            worked_out.setdefault(name, {})[labels] = value
+        more = [("gauge", name, series) for name, series in worked_out.items()]
+        for kind, name, series in sorted((*self._families, *more), key=lambda family: family[:2]):
+            metric = Metric(name, HELP.get(name, name.replace("_", " ")), kind)
+            for labels, value in sorted(series.items()):
+                metric.add_sample(name, dict(labels), value)
+            yield metric
+
+    def render(self) -> bytes:
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(self)
+        text = generate_latest(registry)
+        for kind, name, _ in self._families:
+            if kind == "counter":
+                # The library announces counters under a name with the suffix that OpenMetrics wants.
+                text = text.replace(f" {name}_total ".encode(), f" {name} ".encode())
+        return text
+
+
+class Metrics:
+    """Cheap to count in; a `snapshot` of it is put into text off the event loop."""
 
     def __init__(self) -> None:
         self._counters: dict[str, dict[Labels, float]] = {}
         self._gauges: dict[str, dict[Labels, float]] = {}
         self._sources: list[Callable[[], Iterable[Sample]]] = []
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
 
     def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
         self.add(name, tuple(sorted(labels.items())), amount)
@@ -47,24 +80,19 @@ class Metrics(Collector):
         self._gauges.setdefault(name, {})[tuple(sorted(labels.items()))] = value
 
     def from_source(self, gauges: Callable[[], Iterable[Sample]]) -> None:
-        """Gauges that are worked out when asked for, so that what is gone leaves no series behind."""
+        """Gauges that are worked out when asked for, so that what is gone leaves no series behind.
+
+        Called on the event loop; what it returns is gone through off it.
+        """
         self._sources.append(gauges)
 
-    def collect(self) -> Iterable[Metric]:
-        gauges = {name: dict(series) for name, series in self._gauges.items()}
-        for source in self._sources:
-            for name, labels, value in source():
-                gauges.setdefault(name, {})[labels] = value
-        for kind, families in (("counter", dict(self._counters)), ("gauge", gauges)):
-            for name, series in sorted(families.items()):
-                metric = Metric(name, HELP.get(name, name.replace("_", " ")), kind)
-                for labels, value in sorted(series.items()):
-                    metric.add_sample(name, dict(labels), value)
-                yield metric
+    def snapshot(self) -> Snapshot:
+        families = [
+            (kind, name, dict(series))
+            for kind, known in (("counter", self._counters), ("gauge", self._gauges))
+            for name, series in known.items()
+        ]
+        return Snapshot(families, itertools.chain.from_iterable([source() for source in self._sources]))
 
     def render(self) -> bytes:
-        text = generate_latest(self._registry)
-        for name in list(self._counters):
-            # The library announces counters under a name with the suffix that OpenMetrics wants.
-            text = text.replace(f" {name}_total ".encode(), f" {name} ".encode())
-        return text
+        return self.snapshot().render()

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Store
@@ -17,8 +19,15 @@ Probe = Callable[[Any], Awaitable[Any]]
 STALE_AFTER = 3
 
 
+class ProbeFailed(Exception):
+    """Raised by a probe that can say in whole words what is wrong; anything else is told with its type."""
+
+
 class Prober:
-    """One task a fact. What is compared is the value and whether it is fresh: a probe that finds the same wakes nobody."""
+    """One task a fact. What is compared is the value and whether it is fresh: a probe that finds the same wakes nobody.
+
+    A failure is news each time, because those who rely on the answer count how often they had to do without.
+    """
 
     def __init__(self, store: Store, loop: Loop, probes: Mapping[str, Probe], on_change: Callable[[], None]) -> None:
         self._store = store
@@ -47,12 +56,13 @@ class Prober:
         while True:
             row = await self._probe(demand, pace)
             failures = failures + 1 if row.error else 0
-            if row.error and failures < STALE_AFTER and isinstance(known := self._store.row(row.key), Value):
+            known = self._store.row(row.key)
+            if row.error and failures < STALE_AFTER and isinstance(known, Value) and known.state != "unknown":
                 row = Value(key=row.key, value=known.value, state="stale", error=row.error)
-            self._store.write(row)
+            self._store.write(msgspec.structs.replace(row, failures=failures))
             self._on_change()
             await asyncio.sleep(pace)
-            if demand.key not in self._loop.demands():
+            if not self._loop.is_demanded(demand.key):
                 self._store.erase(demand.key)
                 self._tasks.pop(demand.key, None)
                 return
@@ -64,5 +74,7 @@ class Prober:
         try:
             async with asyncio.timeout(max(pace, 1.0)):
                 return Value(key=demand.key, value=await probe(demand.argument), state="fresh")
+        except ProbeFailed as failure:
+            return Value(key=demand.key, state="unknown", error=str(failure))
         except Exception as error:  # noqa: BLE001 - whatever the outside world does is an answer
             return Value(key=demand.key, state="unknown", error=f"{type(error).__name__}: {error}".removesuffix(": "))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from haulout.base.clock import Clock
@@ -85,19 +85,27 @@ class TableSink:
 
 
 class Pump:
-    """The open watches. Opening a kind anew with other fields kept lists it anew."""
+    """The open watches. Opening a kind anew with other fields kept lists it anew. `own_kinds` are the surfaces' own."""
 
-    def __init__(self, store: Store, clock: Clock, metrics: Metrics, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        metrics: Metrics,
+        on_change: Callable[[], None],
+        own_kinds: Iterable[Resource] = (),
+    ) -> None:
         self._store = store
         self._clock = clock
         self._metrics = metrics
         self._on_change = on_change
         self._open: dict[tuple[str, str], tuple[asyncio.Task[None], Keep]] = {}
         self._projectors: dict[tuple[str, str], Projector] = {}
-        self._resources: dict[str, Resource] = dict(RESOURCES)
+        self._resources = {**RESOURCES, **{resource.kind: resource for resource in own_kinds}}
 
     def resource(self, kind: str) -> Resource:
-        return self._resources[kind]
+        name, _, namespace = kind.partition("/")
+        return self._resources[name].within(namespace) if namespace else self._resources[name]
 
     def projector(self, cluster: str, kind: str) -> Projector:
         """How objects of this kind become rows there, watched or not."""

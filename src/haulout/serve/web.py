@@ -1,4 +1,4 @@
-"""Small HTTP servers on addresses written as Go programs take them (`:8080`, `127.0.0.1:0`, `0` for none)."""
+"""Small HTTP servers."""
 
 from __future__ import annotations
 
@@ -7,21 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
+from haulout.base.address import OFF, AddressError, split_address
 from haulout.runtime.metrics import Metrics
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-OFF = ("", "0")
-
-
-class AddressError(ValueError):
-    """The address cannot be listened on."""
-
-
-def split_address(address: str) -> tuple[str | None, int]:
-    host, _, port = address.rpartition(":")
-    if not port.isdecimal() or int(port) > 65535:
-        raise AddressError(f"{address!r} is not an address to listen on (HOST:PORT, :PORT, or 0 for none)")
-    return host.strip("[]") or None, int(port)
 
 
 async def listen(address: str, routes: Mapping[str, Handler]) -> web.AppRunner | None:
@@ -45,7 +34,7 @@ async def listen(address: str, routes: Mapping[str, Handler]) -> web.AppRunner |
 def metrics_route(metrics: Metrics, on_scrape: Callable[[], None] = lambda: None) -> Handler:
     async def answer(request: web.Request) -> web.Response:
         # Rendering many series takes long; the loop has other things to do.
-        text = await asyncio.to_thread(metrics.render)
+        text = await asyncio.to_thread(metrics.snapshot().render)
         on_scrape()
         return web.Response(body=text, content_type="text/plain", charset="utf-8")
 

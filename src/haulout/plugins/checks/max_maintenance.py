@@ -26,7 +26,7 @@ def max_maintenance(config: MaxMaintenance, given: CheckInput) -> Verdict:
     keys = tuple(key for key in config.keys if given.node.labels.get(key))
     group = tuple(given.node.labels[key] for key in keys)
     count = given.in_maintenance(config.profile, keys, config.skip_after)
-    if config.skip_after and (unreadable := given.view.count(count, given.unreadable)):
+    if config.skip_after and (unreadable := given.view.count(count, given.unreadable(group))):
         return Verdict(passed=False, error=f"the maintenance data of {unreadable} nodes in maintenance cannot be read")
     pairs = ",".join(f"{key}={value}" for key, value in zip(keys, group, strict=True))
     scope = f"nodes matching the {pairs} label selector" if pairs else "all nodes in the cluster"

@@ -1,5 +1,6 @@
 """wait: passes once the node has been in its state for longer than a given time."""
 
+from haulout.base.clock import after
 from haulout.plugins.api import CheckInput, Config, Verdict, check
 from haulout.plugins.config import GoDurationText
 
@@ -10,8 +11,9 @@ class Wait(Config, frozen=True, kw_only=True):
 
 @check("wait", Wait)
 def wait(config: Wait, given: CheckInput) -> Verdict:
-    passes_at = given.last_transition + config.duration
-    if given.now > passes_at:
+    waited_for = given.now - given.last_transition
+    if waited_for > config.duration:
         return Verdict(passed=True)
-    remaining = (passes_at - given.now).total_seconds()
-    return Verdict(passed=False, until=passes_at, info={"remaining_seconds": remaining})
+    remaining = (config.duration - waited_for).total_seconds()
+    until = after(given.last_transition, config.duration)
+    return Verdict(passed=False, until=until, info={"remaining_seconds": remaining})

@@ -1,24 +1,31 @@
-"""Which nodes are in maintenance, counted in groups."""
+"""What is counted of nodes: those in maintenance, those in a state, those with a newer version."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from datetime import timedelta
 
+from haulout.base.clock import after
+from haulout.base.semver import SemverError, Version
 from haulout.cluster.limits import Count, Membership
-from haulout.cluster.rows import NodeRow, Row
+from haulout.cluster.rows import NodeRow, Row, Value
+from haulout.cluster.view import MARK
+from haulout.plugins.api import Fleet
 from haulout.surfaces.profiles.wire import (
     DATA_ANNOTATION,
     PROFILE_LABEL,
     STATE_LABEL,
     DataError,
+    Entry,
     State,
     attached_profiles,
     parse_data,
 )
 
-# The group of nodes whose data cannot be read: whoever has to know since when they are in maintenance cannot.
-UNREADABLE: Hashable = ("unreadable",)
+
+def unreadable(group: Hashable) -> Hashable:
+    """Those of a group whose data cannot be read: whoever has to know since when they are in maintenance cannot."""
+    return ("unreadable", group)
 
 
 class InMaintenance(Count, frozen=True):
@@ -44,14 +51,72 @@ class InMaintenance(Count, frozen=True):
         try:
             entries = parse_data(row.annotations.get(DATA_ANNOTATION)).profiles
         except DataError:
-            yield Membership(UNREADABLE)
+            yield Membership(unreadable(group))
             return
         known = [entry.transition.at for name, entry in entries.items() if self.profile in ("", name)]
         if known:
-            yield Membership(group, max(known) + self.skip_after)
+            yield Membership(group, after(max(known), self.skip_after))
 
     def describe(self, group: Hashable) -> str:
         values = group if isinstance(group, tuple) else ()
         scope = [f"{key}={value}" for key, value in zip(self.keys, values, strict=False)]
         scope += [f"profile {self.profile}"] if self.profile else []
         return "nodes in maintenance" + (f" with {', '.join(scope)}" if scope else "")
+
+
+class Newer(Count, frozen=True):
+    """Nodes whose version label says more than `than`; a label that is no version counts as none."""
+
+    label: str
+    than: Version
+    profile: str = ""
+
+    def groups(self, row: Row) -> Iterable[Membership]:
+        if not isinstance(row, NodeRow) or self.label not in row.labels:
+            return
+        attached = row.labels.get(PROFILE_LABEL)
+        # Unlike everywhere else, a node without the profile label has not even the default profile here.
+        if self.profile and (attached is None or self.profile not in attached_profiles(attached)):
+            return
+        try:
+            if Version(row.labels[self.label]) > self.than:
+                yield Membership(())
+        except SemverError:
+            return
+
+
+class States(Count, frozen=True):
+    """Nodes by profile and state, as their data says; data that cannot be read says nothing."""
+
+    def groups(self, row: Row) -> Iterable[Membership]:
+        if isinstance(row, NodeRow):
+            for profile, entry in _entries(row):
+                yield Membership((profile, entry.current))
+
+
+class FreeToGo(Count, frozen=True):
+    """Nodes in maintenance-required without a pod that prefers operational nodes, by profile: see `marks`."""
+
+    @property
+    def kind(self) -> str:
+        return MARK
+
+    def groups(self, row: Row) -> Iterable[Membership]:
+        if isinstance(row, Value) and row.key.namespace == FREE_TO_GO and isinstance(row.value, frozenset):
+            for profile in row.value:
+                yield Membership(profile)
+
+
+def required_profiles(row: NodeRow) -> frozenset[str]:
+    return frozenset(profile for profile, entry in _entries(row) if entry.current == State.REQUIRED)
+
+
+def _entries(row: NodeRow) -> Iterable[tuple[str, Entry]]:
+    try:
+        return parse_data(row.annotations.get(DATA_ANNOTATION)).profiles.items()
+    except DataError:
+        return ()
+
+
+FREE_TO_GO = "free-to-go"
+FLEET = Fleet(newer=Newer, states=States(), free_to_go=FreeToGo())

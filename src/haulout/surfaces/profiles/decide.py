@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 
 import msgspec
@@ -10,18 +10,22 @@ import msgspec
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow, Value
 from haulout.cluster.view import View
-from haulout.core.action import Say, Statement, Step, Tell
+from haulout.core.action import Say, Statement, Step, Tell, Write
+from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
+from haulout.core.cordon import ledger
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.edit import between
 from haulout.core.holds import Claim, is_granted
 from haulout.core.reason import Reason
 from haulout.surfaces.profiles.engine import (
+    PRIORITY_ANNOTATION,
     REPORTER,
     Config,
     Pass,
     Result,
     failure_statements,
     moved_statements,
+    read_priority,
     standing_claim,
 )
 from haulout.surfaces.profiles.load import Configuration
@@ -41,6 +45,8 @@ from haulout.surfaces.profiles.wire import (
 )
 
 SURFACE = "profiles"
+KERNEL_REPORTER = "haulout"
+MOST_SHOWN = 60
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
@@ -67,7 +73,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         actions=_actions(node, draft, data, results, names, config),
         holds=claims,
         until=earliest(*(result.until for result in results)),
-        reasons=reasons(node, results, names, config, view) if view.explaining else (),
+        reasons=_reasons(node, results, names, config, view) if view.explaining else (),
     )
 
 
@@ -112,13 +118,16 @@ def _pass(
 def _actions(
     node: NodeRow, draft: NodeRow, data: MaintenanceData, results: list[Result], names: tuple[str, ...], config: Config
 ) -> tuple[Step, ...]:
-    """One patch with everything that changed, told about once it is stored; then what has to be said in any case."""
+    """One patch with everything that changed, told about once it is stored; then what has to be said in any case.
+
+    What goes to other objects goes first: should the node's patch fail, it is decided anew on what then stands.
+    """
     # A trigger may have changed the profile label: what is newly attached gets its entry in the next pass.
     names_now = attached_profiles(draft.labels.get(PROFILE_LABEL))
     state = state_label(data.profiles, names_now, config)
     draft = msgspec.structs.replace(
         draft,
-        labels={**draft.labels, STATE_LABEL: state},
+        labels={**draft.labels, STATE_LABEL: state.value},
         annotations={**draft.annotations, DATA_ANNOTATION: write_data(data)},
     )
     edits = between(node, draft)
@@ -126,16 +135,58 @@ def _actions(
     failures = tuple(said for result in results if result.failure for said in failure_statements(result))
     unknown = tuple(_unknown(node.key, name) for name in names if name not in config.profiles)
     steps: list[Step] = []
+    if writes := tuple(write for result in results for write in result.writes):
+        steps.append(writes)
     if edits:
         steps.append((*edits, *told))
-    if failures or unknown:
-        steps.append((*failures, *unknown))
+    odd = tuple(said for annotation, note in misread(node).items() for said in _odd(node.key, annotation, note))
+    if failures or unknown or odd:
+        steps.append((*failures, *unknown, *odd))
+    if prepared := tuple(_prepared(results)):
+        steps.append(prepared)
     return tuple(steps)
+
+
+def _prepared(results: list[Result]) -> Iterator[Write]:
+    """Once an object, and nothing that is written anyhow."""
+    seen = {write.target for result in results for write in result.writes}
+    verdicts = (verdict for result in results for each in result.judged for verdict in each.verdicts.values())
+    for write in (write for verdict in verdicts for write in verdict.prepare):
+        if write.target not in seen:
+            seen.add(write.target)
+            yield write
 
 
 def _unknown(key: Key, name: str) -> Statement:
     note = f"The node asks for profile {name}, which is not configured"
     return Tell(key, "UnknownMaintenanceProfile", "AttachProfile", note, REPORTER, warning=True)
+
+
+def misread(node: NodeRow) -> dict[str, str]:
+    """Annotations that people write for the kernel: a wrong one counts as absent, but whoever wrote it shall know."""
+    odd: dict[str, str] = {}
+    if read_priority(node) is None:
+        odd[PRIORITY_ANNOTATION] = "it counts as 0 (a whole number would be right)"
+    if CORDON_ANNOTATION in node.annotations and ledger(node) is None:
+        odd[CORDON_ANNOTATION] = 'it counts as absent ({"before":false,"by":[]} would be right)'
+    shown = {name: node.annotations[name] for name in odd}
+    shown = {name: text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..." for name, text in shown.items()}
+    return {name: f'The annotation {name} is "{shown[name]}": {consequence}' for name, consequence in odd.items()}
+
+
+def _odd(key: Key, annotation: str, note: str) -> tuple[Statement, ...]:
+    fields = (("node", key.name), ("annotation", annotation), ("error", note))
+    return (
+        Tell(key, "AnnotationInvalid", "ReadAnnotation", note, KERNEL_REPORTER, warning=True),
+        Say("annotation cannot be read", fields, "warning"),
+    )
+
+
+def _reasons(
+    node: NodeRow, results: list[Result], names: tuple[str, ...], config: Config, view: View
+) -> tuple[Reason, ...]:
+    odd = (Reason("annotation-invalid", node.key, note) for note in misread(node).values())
+    return (*reasons(node, results, names, config, view), *odd)
 
 
 def _invalid(key: Key, setting: Value | None) -> Reason:
@@ -144,6 +195,7 @@ def _invalid(key: Key, setting: Value | None) -> Reason:
 
 
 def _unreadable(key: Key, error: DataError) -> Decision:
-    told = Tell(key, "MaintenanceDataInvalid", "ParseMaintenanceData", str(error), REPORTER, warning=True)
+    note = f"{error}; the node is left alone until {DATA_ANNOTATION} is repaired or removed"
+    told = Tell(key, "MaintenanceDataInvalid", "ParseMaintenanceData", note, REPORTER, warning=True)
     said = Say("Failed to reconcile. Skipping node patching.", (("node", key.name), ("error", str(error))), "error")
-    return Decision(actions=((told, said),), reasons=(Reason("data-invalid", key, str(error)),))
+    return Decision(actions=((told, said),), reasons=(Reason("data-invalid", key, note),))

@@ -9,14 +9,16 @@ from typing import Any
 import msgspec
 
 from haulout.base.expression import conjuncts, evaluate
+from haulout.cluster.key import Key
 from haulout.cluster.limits import Limit
 from haulout.cluster.rows import NodeRow
-from haulout.cluster.view import View
-from haulout.core.action import Measure, Say, Statement, Tell
+from haulout.cluster.store import Listing
+from haulout.cluster.view import NotListed, View
+from haulout.core.action import Measure, Say, Statement, Tell, Write
 from haulout.core.decision import earliest
 from haulout.core.holds import Claim, Want
-from haulout.plugins.api import Check, CheckInput, Failed, Retry, Trigger, TriggerInput, Verdict
-from haulout.surfaces.profiles.counts import UNREADABLE, InMaintenance
+from haulout.plugins.api import Also, Check, CheckInput, Failed, Pulled, Retry, Trigger, TriggerInput, Verdict
+from haulout.surfaces.profiles.counts import FLEET, InMaintenance, unreadable
 from haulout.surfaces.profiles.load import Configuration, Instance, Profile, Transition
 from haulout.surfaces.profiles.wire import Entry, MaintenanceData, State, known_state, stamp
 
@@ -29,7 +31,10 @@ Chain = tuple[Instance[Trigger], ...]
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """A transition and what its checks said. `passed` does not count limits: those are asked of the arbiter."""
+    """A transition and what its checks said. `passed` does not count limits: those are asked of the arbiter.
+
+    `known`: every check could say something.
+    """
 
     number: int
     transition: Transition[Check, Trigger]
@@ -37,6 +42,7 @@ class Judged(msgspec.Struct, frozen=True):
     passed: bool
     allowed: bool
     error: str = ""
+    known: bool = True
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -44,7 +50,7 @@ class Judged(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What became of one profile in a pass."""
+    """What became of one profile in a pass. `writes` are to other objects, before the node is written."""
 
     profile: str
     state: str
@@ -57,6 +63,15 @@ class Result(msgspec.Struct, frozen=True):
     moved: bool = False
     failure: str = ""
     error: str = ""
+    writes: tuple[Write, ...] = ()
+
+
+class Pulling(msgspec.Struct, frozen=True):
+    """What a chain of triggers has come to. What it wrote elsewhere stands, even where it then failed."""
+
+    node: NodeRow
+    writes: tuple[Write, ...] = ()
+    trouble: Retry | Failed | None = None
 
 
 class Pass(msgspec.Struct, frozen=True):
@@ -81,28 +96,33 @@ class Pass(msgspec.Struct, frozen=True):
                 for other, entry in entries.items()
                 if other in names and other in self.config.profiles
             )
-            result = self._profile(self.config.profiles[name], node, entries[name], busy=busy)
+            spent = frozenset(write.target for result in results for write in result.writes)
+            result = self._profile(self.config.profiles[name], node, entries[name], busy=busy, spent=spent)
             node, entries[name] = result.node, result.entry
             results.append(result)
         return node, MaintenanceData(entries, data.notifications), results
 
-    def _profile(self, profile: Profile[Check, Any, Trigger], node: NodeRow, entry: Entry, *, busy: bool) -> Result:
+    def _profile(
+        self, profile: Profile[Check, Any, Trigger], node: NodeRow, entry: Entry, *, busy: bool, spent: frozenset[Key]
+    ) -> Result:
         try:
             state = known_state(entry.current)
         except ValueError as error:
+            stuck = Result(profile.name, entry.current, entry.current, node, entry)
             text = f"failed to create internal state from unknown label value: {error}"
-            return Result(profile.name, entry.current, entry.current, node, entry, failure="", error=text)
+            return _failed(stuck, "Failed to apply current state", f"{text} (known: {', '.join(State)})")
         stage = profile.stages[state]
         result = Result(profile.name, state, state, node, entry)
         if entry.previous != entry.current:
             entered = self._pull(stage.enter, node, profile.name, state)
-            if isinstance(entered, Retry):
-                return msgspec.structs.replace(result, node=entered.node, error=entered.reason)
-            if isinstance(entered, Failed):
-                return _failed(result, f"Failed to enter state {state}", entered.reason)
+            result = msgspec.structs.replace(result, writes=entered.writes)
+            if isinstance(entered.trouble, Retry):
+                return msgspec.structs.replace(result, node=entered.node, error=entered.trouble.reason)
+            if isinstance(entered.trouble, Failed):
+                return _failed(result, f"Failed to enter state {state}", entered.trouble.reason)
             # Stored even if what follows fails, so that entering is not repeated.
             entry = Entry(entry.transition, state, state)
-            result = msgspec.structs.replace(result, node=entered, entry=entry)
+            result = msgspec.structs.replace(result, node=entered.node, entry=entry)
         judged = tuple(self._judge(number, each, result, busy=busy) for number, each in enumerate(stage.transitions))
         until = earliest(*(verdict.until for each in judged for verdict in each.verdicts.values()))
         result = msgspec.structs.replace(result, judged=judged, until=until)
@@ -111,7 +131,9 @@ class Pass(msgspec.Struct, frozen=True):
             return _failed(
                 result, "At least one check plugin failed", f"had failed transition checks: {'; '.join(errors)}"
             )
-        return self._move(profile, result)
+        if not all(each.known for each in judged):
+            return result
+        return self._move(profile, result, spent)
 
     def _judge(self, number: int, transition: Transition[Check, Trigger], result: Result, *, busy: bool) -> Judged:
         waitable = conjuncts(transition.check)
@@ -126,20 +148,29 @@ class Pass(msgspec.Struct, frozen=True):
                 now=self.now,
                 view=self.view,
                 in_maintenance=InMaintenance,
-                unreadable=UNREADABLE,
+                unreadable=unreadable,
                 may_wait=instance.name in waitable,
+                pace_for=self.config.requeue,
+                fleet=FLEET,
             )
-            verdict = verdicts[instance.name] = instance.plugin.judge(instance.config, given)
+            verdict = verdicts[instance.name] = _verdict(instance, given)
             if verdict.error:
                 failed.append(instance.name)
         allowed = not (busy and transition.next == State.IN_MAINTENANCE)
+        known = all(verdict.known for verdict in verdicts.values())
         if failed:
-            return Judged(number, transition, verdicts, False, allowed, f"failed check instances: {', '.join(failed)}")
+            error = f"failed check instances: {', '.join(failed)}"
+            return Judged(number, transition, verdicts, False, allowed, error, known)
+        if not known:
+            return Judged(number, transition, verdicts, False, allowed, known=False)
         passed = evaluate(transition.check, {name: verdict.passed for name, verdict in verdicts.items()})
         return Judged(number, transition, verdicts, passed, allowed)
 
-    def _move(self, profile: Profile[Check, Any, Trigger], result: Result) -> Result:
-        """Takes the first transition that passes and is allowed, if what it needs has been granted."""
+    def _move(self, profile: Profile[Check, Any, Trigger], result: Result, spent: frozenset[Key]) -> Result:
+        """Takes the first transition that passes and is allowed, if what it needs has been granted.
+
+        `spent` is what other profiles of this node take in the same pass: one object serves only one of them.
+        """
         claims: list[Claim] = []
         chosen: Transition[Check, Trigger] | None = None
         for each in result.judged:
@@ -148,32 +179,76 @@ class Pass(msgspec.Struct, frozen=True):
             claim = _claim(result, each)
             if claim is not None:
                 claims.append(claim)
-            if claim is None or self.granted(claim):
+            if claim is not None and not self.granted(claim):
+                continue
+            taken = _taken(each, spent)
+            if isinstance(taken, tuple):
                 chosen = each.transition
+                result = msgspec.structs.replace(result, writes=(*result.writes, *taken))
                 break
+            result = msgspec.structs.replace(result, until=earliest(result.until, taken))
         result = msgspec.structs.replace(result, claims=tuple(claims))
         if chosen is None or chosen.next == result.state:
             return result
         pulled = self._pull(chosen.trigger, result.node, result.profile, result.state)
-        if isinstance(pulled, Failed):
-            return _failed(result, "At least one trigger plugin failed", pulled.reason)
-        if isinstance(pulled, Retry):
-            result = msgspec.structs.replace(result, node=pulled.node)
-            return _failed(result, "At least one trigger plugin failed", pulled.reason)
+        result = msgspec.structs.replace(result, writes=(*result.writes, *pulled.writes))
+        if pulled.trouble is not None:
+            if isinstance(pulled.trouble, Retry):
+                result = msgspec.structs.replace(result, node=pulled.node)
+            return _failed(result, "At least one trigger plugin failed", pulled.trouble.reason)
         target = profile.stages[chosen.next]
         # Where there is nothing to do on entering, having entered needs no patch of its own.
         previous = result.state if target.enter or target.notify else chosen.next
         entry = Entry(stamp(self.now), chosen.next, previous)
-        return msgspec.structs.replace(result, node=pulled, entry=entry, next=chosen.next, moved=True)
+        return msgspec.structs.replace(result, node=pulled.node, entry=entry, next=chosen.next, moved=True)
 
-    def _pull(self, chain: Chain, node: NodeRow, profile: str, state: str) -> NodeRow | Retry | Failed:
+    def _pull(self, chain: Chain, node: NodeRow, profile: str, state: str) -> Pulling:
+        writes: tuple[Write, ...] = ()
         for instance in chain:
-            pulled = instance.plugin.pull(instance.config, TriggerInput(node, profile, state, self.now, self.view))
-            if not isinstance(pulled, NodeRow):
+            pulled = _pulled(instance, TriggerInput(node, profile, state, self.now, self.view))
+            if isinstance(pulled, Retry | Failed):
                 reason = f"Trigger instance {instance.name} failed: {pulled.reason}"
-                return msgspec.structs.replace(pulled, reason=reason)
+                node = pulled.node if isinstance(pulled, Retry) else node
+                return Pulling(node, writes, msgspec.structs.replace(pulled, reason=reason))
+            if isinstance(pulled, Also):
+                writes, pulled = (*writes, *pulled.writes), pulled.node
             node = pulled
-        return node
+        return Pulling(node, writes)
+
+
+def _verdict(instance: Instance[Check], given: CheckInput) -> Verdict:
+    try:
+        return instance.plugin.judge(instance.config, given)
+    except NotListed as off:
+        if off.listing is Listing.WAITING:
+            raise
+        return Verdict(passed=False, error=str(off))
+    except Exception as error:  # noqa: BLE001 - a plugin with a bug fails its own profile, and no other
+        return Verdict(passed=False, error=f"{type(error).__name__}: {error}")
+
+
+def _taken(judged: Judged, spent: frozenset[Key]) -> tuple[Write, ...] | datetime | None:
+    """What the checks of a chosen transition take for it, or when they can: None until this pass has been stored."""
+    writes: list[Write] = []
+    for verdict in judged.verdicts.values():
+        taken = verdict.take() if verdict.take is not None else ()
+        if isinstance(taken, datetime):
+            return taken
+        if any(write.target in spent for write in taken):
+            return None
+        writes += taken
+    return tuple(writes)
+
+
+def _pulled(instance: Instance[Trigger], given: TriggerInput) -> Pulled:
+    try:
+        return instance.plugin.pull(instance.config, given)
+    except NotListed as off:
+        if off.listing is Listing.WAITING:
+            raise
+        return Failed(str(off))
+    except Exception as error:  # noqa: BLE001 - as above
+        return Failed(f"{type(error).__name__}: {error}")
 
 
 def _claim(result: Result, judged: Judged) -> Claim | None:
@@ -194,7 +269,7 @@ def _claim(result: Result, judged: Judged) -> Claim | None:
 
 def slot_of(result: Result, judged: Judged) -> str:
     """Names a wish: one profile may have several ways into the same state."""
-    return f"{result.profile} to {judged.transition.next} #{judged.number}"
+    return f"profile {result.profile}, transition {judged.number + 1} to {judged.transition.next}"
 
 
 def standing_claim(node: NodeRow, profile: str, entry: Entry) -> Claim:
@@ -206,16 +281,20 @@ def standing_claim(node: NodeRow, profile: str, entry: Entry) -> Claim:
         since=entry.transition.at,
         priority=priority(node),
         begun=True,
-        slot=profile,
+        slot=f"profile {profile}",
     )
 
 
 def priority(node: NodeRow) -> int:
     """Not a number: as good as none, so that a typing error stops nothing."""
+    return read_priority(node) or 0
+
+
+def read_priority(node: NodeRow) -> int | None:
     try:
         return int(node.annotations.get(PRIORITY_ANNOTATION, "0"))
     except ValueError:
-        return 0
+        return None
 
 
 def _failed(result: Result, failure: str, error: str) -> Result:
@@ -235,9 +314,13 @@ def moved_statements(result: Result) -> tuple[Statement, ...]:
 def failure_statements(result: Result) -> tuple[Statement, ...]:
     key = result.node.key
     note = f"{result.failure} for profile {result.profile}: Will stay in {result.state} state"
-    fields = (("state", result.state), ("profile", result.profile), ("node", key.name), ("error", result.error))
+    fields = [("state", result.state), ("profile", result.profile), ("node", key.name), ("error", result.error)]
+    verdicts = {name: verdict for judged in result.judged for name, verdict in judged.verdicts.items()}
+    fields += [(f"error of {name}", verdict.error) for name, verdict in verdicts.items() if verdict.error]
+    # Told once for as long as it fails, but counted each time that the outside world is asked in vain.
+    occasion = sum(verdict.times for verdict in verdicts.values())
     return (
         Tell(key, "ChangeMaintenanceStateFailed", "ChangeMaintenanceState", note, REPORTER),
-        Measure(FAILURES, (("profile", result.profile),)),
-        Say(result.failure, fields, "error"),
+        Measure(FAILURES, (("profile", result.profile),), occasion=occasion),
+        Say(result.failure, tuple(fields), "error"),
     )

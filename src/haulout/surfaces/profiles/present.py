@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from haulout.base.expression import names as names_in
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from haulout.base.expression import culprits
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Limit
 from haulout.cluster.rows import NodeRow
@@ -11,16 +14,36 @@ from haulout.core.holds import Claim, Grant, grant_key, hold_key
 from haulout.core.reason import Reason
 from haulout.plugins.api import Verdict
 from haulout.surfaces.profiles.engine import Config, Judged, Result, slot_of
+from haulout.surfaces.profiles.wire import DATA_ANNOTATION, PROFILE_LABEL, DataError, attached_profiles, parse_data
 
 MOST_SHOWN = 10
+STATE_GAUGE = "maintenance_controller_profile_state"
+SECONDS_GAUGE = "maintenance_controller_profile_state_seconds"
+
+Sample = tuple[str, tuple[tuple[str, str], ...], float]
+
+
+def samples(nodes: Iterable[NodeRow], now: datetime) -> Iterator[Sample]:
+    """Where the profiles of each node are, and for how long; a node whose data cannot be read has none to show."""
+    for node in nodes:
+        try:
+            entries = parse_data(node.annotations.get(DATA_ANNOTATION)).profiles
+        except DataError:
+            continue
+        for name in attached_profiles(node.labels.get(PROFILE_LABEL)):
+            if name in entries:
+                labels, entry = (("node", node.key.name), ("profile", name)), entries[name]
+                yield STATE_GAUGE, (*labels, ("state", entry.current)), 1.0
+                yield SECONDS_GAUGE, labels, (now - entry.transition.at).total_seconds()
 
 
 def reasons(
     node: NodeRow, results: list[Result], names: tuple[str, ...], config: Config, view: View
 ) -> tuple[Reason, ...]:
     """One tree a profile: its state, its transitions, and the checks that keep each from happening."""
+    known = ", ".join(config.profiles)
     unknown = [
-        Reason("profile-unknown", node.key, f"profile {name} is not configured")
+        Reason("profile-unknown", node.key, f"profile {name} is not configured (configured are: {known})")
         for name in names
         if name not in config.profiles
     ]
@@ -33,39 +56,53 @@ def _profile(key: Key, result: Result, view: View) -> Reason:
     if result.error:
         because = (Reason("failing", key, f"{result.failure}: {result.error}".removeprefix(": ")), *because)
     elif not because:
-        text += " and has no way out of it"
-    return Reason("profile-state", key, text, result.until, because)
+        return Reason("no-transition", key, f"{text}, and no transition leads out of it")
+    return Reason("profile-state", key, text, because=because)
 
 
 def _transition(key: Key, result: Result, judged: Judged, view: View) -> Reason:
-    where = f"to {judged.transition.next} ({judged.transition.text.strip()})"
+    where = f"to {judged.transition.next} if {' '.join(judged.transition.text.split())}"
     if judged.error:
-        return Reason("check-fails", key, f"{where}: {judged.error}", because=_checks(key, judged))
+        return Reason("check-fails", key, f"{where}: {judged.error}", because=_errors(key, judged))
     if not judged.passed:
-        return Reason("checks-do-not-pass", key, where, because=_checks(key, judged))
+        return Reason("checks-do-not-pass", key, f"{where}: not yet", because=_culprits(key, judged))
     if not judged.allowed:
         return Reason("other-profile", key, f"{where}: another profile of this node is in maintenance")
     claim = next((claim for claim in result.claims if claim.slot == slot_of(result, judged)), None)
     grant = _grant(claim, view)
     if claim is not None and (grant is None or not grant.granted):
-        return Reason("waits-for-grant", key, where, because=_waits(key, judged, grant, view))
-    return Reason("goes", key, f"{where}: passes")
+        return Reason("waits-for-grant", key, f"{where}: waits", because=_waits(key, judged, grant, view))
+    return Reason("goes", key, f"{where}: goes")
 
 
 def _grant(claim: Claim | None, view: View) -> Grant | None:
     return view.get(grant_key(hold_key("profiles", claim)), Grant) if claim is not None else None
 
 
-def _checks(key: Key, judged: Judged) -> tuple[Reason, ...]:
-    order = dict.fromkeys(names_in(judged.transition.check))
-    return tuple(_check(key, name, judged.verdicts[name]) for name in order)
+def _errors(key: Key, judged: Judged) -> tuple[Reason, ...]:
+    failed = ((name, verdict.error) for name, verdict in judged.verdicts.items() if verdict.error)
+    return tuple(Reason("check-fails", key, f"{name} fails: {error}") for name, error in failed)
 
 
-def _check(key: Key, name: str, verdict: Verdict) -> Reason:
-    said = verdict.error or ("passes" if verdict.passed else "does not pass")
-    details = ", ".join(f"{field}: {value}" for field, value in verdict.info.items())
-    code = "check-passes" if verdict.passed else "check-fails" if verdict.error else "check-waits"
-    return Reason(code, key, f"{name} {said}" + (f" ({details})" if details else ""), verdict.until)
+def _culprits(key: Key, judged: Judged) -> tuple[Reason, ...]:
+    """The checks that would have to answer differently."""
+    values = {name: verdict.passed for name, verdict in judged.verdicts.items()}
+    found = culprits(judged.transition.check, values)
+    return tuple(_check(key, name, judged.verdicts[name], wanted=wanted) for name, wanted in found)
+
+
+def _check(key: Key, name: str, verdict: Verdict, *, wanted: bool) -> Reason:
+    said = f"{name} does not pass" if wanted else f"{name} passes, and must not"
+    return Reason("check-waits", key, said + _details(verdict), verdict.until)
+
+
+def _details(verdict: Verdict) -> str:
+    """An instant says more than the seconds that are left until then."""
+    if verdict.until is not None or not verdict.info:
+        return ""
+    if set(verdict.info) == {"reason"}:
+        return f": {verdict.info['reason']}"
+    return f" ({', '.join(f'{field}: {value}' for field, value in verdict.info.items())})"
 
 
 def _waits(key: Key, judged: Judged, grant: Grant | None, view: View) -> tuple[Reason, ...]:
@@ -82,5 +119,6 @@ def _full(key: Key, name: str, limit: Limit, view: View) -> Reason | None:
     if len(takers) < limit.most:
         return None
     shown = ", ".join(taker.name for taker in takers[:MOST_SHOWN]) + (", ..." if len(takers) > MOST_SHOWN else "")
-    text = f"{name}: {len(takers)} of {limit.most} {limit.count.describe(limit.group)} ({shown})"
+    places = f"{len(takers)} of {limit.most}" if takers else f"0 of {limit.most} allowed"
+    text = f"{name}: {places} {limit.count.describe(limit.group)}" + (f" ({shown})" if shown else "")
     return Reason("no-room", key, text)

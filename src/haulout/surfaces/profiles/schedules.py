@@ -6,6 +6,7 @@ from datetime import UTC, datetime, time, timedelta
 
 import msgspec
 
+from haulout.base.clock import after
 from haulout.base.weekday import parse_time_of_day, parse_weekday
 from haulout.plugins.config import Config, ConfigProblem, GoDuration
 from haulout.surfaces.profiles.wire import NEVER, State
@@ -43,7 +44,7 @@ class Periodic(Config, frozen=True, kw_only=True):
             return Due(False, reasons=reasons)
         if now - given.sent_at >= self.interval:
             return Due(True)
-        return Due(False, _after(given.sent_at, self.interval), reasons)
+        return Due(False, after(given.sent_at, self.interval), reasons)
 
 
 class Scheduled(Config, frozen=True, kw_only=True):
@@ -65,7 +66,7 @@ class Scheduled(Config, frozen=True, kw_only=True):
         now = now.astimezone(UTC)
         if reason := self._reason(given, now):
             return Due(False, self._next(given, now), (reason,))
-        return Due(True, _after(now.replace(hour=0, minute=0, second=0, microsecond=0), _DAY))
+        return Due(True, after(now.replace(hour=0, minute=0, second=0, microsecond=0), _DAY))
 
     def _reason(self, given: Occasion, now: datetime) -> str:
         if now.weekday() not in self._weekdays():
@@ -83,7 +84,7 @@ class Scheduled(Config, frozen=True, kw_only=True):
             is_sent = given.sent_at.astimezone(UTC).date() == at.date()
             if at > now and at.weekday() in self._weekdays() and not is_sent:
                 return at
-            following = _after(at, _DAY)
+            following = after(at, _DAY)
             if following is None:
                 break
             at = following
@@ -108,7 +109,7 @@ class Oneshot(Config, frozen=True, kw_only=True):
             return Due(False, reasons=("NotifyOneshot: already notified",))
         if now - given.transition_at >= self.delay:
             return Due(True)
-        return Due(False, _after(given.transition_at, self.delay))
+        return Due(False, after(given.transition_at, self.delay))
 
 
 Schedule = Periodic | Scheduled | Oneshot
@@ -119,11 +120,3 @@ SCHEDULES: dict[str, type[Periodic | Scheduled | Oneshot]] = {
     "oneshot": Oneshot,
 }
 """By their names in lower case; a configuration may write them in any."""
-
-
-def _after(at: datetime, span: timedelta) -> datetime | None:
-    """None is later than any clock will ever show."""
-    try:
-        return at + span
-    except OverflowError:
-        return None

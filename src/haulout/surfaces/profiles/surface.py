@@ -6,15 +6,21 @@ from typing import Any
 
 from haulout.cluster.project import Keep
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
-from haulout.core.decision import Decider
+from haulout.core.decision import Decider, Source
 from haulout.plugins.api import Check, Trigger
+from haulout.plugins.hypervisors import HYPERVISORS
 from haulout.plugins.load import load_plugins
 from haulout.surfaces.profiles.decide import SURFACE, decide
 from haulout.surfaces.profiles.engine import PRIORITY_ANNOTATION, Config
 from haulout.surfaces.profiles.load import Plugins
+from haulout.surfaces.profiles.marks import mark
 from haulout.surfaces.profiles.wire import DATA_ANNOTATION
 
 DECIDER = Decider(SURFACE, "Node", decide)
+# Asked first, so that what others count of a node is current when they do.
+MARKER = Decider(f"{SURFACE}-marks", "Node", mark, phase=DECIDER.phase - 1)
+DECIDERS = (MARKER, DECIDER)
+OWN_KINDS = (HYPERVISORS,)
 
 BASIC = Keep(frozenset({DATA_ANNOTATION, PRIORITY_ANNOTATION, CORDON_ANNOTATION}))
 
@@ -28,6 +34,15 @@ def keeps(config: Config | None) -> Keep:
         for trigger in config.triggers.values():
             kept |= trigger.plugin.keeps(trigger.config)
     return kept
+
+
+def sources(config: Config | None) -> frozenset[Source]:
+    """What has to be watched for this configuration: Nodes always, other kinds where a plugin needs them."""
+    needs: set[str] = set()
+    if config is not None:
+        needs.update(*(check.plugin.needs(check.config) for check in config.checks.values()))
+        needs.update(*(trigger.plugin.needs(trigger.config) for trigger in config.triggers.values()))
+    return frozenset({Source("", "Node", keeps(config)), *(Source("", kind) for kind in needs)})
 
 
 def known_plugins() -> Plugins[Check, Any, Trigger]:

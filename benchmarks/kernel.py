@@ -1,0 +1,249 @@
+"""How fast the bare kernel is: in memory, no I/O, every write answered at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+
+import msgspec
+
+from benchmarks.harness import Cell, Report, load_average, median, options
+from haulout.cluster.key import Key
+from haulout.cluster.limits import Count, Membership
+from haulout.cluster.rows import NodeRow, Row, Value
+from haulout.cluster.view import CONFIG, View
+from haulout.core.action import Measure, Say
+from haulout.core.arbiter import Rules, arbiter
+from haulout.core.decision import NOTHING, Decider, Decision
+from haulout.runtime.kernel import Kernel
+from haulout.runtime.requests import Telling
+from haulout.runtime.rooms import Subject
+from haulout.surfaces.profiles.decide import SURFACE, decide
+from haulout.surfaces.profiles.load import load
+from haulout.surfaces.profiles.surface import DECIDER, known_plugins
+from tests.build.rows import START, node
+from tests.build.toy import roll
+from tests.build.world import Feed, World, copy
+from tests.real.profiles import DATA, GO, PROFILE, STATE, roll_config
+
+MOST = 3
+
+
+class Zones(Count, frozen=True):
+    """Nodes by zone: never changed here, only read."""
+
+    def groups(self, row: Row) -> Iterable[Membership]:
+        assert isinstance(row, NodeRow)
+        yield Membership(row.labels.get("zone", ""))
+
+
+def look(key: Key, view: View, now: datetime) -> Decision:
+    row = view.get(key, NodeRow)
+    if row is not None and "want" in row.labels and view.count(Zones(), "z0") > 10**6:
+        return Decision(until=now)
+    return NOTHING
+
+
+class Bench:
+    """A kernel on a world of its own; requests are carried out and answered in the same breath."""
+
+    def __init__(self, rows: Iterable[NodeRow], *deciders: Decider) -> None:
+        self.world = World()
+        for row in rows:
+            self.world.put(row)
+        self.now = START
+        self.kernel = Kernel(deciders, on_failure=fail)
+        self.feed = Feed(self.world, self.kernel.store)
+
+    def list(self) -> None:
+        self.feed.list()
+
+    def run(self) -> None:
+        while True:
+            self.kernel.run(self.now)
+            requests = self.kernel.take_requests()
+            if not requests:
+                return
+            for request in requests:
+                if not isinstance(request.body, Telling | Measure | Say):
+                    self.kernel.answered(request.id, self.world.carry_out(request.body), self.now)
+            # The echo of our own writes arrives too, and has to be found equal.
+            self.feed.watch()
+
+    def run_to_the_end(self) -> None:
+        self.run()
+        while (instant := self.kernel.next_instant()) is not None:
+            self.now = max(self.now, instant)
+            self.run()
+
+    @property
+    def askings(self) -> int:
+        return self.kernel.loop.askings
+
+    @property
+    def writes(self) -> int:
+        return len(self.world.writes)
+
+
+def fail(subject: Subject, error: Exception) -> None:
+    raise AssertionError(f"{subject} failed") from error
+
+
+def cpu_seconds(work: Callable[[], None]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def changed(rows: Iterable[Row], number: int) -> Iterator[NodeRow]:
+    """The same nodes with a label that nobody looks for."""
+    for row in rows:
+        assert isinstance(row, NodeRow)
+        labels = {**row.labels, "number": str(number)}
+        yield msgspec.structs.replace(row, version=row.version + 1, labels=labels)
+
+
+def heartbeats(count: int) -> dict[str, Cell]:
+    bench = Bench((node(f"n{i}", want="yes", zone=f"z{i % 3}") for i in range(count)), Decider("look", "Node", look))
+    bench.list()
+    bench.run()
+    store, before = bench.kernel.store, bench.askings
+    rows = [copy(row) for row in bench.world.objects.values()]
+    for row in rows:
+        msgspec.structs.force_setattr(row, "version", row.version + count)
+
+    def work() -> None:
+        for row in rows:
+            store.put(row)
+            bench.kernel.run(bench.now)
+
+    spent = cpu_seconds(work)
+    return line("heartbeat: an equal row comes in", count, spent, bench.askings - before, 0)
+
+
+def wake_ups(count: int) -> dict[str, Cell]:
+    bench = Bench((node(f"n{i}", want="yes", zone=f"z{i % 3}") for i in range(count)), Decider("look", "Node", look))
+    bench.list()
+    bench.run()
+    store, before = bench.kernel.store, bench.askings
+    rows = list(changed(bench.world.objects.values(), 1))
+
+    def work() -> None:
+        for row in rows:
+            store.put(row)
+            bench.kernel.run(bench.now)
+
+    spent = cpu_seconds(work)
+    return line("(a) wake-up that decides nothing", count, spent, bench.askings - before, 0)
+
+
+def toy_cycles(count: int) -> dict[str, Cell]:
+    bench = Bench((node(f"n{i:05}", want="yes") for i in range(count)), roll(MOST), arbiter(Rules(("toy",))))
+    bench.list()
+    spent = cpu_seconds(bench.run_to_the_end)
+    return line(f"(b) cycle of a toy: hold, grant, patch; {MOST} at a time", count, spent, bench.askings, bench.writes)
+
+
+def profile_nodes(count: int, **labels: str) -> Iterator[NodeRow]:
+    for i in range(count):
+        yield node(f"n{i:05}", labels={PROFILE: "roll", **labels})
+
+
+def profiles(count: int, **labels: str) -> Bench:
+    bench = Bench(profile_nodes(count, **labels), DECIDER, arbiter(Rules((SURFACE,), turns=False)))
+    content = roll_config(MOST).encode()
+    config = load(content, known_plugins(), source="maintenance.yaml", environment={})
+    bench.kernel.store.write(Value(key=Key("", CONFIG, "", SURFACE), value=config))
+    return bench
+
+
+def profile_cycles(count: int) -> dict[str, Cell]:
+    bench = profiles(count, **{GO: "true"})
+    bench.list()
+    spent = cpu_seconds(bench.run_to_the_end)
+    return line(f"(c) profiles: three transitions a node, {MOST} at a time", count, spent, bench.askings, bench.writes)
+
+
+def profile_wake_ups(count: int) -> dict[str, Cell]:
+    bench = profiles(count)
+    bench.list()
+    bench.run()
+    store, before, written = bench.kernel.store, bench.askings, bench.writes
+    rows = list(changed(bench.world.objects.values(), 1))
+
+    def work() -> None:
+        for row in rows:
+            store.put(row)
+            bench.kernel.run(bench.now)
+
+    spent = cpu_seconds(work)
+    return line(
+        "(c) profiles: wake-up that decides nothing", count, spent, bench.askings - before, bench.writes - written
+    )
+
+
+def profile_decisions(count: int) -> dict[str, Cell]:
+    """The decision alone, by hand, of nodes that wait for a turn."""
+    bench = profiles(count, **{GO: "true"})
+    bench.list()
+    bench.run()
+    store = bench.kernel.store
+    keys = store.keys("", "Node")
+    for key in keys:
+        row = bench.world.objects[key]
+        entry = '{"Profiles":{"roll":{"Transition":"2026-03-01T09:00:00Z","Current":"maintenance-required"}}}'
+        data = row.annotations.get(DATA, entry)
+        labels = {**row.labels, GO: "true", STATE: "maintenance-required"}
+        store.put(copy(bench.world.put(msgspec.structs.replace(row, labels=labels, annotations={DATA: data}))))
+
+    def work() -> None:
+        for key in keys:
+            decide(key, View(store), bench.now)
+
+    spent = cpu_seconds(work)
+    return line("(c) profiles: decide() alone", count, spent, count, 0)
+
+
+def line(what: str, nodes: int, spent: float, askings: int, writes: int) -> dict[str, Cell]:
+    steps = askings or nodes
+    return {
+        "what": what,
+        "nodes": nodes,
+        "askings": askings,
+        "writes": writes,
+        "CPU, s": spent,
+        "askings/s": askings / spent if askings else None,
+        "writes/s": writes / spent if writes else None,
+        "us each": spent / steps * 1e6,
+    }
+
+
+CASES = (heartbeats, wake_ups, toy_cycles, profile_wake_ups, profile_decisions, profile_cycles)
+
+
+def main() -> None:
+    parser = options("kernel", __doc__, runs=5, peers=False)
+    parser.add_argument("--nodes", type=int, default=1000)
+    chosen = parser.parse_args()
+    report = Report("kernel: decisions of the bare kernel, in memory", chosen)
+    rows: list[dict[str, Cell]] = []
+    for case in CASES:
+        runs = [case(chosen.nodes) for _ in range(chosen.runs)]
+        spent = median(number(run["CPU, s"]) for run in runs)
+        middle = min(runs, key=lambda run: abs(number(run["CPU, s"]) - spent))
+        rows.append({**middle, "load": load_average()})
+    report.table(f"The median of {chosen.runs} runs by CPU time", rows)
+    report.say(
+        "us each: for one asking, or for one row that came in where nobody was asked. A write counts all askings\nthat led to it: of the surface, of the arbiter, and those that found nothing to do any more."
+    )
+    report.finish()
+
+
+def number(cell: Cell) -> float:
+    assert isinstance(cell, int | float)
+    return cell
+
+
+if __name__ == "__main__":
+    main()

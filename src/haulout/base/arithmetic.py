@@ -1,0 +1,178 @@
+"""Arithmetic and comparisons over named numbers: `value > 3 && value / 2 <= 10`."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+# Deeper than anyone writes, and shallow enough for recursion.
+_DEEPEST = 100
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?)"
+    r"|(?P<name>[A-Za-z_]\w*)|(?P<symbol>\*\*|&&|\|\||[=!<>]=|[-+*/%<>!()])|(?P<other>\S))"
+)
+
+Number = float | bool
+
+
+class FormulaError(ValueError):
+    """Not such an expression, or one that has no result; `column` counts from 1."""
+
+    def __init__(self, problem: str, column: int) -> None:
+        super().__init__(f"{problem} at column {column}")
+        self.column = column
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    column: int
+
+
+# As in Go expressions; all are left-associative.
+_POWERS = {
+    "||": 1,
+    "&&": 2,
+    **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), 3),
+    **dict.fromkeys(("+", "-"), 4),
+    **dict.fromkeys(("*", "/", "%"), 5),
+    "**": 6,
+}
+
+
+def truth(text: str, values: Mapping[str, float]) -> bool:
+    """The result of an expression; a number is true unless it is zero."""
+    parser = _Parser(text, values)
+    result = parser.operand(0)
+    parser.expect_end()
+    return bool(result)
+
+
+class _Parser:
+    """Pratt's, which computes as it reads: there is one variable, and an expression is read about as often as asked."""
+
+    def __init__(self, text: str, values: Mapping[str, float]) -> None:
+        self._tokens = _tokens(text)
+        self._values = values
+        self._at = 0
+        self._depth = 0
+
+    def operand(self, power: int) -> Number:
+        left = self._prefix()
+        while (binding := _POWERS.get(self._peek().text, 0)) > power:
+            operator = self._take()
+            left = _combined(operator, left, self.operand(binding))
+        return left
+
+    def expect_end(self) -> None:
+        if self._peek().kind != "end":
+            raise _unexpected(self._peek())
+
+    def _prefix(self) -> Number:
+        token = self._take()
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise FormulaError(f"nested deeper than {_DEEPEST}", token.column)
+        result = self._one(token)
+        self._depth -= 1
+        return result
+
+    def _one(self, token: _Token) -> Number:
+        match token.kind, token.text:
+            case "number", text:
+                return float(text)
+            case "name", "true" | "false":
+                return token.text == "true"
+            case "name", name:
+                if name not in self._values:
+                    raise FormulaError(f"unknown parameter {name}", token.column)
+                return self._values[name]
+            case _, "!":
+                return not self._prefix()
+            case _, "-":
+                return -_number(self._prefix(), token)
+            case _, "(":
+                inner = self.operand(0)
+                if self._peek().text != ")":
+                    raise _unexpected(self._peek())
+                self._take()
+                return inner
+            case _:
+                raise _unexpected(token)
+
+    def _peek(self) -> _Token:
+        return self._tokens[self._at]
+
+    def _take(self) -> _Token:
+        token = self._peek()
+        if token.kind != "end":
+            self._at += 1
+        return token
+
+
+def _combined(operator: _Token, left: Number, right: Number) -> Number:
+    match operator.text:
+        case "&&":
+            return bool(left) and bool(right)
+        case "||":
+            return bool(left) or bool(right)
+        case "==" | "!=":
+            same = isinstance(left, bool) == isinstance(right, bool) and left == right
+            return same == (operator.text == "==")
+    return _OPERATIONS[operator.text](_number(left, operator), _number(right, operator))
+
+
+def _number(value: Number, operator: _Token) -> float:
+    if isinstance(value, bool):
+        raise FormulaError(f"'{operator.text}' needs numbers, not {str(value).lower()}", operator.column)
+    return value
+
+
+def _over(left: float, right: float) -> float:
+    """As machines divide: by zero there is infinity, or no number."""
+    if right:
+        return left / right
+    return math.nan if not left or math.isnan(left) else math.copysign(math.inf, left) * math.copysign(1, right)
+
+
+def _remainder(left: float, right: float) -> float:
+    return math.fmod(left, right) if right and math.isfinite(left) else math.nan
+
+
+def _to_the(left: float, right: float) -> float:
+    try:
+        return math.pow(left, right)
+    except OverflowError:
+        return -math.inf if left < 0 and right % 2 else math.inf
+    except ValueError:
+        return math.inf if not left else math.nan
+
+
+_OPERATIONS: dict[str, Callable[[float, float], Number]] = {
+    "<": lambda left, right: left < right,
+    "<=": lambda left, right: left <= right,
+    ">": lambda left, right: left > right,
+    ">=": lambda left, right: left >= right,
+    "+": lambda left, right: left + right,
+    "-": lambda left, right: left - right,
+    "*": lambda left, right: left * right,
+    "/": _over,
+    "%": _remainder,
+    "**": _to_the,
+}
+
+
+def _tokens(text: str) -> list[_Token]:
+    tokens = [
+        _Token(str(found.lastgroup), found[str(found.lastgroup)], found.start(str(found.lastgroup)) + 1)
+        for found in _TOKEN.finditer(text.rstrip())
+    ]
+    return [*tokens, _Token("end", "", len(text) + 1)]
+
+
+def _unexpected(token: _Token) -> FormulaError:
+    found = "unexpected end" if token.kind == "end" else f"unexpected '{token.text}'"
+    return FormulaError(f"parsing error: {found}", token.column)

@@ -1,0 +1,39 @@
+"""`haulout lint`: everything that is wrong with configuration files, at once and with its place."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command("lint", short_help="Check configuration files without a cluster.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
+@click.option("--strict", is_flag=True, help="Let warnings fail too.")
+def command(files: tuple[str, ...], output: str, strict: bool) -> int:
+    """Checks each FILE, known by its content: haulout.yaml or the profiles' maintenance.yaml; - is standard input.
+
+    Exits with 1 if there is an error, with 0 if there are only warnings.
+    """
+    from haulout.cli.linting import Finding, lint_file
+
+    found: list[Finding] = []
+    for name in files:
+        try:
+            data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        except OSError as error:
+            found.append(Finding(name, 1, 1, "", error.strerror or str(error), "", "error"))
+            continue
+        found += lint_file(data, name, os.environ)
+    if output == "json":
+        import msgspec
+
+        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    else:
+        for finding in found:
+            click.echo(str(finding))
+    failing = ("error", "warning") if strict else ("error",)
+    return 1 if any(finding.severity in failing for finding in found) else 0

@@ -1,0 +1,25 @@
+"""The buckets that several surfaces ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from haulout.cluster.rows import BudgetRow, PodRow, Row
+from haulout.cluster.store import Index
+
+
+def _node(row: Row) -> Iterable[Hashable]:
+    return (row.node,) if isinstance(row, PodRow) and row.node else ()
+
+
+def _owners(row: Row) -> Iterable[Hashable]:
+    return tuple(owner.uid for owner in row.owners) if isinstance(row, PodRow) else ()
+
+
+def _namespace(row: Row) -> Iterable[Hashable]:
+    return (row.key.namespace,) if isinstance(row, BudgetRow) else ()
+
+
+PODS_OF_NODE = Index("pods-of-node", "Pod", _node)
+PODS_OF_OWNER = Index("pods-of-owner", "Pod", _owners)
+BUDGETS_OF_NAMESPACE = Index("budgets-of-namespace", "PodDisruptionBudget", _namespace)

@@ -1,0 +1,128 @@
+"""What is said back: objects in the form that the client asked for, refusals, warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import yaml
+
+from haulout.embedded import protobuf, refusals
+from haulout.embedded.protobuf import PROTOBUF
+from haulout.embedded.seams import Json
+from haulout.embedded.watching import Watch
+from haulout.kube.errors import ApiError
+from haulout.kube.transport import JSON
+
+YAML = "application/yaml"
+DISCOVERY_V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """Either a body, or a watch whose lines are the body."""
+
+    status: int
+    body: bytes = b""
+    content_type: str = JSON
+    headers: tuple[tuple[str, str], ...] = ()
+    watch: Watch | None = None
+
+
+class Form(msgspec.Struct, frozen=True):
+    """How the client wants to see objects: as they are, as a table, or only their metadata."""
+
+    shape: str = ""
+    media: str = JSON
+
+
+PLAIN = Form()
+_SHAPES = {
+    "Table": "table",
+    "PartialObjectMetadata": "metadata",
+    "PartialObjectMetadataList": "metadata",
+    "APIGroupDiscoveryList": "discovery",
+}
+
+
+def negotiate(accept: str) -> Form:
+    """The first of the client's wishes that can be fulfilled. Raises where there is none."""
+    if accept in {"", JSON, "*/*"}:
+        return PLAIN
+    unknown_shape = False
+    for wish in accept.split(","):
+        media, *parameters = (part.strip() for part in wish.split(";"))
+        given = dict(part.partition("=")[::2] for part in parameters)
+        shape = _SHAPES.get(given.get("as", "")) if "as" in given else ""
+        if shape is None or (shape == "discovery" and given.get("v") != "v2"):
+            unknown_shape = True
+        elif media in {JSON, "*/*", "application/*"}:
+            return Form(shape)
+        elif media == YAML:
+            return Form(shape, YAML)
+    if unknown_shape:
+        accepted = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+        text = f"only the following media types are accepted: {accepted}"
+        raise refusals.refusal(406, "NotAcceptable", text)
+    text = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/json;stream=watch"
+    raise refusals.refusal(406, "NotAcceptable", text, details=refusals.Details())
+
+
+def encode(value: Any, media: str) -> bytes:
+    if media == YAML:
+        return yaml.safe_dump(value, sort_keys=True).encode()
+    return msgspec.json.encode(value)
+
+
+def answer(status: int, value: Json, form: Form = PLAIN, warnings: Sequence[str] = ()) -> Answer:
+    return Answer(status, encode(value, form.media), form.media, headers_of(warnings))
+
+
+def headers_of(warnings: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    return tuple(("Warning", f"299 - {_quoted(text)}") for text in dict.fromkeys(warnings))
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(sign if sign.isprintable() else " " for sign in escaped) + '"'
+
+
+def refused(error: ApiError, warnings: Sequence[str] = ()) -> Answer:
+    headers = headers_of(warnings)
+    if error.retry_after:
+        headers += (("Retry-After", str(int(error.retry_after))),)
+    return Answer(error.status.code, msgspec.json.encode(refusals.body(error)), JSON, headers)
+
+
+def text(status: int, words: str) -> Answer:
+    return Answer(status, words.encode(), "text/plain; charset=utf-8")
+
+
+def read_body(body: bytes, content_type: str, kind: str, type_name: str = "") -> Any:
+    """Raises where it is not JSON, YAML where YAML is announced, or protobuf of a type that has it."""
+    media = content_type.partition(";")[0].strip() or JSON
+    if media == PROTOBUF and type_name:
+        return _read_protobuf(body, kind, type_name)
+    if media not in {JSON, YAML}:
+        raise refusals.unknown_format((JSON, YAML, PROTOBUF))
+    try:
+        if media == YAML:
+            return yaml.safe_load(body)
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise refusals.bad_request(
+            f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; "
+            f"json parse error: {go_error(body, error)} ({body[:100].decode(errors='replace') or '<empty>'})"
+        ) from None
+
+
+def _read_protobuf(body: bytes, kind: str, type_name: str) -> Any:
+    try:
+        return protobuf.decode(type_name, body)
+    except (protobuf.Undecodable, UnicodeDecodeError, msgspec.DecodeError) as error:
+        text = f"the object provided is unrecognized (must be of type {kind}): {error}"
+        raise refusals.bad_request(text) from None
+
+
+def go_error(body: bytes, error: Exception) -> str:
+    return "unexpected end of JSON input" if not body.strip() else str(error)

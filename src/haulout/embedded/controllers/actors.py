@@ -1,0 +1,180 @@
+"""Puts the simulated actors of a cluster together, and is where one asks for trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Literal
+
+from msgspec import Struct, field
+
+from haulout.embedded.controllers.behaviour import KubeletOptions
+from haulout.embedded.controllers.daemonset import DaemonSets
+from haulout.embedded.controllers.deployment import Deployments
+from haulout.embedded.controllers.gc import GarbageCollector
+from haulout.embedded.controllers.job import Jobs
+from haulout.embedded.controllers.kinds import (
+    CONTROLLER_REVISIONS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    DISRUPTION_BUDGETS,
+    JOBS,
+    LEASES,
+    NODES,
+    OWNED_AND_OWNING,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+)
+from haulout.embedded.controllers.kubelet import Kubelets
+from haulout.embedded.controllers.names import Names
+from haulout.embedded.controllers.nodelifecycle import LifecycleOptions, NodeLifecycle
+from haulout.embedded.controllers.pdb import DisruptionBudgets
+from haulout.embedded.controllers.podgc import PodCollector
+from haulout.embedded.controllers.replicaset import ReplicaSets
+from haulout.embedded.controllers.scheduler import Scheduler
+from haulout.embedded.controllers.statefulset import StatefulSets
+from haulout.embedded.controllers.tables import Owned, Pods, Table
+from haulout.embedded.controllers.tainteviction import TaintEviction
+from haulout.embedded.seams import Objects, Resource, Timers
+
+Actor = Literal[
+    "scheduler",
+    "deployment",
+    "replicaset",
+    "statefulset",
+    "daemonset",
+    "job",
+    "pdb",
+    "gc",
+    "podgc",
+    "nodelifecycle",
+    "tainteviction",
+    "kubelet",
+]
+ALL: tuple[Actor, ...] = (
+    "scheduler",
+    "deployment",
+    "replicaset",
+    "statefulset",
+    "daemonset",
+    "job",
+    "pdb",
+    "gc",
+    "podgc",
+    "nodelifecycle",
+    "tainteviction",
+    "kubelet",
+)
+
+
+class ActorOptions(Struct, frozen=True, kw_only=True):
+    """Which actors there are, and how they behave. `collected` are further kinds that own others, or are owned."""
+
+    actors: tuple[Actor, ...] = ALL
+    seed: int = 0
+    heartbeats: bool = True
+    kubelet: KubeletOptions = KubeletOptions()
+    lifecycle: LifecycleOptions = LifecycleOptions()
+    collected: Mapping[tuple[str, str], Resource] = field(default_factory=dict)
+
+
+class Actors:
+    """Nothing happens before `start`; afterwards, everything does by changes and timers."""
+
+    def __init__(self, objects: Objects, timers: Timers, options: ActorOptions | None = None) -> None:
+        options = options or ActorOptions()
+        self._objects = objects
+        self._timers = timers
+        self._options = options
+        self._names = Names(options.seed)
+        self._pods = Pods(objects)
+        self._nodes = Table(objects, NODES)
+        self._tables: list[Table] = [self._nodes]
+        self._collector: GarbageCollector | None = None
+        self._kubelets: Kubelets | None = None
+        self._wire(frozenset(options.actors))
+
+    def start(self) -> None:
+        """Owners are read before what they own."""
+        for table in (*self._tables, self._pods):
+            table.start()
+        if self._collector:
+            self._collector.start()
+
+    def kill_kubelet(self, node: str) -> None:
+        self._kubelet().kill(node)
+
+    def revive_kubelet(self, node: str) -> None:
+        self._kubelet().revive(node)
+
+    def reboot(
+        self, node: str, down_for: timedelta, *, announced: bool = True, kubelet_version: str | None = None
+    ) -> None:
+        self._kubelet().reboot(node, down_for, announced=announced, kubelet_version=kubelet_version)
+
+    def exit_pod(self, namespace: str, name: str, code: int = 1) -> None:
+        """Its containers end now; what follows is up to its restart policy."""
+        self._kubelet().containers.exit((namespace, name), code)
+
+    def crash_pod(self, namespace: str, name: str) -> None:
+        """It crash-loops until mended."""
+        self._kubelet().containers.crash((namespace, name))
+
+    def fail_probe(self, namespace: str, name: str) -> None:
+        """It is not ready until mended."""
+        self._kubelet().containers.fail_probe((namespace, name))
+
+    def mend_pod(self, namespace: str, name: str) -> None:
+        self._kubelet().containers.mend((namespace, name))
+
+    def _kubelet(self) -> Kubelets:
+        if self._kubelets is None:
+            raise RuntimeError("no kubelets are simulated")
+        return self._kubelets
+
+    def _wire(self, chosen: frozenset[str]) -> None:
+        objects, timers, pods, nodes = self._objects, self._timers, self._pods, self._nodes
+        sets, revisions = self._owned(REPLICA_SETS), self._owned(CONTROLLER_REVISIONS)
+        deployments, stateful, daemons = (self._table(one) for one in (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS))
+        jobs, budgets = self._table(JOBS), self._table(DISRUPTION_BUDGETS)
+        lifecycle = self._lifecycle() if "nodelifecycle" in chosen else None
+        if "kubelet" in chosen:
+            options, beat = self._options.kubelet, self._options.heartbeats
+            self._kubelets = Kubelets(
+                objects, timers, self._names, pods, nodes, options, heartbeats=beat, hearing=lifecycle
+            )
+        if "tainteviction" in chosen:
+            TaintEviction(objects, timers, pods, nodes)
+        if "podgc" in chosen:
+            PodCollector(objects, timers, pods, nodes)
+        if "scheduler" in chosen:
+            Scheduler(objects, timers, pods, nodes)
+        if "deployment" in chosen:
+            Deployments(objects, timers, deployments, sets, pods)
+        if "replicaset" in chosen:
+            ReplicaSets(objects, timers, self._names, pods, sets)
+        if "statefulset" in chosen:
+            StatefulSets(objects, timers, self._names, pods, stateful, revisions)
+        if "daemonset" in chosen:
+            DaemonSets(objects, timers, self._names, pods, nodes, daemons, revisions)
+        if "job" in chosen:
+            Jobs(objects, timers, self._names, pods, jobs)
+        if "pdb" in chosen:
+            scalable = {("apps", "ReplicaSet"): sets, ("apps", "StatefulSet"): stateful}
+            DisruptionBudgets(objects, timers, pods, budgets, {**scalable, ("apps", "Deployment"): deployments})
+        if "gc" in chosen:
+            self._collector = GarbageCollector(objects, timers, {**OWNED_AND_OWNING, **self._options.collected})
+
+    def _lifecycle(self) -> NodeLifecycle:
+        leases = self._table(LEASES) if self._options.heartbeats else None
+        return NodeLifecycle(self._objects, self._timers, self._pods, self._nodes, leases, self._options.lifecycle)
+
+    def _table(self, resource: Resource) -> Table:
+        table = Table(self._objects, resource)
+        self._tables.append(table)
+        return table
+
+    def _owned(self, resource: Resource) -> Owned:
+        table = Owned(self._objects, resource)
+        self._tables.append(table)
+        return table

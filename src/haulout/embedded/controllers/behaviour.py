@@ -1,0 +1,70 @@
+"""How simulated nodes and pods behave: for the whole world, for one object by its annotations, or by a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from msgspec import Struct, field, structs
+
+from haulout.base import duration
+from haulout.embedded.controllers.reading import annotations_of, controller_of
+from haulout.embedded.seams import Json
+
+PREFIX = "simulate.haulout.dev/"
+# On a node: nobody simulates its kubelet.
+UNMANAGED = f"{PREFIX}unmanaged"
+_CAPACITY = {"cpu": "64", "memory": "256Gi", "pods": "250", "ephemeral-storage": "500Gi"}
+_SPANS = ("starts-after", "ready-after", "stops-after", "exits-after")
+
+
+class PodBehaviour(Struct, frozen=True, kw_only=True):
+    # From being bound to Running, and from Running to Ready.
+    starts_after: timedelta = timedelta(seconds=2)
+    ready_after: timedelta = timedelta()
+    # From SIGTERM to the end; None: it takes its whole grace period and is killed.
+    stops_after: timedelta | None = None
+    # From Running to an exit of its own accord; None: never.
+    exits_after: timedelta | None = None
+    exit_code: int = 0
+
+
+class KubeletOptions(Struct, frozen=True, kw_only=True):
+    pod: PodBehaviour = PodBehaviour()
+    # Of pods that belong to a Job and say nothing themselves.
+    job_pods_run_for: timedelta = timedelta(minutes=1)
+    node_ready_after: timedelta = timedelta(seconds=1)
+    # From a host that is up again to a kubelet that says so.
+    boot_ready_after: timedelta = timedelta()
+    lease_every: timedelta = timedelta(seconds=10)
+    status_every: timedelta = timedelta(minutes=5)
+    kubelet_version: str = "v1.36.3"
+    capacity: Mapping[str, str] = field(default_factory=lambda: dict(_CAPACITY))
+    # Changes what the options and the pod's annotations say.
+    behave: Callable[[Json, PodBehaviour], PodBehaviour] | None = None
+
+    def of_pod(self, pod: Json) -> PodBehaviour:
+        """What a pod says by annotations `simulate.haulout.dev/stops-after: 5s`, `exit-code: "1"` and so on."""
+        behaviour = self.pod
+        notes = annotations_of(pod)
+        changes: dict[str, timedelta | int] = {}
+        if notes:
+            for name in _SPANS:
+                if text := notes.get(PREFIX + name):
+                    changes[name.replace("-", "_")] = duration.parse(text)
+            if code := notes.get(f"{PREFIX}exit-code"):
+                changes["exit_code"] = int(code)
+        if "exits_after" not in changes and behaviour.exits_after is None and _of_job(pod):
+            changes["exits_after"] = self.job_pods_run_for
+        if changes:
+            behaviour = structs.replace(behaviour, **changes)
+        return self.behave(pod, behaviour) if self.behave else behaviour
+
+
+def is_managed(node: Json) -> bool:
+    return UNMANAGED not in annotations_of(node)
+
+
+def _of_job(pod: Json) -> bool:
+    owner = controller_of(pod)
+    return owner is not None and owner.get("kind") == "Job"

@@ -1,0 +1,209 @@
+"""Which pods belong to the workloads of one kind: by controller reference, and orphans that a selector claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from haulout.base.selector import Selector, SelectorError, from_object
+from haulout.embedded.controllers.kinds import PODS, group_kind
+from haulout.embedded.controllers.names import Names
+from haulout.embedded.controllers.reading import (
+    Key,
+    controller_of,
+    is_active,
+    is_ready,
+    is_terminating,
+    key_of,
+    labels_of,
+    owned_by,
+)
+from haulout.embedded.controllers.selecting import Selectors
+from haulout.embedded.controllers.tables import Pods, Table
+from haulout.embedded.seams import Json, Objects
+from haulout.kube.errors import Conflict, NotFound
+
+
+class Tally:
+    """Of one owner's pods: how many are active, how many of these are ready, and how many are on their way out."""
+
+    __slots__ = ("active", "leaving", "ready")
+
+    def __init__(self) -> None:
+        self.active = self.ready = self.leaving = 0
+
+    def count(self, pod: Json, by: int) -> None:
+        if is_active(pod):
+            self.active += by
+            if is_ready(pod):
+                self.ready += by
+        elif is_terminating(pod):
+            self.leaving += by
+
+
+class Claims:
+    """`wake` is called with the key of the workload that has changed, or a pod of it; `note` with the pod as well."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        names: Names,
+        pods: Pods,
+        owners: Table,
+        api_version: str,
+        kind: str,
+        wake: Callable[[Key], None],
+        note: Callable[[Key, Json | None, Json | None], None] = lambda key, old, new: None,
+    ) -> None:
+        self._objects = objects
+        self._names = names
+        self._pods = pods
+        self._owners = owners
+        self._api_version = api_version
+        self._kind = kind
+        self._wake = wake
+        self._note = note
+        self._keys: dict[str, Key] = {}
+        self._selectors = Selectors()
+        self._tallies: dict[str, Tally] = {}
+        # Pods that may have to be adopted or let go by the next look at their workload.
+        self._doubtful: dict[Key, dict[Key, None]] = {}
+        owners.listen(self._on_owner)
+        pods.listen_owned(group_kind({"apiVersion": api_version, "kind": kind}), self._on_pod)
+        pods.listen_orphans(self._on_orphan)
+
+    def selector(self, key: Key) -> Selector | None:
+        return self._selectors.get(key)
+
+    def pods(self, owner: Json) -> list[Json]:
+        return list(self._pods.owned(owner["metadata"]["uid"]))
+
+    def tally(self, owner: Json) -> Tally:
+        return self._tallies.get(owner["metadata"]["uid"]) or Tally()
+
+    def settle(self, owner: Json) -> None:
+        """Adopts orphans that the selector claims, and lets pods go that it does not claim any more."""
+        key = key_of(owner)
+        doubtful, selector = self._doubtful.pop(key, None), self._selectors.get(key)
+        if not doubtful or selector is None:
+            return
+        for pod_key in doubtful:
+            pod = self._pods.get(pod_key)
+            if pod is None:
+                continue
+            controller, claimed = controller_of(pod), selector.matches(labels_of(pod))
+            if controller is None and claimed and not is_terminating(owner) and is_active(pod):
+                self._own(pod, [*_references(pod), owned_by(owner, self._api_version, self._kind)])
+            elif controller and controller["uid"] == owner["metadata"]["uid"] and not claimed:
+                self._own(pod, [one for one in _references(pod) if one["uid"] != controller["uid"]])
+
+    def create(self, owner: Json, template: Json, name: str = "", *, base: str = "", **metadata: object) -> Json:
+        """A pod of the template under this name, or one that begins with `base`."""
+        meta = template.get("metadata") or {}
+        body: Json = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "namespace": owner["metadata"]["namespace"],
+                "labels": dict(meta.get("labels") or {}),
+                "annotations": dict(meta.get("annotations") or {}),
+                "ownerReferences": [owned_by(owner, self._api_version, self._kind)],
+                **metadata,
+            },
+            "spec": template["spec"],
+        }
+        if not body["metadata"]["annotations"]:
+            del body["metadata"]["annotations"]
+        if name:
+            body["metadata"]["name"] = name
+            created = self._objects.create(PODS, body)
+        else:
+            body["metadata"]["generateName"] = base
+            created = self._create_named(body, base)
+        self._pods.put(created)
+        return created
+
+    def delete(self, pods: Iterable[Json]) -> None:
+        for pod in pods:
+            key = key_of(pod)
+            with suppress(NotFound):
+                self._objects.delete(PODS, *key, uid=pod["metadata"]["uid"])
+            self._pods.refresh(key)
+
+    def _create_named(self, body: Json, base: str) -> Json:
+        namespace = body["metadata"]["namespace"]
+        while True:
+            body["metadata"]["name"] = self._names.generated(namespace, base)
+            try:
+                return self._objects.create(PODS, body)
+            except Conflict as error:
+                if not error.exists:
+                    raise
+
+    def _own(self, pod: Json, references: list[Json]) -> None:
+        body = {"metadata": {"uid": pod["metadata"]["uid"], "ownerReferences": references or None}}
+        self._pods.put(self._objects.patch(PODS, *key_of(pod), body))
+
+    def _on_owner(self, old: Json | None, new: Json | None) -> None:
+        key = key_of(new or old or {})
+        if new is None:
+            self._selectors.remove(key)
+            self._doubtful.pop(key, None)
+            if old:
+                self._keys.pop(old["metadata"]["uid"], None)
+        else:
+            self._keys[new["metadata"]["uid"]] = key
+            if old is None or old["spec"].get("selector") != new["spec"].get("selector"):
+                self._claim_orphans(key, new)
+        self._wake(key)
+
+    def _claim_orphans(self, key: Key, owner: Json) -> None:
+        try:
+            selector = from_object(owner["spec"].get("selector") or {})
+        except SelectorError:
+            return
+        if not selector.requirements:
+            return
+        self._selectors.set(key, selector)
+        for pod_key, pod in self._pods.orphans.items():
+            if pod_key[0] == key[0] and selector.matches(labels_of(pod)):
+                self._doubt(key, pod_key)
+
+    def _on_pod(self, old: Json | None, new: Json | None) -> None:
+        pod = new or old or {}
+        controller = controller_of(pod)
+        assert controller is not None
+        uid = controller["uid"]
+        tally = self._tallies.get(uid)
+        if tally is None:
+            tally = self._tallies[uid] = Tally()
+        if old:
+            tally.count(old, -1)
+        if new:
+            tally.count(new, 1)
+        if uid not in self._pods.by_owner:
+            self._tallies.pop(uid, None)
+        key = self._keys.get(uid)
+        if key is None:
+            return
+        if new and (old is None or labels_of(old) != labels_of(new)):
+            selector = self._selectors.get(key)
+            if selector and not selector.matches(labels_of(new)):
+                self._doubt(key, key_of(new))
+        self._note(key, old, new)
+        self._wake(key)
+
+    def _on_orphan(self, old: Json | None, new: Json | None) -> None:
+        if new is None:
+            return
+        pod_key = key_of(new)
+        for key in self._selectors.matching(pod_key[0], labels_of(new)):
+            self._doubt(key, pod_key)
+            self._wake(key)
+
+    def _doubt(self, key: Key, pod_key: Key) -> None:
+        self._doubtful.setdefault(key, {})[pod_key] = None
+
+
+def _references(pod: Json) -> list[Json]:
+    return pod["metadata"].get("ownerReferences") or []

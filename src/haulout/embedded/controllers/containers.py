@@ -1,0 +1,235 @@
+"""The pods of simulated kubelets: started, ready, crashing, exiting, stopped and started again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from haulout.embedded.controllers import podstatus
+from haulout.embedded.controllers.behaviour import KubeletOptions
+from haulout.embedded.controllers.kinds import PODS
+from haulout.embedded.controllers.reading import (
+    Key,
+    has_ended,
+    instant,
+    is_ready,
+    is_terminating,
+    key_of,
+    node_of,
+    phase_of,
+)
+from haulout.embedded.controllers.tables import Pods
+from haulout.embedded.seams import Json, Objects, Timers
+from haulout.kube.errors import Conflict, NotFound
+
+_FIRST_BACKOFF, _LAST_BACKOFF = timedelta(seconds=10), timedelta(minutes=5)
+_CRASHES_AFTER = timedelta(seconds=1)
+_KILLED, _LOST = 137, 255
+
+
+class _Run:
+    """One pod as its kubelet sees it. `stops_at` is set once it has been told to stop."""
+
+    __slots__ = ("cancels", "crashes", "stops_at", "uid")
+
+    def __init__(self, uid: str) -> None:
+        self.uid = uid
+        self.cancels: list[Callable[[], None]] = []
+        self.stops_at: datetime | None = None
+        self.crashes = 0
+
+
+class Containers:
+    """`is_up` says of a node's name whether a kubelet runs there; what others do to pods is taken up from the table."""
+
+    def __init__(
+        self, objects: Objects, timers: Timers, pods: Pods, options: KubeletOptions, is_up: Callable[[str], bool]
+    ) -> None:
+        self._objects = objects
+        self._timers = timers
+        self._pods = pods
+        self._options = options
+        self._is_up = is_up
+        self._runs: dict[Key, _Run] = {}
+        self._crashing: set[Key] = set()
+        self._unwell: set[Key] = set()
+        self._addresses = 0
+        pods.listen(self._on_pod)
+
+    def _on_pod(self, old: Json | None, new: Json | None) -> None:
+        if new is None:
+            self._forget(key_of(old or {}))
+            return
+        key, run = key_of(new), self._runs.get(key_of(new))
+        if run and not is_terminating(new):
+            return
+        node = node_of(new)
+        if node and self._is_up(node):
+            self._take(key, new, run)
+
+    def _take(self, key: Key, pod: Json, run: _Run | None) -> None:
+        if run is None:
+            run = self._runs[key] = _Run(pod["metadata"]["uid"])
+            if not is_terminating(pod):
+                self._begin(key, pod, run)
+        if is_terminating(pod):
+            self._stop(key, pod, run)
+
+    def _begin(self, key: Key, pod: Json, run: _Run) -> None:
+        behaviour = self._options.of_pod(pod)
+        match phase_of(pod):
+            case "Pending":
+                self._later(run, behaviour.starts_after, lambda: self._start(key, restarted=False))
+            case "Running" if behaviour.exits_after is not None:
+                started = (pod.get("status") or {}).get("startTime")
+                exits_at = (instant(started) if started else self._timers.now()) + behaviour.exits_after
+                self._later(run, exits_at - self._timers.now(), lambda: self._exit(key, behaviour.exit_code))
+
+    def _start(self, key: Key, *, restarted: bool) -> None:
+        pod, run = self._current(key)
+        if pod is None or run is None:
+            return
+        behaviour, now = self._options.of_pod(pod), self._timers.now()
+        ready = not behaviour.ready_after and key not in self._unwell and key not in self._crashing
+        if "podIP" not in (pod.get("status") or {}):
+            self._addresses += 1
+        address = f"10.{self._addresses >> 16 & 255}.{self._addresses >> 8 & 255}.{self._addresses & 255}"
+        self._write(key, podstatus.running(pod, now, ready=ready, restarted=restarted, ip=address))
+        if key in self._crashing:
+            self._later(run, _CRASHES_AFTER, lambda: self._exit(key, 1))
+            return
+        if not ready:
+            self._later(run, behaviour.ready_after, lambda: self._make_ready(key))
+        if behaviour.exits_after is not None:
+            self._later(run, behaviour.exits_after, lambda: self._exit(key, behaviour.exit_code))
+
+    def _make_ready(self, key: Key) -> None:
+        pod, _ = self._current(key)
+        if pod and phase_of(pod) == "Running" and key not in self._unwell and key not in self._crashing:
+            self._write(key, podstatus.running(pod, self._timers.now(), ready=True))
+
+    def _exit(self, key: Key, code: int) -> None:
+        """The containers have ended by themselves; the restart policy says what that means."""
+        pod, run = self._current(key)
+        if pod is None or run is None or has_ended(pod):
+            return
+        self._cancel(run)
+        policy, now = pod["spec"].get("restartPolicy") or "Always", self._timers.now()
+        if policy == "Never" or (policy == "OnFailure" and not code):
+            self._write(key, podstatus.ended(pod, now, code))
+            return
+        run.crashes += 1
+        wait = min(_FIRST_BACKOFF * 2 ** min(run.crashes - 1, 10), _LAST_BACKOFF)
+        self._write(key, podstatus.waiting(pod, now, "CrashLoopBackOff", code))
+        self._later(run, wait, lambda: self._start(key, restarted=True))
+
+    def _stop(self, key: Key, pod: Json, run: _Run) -> None:
+        """What has never run, or runs no more, needs no time."""
+        metadata = pod["metadata"]
+        grace = timedelta(seconds=int(metadata.get("deletionGracePeriodSeconds") or 0))
+        lasts = self._options.of_pod(pod).stops_after
+        stops_at = instant(metadata["deletionTimestamp"]) - grace + (grace if lasts is None else min(lasts, grace))
+        if phase_of(pod) != "Running":
+            stops_at = self._timers.now()
+        if run.stops_at is not None and run.stops_at <= stops_at:
+            return
+        run.stops_at = stops_at
+        self._cancel(run)
+        code = _KILLED if lasts is None or lasts > grace else 0
+        self._later(run, stops_at - self._timers.now(), lambda: self._finish(key, code))
+
+    def _finish(self, key: Key, code: int) -> None:
+        pod, _ = self._current(key)
+        if pod is None:
+            return
+        if not has_ended(pod):
+            self._write(key, podstatus.ended(pod, self._timers.now(), code))
+        with suppress(NotFound, Conflict):
+            self._objects.delete(PODS, *key, uid=pod["metadata"]["uid"], grace=0)
+        self._pods.refresh(key)
+
+    def node_down(self, name: str, *, announced: bool) -> None:
+        """Nobody looks after its pods any more; a host that goes down on purpose says so before."""
+        for pod in self._pods.on_node(name):
+            key = key_of(pod)
+            if announced and phase_of(pod) == "Running" and is_ready(pod):
+                self._write(key, podstatus.unready(pod, self._timers.now()))
+            self._forget(key, gone=False)
+
+    def node_up(self, name: str, *, rebooted: bool) -> None:
+        for pod in self._pods.on_node(name):
+            key = key_of(pod)
+            self._forget(key, gone=False)
+            run = self._runs[key] = _Run(pod["metadata"]["uid"])
+            if is_terminating(pod) and rebooted:
+                self._later(run, timedelta(), lambda key=key: self._finish(key, _KILLED))  # type: ignore[misc]
+            elif is_terminating(pod):
+                self._stop(key, pod, run)
+            elif phase_of(pod) == "Running" and rebooted:
+                self._restart(key, pod, run)
+            else:
+                self._begin(key, pod, run)
+                if phase_of(pod) == "Running":
+                    self._make_ready(key)
+
+    def _restart(self, key: Key, pod: Json, run: _Run) -> None:
+        if (pod["spec"].get("restartPolicy") or "Always") == "Never":
+            self._write(key, podstatus.ended(pod, self._timers.now(), _LOST))
+            return
+        if is_ready(pod):
+            self._write(key, podstatus.unready(pod, self._timers.now()))
+        starts_after = self._options.of_pod(pod).starts_after
+        self._later(run, starts_after, lambda: self._start(key, restarted=True))
+
+    def exit(self, key: Key, code: int) -> None:
+        """Its containers end now."""
+        self._exit(key, code)
+
+    def crash(self, key: Key) -> None:
+        """Its containers end now, and again shortly after each start, until mended."""
+        self._crashing.add(key)
+        self._exit(key, 1)
+
+    def fail_probe(self, key: Key) -> None:
+        """It runs on, but is not ready until mended."""
+        self._unwell.add(key)
+        pod, _ = self._current(key)
+        if pod and is_ready(pod):
+            self._write(key, podstatus.unready(pod, self._timers.now()))
+
+    def mend(self, key: Key) -> None:
+        """From its next start on it runs; a failing probe passes at once."""
+        self._crashing.discard(key)
+        self._unwell.discard(key)
+        pod, run = self._current(key)
+        states = (pod.get("status") or {}).get("containerStatuses") or () if pod else ()
+        if run and all("running" in one["state"] for one in states):
+            self._make_ready(key)
+
+    def _current(self, key: Key) -> tuple[Json | None, _Run | None]:
+        run, pod = self._runs.get(key), self._objects.get(PODS, *key)
+        if run is None or pod is None or pod["metadata"]["uid"] != run.uid:
+            return None, None
+        return pod, run
+
+    def _write(self, key: Key, status: Json) -> None:
+        try:
+            self._pods.put(self._objects.patch(PODS, *key, {"status": status}, subresource="status"))
+        except NotFound:
+            self._forget(key)
+
+    def _later(self, run: _Run, wait: timedelta, act: Callable[[], None]) -> None:
+        run.cancels.append(self._timers.at(self._timers.now() + wait, act))
+
+    def _cancel(self, run: _Run) -> None:
+        for cancel in run.cancels:
+            cancel()
+        run.cancels.clear()
+
+    def _forget(self, key: Key, *, gone: bool = True) -> None:
+        if run := self._runs.pop(key, None):
+            self._cancel(run)
+        if gone:
+            self._crashing.discard(key)
+            self._unwell.discard(key)

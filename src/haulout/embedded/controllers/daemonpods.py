@@ -1,0 +1,92 @@
+"""Where a DaemonSet wants its pods and has them, and what it adds to them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from haulout.embedded.controllers.fitting import NO_EXECUTE, NO_SCHEDULE, matches_affinity, pinned_to, untolerated
+from haulout.embedded.controllers.reading import Key, key_of, node_of
+from haulout.embedded.seams import Json
+
+# What the daemon controller adds (pkg/controller/daemon/util/daemonset_util.go), in its order.
+_TOLERATED = (
+    ("node.kubernetes.io/not-ready", NO_EXECUTE),
+    ("node.kubernetes.io/unreachable", NO_EXECUTE),
+    ("node.kubernetes.io/disk-pressure", NO_SCHEDULE),
+    ("node.kubernetes.io/memory-pressure", NO_SCHEDULE),
+    ("node.kubernetes.io/pid-pressure", NO_SCHEDULE),
+    ("node.kubernetes.io/unschedulable", NO_SCHEDULE),
+)
+_NETWORK = ("node.kubernetes.io/network-unavailable", NO_SCHEDULE)
+
+
+class Wish(NamedTuple):
+    """Whether a pod shall be made on the node, and whether one that is there may stay."""
+
+    run: bool = False
+    stay: bool = False
+
+
+class Share(NamedTuple):
+    """What one node adds to the status of a set."""
+
+    desired: int = 0
+    current: int = 0
+    misscheduled: int = 0
+    ready: int = 0
+    updated: int = 0
+    available: int = 0
+
+
+class Known:
+    """What is known of one DaemonSet by node; `doubtful` are the nodes that the next look is about."""
+
+    def __init__(self) -> None:
+        self.wishes: dict[str, Wish] = {}
+        self.pods: dict[str, dict[Key, Json]] = {}
+        self.shares: dict[str, Share] = {}
+        self.total = Share()
+        self.doubtful: dict[str, None] = {}
+        self.failures: dict[str, tuple[int, datetime]] = {}
+
+    def put(self, pod: Json, *, there: bool) -> None:
+        name = node_of(pod) or pinned_to(pod["spec"]) or ""
+        if there:
+            self.pods.setdefault(name, {})[key_of(pod)] = pod
+        elif name in self.pods:
+            self.pods[name].pop(key_of(pod), None)
+            if not self.pods[name]:
+                del self.pods[name]
+        self.doubtful[name] = None
+
+    def share(self, name: str, share: Share) -> None:
+        old = self.shares.pop(name, Share())
+        self.total = Share(*(total - was + now for total, was, now in zip(self.total, old, share, strict=True)))
+        if any(share):
+            self.shares[name] = share
+
+
+def wish_of(owner: Json, node: Json) -> Wish:
+    spec = owner["spec"]["template"]["spec"]
+    if spec.get("nodeName") not in {None, "", node["metadata"]["name"]} or not matches_affinity(spec, node):
+        return Wish()
+    taints, tolerations = (node.get("spec") or {}).get("taints") or (), with_tolerations(spec)
+    if untolerated(taints, tolerations, frozenset((NO_EXECUTE, NO_SCHEDULE))) is None:
+        return Wish(run=True, stay=True)
+    return Wish(run=False, stay=untolerated(taints, tolerations, frozenset((NO_EXECUTE,))) is None)
+
+
+def with_tolerations(spec: Json) -> list[Json]:
+    added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in _TOLERATED]
+    if spec.get("hostNetwork"):
+        added.append({"key": _NETWORK[0], "operator": "Exists", "effect": _NETWORK[1]})
+    given: list[Json] = spec.get("tolerations") or []
+    return [*given, *(one for one in added if one not in given)]
+
+
+def pinned(affinity: Json | None, node: str) -> Json:
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    nodes = dict((affinity or {}).get("nodeAffinity") or {})
+    nodes["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    return {**(affinity or {}), "nodeAffinity": nodes}

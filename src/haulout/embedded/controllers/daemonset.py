@@ -1,0 +1,242 @@
+"""DaemonSets: one pod on each node that matches, whether it is cordoned or not."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from haulout.embedded.controllers.claims import Claims
+from haulout.embedded.controllers.daemonpods import Known, Share, Wish, pinned, wish_of, with_tolerations
+from haulout.embedded.controllers.kinds import DAEMON_SETS
+from haulout.embedded.controllers.names import Names
+from haulout.embedded.controllers.reading import (
+    Key,
+    available_at,
+    has_ended,
+    is_ready,
+    is_terminating,
+    key_of,
+    labels_of,
+    node_of,
+    phase_of,
+    scaled,
+)
+from haulout.embedded.controllers.revisions import HASH, Revision, Revisions
+from haulout.embedded.controllers.tables import Owned, Pods, Table
+from haulout.embedded.controllers.work import Work
+from haulout.embedded.seams import Json, Objects, Timers
+
+# A failed pod is replaced after so long, doubling to the last.
+_FIRST_BACKOFF, _LAST_BACKOFF = timedelta(seconds=1), timedelta(minutes=15)
+
+
+class DaemonSets:
+    """A change of a node or pod concerns that node only, and of the sets only those whose wish for it has changed."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        timers: Timers,
+        names: Names,
+        pods: Pods,
+        nodes: Table,
+        sets: Table,
+        revisions: Owned,
+    ) -> None:
+        self._objects = objects
+        self._timers = timers
+        self._nodes = nodes
+        self._pods = pods
+        self._sets = sets
+        self._revisions = Revisions(objects, revisions)
+        self._known: dict[Key, Known] = {}
+        self._work: Work[Key] = Work(timers, self._look)
+        sets.listen(self._on_set)
+        self._claims = Claims(objects, names, pods, sets, "apps/v1", "DaemonSet", self._work.add, self._on_pod)
+        nodes.listen(self._on_node)
+
+    def _on_set(self, old: Json | None, new: Json | None) -> None:
+        key = key_of(new or old or {})
+        if new is None:
+            self._known.pop(key, None)
+            return
+        if old is None:
+            known = self._known[key] = Known()
+            for pod in self._pods.owned(new["metadata"]["uid"]):
+                known.put(pod, there=True)
+        if old is None or old["spec"] != new["spec"]:
+            known = self._known[key]
+            known.wishes = {name: wish_of(new, node) for (_, name), node in self._nodes.rows.items()}
+            known.doubtful.update(dict.fromkeys((*known.wishes, *known.pods)))
+
+    def _on_pod(self, key: Key, old: Json | None, new: Json | None) -> None:
+        pod = new or old
+        if pod and (known := self._known.get(key)):
+            known.put(pod, there=new is not None)
+
+    def _on_node(self, old: Json | None, new: Json | None) -> None:
+        if old and new and _deciding(old) == _deciding(new):
+            return
+        name = key_of(new or old or {})[1]
+        for key, known in self._known.items():
+            before = known.wishes.pop(name, None)
+            if new:
+                known.wishes[name] = wish_of(self._sets.rows[key], new)
+            if before != known.wishes.get(name):
+                self._doubt(key, name)
+
+    def _doubt(self, key: Key, name: str) -> None:
+        if known := self._known.get(key):
+            known.doubtful[name] = None
+            self._work.add(key)
+
+    def _look(self, key: Key) -> None:
+        owner = self._sets.get(key)
+        if owner is None:
+            self._work.forget(key)
+            return
+        self._claims.settle(owner)
+        known, revision = self._known[key], self._revisions.current(owner, "DaemonSet")
+        doubtful, known.doubtful = sorted(known.doubtful), {}
+        if not is_terminating(owner):
+            for name in doubtful:
+                self._manage(key, owner, revision, name)
+        for name in doubtful:
+            known.share(name, self._share_of(key, owner, revision, name))
+        if not is_terminating(owner) and known.total.updated < known.total.current:
+            self._update(owner, revision, known)
+        self._write_status(key, owner, known.total)
+        self._revisions.clean_up(owner, lambda: {revision.name, *(_hash(pod) for pod in self._claims.pods(owner))})
+
+    def _manage(self, key: Key, owner: Json, revision: Revision, name: str) -> None:
+        known = self._known[key]
+        wish, there = known.wishes.get(name, Wish()), list(known.pods.get(name, {}).values())
+        staying = [pod for pod in there if not is_terminating(pod)]
+        if not wish.stay:
+            self._claims.delete(staying)
+        elif wish.run and not there:
+            self._create(owner, revision, name)
+        else:
+            ended = [pod for pod in staying if has_ended(pod)]
+            self._claims.delete([pod for pod in ended if self._may_replace(key, name, pod)])
+            running = sorted((pod for pod in staying if not has_ended(pod)), key=_age)
+            if not _surge(owner, 1):
+                self._claims.delete(running[1:])
+            elif wish.run and not running:
+                self._create(owner, revision, name)
+
+    def _may_replace(self, key: Key, name: str, pod: Json) -> bool:
+        if phase_of(pod) != "Failed":
+            return True
+        known, now = self._known[key], self._timers.now()
+        count, since = known.failures.get(name, (0, now))
+        due_at = since + min(_FIRST_BACKOFF * 2 ** (count - 1), _LAST_BACKOFF) if count else now
+        if now < due_at:
+            self._timers.at(due_at, lambda: self._doubt(key, name))
+            return False
+        known.failures[name] = (min(count + 1, 20), now)
+        return True
+
+    def _update(self, owner: Json, revision: Revision, known: Known) -> None:
+        """Old pods go as far as maxUnavailable allows; with maxSurge, once a new one is available beside them."""
+        strategy = owner["spec"].get("updateStrategy") or {}
+        if strategy.get("type") == "OnDelete":
+            return
+        old, new = _split(known, revision)
+        if surge := _surge(owner, known.total.desired):
+            self._update_surging(owner, revision, (old, new), surge)
+            return
+        unavailable = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", 1)
+        most = max(scaled(unavailable, known.total.desired, up=True), 1)
+        broken = [pod for _, pod in sorted(old.items()) if not self._is_available(owner, pod)]
+        working = [pod for _, pod in sorted(old.items()) if self._is_available(owner, pod)]
+        there = known.pods.keys() - old.keys()
+        waiting = sum(not self._is_available(owner, new.get(name)) for name in there)
+        self._claims.delete(broken)
+        self._claims.delete(working[: max(most - waiting - len(broken), 0)])
+
+    def _update_surging(
+        self, owner: Json, revision: Revision, pods: tuple[dict[str, Json], dict[str, Json]], surge: int
+    ) -> None:
+        old, new = pods
+        surging = sum(name in new and not self._is_available(owner, new[name]) for name in old)
+        for name, pod in sorted(old.items()):
+            if name in new:
+                if self._is_available(owner, new[name]):
+                    self._claims.delete([pod])
+            elif not self._is_available(owner, pod):
+                self._create(owner, revision, name)
+            elif surging < surge:
+                surging += 1
+                self._create(owner, revision, name)
+
+    def _create(self, owner: Json, revision: Revision, node: str) -> None:
+        template = revision.template
+        labels = {**((template.get("metadata") or {}).get("labels") or {}), HASH: revision.hash}
+        if generation := owner["metadata"].get("generation"):
+            labels["pod-template-generation"] = str(generation)
+        spec = {**template["spec"], "affinity": pinned(template["spec"].get("affinity"), node)}
+        spec["tolerations"] = with_tolerations(template["spec"])
+        self._claims.create(owner, {**template, "spec": spec}, base=f"{owner['metadata']['name']}-", labels=labels)
+
+    def _is_available(self, owner: Json, pod: Json | None) -> bool:
+        at = available_at(pod, int(owner["spec"].get("minReadySeconds") or 0)) if pod else None
+        return at is not None and at <= self._timers.now()
+
+    def _share_of(self, key: Key, owner: Json, revision: Revision, name: str) -> Share:
+        known = self._known[key]
+        there = known.pods.get(name)
+        if not known.wishes.get(name, Wish()).run:
+            return Share(misscheduled=int(bool(there) and name in known.wishes))
+        if not there:
+            return Share(desired=1)
+        pod = min(there.values(), key=_age)
+        ready, available = is_ready(pod), self._is_available(owner, pod)
+        if ready and not available:
+            at = available_at(pod, int(owner["spec"].get("minReadySeconds") or 0))
+            self._timers.at(at or self._timers.now(), lambda: self._doubt(key, name))
+        return Share(1, 1, 0, int(ready), int(_hash(pod) == revision.hash), int(available))
+
+    def _write_status(self, key: Key, owner: Json, total: Share) -> None:
+        status = {
+            "currentNumberScheduled": total.current,
+            "numberMisscheduled": total.misscheduled,
+            "desiredNumberScheduled": total.desired,
+            "numberReady": total.ready,
+            "observedGeneration": owner["metadata"].get("generation", 0),
+            "updatedNumberScheduled": total.updated,
+            "numberAvailable": total.available,
+            "numberUnavailable": total.desired - total.available,
+        }
+        old = owner.get("status") or {}
+        if any(old.get(name, 0) != value for name, value in status.items()):
+            self._sets.put(self._objects.patch(DAEMON_SETS, *key, {"status": status}, subresource="status"))
+
+
+def _split(known: Known, revision: Revision) -> tuple[dict[str, Json], dict[str, Json]]:
+    """The pods that stay, of older templates and of the newest, by node."""
+    old: dict[str, Json] = {}
+    new: dict[str, Json] = {}
+    for name, pods in known.pods.items():
+        for pod in pods.values():
+            if not is_terminating(pod):
+                (new if _hash(pod) == revision.hash else old)[name] = pod
+    return old, new
+
+
+def _hash(pod: Json) -> str:
+    return labels_of(pod).get(HASH, "")
+
+
+def _deciding(node: Json) -> tuple[object, ...]:
+    return labels_of(node), (node.get("spec") or {}).get("taints")
+
+
+def _surge(owner: Json, size: int) -> int:
+    strategy = owner["spec"].get("updateStrategy") or {}
+    if strategy.get("type") == "OnDelete":
+        return 0
+    return scaled((strategy.get("rollingUpdate") or {}).get("maxSurge", 0), size, up=True)
+
+
+def _age(pod: Json) -> tuple[bool, str, str]:
+    return not node_of(pod), pod["metadata"].get("creationTimestamp", ""), pod["metadata"]["name"]

@@ -1,0 +1,222 @@
+"""Jobs: pods until enough have succeeded or too many have failed; each is counted before it may vanish."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from haulout.embedded.controllers.claims import Claims
+from haulout.embedded.controllers.kinds import JOBS, PODS
+from haulout.embedded.controllers.names import Names
+from haulout.embedded.controllers.reading import (
+    Key,
+    condition,
+    instant,
+    is_active,
+    is_ready,
+    is_terminating,
+    key_of,
+    phase_of,
+    timestamp,
+    with_condition,
+)
+from haulout.embedded.controllers.tables import Pods, Table
+from haulout.embedded.controllers.work import Work
+from haulout.embedded.seams import Json, Objects, Timers
+from haulout.kube.errors import NotFound
+
+TRACKING = "batch.kubernetes.io/job-tracking"
+_FIRST_BACKOFF, _LAST_BACKOFF = timedelta(seconds=10), timedelta(minutes=10)
+
+
+class _Count(NamedTuple):
+    succeeded: int
+    failed: int
+    active: list[Json]
+    leaving: int
+
+
+class Jobs:
+    """Without indexed completion and pod failure policies."""
+
+    def __init__(self, objects: Objects, timers: Timers, names: Names, pods: Pods, jobs: Table) -> None:
+        self._objects = objects
+        self._timers = timers
+        self._pods = pods
+        self._jobs = jobs
+        # How many pods in a row have failed, and when the last did: new ones wait.
+        self._failures: dict[Key, tuple[int, datetime]] = {}
+        self._work: Work[Key] = Work(timers, self._look)
+        self._claims = Claims(objects, names, pods, jobs, "batch/v1", "Job", self._work.add)
+
+    def _look(self, key: Key) -> None:
+        job = self._jobs.get(key)
+        if job is None:
+            self._work.forget(key)
+            self._failures.pop(key, None)
+            return
+        if _has(job, "Complete") or _has(job, "Failed"):
+            self._let_go(self._finished(job))
+            return
+        self._claims.settle(job)
+        finished = self._finished(job)
+        self._note_failures(key, finished)
+        count = self._count(job, finished)
+        verdict = self._verdict(key, job, count)
+        if verdict:
+            self._claims.delete(count.active)
+        elif not is_terminating(job):
+            self._manage(key, job, count)
+        self._write_status(key, job, self._count(job, finished), verdict)
+        self._let_go(finished)
+
+    def _finished(self, job: Json) -> list[Json]:
+        """Pods that have ended and are not counted yet: they still carry the finalizer."""
+        return [pod for pod in self._claims.pods(job) if _is_tracked(pod) and phase_of(pod) in {"Succeeded", "Failed"}]
+
+    def _count(self, job: Json, finished: list[Json]) -> _Count:
+        old = job.get("status") or {}
+        pods = self._claims.pods(job)
+        won = sum(phase_of(pod) == "Succeeded" for pod in finished)
+        return _Count(
+            int(old.get("succeeded", 0)) + won,
+            int(old.get("failed", 0)) + len(finished) - won,
+            [pod for pod in pods if is_active(pod)],
+            sum(is_terminating(pod) and phase_of(pod) not in {"Succeeded", "Failed"} for pod in pods),
+        )
+
+    def _note_failures(self, key: Key, finished: list[Json]) -> None:
+        for pod in finished:
+            if phase_of(pod) == "Succeeded":
+                self._failures.pop(key, None)
+            else:
+                self._failures[key] = (self._failures.get(key, (0, None))[0] + 1, self._timers.now())
+
+    def _verdict(self, key: Key, job: Json, count: _Count) -> tuple[str, str, str] | None:
+        """Type of the end, reason and message, once nothing more is to be started."""
+        spec = job["spec"]
+        for kind in ("SuccessCriteriaMet", "FailureTarget"):
+            if _has(job, kind) and (found := condition(job, kind)):
+                return kind, found.get("reason", ""), found.get("message", "")
+        limit = spec.get("backoffLimit")
+        restarts = sum(map(_restarts, count.active)) if _restarts_in_place(job) else 0
+        if count.failed + restarts > (6 if limit is None else int(limit)):
+            return "FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+        started = (job.get("status") or {}).get("startTime")
+        if spec.get("activeDeadlineSeconds") is not None and started and not spec.get("suspend"):
+            late_at = instant(started) + timedelta(seconds=int(spec["activeDeadlineSeconds"]))
+            if self._timers.now() >= late_at:
+                return "FailureTarget", "DeadlineExceeded", "Job was active longer than specified deadline"
+            self._work.add_at(key, late_at)
+        wanted = spec.get("completions")
+        enough = count.succeeded >= int(wanted) if wanted is not None else count.succeeded > 0
+        if enough and not count.active:
+            return "SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods"
+        return None
+
+    def _manage(self, key: Key, job: Json, count: _Count) -> None:
+        if job["spec"].get("suspend"):
+            self._claims.delete(count.active)
+            return
+        missing = _wanted_active(job, count) - len(count.active)
+        if job["spec"].get("podReplacementPolicy") == "Failed":
+            missing -= count.leaving
+        if missing < 0:
+            order = sorted(count.active, key=lambda pod: (is_ready(pod), pod["metadata"]["name"]))
+            self._claims.delete(order[:-missing])
+        elif missing > 0 and (wait_until := self._backoff(key)):
+            self._work.add_at(key, wait_until)
+        else:
+            template = job["spec"]["template"]
+            for _ in range(missing):
+                self._claims.create(job, template, base=f"{key[1]}-", finalizers=[TRACKING])
+
+    def _backoff(self, key: Key) -> datetime | None:
+        failures, since = self._failures.get(key, (0, self._timers.now()))
+        if not failures:
+            return None
+        until = since + min(_FIRST_BACKOFF * 2 ** min(failures - 1, 10), _LAST_BACKOFF)
+        return until if until > self._timers.now() else None
+
+    def _write_status(self, key: Key, job: Json, count: _Count, verdict: tuple[str, str, str] | None) -> None:
+        now, old = self._timers.now(), job.get("status") or {}
+        status: Json = {
+            "active": len(count.active),
+            "ready": sum(map(is_ready, count.active)),
+            "succeeded": count.succeeded,
+            "failed": count.failed,
+            "terminating": count.leaving,
+            "uncountedTerminatedPods": {},
+        }
+        if not old.get("startTime") and not job["spec"].get("suspend"):
+            status["startTime"] = timestamp(now)
+        conditions = old.get("conditions") or []
+        if verdict:
+            conditions = _concluded(conditions, verdict, now, over=not count.active and not count.leaving)
+            if _true(conditions, "Complete"):
+                status["completionTime"] = timestamp(now)
+        elif job["spec"].get("suspend") or _has(job, "Suspended"):
+            conditions = _suspended(conditions, bool(job["spec"].get("suspend")), now)
+        if conditions != (old.get("conditions") or []):
+            status["conditions"] = conditions
+        if any(old.get(name, 0 if isinstance(value, int) else None) != value for name, value in status.items()):
+            self._jobs.put(self._objects.patch(JOBS, *key, {"status": status}, subresource="status"))
+
+    def _let_go(self, finished: list[Json]) -> None:
+        for pod in finished:
+            kept = [name for name in pod["metadata"].get("finalizers") or () if name != TRACKING]
+            with suppress(NotFound):
+                self._objects.patch(PODS, *key_of(pod), {"metadata": {"finalizers": kept or None}})
+            self._pods.refresh(key_of(pod))
+
+
+def _wanted_active(job: Json, count: _Count) -> int:
+    parallel = job["spec"].get("parallelism")
+    most = 1 if parallel is None else int(parallel)
+    completions = job["spec"].get("completions")
+    if completions is None:
+        return len(count.active) if count.succeeded else most
+    return min(most, max(int(completions) - count.succeeded, 0))
+
+
+def _concluded(conditions: list[Json], verdict: tuple[str, str, str], now: datetime, *, over: bool) -> list[Json]:
+    """First that it will end and how, then that it has ended."""
+    kind, reason, message = verdict
+    if not _true(conditions, kind):
+        conditions = with_condition(conditions, _condition(kind, reason, message, now), now)
+    if over:
+        end = "Complete" if kind == "SuccessCriteriaMet" else "Failed"
+        conditions = with_condition(conditions, _condition(end, reason, message, now), now)
+    return conditions
+
+
+def _condition(kind: str, reason: str, message: str, now: datetime, status: str = "True") -> Json:
+    return {"type": kind, "status": status, "lastProbeTime": timestamp(now), "reason": reason, "message": message}
+
+
+def _suspended(conditions: list[Json], suspend: bool, now: datetime) -> list[Json]:
+    if _true(conditions, "Suspended") == suspend:
+        return conditions
+    reason, message = ("JobSuspended", "Job suspended") if suspend else ("JobResumed", "Job resumed")
+    return with_condition(conditions, _condition("Suspended", reason, message, now, str(suspend)), now)
+
+
+def _true(conditions: list[Json], kind: str) -> bool:
+    return any(one["type"] == kind and one["status"] == "True" for one in conditions)
+
+
+def _has(job: Json, kind: str) -> bool:
+    return _true((job.get("status") or {}).get("conditions") or [], kind)
+
+
+def _is_tracked(pod: Json) -> bool:
+    return TRACKING in (pod["metadata"].get("finalizers") or ())
+
+
+def _restarts_in_place(job: Json) -> bool:
+    return bool(job["spec"]["template"]["spec"].get("restartPolicy") == "OnFailure")
+
+
+def _restarts(pod: Json) -> int:
+    return sum(int(one.get("restartCount", 0)) for one in (pod.get("status") or {}).get("containerStatuses") or ())

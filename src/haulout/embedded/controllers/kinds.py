@@ -1,0 +1,38 @@
+"""The kinds that the actors work with, and how an owner reference leads to one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from haulout.embedded.seams import Json, Resource
+
+CONTROLLER_REVISIONS = Resource("apps", "v1", "controllerrevisions")
+DAEMON_SETS = Resource("apps", "v1", "daemonsets")
+DEPLOYMENTS = Resource("apps", "v1", "deployments")
+DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")
+JOBS = Resource("batch", "v1", "jobs")
+LEASES = Resource("coordination.k8s.io", "v1", "leases")
+NODES = Resource("", "v1", "nodes")
+PODS = Resource("", "v1", "pods")
+REPLICA_SETS = Resource("apps", "v1", "replicasets")
+STATEFUL_SETS = Resource("apps", "v1", "statefulsets")
+
+# By group and kind, as owner references name them.
+OWNED_AND_OWNING: Mapping[tuple[str, str], Resource] = {
+    ("", "Node"): NODES,
+    ("", "Pod"): PODS,
+    ("apps", "ControllerRevision"): CONTROLLER_REVISIONS,
+    ("apps", "DaemonSet"): DAEMON_SETS,
+    ("apps", "Deployment"): DEPLOYMENTS,
+    ("apps", "ReplicaSet"): REPLICA_SETS,
+    ("apps", "StatefulSet"): STATEFUL_SETS,
+    ("batch", "Job"): JOBS,
+    ("coordination.k8s.io", "Lease"): LEASES,
+    ("policy", "PodDisruptionBudget"): DISRUPTION_BUDGETS,
+}
+
+
+def group_kind(reference: Json) -> tuple[str, str]:
+    """Of an owner reference: `("apps", "ReplicaSet")`."""
+    group, slash, _ = reference.get("apiVersion", "").partition("/")
+    return (group if slash else "", reference.get("kind", ""))

@@ -1,0 +1,226 @@
+"""Simulated kubelets, one per node: they register it, keep it alive, die on demand and come back after a reboot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Protocol
+
+from haulout.embedded.controllers.behaviour import KubeletOptions, is_managed
+from haulout.embedded.controllers.containers import Containers
+from haulout.embedded.controllers.kinds import LEASES, NODES
+from haulout.embedded.controllers.names import Names
+from haulout.embedded.controllers.reading import (
+    condition,
+    key_of,
+    micro_timestamp,
+    timestamp,
+    with_condition,
+)
+from haulout.embedded.controllers.tables import Pods, Table
+from haulout.embedded.seams import Json, Objects, Timers
+from haulout.kube.errors import Conflict, NotFound
+
+LEASE_NAMESPACE = "kube-node-lease"
+_HEALTHY = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+)
+_READY = ("Ready", "True", "KubeletReady", "kubelet is posting ready status")
+_SHUTTING_DOWN = ("Ready", "False", "KubeletNotReady", "node is shutting down")
+_LEASE_SECONDS = 40
+
+
+class Hearing(Protocol):
+    """Who wants to know that a node has fallen silent, where there are no heartbeats to miss."""
+
+    def silent(self, name: str) -> None: ...
+
+    def heard(self, name: str) -> None: ...
+
+
+class _Host:
+    __slots__ = ("boots", "cancels", "up", "version")
+
+    def __init__(self, version: str) -> None:
+        self.up = True
+        self.boots = 0
+        self.version = version
+        self.cancels: dict[str, Callable[[], None]] = {}
+
+
+class Kubelets:
+    """Nodes with the annotation `simulate.haulout.dev/unmanaged` are left alone."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        timers: Timers,
+        names: Names,
+        pods: Pods,
+        nodes: Table,
+        options: KubeletOptions,
+        *,
+        heartbeats: bool = True,
+        hearing: Hearing | None = None,
+    ) -> None:
+        self._objects = objects
+        self._timers = timers
+        self._names = names
+        self._nodes = nodes
+        self._options = options
+        self._heartbeats = heartbeats
+        self._hearing = hearing
+        self._hosts: dict[str, _Host] = {}
+        nodes.listen(self._on_node)
+        self.containers = Containers(objects, timers, pods, options, self.is_up)
+
+    def is_up(self, name: str) -> bool:
+        host = self._hosts.get(name)
+        return host is not None and host.up
+
+    def kill(self, name: str) -> None:
+        """The kubelet stops without a word; what runs on the node runs on, but nobody says so."""
+        host = self._hosts[name]
+        self._silence(name, host)
+        self.containers.node_down(name, announced=False)
+
+    def revive(self, name: str) -> None:
+        """A killed kubelet is started again."""
+        self._come_back(name, rebooted=False)
+
+    def reboot(
+        self, name: str, down_for: timedelta, *, announced: bool = True, kubelet_version: str | None = None
+    ) -> None:
+        """The host goes down now and is up again after that time, with a new boot ID; all its containers are new then.
+
+        Announced, the node says that it is not ready before it goes; otherwise it just falls silent.
+        """
+        host = self._hosts[name]
+        if announced:
+            self._post(name, host, _SHUTTING_DOWN)
+        self._silence(name, host)
+        self.containers.node_down(name, announced=announced)
+        host.version = kubelet_version or host.version
+        wait = down_for + self._options.boot_ready_after
+        host.cancels["boot"] = self._timers.at(self._timers.now() + wait, lambda: self._come_back(name, rebooted=True))
+
+    def _silence(self, name: str, host: _Host) -> None:
+        self._cancel(host)
+        host.up = False
+        if self._hearing:
+            self._hearing.silent(name)
+
+    def _come_back(self, name: str, *, rebooted: bool) -> None:
+        host = self._hosts.get(name)
+        if host is None:
+            return
+        self._cancel(host)
+        host.up = True
+        host.boots += rebooted
+        if self._hearing:
+            self._hearing.heard(name)
+        self._post(name, host, _READY)
+        self.containers.node_up(name, rebooted=rebooted)
+        self._beat(name, host)
+
+    def _on_node(self, old: Json | None, new: Json | None) -> None:
+        name = key_of(new or old or {})[1]
+        if new is None:
+            if host := self._hosts.pop(name, None):
+                self._cancel(host)
+            return
+        if name in self._hosts or not is_managed(new):
+            return
+        host = self._hosts[name] = _Host(self._options.kubelet_version)
+        known = condition(new, "Ready") is not None
+        wait = timedelta() if known else self._options.node_ready_after
+        if not known or self._heartbeats:
+            host.cancels["start"] = self._timers.at(
+                self._timers.now() + wait, lambda: self._register(name, known=known)
+            )
+
+    def _register(self, name: str, *, known: bool) -> None:
+        host = self._hosts.get(name)
+        if host and host.up:
+            if not known:
+                self._post(name, host, _READY)
+            self._beat(name, host)
+
+    def _beat(self, name: str, host: _Host) -> None:
+        if not self._heartbeats:
+            return
+        self._renew(name, host)
+        self._plan(host, "status", self._options.status_every, lambda: self._report(name, host))
+
+    def _renew(self, name: str, host: _Host) -> None:
+        renewed = {"holderIdentity": name, "renewTime": micro_timestamp(self._timers.now())}
+        body = {"spec": {**renewed, "leaseDurationSeconds": _LEASE_SECONDS}}
+        try:
+            self._objects.patch(LEASES, LEASE_NAMESPACE, name, {"spec": renewed})
+        except NotFound:
+            self._create_lease(name, body)
+        self._plan(host, "lease", self._options.lease_every, lambda: self._renew(name, host))
+
+    def _create_lease(self, name: str, body: Json) -> None:
+        node = self._nodes.get(("", name))
+        metadata: Json = {"namespace": LEASE_NAMESPACE, "name": name}
+        if node:
+            owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
+            metadata["ownerReferences"] = [owner]
+        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, **body}
+        try:
+            self._objects.create(LEASES, lease)
+        except (Conflict, NotFound):
+            return
+
+    def _report(self, name: str, host: _Host) -> None:
+        self._post(name, host, _READY)
+        self._plan(host, "status", self._options.status_every, lambda: self._report(name, host))
+
+    def _post(self, name: str, host: _Host, ready: tuple[str, str, str, str]) -> None:
+        node = self._objects.get(NODES, "", name)
+        if node is None:
+            return
+        now, old = self._timers.now(), node.get("status") or {}
+        conditions = old.get("conditions") or []
+        for kind, status, reason, message in (*_HEALTHY, ready):
+            new = {"type": kind, "status": status, "lastHeartbeatTime": timestamp(now)}
+            conditions = with_condition(conditions, {**new, "reason": reason, "message": message}, now)
+        room = old.get("capacity") or dict(self._options.capacity)
+        status_: Json = {
+            "conditions": conditions,
+            "capacity": room,
+            "allocatable": old.get("allocatable") or room,
+            "nodeInfo": self._info(name, host, old.get("nodeInfo") or {}),
+        }
+        if not old.get("addresses"):
+            status_["addresses"] = [{"type": "Hostname", "address": name}]
+        self._nodes.put(self._objects.patch(NODES, "", name, {"status": status_}, subresource="status"))
+
+    def _info(self, name: str, host: _Host, old: Json) -> Json:
+        """A node that had a boot ID keeps it until its first reboot here."""
+        boot = old.get("bootID") if not host.boots else None
+        version = old.get("kubeletVersion") if host.version == self._options.kubelet_version else None
+        return {
+            "machineID": self._names.uuid("machine", name).replace("-", ""),
+            "systemUUID": self._names.uuid("system", name),
+            "kernelVersion": "6.12.0-simulated",
+            "osImage": "Simulated Linux",
+            "containerRuntimeVersion": "containerd://2.1.0",
+            "kubeProxyVersion": "",
+            "operatingSystem": "linux",
+            "architecture": "amd64",
+            **{key: value for key, value in old.items() if value},
+            "bootID": boot or self._names.uuid("boot", name, str(host.boots)),
+            "kubeletVersion": version or host.version,
+        }
+
+    def _plan(self, host: _Host, what: str, wait: timedelta, act: Callable[[], None]) -> None:
+        host.cancels[what] = self._timers.at(self._timers.now() + wait, act)
+
+    def _cancel(self, host: _Host) -> None:
+        for cancel in host.cancels.values():
+            cancel()
+        host.cancels.clear()

@@ -1,0 +1,261 @@
+"""Nodes that are not heard from any more, and the taints that follow from conditions and from a cordon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from haulout.embedded.controllers.fitting import NO_EXECUTE
+from haulout.embedded.controllers.kinds import NODES, PODS
+from haulout.embedded.controllers.nodetaints import NOT_READY, UNREACHABLE, of_readiness, swept
+from haulout.embedded.controllers.reading import (
+    condition,
+    is_ready,
+    key_of,
+    labels_of,
+    timestamp,
+    with_condition,
+)
+from haulout.embedded.controllers.tables import Pods, Table
+from haulout.embedded.controllers.work import Work
+from haulout.embedded.seams import Json, Objects, Timers
+
+_REPORTED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+
+
+class LifecycleOptions(Struct, frozen=True, kw_only=True):
+    """The defaults of kube-controller-manager 1.36."""
+
+    silent_after: timedelta = timedelta(seconds=50)
+    starting_for: timedelta = timedelta(seconds=60)
+    # One node of a zone is tainted NoExecute in each such span; in a zone with trouble the longer one.
+    eviction_every: timedelta = timedelta(seconds=10)
+    slow_eviction_every: timedelta = timedelta(seconds=100)
+    large_zone: int = 50
+    trouble_from: float = 0.55
+
+
+class _Zone:
+    def __init__(self) -> None:
+        self.nodes: set[str] = set()
+        self.unready: set[str] = set()
+        self.waiting: dict[str, None] = {}
+        self.next_at: datetime | None = None
+        self.planned = False
+
+
+class NodeLifecycle:
+    """Heartbeats are conditions and leases that are renewed; without leases, only nodes that are called silent are."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        timers: Timers,
+        pods: Pods,
+        nodes: Table,
+        leases: Table | None,
+        options: LifecycleOptions,
+    ) -> None:
+        self._objects = objects
+        self._timers = timers
+        self._pods = pods
+        self._nodes = nodes
+        self._options = options
+        self._heartbeats = leases is not None
+        self._heard_at: dict[str, datetime] = {}
+        self._checks: dict[str, Callable[[], None]] = {}
+        self._zones: dict[str, _Zone] = {}
+        self._zone_of: dict[str, _Zone] = {}
+        self._work: Work[str] = Work(timers, self._look)
+        nodes.listen(self._on_node)
+        if leases:
+            leases.listen(self._on_lease)
+
+    def heard(self, name: str) -> None:
+        """Of the node itself, or that it is not to be called silent any more."""
+        if self._heartbeats:
+            self._hear(name)
+        else:
+            self._heard_at.pop(name, None)
+            if cancel := self._checks.pop(name, None):
+                cancel()
+
+    def silent(self, name: str) -> None:
+        """From now on nothing will be heard of it; where there are heartbeats, that shows by itself."""
+        if not self._heartbeats:
+            self._hear(name)
+
+    def _hear(self, name: str) -> None:
+        self._heard_at[name] = self._timers.now()
+        if name not in self._checks and (node := self._nodes.get(("", name))):
+            self._plan_check(name, node)
+
+    def _plan_check(self, name: str, node: Json) -> None:
+        """One timer per node, that moves on when it fires: cheaper than to move it with each heartbeat."""
+        patience = self._options.silent_after if condition(node, "Ready") else self._options.starting_for
+        self._checks[name] = self._timers.at(self._heard_at[name] + patience, lambda: self._check(name))
+
+    def _check(self, name: str) -> None:
+        self._checks.pop(name, None)
+        node = self._nodes.get(("", name))
+        if node is None or name not in self._heard_at:
+            return
+        patience = self._options.silent_after if condition(node, "Ready") else self._options.starting_for
+        if self._timers.now() < self._heard_at[name] + patience:
+            self._plan_check(name, node)
+        else:
+            # From the next heartbeat on it is watched again.
+            del self._heard_at[name]
+            self._mark_unknown(name)
+
+    def _on_lease(self, old: Json | None, new: Json | None) -> None:
+        if new and key_of(new)[0] == "kube-node-lease" and (not old or old.get("spec") != new.get("spec")):
+            self._hear(key_of(new)[1])
+
+    def _on_node(self, old: Json | None, new: Json | None) -> None:
+        name = key_of(new or old or {})[1]
+        self._rezone(name, new)
+        if new is None:
+            self._heard_at.pop(name, None)
+            if cancel := self._checks.pop(name, None):
+                cancel()
+            return
+        if self._heartbeats and (old is None or _heartbeat(old) != _heartbeat(new)):
+            self._hear(name)
+        if old is None or _deciding(old) != _deciding(new):
+            self._work.add(name)
+            for zone in self._zones.values():
+                if zone.waiting:
+                    self._plan(zone)
+
+    def _rezone(self, name: str, node: Json | None) -> None:
+        labels = labels_of(node) if node else {}
+        region, place = labels.get("topology.kubernetes.io/region", ""), labels.get("topology.kubernetes.io/zone", "")
+        zone = self._zones.setdefault(f"{region}:{place}", _Zone()) if node else None
+        before = self._zone_of.pop(name, None)
+        if before and before is not zone:
+            before.nodes.discard(name)
+            before.unready.discard(name)
+            before.waiting.pop(name, None)
+        if node and zone:
+            self._zone_of[name] = zone
+            zone.nodes.add(name)
+            (zone.unready.discard if is_ready(node) else zone.unready.add)(name)
+
+    def _mark_unknown(self, name: str) -> None:
+        node = self._objects.get(NODES, "", name)
+        if node is None:
+            return
+        now, was_ready = self._timers.now(), is_ready(node)
+        conditions = (node.get("status") or {}).get("conditions") or []
+        for kind in _REPORTED:
+            conditions = _unknown(conditions, kind, node, now)
+        if conditions != (node.get("status") or {}).get("conditions"):
+            body = {"status": {"conditions": conditions}}
+            self._nodes.put(self._objects.patch(NODES, "", name, body, subresource="status"))
+        if was_ready:
+            self._mark_pods(name, now)
+
+    def _mark_pods(self, name: str, now: datetime) -> None:
+        for pod in self._pods.on_node(name):
+            found = condition(pod, "Ready")
+            if found and found["status"] == "True":
+                conditions = with_condition(pod["status"]["conditions"], {**found, "status": "False"}, now)
+                body = {"status": {"conditions": conditions}}
+                self._pods.put(self._objects.patch(PODS, *key_of(pod), body, subresource="status"))
+
+    def _look(self, name: str) -> None:
+        node = self._objects.get(NODES, "", name)
+        if node is None:
+            return
+        taints: list[Json] = (node.get("spec") or {}).get("taints") or []
+        self._write_taints(name, taints, self._executed(name, node, swept(node, timestamp(self._timers.now()))))
+
+    def _executed(self, name: str, node: Json, taints: list[Json]) -> list[Json]:
+        """With the NoExecute taints as they shall be at once: swapped or gone; new ones wait for their turn."""
+        ready = condition(node, "Ready")
+        present = {one["key"] for one in taints if one["effect"] == NO_EXECUTE} & {NOT_READY, UNREACHABLE}
+        wanted = of_readiness(node)
+        zone = self._zone_of.get(name)
+        if wanted and not present and zone:
+            zone.waiting[name] = None
+            self._plan(zone)
+        elif zone and not wanted:
+            zone.waiting.pop(name, None)
+        if not present or (ready is None) or present == {wanted}:
+            return taints
+        others = [one for one in taints if one["effect"] != NO_EXECUTE or one["key"] not in present]
+        return [*others, self._no_execute(wanted)] if wanted else others
+
+    def _no_execute(self, key: str) -> Json:
+        return {"key": key, "effect": NO_EXECUTE, "timeAdded": timestamp(self._timers.now())}
+
+    def _write_taints(self, name: str, old: list[Json], new: list[Json]) -> None:
+        if old != new:
+            body = {"spec": {"taints": new or None}}
+            self._nodes.put(self._objects.patch(NODES, "", name, body))
+
+    def _plan(self, zone: _Zone) -> None:
+        if not zone.planned:
+            zone.planned = True
+            now = self._timers.now()
+            self._timers.at(max(zone.next_at or now, now), lambda: self._taint_next(zone))
+
+    def _taint_next(self, zone: _Zone) -> None:
+        zone.planned = False
+        span = self._span(zone)
+        if not zone.waiting:
+            return
+        if span is None:
+            # Evictions stand still until some node changes its mind.
+            return
+        name = next(iter(zone.waiting))
+        del zone.waiting[name]
+        zone.next_at = self._timers.now() + span
+        node = self._objects.get(NODES, "", name)
+        wanted = of_readiness(node)
+        if node and wanted:
+            taints = list((node.get("spec") or {}).get("taints") or ())
+            self._write_taints(name, taints, [*taints, self._no_execute(wanted)])
+        if zone.waiting:
+            self._plan(zone)
+
+    def _span(self, zone: _Zone) -> timedelta | None:
+        """Between two nodes of the zone; None while none may be tainted."""
+        if all(len(one.unready) == len(one.nodes) for one in self._zones.values() if one.nodes):
+            return None
+        unready, size = len(zone.unready), len(zone.nodes)
+        if unready < size and unready > 2 and unready / size >= self._options.trouble_from:
+            return self._options.slow_eviction_every if size > self._options.large_zone else None
+        return self._options.eviction_every
+
+
+def _deciding(node: Json) -> tuple[object, ...]:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    spec = node.get("spec") or {}
+    return spec.get("taints"), spec.get("unschedulable"), [(one["type"], one["status"]) for one in conditions]
+
+
+def _heartbeat(node: Json) -> str | None:
+    ready = condition(node, "Ready")
+    return ready.get("lastHeartbeatTime") if ready else None
+
+
+def _unknown(conditions: list[Json], kind: str, node: Json, now: datetime) -> list[Json]:
+    found = next((one for one in conditions if one["type"] == kind), None)
+    if found is None:
+        new = {
+            "type": kind,
+            "status": "Unknown",
+            "lastHeartbeatTime": node["metadata"]["creationTimestamp"],
+            "reason": "NodeStatusNeverUpdated",
+            "message": "Kubelet never posted node status.",
+        }
+    elif found["status"] == "Unknown":
+        return conditions
+    else:
+        message = "Kubelet stopped posting node status."
+        new = {**found, "status": "Unknown", "reason": "NodeStatusUnknown", "message": message}
+    return with_condition(conditions, new, now)

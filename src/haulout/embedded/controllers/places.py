@@ -1,0 +1,104 @@
+"""The nodes as a scheduler sees them: how much room is left, how many pods are where, and how an owner's are spread."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from haulout.embedded.controllers.fitting import NOTHING, Room, allocatable, requested
+from haulout.embedded.controllers.reading import Key, controller_of, labels_of, node_of
+from haulout.embedded.seams import Json
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+class Place(Struct):
+    node: Json
+    zone: str
+    free: Room
+
+
+class _Placed(NamedTuple):
+    node: str
+    room: Room
+    owner: str
+
+
+class Places:
+    """Pods count for their node whether it is known or not."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Place] = {}
+        # By zone: the nodes' numbers of pods and names, sorted.
+        self._zones: dict[str, list[tuple[int, str]]] = {}
+        self._placed: dict[Key, _Placed] = {}
+        self._counts: Counter[str] = Counter()
+        self._used: dict[str, Room] = {}
+        self._spread: dict[str, Counter[str]] = {}
+
+    def put_node(self, name: str, node: Json | None) -> None:
+        if old := self.nodes.pop(name, None):
+            self._leave(old.zone, name)
+        if node:
+            zone = labels_of(node).get(ZONE, "")
+            self.nodes[name] = Place(node, zone, allocatable(node).minus(self._used.get(name, NOTHING)))
+            insort(self._zones.setdefault(zone, []), (self._counts[name], name))
+
+    def holds(self, key: Key) -> bool:
+        return key in self._placed
+
+    def put_pod(self, key: Key, pod: Json) -> None:
+        owner = controller_of(pod)
+        held = self._placed[key] = _Placed(node_of(pod), requested(pod["spec"]), owner["uid"] if owner else "")
+        self._move(held, 1)
+
+    def drop_pod(self, key: Key) -> None:
+        self._move(self._placed.pop(key), -1)
+
+    def spread(self, pod: Json) -> Counter[str] | None:
+        """How many pods of the same owner each node has; None if there are none."""
+        owner = controller_of(pod)
+        return self._spread.get(owner["uid"]) if owner else None
+
+    def zones(self, spread: Counter[str] | None) -> list[str]:
+        """Those with the least pods of the owner first, then those with the emptiest node, then by name."""
+        if len(self._zones) <= 1:
+            return list(self._zones)
+        held: Counter[str] = Counter()
+        for name, count in (spread or {}).items():
+            if place := self.nodes.get(name):
+                held[place.zone] += count
+        return sorted(self._zones, key=lambda zone: (held[zone], self._zones[zone][0][0], zone))
+
+    def in_zone(self, zone: str) -> Iterator[str]:
+        """The nodes with the least pods first, then by name."""
+        return (name for _, name in self._zones[zone])
+
+    def _leave(self, zone: str, name: str) -> None:
+        row = self._zones[zone]
+        del row[bisect_left(row, (self._counts[name], name))]
+        if not row:
+            del self._zones[zone]
+
+    def _move(self, held: _Placed, by: int) -> None:
+        name = held.node
+        place = self.nodes.get(name)
+        if place:
+            self._leave(place.zone, name)
+        self._counts[name] += by
+        used = self._used.get(name, NOTHING)
+        self._used[name] = used.plus(held.room) if by > 0 else used.minus(held.room)
+        if place:
+            place.free = place.free.minus(held.room) if by > 0 else place.free.plus(held.room)
+            insort(self._zones.setdefault(place.zone, []), (self._counts[name], name))
+        if held.owner:
+            spread = self._spread.setdefault(held.owner, Counter())
+            spread[name] += by
+            if not spread[name]:
+                del spread[name]
+            if not spread:
+                del self._spread[held.owner]

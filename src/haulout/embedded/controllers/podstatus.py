@@ -1,0 +1,121 @@
+"""What a kubelet writes into the status of a pod, stage by stage."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from haulout.embedded.controllers.reading import timestamp
+from haulout.embedded.seams import Json
+
+_RUNNING = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+_OF_READINESS = frozenset(("Ready", "ContainersReady"))
+
+
+def running(pod: Json, now: datetime, *, ready: bool, restarted: bool = False, ip: str = "") -> Json:
+    """All containers run. `restarted`: they are new ones; their restarts count one more if there were others before."""
+    at, old = timestamp(now), pod.get("status") or {}
+    before = {one["name"]: one for one in old.get("containerStatuses") or ()}
+    status: Json = {
+        "phase": "Running",
+        "conditions": _conditions(old, at, ready=ready),
+        "containerStatuses": [
+            _running_container(container, before.get(container["name"]), at, ready=ready, restarted=restarted)
+            for container in pod["spec"].get("containers") or ()
+        ],
+    }
+    if "startTime" not in old:
+        status["startTime"] = at
+    if ip and "podIP" not in old:
+        status["podIP"], status["podIPs"] = ip, [{"ip": ip}]
+    return status
+
+
+def unready(pod: Json, now: datetime) -> Json:
+    """Containers as they are, none of them ready."""
+    old = pod.get("status") or {}
+    containers = [{**one, "ready": False} for one in old.get("containerStatuses") or ()]
+    return {"conditions": _conditions(old, timestamp(now), ready=False), "containerStatuses": containers}
+
+
+def waiting(pod: Json, now: datetime, reason: str, exit_code: int) -> Json:
+    """The containers have ended and will be started again."""
+    at, old = timestamp(now), pod.get("status") or {}
+    containers = [
+        {
+            **one,
+            "ready": False,
+            "started": False,
+            "state": {"waiting": {"reason": reason}},
+            "lastState": {"terminated": _terminated(one, at, exit_code)},
+        }
+        for one in old.get("containerStatuses") or ()
+    ]
+    return {"conditions": _conditions(old, at, ready=False), "containerStatuses": containers}
+
+
+def ended(pod: Json, now: datetime, exit_code: int) -> Json:
+    """The containers have ended for good."""
+    at, old = timestamp(now), pod.get("status") or {}
+    containers = [
+        {**one, "ready": False, "started": False, "state": {"terminated": _terminated(one, at, exit_code)}}
+        for one in old.get("containerStatuses") or ()
+    ]
+    reason = "PodFailed" if exit_code else "PodCompleted"
+    return {
+        "phase": "Failed" if exit_code else "Succeeded",
+        "conditions": _conditions(old, at, ready=False, reason=reason),
+        "containerStatuses": containers,
+    }
+
+
+def restarts(pod: Json) -> int:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    return max((int(one.get("restartCount", 0)) for one in statuses), default=0)
+
+
+def _conditions(old: Json, at: str, *, ready: bool, reason: str = "") -> list[Json]:
+    """The kubelet's own in its order, then those of others as they are."""
+    before = {one["type"]: one for one in old.get("conditions") or ()}
+    result = []
+    for kind in _RUNNING:
+        holds = ready if kind in _OF_READINESS else not (reason and kind == "PodReadyToStartContainers")
+        new: Json = {"type": kind, "status": str(holds), "lastProbeTime": None, "lastTransitionTime": at}
+        found = before.pop(kind, None)
+        if found and found["status"] == new["status"]:
+            new["lastTransitionTime"] = found["lastTransitionTime"]
+        if kind in _OF_READINESS and not ready:
+            new["reason"] = reason or "ContainersNotReady"
+        result.append(new)
+    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": at}
+    result.append(before.pop("PodScheduled", scheduled))
+    return [*result, *before.values()]
+
+
+def _running_container(container: Json, old: Json | None, at: str, *, ready: bool, restarted: bool) -> Json:
+    image = container.get("image", "")
+    count = int(old.get("restartCount", 0)) if old else 0
+    started = (old or {}).get("state", {}).get("running", {}).get("startedAt")
+    status = {
+        "name": container["name"],
+        "image": image,
+        "imageID": image,
+        "ready": ready,
+        "started": True,
+        "restartCount": count + 1 if old and restarted else count,
+        "state": {"running": {"startedAt": at if restarted or not started else started}},
+        "lastState": {},
+    }
+    if old and restarted:
+        state = old.get("state", {})
+        status["lastState"] = (
+            {"terminated": _terminated(old, at, 255)} if "running" in state else old.get("lastState", {})
+        )
+    elif old:
+        status["lastState"] = old.get("lastState", {})
+    return status
+
+
+def _terminated(status: Json, at: str, exit_code: int) -> Json:
+    started = status.get("state", {}).get("running", {}).get("startedAt", at)
+    reason = "Error" if exit_code else "Completed"
+    return {"exitCode": exit_code, "reason": reason, "startedAt": started, "finishedAt": at}

@@ -1,0 +1,115 @@
+"""The arithmetic of a rolling update: how large each ReplicaSet of a Deployment shall be next."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from haulout.embedded.controllers.reading import Key, annotations_of, key_of, scaled
+from haulout.embedded.controllers.replicaset import wanted
+from haulout.embedded.seams import Json
+
+DESIRED = "deployment.kubernetes.io/desired-replicas"
+MAXIMUM = "deployment.kubernetes.io/max-replicas"
+
+Sizes = dict[Key, int]
+
+
+class Rollout(NamedTuple):
+    """ReplicaSets come from old to new; answers name only those whose size is to change (pkg/controller/deployment)."""
+
+    size: int
+    surge: int
+    unavailable: int
+
+    def first_size(self, old: list[Json]) -> int:
+        """Of a ReplicaSet that is about to be created."""
+        room = self.size + self.surge - sum(map(wanted, old))
+        return max(min(room, self.size), 0)
+
+    def up(self, new: Json, old: list[Json]) -> Sizes:
+        now = wanted(new)
+        if now == self.size:
+            return {}
+        if now > self.size:
+            return {key_of(new): self.size}
+        room = self.size + self.surge - sum(map(wanted, old)) - now
+        return {key_of(new): now + min(room, self.size - now)} if room > 0 else {}
+
+    def down(self, new: Json, old: list[Json]) -> Sizes:
+        """What is not available goes first; what is available goes while enough others are."""
+        sizes = {key_of(one): wanted(one) for one in old if wanted(one)}
+        least = self.size - self.unavailable
+        lacking = wanted(new) - _available(new)
+        most = sum(sizes.values()) + wanted(new) - least - lacking
+        if not sizes or most <= 0:
+            return {}
+        before = dict(sizes)
+        for one in old:
+            key = key_of(one)
+            if most > 0 and sizes.get(key):
+                unhealthy = min(most, max(sizes[key] - _available(one), 0))
+                sizes[key] -= unhealthy
+                most -= unhealthy
+        spare = sum(map(_available, old)) + _available(new) - least
+        for key, size in list(sizes.items()):
+            if spare > 0:
+                gone = min(size, spare)
+                sizes[key] = size - gone
+                spare -= gone
+        return {key: size for key, size in sizes.items() if size != before[key]}
+
+    def proportions(self, new: Json | None, old: list[Json]) -> Sizes:
+        """After a change of the Deployment's size in the midst of a rollout, or while it is paused."""
+        everyone = [*old, new] if new else old
+        active = [one for one in everyone if wanted(one)]
+        if len(active) <= 1:
+            only = active[0] if active else new or (old[-1] if old else None)
+            return {key_of(only): self.size} if only else {}
+        if new and self._saturated(new):
+            return {key_of(one): 0 for one in old if wanted(one)}
+        total = sum(map(wanted, active))
+        most = self.size + self.surge if self.size else 0
+        missing = most - total
+        newest_first = sorted(
+            enumerate(active), key=lambda pair: (-wanted(pair[1]), -pair[0] * (1 if missing > 0 else -1))
+        )
+        sizes, added = {}, 0
+        for _, one in newest_first:
+            share = self._share(one, missing - added, missing)
+            sizes[key_of(one)] = wanted(one) + share
+            added += share
+        largest = key_of(newest_first[0][1])
+        sizes[largest] = max(sizes[largest] + missing - added, 0)
+        return sizes
+
+    def _share(self, one: Json, left: int, missing: int) -> int:
+        if not left:
+            return 0
+        if not self.size:
+            return max(-wanted(one), left)
+        before = int(annotations_of(one).get(MAXIMUM, 0)) or wanted(one)
+        exact = wanted(one) * (self.size + self.surge) / before
+        share = int(exact + 0.5) - wanted(one)
+        return min(share, left) if missing > 0 else max(share, left)
+
+    def _saturated(self, new: Json) -> bool:
+        desired = annotations_of(new).get(DESIRED)
+        return wanted(new) == self.size == _available(new) and desired == str(self.size)
+
+
+def _available(replica_set: Json) -> int:
+    return int((replica_set.get("status") or {}).get("availableReplicas", 0))
+
+
+def fenceposts(deployment: Json) -> tuple[int, int]:
+    """How many pods more, and how many less, there may be during a rollout; never neither."""
+    size = wanted(deployment)
+    strategy = deployment["spec"].get("strategy") or {}
+    if strategy.get("type") == "Recreate" or not size:
+        return 0, 0
+    rolling = strategy.get("rollingUpdate") or {}
+    surge = scaled(rolling.get("maxSurge", "25%"), size, up=True)
+    unavailable = scaled(rolling.get("maxUnavailable", "25%"), size, up=False)
+    if not surge and not unavailable:
+        unavailable = 1
+    return surge, min(unavailable, size)

@@ -1,0 +1,244 @@
+"""Puts pods on nodes: where they fit, spread over zones and nodes by a rule that leaves nothing to chance."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+
+from haulout.embedded.controllers.fitting import (
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    UNSCHEDULABLE_TAINT,
+    Room,
+    matches_affinity,
+    pinned_to,
+    requested,
+    tolerates,
+    untolerated,
+)
+from haulout.embedded.controllers.kinds import PODS
+from haulout.embedded.controllers.places import Place, Places
+from haulout.embedded.controllers.reading import (
+    Key,
+    condition,
+    has_ended,
+    is_terminating,
+    key_of,
+    labels_of,
+    node_of,
+    with_condition,
+)
+from haulout.embedded.controllers.tables import Pods, Table
+from haulout.embedded.controllers.work import Work
+from haulout.embedded.seams import Json, Objects, Resource, Timers
+from haulout.kube.errors import Conflict, NotFound
+
+BINDINGS = Resource("", "v1", "bindings")
+_BLOCKING = frozenset((NO_EXECUTE, NO_SCHEDULE))
+# Pods of as many different wishes are remembered; more than a cluster has.
+_SHAPES = 4096
+
+
+class _Shape(NamedTuple):
+    """What decides where a pod fits: equal for all pods of a template."""
+
+    wishes: bytes
+    room: Room
+
+
+class Scheduler:
+    """Pods that fit nowhere wait by shape: when something changes, one of each shape is tried before the others."""
+
+    def __init__(self, objects: Objects, timers: Timers, pods: Pods, nodes: Table) -> None:
+        self._objects = objects
+        self._timers = timers
+        self._pods = pods
+        self._work: Work[str] = Work(timers, lambda _: self._pass())
+        self._places = Places()
+        self._queue: list[tuple[int, int, Key]] = []
+        self._arrivals = 0
+        self._stuck: dict[_Shape, dict[Key, None]] = {}
+        self._retry = False
+        self._static: dict[bytes, dict[str, str]] = {}
+        nodes.listen(self._on_node)
+        pods.listen(self._on_pod)
+
+    def _on_node(self, old: Json | None, new: Json | None) -> None:
+        if old and new and _placing(old) == _placing(new):
+            return
+        name = key_of(new or old or {})[1]
+        for answers in self._static.values():
+            answers.pop(name, None)
+        self._places.put_node(name, new)
+        if new:
+            self._stir()
+
+    def _on_pod(self, old: Json | None, new: Json | None) -> None:
+        key = key_of(new or old or {})
+        held, holds = self._places.holds(key), bool(new and node_of(new) and not has_ended(new))
+        if new and holds and not held:
+            self._places.put_pod(key, new)
+        elif held and not holds:
+            self._places.drop_pod(key)
+            self._stir()
+        elif new and not old and not node_of(new):
+            self._arrivals += 1
+            heapq.heappush(self._queue, (-int(new["spec"].get("priority") or 0), self._arrivals, key))
+            self._work.add("")
+        elif new and old and old["spec"].get("schedulingGates") and not new["spec"].get("schedulingGates"):
+            self._on_pod(None, new)
+
+    def _stir(self) -> None:
+        if self._stuck:
+            self._retry = True
+            self._work.add("")
+
+    def _pass(self) -> None:
+        if self._retry:
+            self._retry = False
+            for shape in list(self._stuck):
+                self._try_stuck(shape)
+        failed: set[_Shape] = set()
+        while self._queue:
+            key = heapq.heappop(self._queue)[2]
+            pod = self._pods.get(key)
+            if pod is None or not _waits(pod):
+                continue
+            shape = _shape(pod)
+            if shape in failed or not self._place(key, pod, shape):
+                failed.add(shape)
+                self._park(key, pod, shape)
+
+    def _try_stuck(self, shape: _Shape) -> None:
+        waiting = self._stuck[shape]
+        for key in list(waiting):
+            pod = self._pods.get(key)
+            if pod is not None and _waits(pod) and not self._place(key, pod, shape):
+                break
+            del waiting[key]
+        if not waiting:
+            del self._stuck[shape]
+
+    def _place(self, key: Key, pod: Json, shape: _Shape) -> bool:
+        name = self._choose(pod, shape)
+        if name is None:
+            return False
+        binding: Json = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"namespace": key[0], "name": key[1], "uid": pod["metadata"]["uid"]},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": name},
+        }
+        # Somebody may have been faster: deleted it, or put it elsewhere.
+        with suppress(Conflict, NotFound):
+            self._objects.create(BINDINGS, binding)
+        self._pods.refresh(key)
+        return True
+
+    def _choose(self, pod: Json, shape: _Shape) -> str | None:
+        """The least pods of the same owner per zone, then per node, then the least pods at all, then the name."""
+        if pinned := pinned_to(pod["spec"]):
+            place = self._places.nodes.get(pinned)
+            return pinned if place and not self._problems(pod, shape, pinned, place) else None
+        spread = self._places.spread(pod)
+        for zone in self._places.zones(spread):
+            best, least = None, -1
+            for name in self._places.in_zone(zone):
+                same = spread[name] if spread else 0
+                if best is not None and same >= least:
+                    continue
+                if not self._problems(pod, shape, name, self._places.nodes[name]):
+                    best, least = name, same
+                    if not same:
+                        break
+            if best is not None:
+                return best
+        return None
+
+    def _problems(self, pod: Json, shape: _Shape, name: str, place: Place) -> tuple[str, ...]:
+        answers = self._static.get(shape.wishes)
+        if answers is None:
+            if len(self._static) >= _SHAPES:
+                self._static.clear()
+            answers = self._static[shape.wishes] = {}
+        problem = answers.get(name)
+        if problem is None:
+            problem = answers[name] = _problem(pod["spec"], place.node)
+        if problem:
+            return (problem,)
+        return place.free.lacking(shape.room)
+
+    def _park(self, key: Key, pod: Json, shape: _Shape) -> None:
+        self._stuck.setdefault(shape, {})[key] = None
+        found = condition(pod, "PodScheduled")
+        if found and found["status"] == "False" and found.get("reason") == "Unschedulable":
+            return
+        new = {
+            "type": "PodScheduled",
+            "observedGeneration": pod["metadata"].get("generation", 1),
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": self._why(pod, shape),
+        }
+        conditions = with_condition(pod.get("status", {}).get("conditions") or (), new, self._timers.now())
+        self._pods.put(self._objects.patch(PODS, *key, {"status": {"conditions": conditions}}, subresource="status"))
+
+    def _why(self, pod: Json, shape: _Shape) -> str:
+        if not self._places.nodes:
+            return "no nodes available to schedule pods"
+        reasons: Counter[str] = Counter()
+        pinned = pinned_to(pod["spec"])
+        for name, place in self._places.nodes.items():
+            if pinned and name != pinned:
+                reasons["node(s) didn't satisfy plugin(s) [NodeAffinity]"] += 1
+            else:
+                reasons.update(self._problems(pod, shape, name, place))
+        texts = sorted(f"{count} {reason}" for reason, count in reasons.items())
+        return f"0/{len(self._places.nodes)} nodes are available: {', '.join(texts)}."
+
+
+def _placing(node: Json) -> tuple[object, ...]:
+    spec = node.get("spec") or {}
+    return (
+        node["metadata"]["uid"],
+        labels_of(node),
+        spec.get("taints"),
+        spec.get("unschedulable"),
+        (node.get("status") or {}).get("allocatable"),
+    )
+
+
+def _waits(pod: Json) -> bool:
+    spec = pod["spec"]
+    return not (
+        node_of(pod)
+        or is_terminating(pod)
+        or has_ended(pod)
+        or spec.get("schedulingGates")
+        or (spec.get("schedulerName") or "default-scheduler") != "default-scheduler"
+    )
+
+
+def _shape(pod: Json) -> _Shape:
+    spec = pod["spec"]
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity")
+    wishes = (spec.get("nodeSelector"), affinity, spec.get("tolerations"))
+    return _Shape(msgspec.json.encode(wishes), requested(spec))
+
+
+def _problem(spec: Json, node: Json) -> str:
+    """Why the pod may not be there whatever room there is, in the words of the first plugin that objects."""
+    tolerations = spec.get("tolerations") or ()
+    if node.get("spec", {}).get("unschedulable") and not any(
+        tolerates(one, UNSCHEDULABLE_TAINT) for one in tolerations
+    ):
+        return "node(s) were unschedulable"
+    if untolerated(node.get("spec", {}).get("taints") or (), tolerations, _BLOCKING):
+        return "node(s) had untolerated taint(s)"
+    if not matches_affinity(spec, node):
+        return "node(s) didn't match Pod's node affinity/selector"
+    return ""

@@ -1,0 +1,157 @@
+"""The newest known state of one kind's objects, shared by the actors, with the indexes that they ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from haulout.embedded.controllers.kinds import PODS, group_kind
+from haulout.embedded.controllers.reading import Key, controller_of, key_of, node_of, version_of
+from haulout.embedded.seams import Change, Json, Objects, Resource
+
+# Called with the object before and after; None: it was not there, or is not there any more.
+Listener = Callable[[Json | None, Json | None], None]
+
+
+class Table:
+    """Own writes are entered at once by `put` and `refresh`; the change that tells of them later is no news."""
+
+    def __init__(self, objects: Objects, resource: Resource) -> None:
+        self.resource = resource
+        self.rows: dict[Key, Json] = {}
+        self._objects = objects
+        self._listeners: list[Listener] = []
+        self._removed: set[str] = set()
+
+    def listen(self, listener: Listener) -> None:
+        """Listeners only take note; they are told in the order of registration."""
+        self._listeners.append(listener)
+
+    def start(self) -> None:
+        self._objects.subscribe(self.resource, self._on_change)
+        for obj in self._objects.list(self.resource):
+            self.put(obj)
+
+    def get(self, key: Key) -> Json | None:
+        return self.rows.get(key)
+
+    def put(self, obj: Json) -> None:
+        key = key_of(obj)
+        old = self.rows.get(key)
+        if old is not None and version_of(old) >= version_of(obj):
+            return
+        if obj["metadata"]["uid"] in self._removed:
+            return
+        if old is not None and old["metadata"]["uid"] != obj["metadata"]["uid"]:
+            self._take_out(key, old)
+            old = None
+        self.rows[key] = obj
+        self._index(old, obj)
+        for listener in self._listeners:
+            listener(old, obj)
+
+    def refresh(self, key: Key) -> None:
+        """Looks at what an own deletion has left."""
+        found = self._objects.get(self.resource, *key)
+        if found is not None:
+            self.put(found)
+        elif (old := self.rows.get(key)) is not None:
+            self._removed.add(old["metadata"]["uid"])
+            self._take_out(key, old)
+
+    def _on_change(self, change: Change) -> None:
+        if change.type != "DELETED":
+            self.put(change.object)
+            return
+        key, uid = key_of(change.object), change.object["metadata"]["uid"]
+        self._removed.discard(uid)
+        old = self.rows.get(key)
+        if old is not None and old["metadata"]["uid"] == uid:
+            self._take_out(key, old)
+
+    def _take_out(self, key: Key, old: Json) -> None:
+        del self.rows[key]
+        self._index(old, None)
+        for listener in self._listeners:
+            listener(old, None)
+
+    def _index(self, old: Json | None, new: Json | None) -> None:
+        """For indexes of subclasses."""
+
+
+class Owned(Table):
+    """Objects by their controller's UID; `orphans` have none."""
+
+    def __init__(self, objects: Objects, resource: Resource) -> None:
+        super().__init__(objects, resource)
+        self.by_owner: dict[str, dict[Key, Json]] = {}
+        self.orphans: dict[Key, Json] = {}
+        self._by_kind: dict[tuple[str, str], Listener] = {}
+        self._of_orphans: list[Listener] = []
+
+    def listen_owned(self, owner: tuple[str, str], listener: Listener) -> None:
+        """Told of objects whose controller is of this group and kind, or was before the change."""
+        self._by_kind[owner] = listener
+
+    def listen_orphans(self, listener: Listener) -> None:
+        self._of_orphans.append(listener)
+
+    def owned(self, uid: str) -> Iterable[Json]:
+        return self.by_owner.get(uid, {}).values()
+
+    def _index(self, old: Json | None, new: Json | None) -> None:
+        key = key_of(new or old or {})
+        before = controller_of(old) if old else None
+        after = controller_of(new) if new else None
+        if before and (after is None or after["uid"] != before["uid"]):
+            _drop(self.by_owner, before["uid"], key)
+        if new is None or after:
+            self.orphans.pop(key, None)
+        if new and after:
+            self.by_owner.setdefault(after["uid"], {})[key] = new
+        elif new:
+            self.orphans[key] = new
+        self._tell(before, after, old, new)
+
+    def _tell(self, before: Json | None, after: Json | None, old: Json | None, new: Json | None) -> None:
+        if before is None or after is None or after["uid"] != before["uid"]:
+            if before and (of := self._by_kind.get(group_kind(before))):
+                of(old, None)
+            old = None
+        if after and (of := self._by_kind.get(group_kind(after))):
+            of(old, new)
+        elif new and not after:
+            for listener in self._of_orphans:
+                listener(old, new)
+
+
+class Pods(Owned):
+    """Pods, by owner and by node, and those of a namespace."""
+
+    def __init__(self, objects: Objects) -> None:
+        super().__init__(objects, PODS)
+        self.by_node: dict[str, dict[Key, Json]] = {}
+        self.by_namespace: dict[str, dict[Key, Json]] = {}
+
+    def on_node(self, name: str) -> list[Json]:
+        return list(self.by_node.get(name, {}).values())
+
+    def _index(self, old: Json | None, new: Json | None) -> None:
+        key = key_of(new or old or {})
+        before, after = node_of(old) if old else "", node_of(new) if new else ""
+        if before and before != after:
+            _drop(self.by_node, before, key)
+        if new:
+            self.by_namespace.setdefault(key[0], {})[key] = new
+            if after:
+                self.by_node.setdefault(after, {})[key] = new
+        else:
+            _drop(self.by_namespace, key[0], key)
+        super()._index(old, new)
+
+
+def _drop(index: dict[str, dict[Key, Json]], bucket: str, key: Key) -> None:
+    members = index.get(bucket)
+    if members is not None:
+        members.pop(key, None)
+        if not members:
+            del index[bucket]

@@ -1,0 +1,109 @@
+"""NoExecute taints: pods that do not tolerate them are deleted, at once or when their toleration ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from haulout.embedded.controllers.fitting import NO_EXECUTE, tolerates
+from haulout.embedded.controllers.kinds import PODS
+from haulout.embedded.controllers.reading import Key, has_ended, is_terminating, key_of, node_of, with_condition
+from haulout.embedded.controllers.tables import Pods, Table
+from haulout.embedded.controllers.work import Work
+from haulout.embedded.seams import Json, Objects, Timers
+from haulout.kube.errors import NotFound
+
+_TARGETED = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "DeletionByTaintManager",
+    "message": "Taint manager: deleting due to NoExecute taint",
+}
+
+
+class TaintEviction:
+    def __init__(self, objects: Objects, timers: Timers, pods: Pods, nodes: Table) -> None:
+        self._objects = objects
+        self._timers = timers
+        self._pods = pods
+        self._taints: dict[str, tuple[Json, ...]] = {}
+        # When the pod began to be only tolerated, when it goes, and how to call that off.
+        self._planned: dict[Key, tuple[datetime, datetime, Callable[[], None]]] = {}
+        self._work: Work[Key] = Work(timers, self._evict)
+        nodes.listen(self._on_node)
+        pods.listen(self._on_pod)
+
+    def _on_node(self, old: Json | None, new: Json | None) -> None:
+        name = key_of(new or old or {})[1]
+        taints = _no_execute(new) if new else ()
+        if taints == self._taints.get(name, ()):
+            return
+        if taints:
+            self._taints[name] = taints
+        else:
+            self._taints.pop(name, None)
+        for pod in self._pods.on_node(name):
+            self._judge(pod, taints)
+
+    def _on_pod(self, old: Json | None, new: Json | None) -> None:
+        if new is None:
+            self._call_off(key_of(old or {}))
+        elif (taints := self._taints.get(node_of(new))) and (old is None or _concerned(old) != _concerned(new)):
+            self._judge(new, taints)
+
+    def _judge(self, pod: Json, taints: tuple[Json, ...]) -> None:
+        key, now = key_of(pod), self._timers.now()
+        lasts = _tolerated_for(pod["spec"].get("tolerations") or (), taints)
+        if not taints or lasts is None:
+            self._call_off(key)
+            return
+        since = now
+        if key in self._planned:
+            since, goes_at, _ = self._planned[key]
+            if goes_at <= now + lasts:
+                return
+        self._call_off(key)
+        if not lasts:
+            self._work.add(key)
+        else:
+            at = since + lasts
+            self._planned[key] = (since, at, self._timers.at(at, lambda: self._work.add(key)))
+
+    def _call_off(self, key: Key) -> None:
+        if planned := self._planned.pop(key, None):
+            planned[2]()
+
+    def _evict(self, key: Key) -> None:
+        self._planned.pop(key, None)
+        pod = self._objects.get(PODS, *key)
+        if pod is None or is_terminating(pod):
+            return
+        if not has_ended(pod):
+            new = {**_TARGETED, "observedGeneration": pod["metadata"].get("generation", 1)}
+            conditions = with_condition((pod.get("status") or {}).get("conditions") or (), new, self._timers.now())
+            self._objects.patch(PODS, *key, {"status": {"conditions": conditions}}, subresource="status")
+        try:
+            self._objects.delete(PODS, *key, uid=pod["metadata"]["uid"])
+        except NotFound:
+            return
+
+
+def _concerned(pod: Json) -> tuple[object, ...]:
+    return node_of(pod), pod["spec"].get("tolerations")
+
+
+def _no_execute(node: Json) -> tuple[Json, ...]:
+    taints = (node.get("spec") or {}).get("taints") or ()
+    return tuple(taint for taint in taints if taint["effect"] == NO_EXECUTE)
+
+
+def _tolerated_for(tolerations: list[Json] | tuple[Json, ...], taints: tuple[Json, ...]) -> timedelta | None:
+    """Zero if a taint is not tolerated at all; None if all of them are, without end."""
+    ends = []
+    for taint in taints:
+        used = next((one for one in tolerations if tolerates(one, taint)), None)
+        if used is None:
+            return timedelta()
+        if used.get("tolerationSeconds") is not None:
+            ends.append(timedelta(seconds=max(int(used["tolerationSeconds"]), 0)))
+    return min(ends, default=None)

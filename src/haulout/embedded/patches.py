@@ -1,0 +1,179 @@
+"""Patches as the API server applies them: JSON patch, merge patch, and strategic merge patch with its directives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from haulout.base import patch as json_patches
+from haulout.embedded import refusals
+from haulout.embedded.fields import Field, fields_of, is_struct
+from haulout.embedded.seams import Json
+from haulout.kube.transport import JSON_PATCH, MERGE_PATCH
+
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCHES = frozenset({"application/apply-patch+yaml", "application/apply-patch+cbor"})
+
+_ORDER = "$setElementOrder/"
+_DELETE = "$deleteFromPrimitiveList/"
+
+
+Apply = Callable[[Json], Any]
+
+
+def patcher(content_type: str, type_name: str) -> Callable[[Any], Apply]:
+    """What makes of a patch that which is to be done with the object. Raises `UnsupportedMediaType`."""
+    kind = content_type.partition(";")[0].strip()
+    if kind in APPLY_PATCHES:
+        text = "server-side apply is not supported by the embedded cluster: use a merge patch, a strategic merge patch or `kubectl apply --server-side=false`"
+        raise refusals.refusal(415, "UnsupportedMediaType", text)
+    if kind == JSON_PATCH:
+        return _from_operations
+    if kind == MERGE_PATCH:
+        return _from_merge
+    if kind != STRATEGIC_MERGE_PATCH:
+        raise refusals.refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", details=refusals.Details())
+    if not type_name:
+        raise refusals.unknown_format((JSON_PATCH, MERGE_PATCH, "application/apply-patch+yaml"))
+    return lambda patch: _from_strategic(type_name, patch)
+
+
+def _from_operations(patch: Any) -> Apply:
+    if not isinstance(patch, list):
+        raise _undecodable(patch, "[]handlers.jsonPatchOp")
+    return lambda obj: _json_patch(obj, patch)
+
+
+def _from_merge(patch: Any) -> Apply:
+    if not isinstance(patch, dict):
+        raise _undecodable(patch, "map[string]interface {}")
+    return lambda obj: json_patches.merge(obj, patch)
+
+
+def _from_strategic(type_name: str, patch: Any) -> Apply:
+    if not isinstance(patch, dict):
+        raise refusals.bad_request(_cannot(patch, "map[string]interface {}"))
+    return lambda obj: strategic_merge(type_name, obj, patch)
+
+
+def _undecodable(value: Any, wanted: str) -> Exception:
+    return refusals.bad_request(f"error decoding patch: {_cannot(value, wanted)}")
+
+
+def _cannot(value: Any, wanted: str) -> str:
+    names: list[tuple[type, str]] = [(dict, "object"), (list, "array"), (str, "string"), (bool, "bool")]
+    found = next((name for kind, name in names if isinstance(value, kind)), "number")
+    return f"json: cannot unmarshal {found} into Go value of type {wanted}"
+
+
+def _json_patch(obj: Json, operations: list[Any]) -> Any:
+    try:
+        return json_patches.apply(obj, operations)
+    except json_patches.PatchFailed:
+        # The real server keeps the reason to itself.
+        text = "the server rejected our request due to an error in our request"
+        raise refusals.refusal(422, "Invalid", text, details=refusals.Details()) from None
+
+
+def strategic_merge(type_name: str, original: Any, patch: Json) -> Any:
+    """The value of this type after the patch; nothing of the original is changed."""
+    return _merge_object(type_name, original if isinstance(original, dict) else {}, patch)
+
+
+def _merge_object(type_name: str, original: Json, patch: Json) -> Json:
+    match patch.get("$patch"):
+        case "replace":
+            return {name: value for name, value in patch.items() if name != "$patch"}
+        case "delete":
+            return {}
+        case "merge" | None:
+            pass
+        case other:
+            raise refusals.unclassified(f"unknown patch type found: {other}")
+    retained = patch.get("$retainKeys")
+    result = dict(original) if retained is None else {name: original[name] for name in retained if name in original}
+    fields: Mapping[str, Field] = fields_of(type_name) if is_struct(type_name) else {}
+    for name, value in patch.items():
+        if name.startswith("$"):
+            _merge_directive(name, value, patch, fields, result)
+        elif value is None:
+            result.pop(name, None)
+        else:
+            order = patch.get(_ORDER + name)
+            result[name] = _merge_value(_field(type_name, fields, name), result.get(name), value, order)
+    return result
+
+
+def _merge_directive(name: str, value: Any, patch: Json, fields: Mapping[str, Field], result: Json) -> None:
+    """Directives that name a list which the patch itself does not contain."""
+    if name.startswith(_DELETE):
+        member = name.removeprefix(_DELETE)
+        result[member] = [item for item in result.get(member, ()) if item not in value]
+    elif name.startswith(_ORDER):
+        member = name.removeprefix(_ORDER)
+        field = fields.get(member)
+        if member not in patch and field is not None and field.merge_key is not None and member in result:
+            result[member] = _reorder(result[member], value, result[member], field.merge_key)
+
+
+def _field(type_name: str, fields: Mapping[str, Field], name: str) -> Field:
+    if name in fields:
+        return fields[name]
+    # A map's values, or a field that nobody knows.
+    item = type_name.removeprefix("{}") if type_name.startswith("{}") else "any"
+    return Field(item, False, "", None, False)
+
+
+def _merge_value(field: Field, original: Any, value: Any, order: list[Any] | None) -> Any:
+    if isinstance(value, dict):
+        return _merge_object(field.type, original if isinstance(original, dict) else {}, value)
+    if isinstance(value, list) and field.merge_key is not None:
+        before = original if isinstance(original, list) else []
+        if field.merge_key:
+            merged = _merge_list(field, before, value)
+        else:
+            merged = before + [item for item in dict.fromkeys(value) if item not in before]
+        return merged if order is None else _reorder(merged, order, before, field.merge_key)
+    return value
+
+
+def _merge_list(field: Field, original: list[Any], patch: list[Any]) -> list[Any]:
+    key, item_type = field.merge_key or "", field.type.removeprefix("[]")
+    if any(isinstance(item, dict) and item.get("$patch") == "replace" for item in patch):
+        return [item for item in patch if item.get("$patch") != "replace"]
+    result = list(original)
+    for item in patch:
+        if not isinstance(item, dict) or key not in item:
+            raise refusals.unclassified(f"map: {_go_map(item)} does not contain declared merge key: {key}")
+        places = [index for index, other in enumerate(result) if other.get(key) == item[key]]
+        if item.get("$patch") == "delete":
+            result = [other for other in result if other.get(key) != item[key]]
+        elif places:
+            result[places[0]] = _merge_object(item_type, result[places[0]], item)
+        else:
+            result.append(_merge_object(item_type, {}, item))
+    return result
+
+
+def _reorder(merged: list[Any], order: list[Any], server: list[Any], key: str) -> list[Any]:
+    """The patch's items in the patch's order; what only the server has goes before the first that it stood before."""
+
+    def identity(item: Any) -> Any:
+        return item.get(key) if key and isinstance(item, dict) else item
+
+    wanted = [identity(item) for item in order]
+    stood = {identity(item): index for index, item in enumerate(server)}
+    right = sorted((item for item in merged if identity(item) in wanted), key=lambda item: wanted.index(identity(item)))
+    left = [item for item in merged if identity(item) not in wanted]
+    result: list[Any] = []
+    for item in left:
+        while right and stood.get(identity(right[0]), -1) < stood.get(identity(item), len(stood)):
+            result.append(right.pop(0))
+        result.append(item)
+    return result + right
+
+
+def _go_map(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{name}:{_go_map(item)}' for name, item in value.items())}]"
+    return str(value)

@@ -1,0 +1,80 @@
+"""Kubernetes quantities: as exact numbers, and in the form in which the API server gives them back."""
+
+from __future__ import annotations
+
+import functools
+import re
+from fractions import Fraction
+
+_QUANTITY = re.compile(
+    r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE](?P<exponent>[+-]?[0-9]{1,3})|(?P<suffix>[a-zA-Z]*))"
+)
+_FORM = re.compile(r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)")
+_DECIMAL = {-3: "n", -2: "u", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P", 6: "E"}
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_SUFFIXES = {
+    **{suffix: Fraction(1000) ** power for power, suffix in _DECIMAL.items()},
+    **{suffix: Fraction(1024) ** power for power, suffix in enumerate(_BINARY) if suffix},
+}
+_SMALLEST = Fraction(1, 10**9)
+
+
+class QuantityError(ValueError):
+    """Not a quantity; the message is that of the real parser."""
+
+
+@functools.lru_cache(maxsize=4096)
+def amount(text: str | int | float) -> Fraction:
+    """JSON numbers are quantities, too. What is finer than a billionth is rounded up, away from zero."""
+    return _read(str(text))[0]
+
+
+def whole(text: str | int | float) -> int:
+    """Rounded up, as `Quantity.Value()`: bytes and pods."""
+    return -int(-amount(text) // 1)
+
+
+def thousandths(text: str | int | float) -> int:
+    """Rounded up, as `Quantity.MilliValue()`: a CPU has 1000."""
+    return -int(-amount(text) * 1000 // 1)
+
+
+@functools.lru_cache(maxsize=65536)
+def canonical(text: str) -> str:
+    """Without a fraction, with the largest suffix of its family: `0.5` is `500m`, `1.5Gi` is `1536Mi`."""
+    value, found = _read(text)
+    if not value:
+        return "0"
+    if found["exponent"] is not None:
+        mantissa, power = _shortened(value, 1000, -3, 3 * 128)
+        return f"{mantissa}e{power * 3}" if power else str(mantissa)
+    # Small and broken binary quantities are written in decimals.
+    if found["suffix"] in _BINARY[1:] and abs(value) >= 1024 and value.denominator == 1:
+        mantissa, power = _shortened(value, 1024, 0, 6)
+        return f"{mantissa}{_BINARY[power]}"
+    mantissa, power = _shortened(value, 1000, -3, 6)
+    return f"{mantissa}{_DECIMAL[power]}"
+
+
+def _read(text: str) -> tuple[Fraction, re.Match[str]]:
+    found = _QUANTITY.fullmatch(text)
+    if not found or found["suffix"] not in (None, *_SUFFIXES):
+        if _FORM.fullmatch(text) and found:
+            raise QuantityError("unable to parse quantity's suffix")
+        raise QuantityError(f"quantities must match the regular expression '^{_FORM.pattern}$'")
+    number = Fraction(found["number"])
+    value = number * (
+        Fraction(10) ** int(found["exponent"]) if found["exponent"] is not None else _SUFFIXES[found["suffix"]]
+    )
+    if value % _SMALLEST:
+        steps = -(-abs(value) // _SMALLEST)
+        value = steps * _SMALLEST * (1 if value > 0 else -1)
+    return value, found
+
+
+def _shortened(value: Fraction, base: int, least: int, most: int) -> tuple[int, int]:
+    """An integer and a power of the base, as large as it can be."""
+    mantissa, power = value / Fraction(base) ** least, least
+    while power < most and not mantissa % base:
+        mantissa, power = mantissa / base, power + 1
+    return int(mantissa), power

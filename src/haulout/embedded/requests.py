@@ -1,0 +1,257 @@
+"""The API server as clients see it: methods, addresses, queries and bodies in; answers out."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from typing import Any
+
+import msgspec
+
+from haulout.embedded import answers, discovery, openapi, refusals
+from haulout.embedded.admission import Admission, Attempt, Call, HookFailed
+from haulout.embedded.answers import Answer
+from haulout.embedded.asking import Request
+from haulout.embedded.namespaces import finalize
+from haulout.embedded.patches import patcher
+from haulout.embedded.registry import check_update
+from haulout.embedded.resources import Kind
+from haulout.embedded.routes import Route, parse_path
+from haulout.embedded.seams import Json
+from haulout.embedded.server import Server
+from haulout.embedded.showing import Showing
+from haulout.embedded.writing import Steps, Writing
+from haulout.kube.errors import ApiError
+
+_TRANSIENT = {(group, plural): kind for group, plural, kind, _ in discovery.TRANSIENT}
+
+
+class Api:
+    """`handle` is the whole of it; it answers at once unless a webhook must be asked."""
+
+    def __init__(self, server: Server, admission: Admission | None = None) -> None:
+        self.server = server
+        self.admission = admission or Admission(server)
+        # Where clients of discovery are told that the server is.
+        self.address = "embedded"
+
+    def handle(
+        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
+    ) -> Answer | Awaitable[Answer]:
+        """`headers` by their names in lower case."""
+        try:
+            request = Request(method, path, query, headers, body)
+        except ApiError as error:
+            return answers.refused(error)
+        steps = _Handling(self, request).steps()
+        try:
+            call = next(steps)
+        except StopIteration as done:
+            result: Answer = done.value
+            return result
+        except ApiError as error:
+            return answers.refused(error, request.warnings)
+        return self._ask(request, steps, call)
+
+    async def _ask(self, request: Request, steps: Steps, call: Call) -> Answer:
+        while True:
+            try:
+                try:
+                    response = await self.admission.send(call)
+                except HookFailed as error:
+                    call = steps.throw(error)
+                else:
+                    call = steps.send(response)
+            except StopIteration as done:
+                result: Answer = done.value
+                return result
+            except ApiError as error:
+                return answers.refused(error, request.warnings)
+
+
+class _Handling:
+    """What is to be done for one request."""
+
+    def __init__(self, api: Api, request: Request) -> None:
+        self._api = api
+        self._server = api.server
+        self._request = request
+        self._showing = Showing(api.server, request)
+        self._writing = Writing(api.server, api.admission, request)
+
+    def steps(self) -> Steps:
+        route, method = parse_path(self._request.path), self._request.method
+        if route is None:
+            return self._elsewhere()
+        if transient := _TRANSIENT.get((route.resource.group, route.resource.plural)):
+            return self._transient(route, transient)
+        kind = self._server.catalog.get(route.resource)
+        if (
+            kind is None
+            or (route.within and not kind.namespaced)
+            or (route.name and kind.namespaced is not route.within)
+        ):
+            return self._unknown(route)
+        if route.subresource:
+            return (yield from self._subresource(kind, route))
+        if not route.name:
+            return (yield from self._collection(kind, route))
+        match method:
+            case "GET" | "HEAD":
+                return self._showing.get(kind, route)
+            case "PUT":
+                return (yield from self._writing.put(kind, route, ""))
+            case "PATCH":
+                return (yield from self._writing.patch(kind, route, ""))
+            case "DELETE":
+                return (yield from self._writing.delete(kind, route))
+        raise refusals.no_such_method()
+
+    def _unknown(self, route: Route) -> Answer:
+        if route.resource.version in discovery.versions(self._server.catalog).get(route.resource.group, ()):
+            raise refusals.no_such_resource()
+        return answers.text(404, "404 page not found\n")
+
+    def _collection(self, kind: Kind, route: Route) -> Steps:
+        match self._request.method:
+            case "GET" | "HEAD":
+                return self._showing.list_or_watch(kind, route)
+            case "POST" if route.within is kind.namespaced:
+                return (yield from self._writing.post(kind, route))
+            case "DELETE" if route.within is kind.namespaced and "deletecollection" in kind.verbs:
+                return (yield from self._writing.delete_all(kind, route))
+        raise refusals.no_such_method()
+
+    def _subresource(self, kind: Kind, route: Route) -> Steps:
+        method, core = self._request.method, not kind.group
+        match route.subresource:
+            case "status" if kind.has_status:
+                if method == "PUT":
+                    return (yield from self._writing.put(kind, route, "status"))
+                if method == "PATCH":
+                    return (yield from self._writing.patch(kind, route, "status"))
+                if method == "GET":
+                    return self._showing.get(kind, route)
+            case "scale" if kind.has_scale:
+                return self._scale(kind, route)
+            case "eviction" if core and kind.plural == "pods":
+                if method == "POST":
+                    return (yield from self._evict(kind, route))
+            case "binding" if core and kind.plural == "pods":
+                if method == "POST":
+                    return self._bind(route, self._request.value("Binding", "Binding"))
+            case "finalize" if core and kind.plural == "namespaces":
+                if method == "PUT":
+                    return self._finalize(kind, route)
+            case "status" | "scale" if kind.custom:
+                raise refusals.not_found(kind.plural, kind.group, route.name)
+            case _:
+                raise refusals.no_such_resource()
+        raise refusals.no_such_method()
+
+    def _scale(self, kind: Kind, route: Route) -> Answer:
+        request, scales = self._request, self._server.scales
+        old = self._server.existing(kind, route.namespace, route.name)
+        match request.method:
+            case "GET":
+                return answers.answer(200, scales.get(kind, old, strict=kind.custom), request.plain)
+            case "PUT":
+                sent = request.value("Scale", "autoscaling.Scale")
+            case "PATCH":
+                apply = patcher(request.content_type, "autoscaling.Scale")(request.patch())
+                sent = apply(scales.get(kind, old))
+            case _:
+                raise refusals.no_such_method()
+        dry = request.dry_run("UpdateOptions")
+        return answers.answer(200, scales.replace(kind, old, sent, dry_run=dry), request.plain)
+
+    def _evict(self, kind: Kind, route: Route) -> Steps:
+        dry = self._request.dry_run("CreateOptions")
+        sent = self._request.value("Eviction", "policy.Eviction")
+        given = sent.get("kind", "Eviction") if isinstance(sent, dict) else "?"
+        if given != "Eviction":
+            why = f"converting (v1.{given}) to (policy.Eviction): unknown conversion"
+            raise refusals.bad_request(f'{given} in version "v1" cannot be handled as a Eviction: {why}')
+        if (sent.get("metadata") or {}).get("name") != route.name:
+            raise refusals.bad_request("name in URL does not match name in Eviction object")
+        asked = self._request.read_deletion(sent.get("deleteOptions") or {})
+        asked = msgspec.structs.replace(asked, dry_run=asked.dry_run or dry)
+        attempt = Attempt(kind, "CREATE", "eviction", route.namespace, route.name, asked.dry_run)
+        review = {"apiVersion": "policy/v1", "kind": "Eviction", **sent}
+        yield from self._api.admission.validate(attempt, review, None, self._request.warnings)
+        self._server.evictions.evict(route.namespace, route.name, asked)
+        return self._done()
+
+    def _bind(self, route: Route, binding: Any) -> Answer:
+        dry = self._request.dry_run("CreateOptions")
+        self._server.bind(route.namespace, route.name, binding, dry_run=dry)
+        return self._done()
+
+    def _done(self) -> Answer:
+        done = {**refusals.success(), "code": 201}
+        return answers.answer(201, done, self._request.plain, self._request.warnings)
+
+    def _finalize(self, kind: Kind, route: Route) -> Answer:
+        sent = self._request.obj(kind, self._server.catalog)
+        old = self._server.existing(kind, "", route.name)
+        check_update(kind, old, sent, whole=True)
+        finalizers = (sent.get("spec") or {}).get("finalizers") or []
+        return self._showing.one(200, kind, finalize(self._server, old, finalizers))
+
+    def _transient(self, route: Route, kind: str) -> Answer:
+        """Created and answered, never stored."""
+        if self._request.method != "POST":
+            raise refusals.no_such_method()
+        sent = self._request.value(kind, kind if kind == "Binding" else f"authorization.{kind}")
+        if not isinstance(sent, dict):
+            raise refusals.bad_request(f"the object provided is unrecognized (must be of type {kind})")
+        if kind == "Binding":
+            return self._bind(route._replace(name=(sent.get("metadata") or {}).get("name", "")), sent)
+        review = {
+            "kind": kind,
+            "apiVersion": "authorization.k8s.io/v1",
+            "metadata": {},
+            "spec": sent.get("spec", {}),
+            "status": {"allowed": True},
+        }
+        return answers.answer(201, review, self._request.plain)
+
+    def _elsewhere(self) -> Answer:
+        """Addresses that are not of an object."""
+        parts = self._request.path.strip("/").split("/")
+        if parts[0] in {"healthz", "readyz", "livez"}:
+            return answers.text(200, "ok")
+        if parts in (["api"], ["apis"]) and self._request.form.shape == "discovery":
+            found = discovery.aggregated(self._server.catalog, core=parts == ["api"])
+            return Answer(200, msgspec.json.encode(found), answers.DISCOVERY_V2)
+        value = self._described(parts)
+        if value is None and parts[0] in {"api", "apis"} and len(parts) > 1:
+            groups = discovery.versions(self._server.catalog)
+            if parts[0] == "api" or (len(parts) > 2 and parts[1] in groups):
+                raise refusals.no_such_resource()
+        if value is None:
+            return answers.text(404, "404 page not found\n")
+        return answers.answer(200, value, self._request.plain)
+
+    def _described(self, parts: list[str]) -> Json | None:
+        catalog = self._server.catalog
+        match parts:
+            case ["version"]:
+                return discovery.VERSION
+            case ["api"]:
+                return discovery.core_versions(self._api.address)
+            case ["apis"]:
+                return discovery.group_list(catalog)
+            case ["apis", name]:
+                found = discovery.group(catalog, name)
+                return found and {"kind": "APIGroup", "apiVersion": "v1", **found}
+            case ["api", version]:
+                return discovery.resource_list(catalog, "", version)
+            case ["apis", name, version]:
+                return discovery.resource_list(catalog, name, version)
+            case ["openapi", "v3"]:
+                return openapi.index(catalog)
+            case ["openapi", "v3", "api", version]:
+                return openapi.document(catalog, "", version)
+            case ["openapi", "v3", "apis", name, version]:
+                return openapi.document(catalog, name, version)
+        return None

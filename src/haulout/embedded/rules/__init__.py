@@ -1,0 +1,1 @@
+"""What the API server fills in and refuses, kind by kind."""

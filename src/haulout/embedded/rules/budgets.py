@@ -1,0 +1,41 @@
+"""PodDisruptionBudgets."""
+
+from __future__ import annotations
+
+from haulout.embedded.refusals import Problem, unsupported, wrong
+from haulout.embedded.rules.podspec import check_selector
+from haulout.embedded.rules.workloads import check_share
+from haulout.embedded.seams import Json
+
+_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+_COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+
+
+def prepare(budget: Json) -> None:
+    budget["status"] = dict.fromkeys(_COUNTS, 0)
+
+
+def check(budget: Json) -> list[Problem]:
+    spec = budget["spec"]
+    problems: list[Problem] = []
+    if "minAvailable" in spec and "maxUnavailable" in spec:
+        # Printed as the server's own type, which no file has.
+        names = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
+        shown = {name[0].upper() + name[1:]: spec.get(name) for name in names}
+        problems.append(wrong("spec", shown, "minAvailable and maxUnavailable cannot be both set"))
+    for member in ("minAvailable", "maxUnavailable"):
+        if member in spec:
+            problems += check_share(spec[member], f"spec.{member}", most=True)
+    problems += check_selector(spec.get("selector", {}), "spec.selector")
+    policy = spec.get("unhealthyPodEvictionPolicy")
+    if policy is not None and policy not in _POLICIES:
+        problems.append(unsupported("spec.unhealthyPodEvictionPolicy", policy, _POLICIES))
+    return problems
+
+
+def check_status(budget: Json, old: Json) -> list[Problem]:
+    return [
+        wrong(f"status.{name}", budget["status"][name], "must be greater than or equal to 0")
+        for name in _COUNTS
+        if budget["status"][name] < 0
+    ]

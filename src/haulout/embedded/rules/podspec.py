@@ -1,0 +1,240 @@
+"""Defaults and checks of what a pod and a pod template have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from haulout.embedded import names
+from haulout.embedded.quantity import amount
+from haulout.embedded.refusals import Problem, duplicate, forbidden_field, missing, unsupported, wrong
+from haulout.embedded.seams import Json
+
+_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+_RESTARTS = ("Always", "OnFailure", "Never")
+_DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_DEFAULT_MODE = 0o644
+
+
+def default_spec(spec: Json) -> None:
+    """Sets only what is not set, so that what is shared with an older object stays as it is."""
+    spec.setdefault("dnsPolicy", "ClusterFirst")
+    spec.setdefault("restartPolicy", "Always")
+    spec.setdefault("securityContext", {})
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    spec.setdefault("schedulerName", "default-scheduler")
+    for group in _CONTAINERS:
+        for container in spec.get(group, ()) or ():
+            _default_container(container)
+    for volume in spec.get("volumes", ()):
+        _default_volume(volume)
+
+
+def _default_container(container: Json) -> None:
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    if "imagePullPolicy" not in container:
+        container["imagePullPolicy"] = "Always" if _is_latest(container.get("image", "")) else "IfNotPresent"
+    for port in container.get("ports", ()):
+        port.setdefault("protocol", "TCP")
+    for variable in container.get("env", ()):
+        reference = (variable.get("valueFrom") or {}).get("fieldRef")
+        if reference is not None:
+            reference.setdefault("apiVersion", "v1")
+    for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if probe in container:
+            _default_probe(container[probe])
+    for hook in (container.get("lifecycle") or {}).values():
+        if isinstance(hook, dict) and "httpGet" in hook:
+            _default_http(hook["httpGet"])
+
+
+def _is_latest(image: str) -> bool:
+    if "@" in image:
+        return False
+    tag = image.rpartition("/")[2].partition(":")[2]
+    return tag in {"", "latest"}
+
+
+def _default_probe(probe: Json) -> None:
+    probe.setdefault("timeoutSeconds", 1)
+    probe.setdefault("periodSeconds", 10)
+    probe.setdefault("successThreshold", 1)
+    probe.setdefault("failureThreshold", 3)
+    if "httpGet" in probe:
+        _default_http(probe["httpGet"])
+    if "grpc" in probe:
+        # Go prints a service that is not given as null.
+        probe["grpc"]["service"] = probe["grpc"].get("service") or ""
+
+
+def _default_http(get: Json) -> None:
+    get.setdefault("path", "/")
+    get.setdefault("scheme", "HTTP")
+
+
+def _default_volume(volume: Json) -> None:
+    if len(volume) == 1:
+        volume["emptyDir"] = {}
+    for source in ("secret", "configMap", "downwardAPI", "projected"):
+        if source in volume:
+            volume[source].setdefault("defaultMode", _DEFAULT_MODE)
+    if "hostPath" in volume:
+        volume["hostPath"].setdefault("type", "")
+    for part in (volume.get("projected") or {}).get("sources") or ():
+        if "serviceAccountToken" in part:
+            part["serviceAccountToken"].setdefault("expirationSeconds", 3600)
+        _default_items(part.get("downwardAPI"))
+    _default_items(volume.get("downwardAPI"))
+
+
+def _default_items(source: Json | None) -> None:
+    for item in (source or {}).get("items", ()):
+        if "fieldRef" in item:
+            item["fieldRef"].setdefault("apiVersion", "v1")
+
+
+def default_requests(spec: Json) -> None:
+    """A limit without a request is the request too."""
+    for group in ("containers", "initContainers"):
+        for container in spec.get(group, ()) or ():
+            limits = container.get("resources", {}).get("limits")
+            if limits:
+                requests = container["resources"].get("requests", {})
+                if limits.keys() - requests.keys():
+                    container["resources"]["requests"] = limits | requests
+
+
+def check_spec(spec: Json, path: str, restarts: Iterable[str] = _RESTARTS) -> list[Problem]:
+    problems: list[Problem] = []
+    if not spec.get("containers"):
+        problems.append(missing(f"{path}.containers"))
+    seen: set[str] = set()
+    for group in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(group) or ()):
+            problems += _check_container(container, f"{path}.{group}[{index}]", seen)
+    problems += _check_volumes(spec.get("volumes", ()), f"{path}.volumes")
+    if spec["restartPolicy"] not in restarts:
+        problems.append(unsupported(f"{path}.restartPolicy", spec["restartPolicy"], restarts))
+    if spec["dnsPolicy"] not in _DNS:
+        problems.append(unsupported(f"{path}.dnsPolicy", spec["dnsPolicy"], _DNS))
+    if "nodeSelector" in spec:
+        problems += names.check_labels(spec["nodeSelector"], f"{path}.nodeSelector")
+    if name := spec.get("nodeName"):
+        problems += [wrong(f"{path}.nodeName", name, text) for text in names.subdomain(name)]
+    for index, toleration in enumerate(spec.get("tolerations", ())):
+        problems += check_toleration(toleration, f"{path}.tolerations[{index}]")
+    if (deadline := spec.get("activeDeadlineSeconds")) is not None and not 1 <= deadline <= 2**31 - 1:
+        problems.append(wrong(f"{path}.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive"))
+    return problems
+
+
+def _check_container(container: Json, path: str, seen: set[str]) -> list[Problem]:
+    problems: list[Problem] = []
+    name = container.get("name", "")
+    if not name:
+        problems.append(missing(f"{path}.name"))
+    else:
+        problems += [wrong(f"{path}.name", name, text) for text in names.label(name)]
+        if name in seen:
+            problems.append(duplicate(f"{path}.name", name))
+        seen.add(name)
+    image = container.get("image", "")
+    if not image:
+        problems.append(missing(f"{path}.image"))
+    elif image.strip() != image:
+        problems.append(wrong(f"{path}.image", image, "must not have leading or trailing whitespace"))
+    resources = container.get("resources", {})
+    for kind in ("limits", "requests"):
+        problems += _check_amounts(resources.get(kind, {}), f"{path}.resources.{kind}")
+    for resource, wanted in resources.get("requests", {}).items():
+        limit = resources.get("limits", {}).get(resource)
+        if limit is not None and wanted != limit and amount(wanted) > amount(limit):
+            text = f"must be less than or equal to {resource} limit of {limit}"
+            problems.append(wrong(f"{path}.resources.requests", wanted, text))
+    return problems
+
+
+def _check_amounts(amounts: Json, path: str) -> list[Problem]:
+    return [
+        wrong(f"{path}[{name}]", value, "must be greater than or equal to 0")
+        for name, value in amounts.items()
+        if value.startswith("-")
+    ]
+
+
+def _check_volumes(volumes: Iterable[Json], path: str) -> list[Problem]:
+    problems: list[Problem] = []
+    seen: set[str] = set()
+    for index, volume in enumerate(volumes):
+        name = volume.get("name", "")
+        if not name:
+            problems.append(missing(f"{path}[{index}].name"))
+        else:
+            problems += [wrong(f"{path}[{index}].name", name, text) for text in names.label(name)]
+            if name in seen:
+                problems.append(duplicate(f"{path}[{index}].name", name))
+            seen.add(name)
+    return problems
+
+
+def check_toleration(toleration: Json, path: str) -> list[Problem]:
+    problems: list[Problem] = []
+    key, operator = toleration.get("key", ""), toleration.get("operator", "")
+    effect = toleration.get("effect", "")
+    if key:
+        problems += [wrong(f"{path}.key", key, text) for text in names.label_key(key)]
+    elif operator != "Exists":
+        text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        problems.append(wrong(f"{path}.operator", operator, text))
+    if operator == "Exists" and toleration.get("value"):
+        problems.append(wrong(f"{path}.operator", toleration, "value must be empty when `operator` is 'Exists'"))
+    if operator not in {"", "Equal", "Exists"}:
+        problems.append(unsupported(f"{path}.operator", operator, ("Equal", "Exists")))
+    if effect and effect not in _EFFECTS:
+        problems.append(unsupported(f"{path}.effect", effect, _EFFECTS))
+    if "tolerationSeconds" in toleration and effect != "NoExecute":
+        problems.append(wrong(f"{path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
+    return problems
+
+
+def check_selector(selector: Json, path: str) -> list[Problem]:
+    """A label selector in an object."""
+    problems = names.check_labels(selector.get("matchLabels", {}), f"{path}.matchLabels")
+    for index, expression in enumerate(selector.get("matchExpressions", ())):
+        here = f"{path}.matchExpressions[{index}]"
+        operator, values = expression.get("operator", ""), expression.get("values", [])
+        if operator in {"In", "NotIn"}:
+            if not values:
+                problems.append(missing(f"{here}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+        elif operator not in {"Exists", "DoesNotExist"}:
+            problems.append(wrong(f"{here}.operator", operator, "not a valid selector operator"))
+        elif values:
+            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            problems.append(forbidden_field(f"{here}.values", text))
+        problems += [wrong(f"{here}.key", expression["key"], text) for text in names.label_key(expression["key"])]
+        for number, value in enumerate(values):
+            problems += [wrong(f"{here}.values[{number}]", value, text) for text in names.label_value(value)]
+    return problems
+
+
+def check_taints(taints: Iterable[Json], path: str) -> list[Problem]:
+    problems: list[Problem] = []
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(taints):
+        here = f"{path}[{index}]"
+        key, value, effect = taint["key"], taint.get("value", ""), taint["effect"]
+        problems += [wrong(f"{here}.key", key, text) for text in names.label_key(key)]
+        if texts := names.label_value(value):
+            problems.append(wrong(f"{here}.value", value, ";".join(texts)))
+        if not effect:
+            problems.append(missing(f"{here}.effect"))
+        elif effect not in _EFFECTS:
+            problems.append(unsupported(f"{here}.effect", effect, _EFFECTS))
+        if (key, effect) in seen:
+            shown: dict[str, Any] = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
+            text = duplicate(here, shown).message + ": taints must be unique by key and effect pair"
+            problems.append(Problem("FieldValueDuplicate", here, text))
+        seen.add((key, effect))
+    return problems

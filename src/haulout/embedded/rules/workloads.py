@@ -1,0 +1,242 @@
+"""Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs."""
+
+from __future__ import annotations
+
+import re
+
+from haulout.base.selector import from_object
+from haulout.embedded import names
+from haulout.embedded.refusals import Problem, forbidden_field, missing, unsupported, wrong
+from haulout.embedded.rules.podspec import check_selector, check_spec, default_spec
+from haulout.embedded.seams import Json
+
+_PERCENT = re.compile("[0-9]+%").fullmatch
+_SELECTED = "`selector` does not match template `labels`"
+
+
+def _default_template(obj: Json, old: Json | None) -> None:
+    template = obj["spec"]["template"]
+    if old is None or template is not old["spec"]["template"]:
+        default_spec(template["spec"])
+
+
+def default_deployment(obj: Json, old: Json | None) -> None:
+    _default_template(obj, old)
+    spec = obj["spec"]
+    spec.setdefault("replicas", 1)
+    strategy = spec["strategy"] = {**spec["strategy"]}
+    strategy.setdefault("type", "RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        strategy["rollingUpdate"] = {"maxUnavailable": "25%", "maxSurge": "25%", **strategy.get("rollingUpdate", {})}
+    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("progressDeadlineSeconds", 600)
+
+
+def default_replica_set(obj: Json, old: Json | None) -> None:
+    _default_template(obj, old)
+    obj["spec"].setdefault("replicas", 1)
+
+
+def default_stateful_set(obj: Json, old: Json | None) -> None:
+    _default_template(obj, old)
+    spec = obj["spec"]
+    spec.setdefault("replicas", 1)
+    spec.setdefault("podManagementPolicy", "OrderedReady")
+    strategy = spec["updateStrategy"] = {**spec["updateStrategy"]}
+    strategy.setdefault("type", "RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        strategy["rollingUpdate"] = {"partition": 0, **strategy.get("rollingUpdate", {})}
+    spec.setdefault("revisionHistoryLimit", 10)
+    retention = spec.get("persistentVolumeClaimRetentionPolicy", {})
+    spec["persistentVolumeClaimRetentionPolicy"] = {"whenDeleted": "Retain", "whenScaled": "Retain", **retention}
+
+
+def default_daemon_set(obj: Json, old: Json | None) -> None:
+    _default_template(obj, old)
+    spec = obj["spec"]
+    strategy = spec["updateStrategy"] = {**spec["updateStrategy"]}
+    strategy.setdefault("type", "RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        strategy["rollingUpdate"] = {"maxUnavailable": 1, "maxSurge": 0, **strategy.get("rollingUpdate", {})}
+    spec.setdefault("revisionHistoryLimit", 10)
+
+
+def prepare_daemon_set(obj: Json) -> None:
+    _number_template(obj, 1)
+
+
+def reprepare_daemon_set(obj: Json, old: Json) -> None:
+    number = int(old["metadata"].get("annotations", {}).get("deprecated.daemonset.template.generation", "1"))
+    _number_template(obj, number + (obj["spec"]["template"] != old["spec"]["template"]))
+
+
+def _number_template(obj: Json, number: int) -> None:
+    annotations = obj["metadata"].get("annotations", {})
+    key = "deprecated.daemonset.template.generation"
+    if annotations.get(key) != str(number):
+        obj["metadata"] = {**obj["metadata"], "annotations": {**annotations, key: str(number)}}
+
+
+def default_job(obj: Json, old: Json | None) -> None:
+    template, spec = obj["spec"]["template"], obj["spec"]
+    if old is None or template is not old["spec"]["template"]:
+        # A job must say how its pods restart.
+        given = "restartPolicy" in template["spec"]
+        default_spec(template["spec"])
+        if not given:
+            template["spec"]["restartPolicy"] = ""
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("backoffLimit", 6)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    spec.setdefault("manualSelector", False)
+    spec.setdefault("podReplacementPolicy", "TerminatingOrFailed")
+
+
+def prepare_job(obj: Json) -> None:
+    """Unless asked not to, a job selects its pods by its own UID."""
+    obj["status"] = {}
+    spec = obj["spec"]
+    if spec.get("manualSelector"):
+        return
+    uid, name = obj["metadata"]["uid"], obj["metadata"]["name"]
+    own = {
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": name,
+        "controller-uid": uid,
+        "job-name": name,
+    }
+    meta = spec["template"]["metadata"]
+    template_meta = {**meta, "labels": {**meta.get("labels", {}), **own}}
+    spec["template"] = {**spec["template"], "metadata": template_meta}
+    spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    if "labels" not in obj["metadata"]:
+        obj["metadata"] = {**obj["metadata"], "labels": dict(own)}
+
+
+def check_replicas(spec: Json) -> list[Problem]:
+    replicas = spec.get("replicas", 0)
+    return [wrong("spec.replicas", replicas, "must be greater than or equal to 0")] if replicas < 0 else []
+
+
+def _check_selector(spec: Json, kind: str, *, required: bool = True) -> list[Problem]:
+    selector, labels = spec.get("selector"), spec["template"]["metadata"].get("labels")
+    problems = names.check_labels(labels or {}, "spec.template.labels")
+    mismatch = wrong("spec.template.metadata.labels", labels, _SELECTED)
+    if selector is None:
+        return [*([missing("spec.selector")] if required else []), *problems, mismatch]
+    if not selector:
+        return [wrong("spec.selector", selector, f"empty selector is invalid for {kind}"), *problems]
+    if bad := check_selector(selector, "spec.selector"):
+        return [*bad, wrong("spec.selector", selector, "invalid label selector"), *problems]
+    chosen = from_object(selector)
+    return [*problems, *([] if chosen.matches(labels or {}) else [mismatch])]
+
+
+def _check_template(spec: Json) -> list[Problem]:
+    return check_spec(spec["template"]["spec"], "spec.template.spec", ("Always",))
+
+
+def check_deployment(obj: Json) -> list[Problem]:
+    spec = obj["spec"]
+    problems = [*check_replicas(spec), *_check_selector(spec, "deployment"), *_check_template(spec)]
+    rolling = spec["strategy"].get("rollingUpdate")
+    if spec["strategy"]["type"] not in {"Recreate", "RollingUpdate"}:
+        problems.append(unsupported("spec.strategy.type", spec["strategy"]["type"], ("Recreate", "RollingUpdate")))
+    elif spec["strategy"]["type"] == "Recreate" and rolling is not None:
+        text = "may not be specified when strategy `type` is 'Recreate'"
+        problems.append(forbidden_field("spec.strategy.rollingUpdate", text))
+    elif rolling is not None:
+        path = "spec.strategy.rollingUpdate"
+        for member in ("maxUnavailable", "maxSurge"):
+            problems += check_share(rolling[member], f"{path}.{member}")
+        if all(str(rolling[member]).rstrip("%") == "0" for member in ("maxUnavailable", "maxSurge")):
+            text = "may not be 0 when `maxSurge` is 0"
+            problems.append(wrong(f"{path}.maxUnavailable", rolling["maxUnavailable"], text))
+    return problems
+
+
+def check_share(value: int | str, path: str, *, most: bool = False) -> list[Problem]:
+    """A count or a percentage; with `most`, of no more than 100 %."""
+    if isinstance(value, int):
+        return [wrong(path, value, "must be greater than or equal to 0")] if value < 0 else []
+    if not _PERCENT(value):
+        text = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+        return [wrong(path, value, text)]
+    return [wrong(path, value, "must not be greater than 100%")] if most and int(value[:-1]) > 100 else []
+
+
+def check_replica_set(obj: Json) -> list[Problem]:
+    spec = obj["spec"]
+    return [*check_replicas(spec), *_check_selector(spec, "replicaset"), *_check_template(spec)]
+
+
+def check_stateful_set(obj: Json) -> list[Problem]:
+    spec = obj["spec"]
+    problems = [*check_replicas(spec), *_check_selector(spec, "statefulset", required=False), *_check_template(spec)]
+    if spec["podManagementPolicy"] not in {"OrderedReady", "Parallel"}:
+        text = "must be 'OrderedReady' or 'Parallel'"
+        problems.append(wrong("spec.podManagementPolicy", spec["podManagementPolicy"], text))
+    return problems
+
+
+def check_daemon_set(obj: Json) -> list[Problem]:
+    spec = obj["spec"]
+    return [*_check_selector(spec, "daemonset", required=False), *_check_template(spec)]
+
+
+def check_job(obj: Json) -> list[Problem]:
+    spec = obj["spec"]
+    problems: list[Problem] = []
+    for member in ("parallelism", "completions", "backoffLimit"):
+        if spec.get(member, 0) < 0:
+            problems.append(wrong(f"spec.{member}", spec[member], "must be greater than or equal to 0"))
+    policy, path = spec["template"]["spec"]["restartPolicy"], "spec.template.spec.restartPolicy"
+    found = check_spec(spec["template"]["spec"], "spec.template.spec", (policy,))
+    if not policy:
+        found.append(missing(path, 'valid values: "OnFailure", "Never"'))
+    elif policy not in {"OnFailure", "Never"}:
+        found.append(unsupported(path, policy, ("OnFailure", "Never")))
+    return problems + found
+
+
+def fixed_selector(obj: Json, old: Json) -> list[Problem]:
+    selector = obj["spec"].get("selector")
+    if selector == old["spec"].get("selector"):
+        return []
+    return [wrong("spec.selector", selector, "field is immutable")]
+
+
+_STATEFUL_MUTABLE = frozenset(
+    {
+        "replicas",
+        "ordinals",
+        "template",
+        "updateStrategy",
+        "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy",
+        "minReadySeconds",
+    }
+)
+
+
+def fixed_stateful_set(obj: Json, old: Json) -> list[Problem]:
+    new, before = obj["spec"], old["spec"]
+    if all(new.get(name) == before.get(name) for name in (new.keys() | before.keys()) - _STATEFUL_MUTABLE):
+        return []
+    text = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+    return [forbidden_field("spec", text)]
+
+
+def fixed_job(obj: Json, old: Json) -> list[Problem]:
+    new, before = obj["spec"], old["spec"]
+    problems = [
+        wrong(f"spec.{member}", new.get(member), "field is immutable")
+        for member in ("selector", "completions", "completionMode", "podFailurePolicy")
+        if new.get(member) != before.get(member)
+    ]
+    if new["template"] != before["template"] and not before.get("suspend"):
+        problems.append(wrong("spec.template", new["template"], "field is immutable"))
+    return problems

@@ -1,0 +1,217 @@
+"""The API server of the embedded cluster: objects by the real server's rules, for actors in this process."""
+
+from __future__ import annotations
+
+import builtins
+from collections import deque
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from haulout.base.patch import merge
+from haulout.embedded import fields, refusals
+from haulout.embedded.crds import DEFINITION, Definitions
+from haulout.embedded.eviction import Evictions
+from haulout.embedded.namespaces import NamespaceController
+from haulout.embedded.registry import Deletion, Registry, check_update, parse
+from haulout.embedded.resources import BUILT_IN, Catalog, Kind
+from haulout.embedded.seams import Change, Json, Resource, Timers
+from haulout.embedded.selecting import find, make_filter
+from haulout.embedded.storage import LOG_LENGTH, Entry, Storage
+from haulout.embedded.subresources import Scales, bind
+
+PODS = Resource("", "v1", "pods")
+BINDINGS = Resource("", "v1", "bindings")
+EVENTS = Resource("", "v1", "events")
+NAMESPACES = Resource("", "v1", "namespaces")
+BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")
+FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+
+# The real server forgets events after this time.
+EVENTS_FOR = timedelta(hours=1)
+
+
+class Server:
+    """Implements `Objects`. Deterministic: the same calls at the same times give the same objects."""
+
+    def __init__(
+        self, timers: Timers, *, seed: int = 0, taint_new_nodes: bool = True, log_length: int = LOG_LENGTH
+    ) -> None:
+        self.timers = timers
+        self.storage = Storage(log_length=log_length)
+        self.storage.index("pods", lambda pod: str(pod["spec"].get("nodeName", "")))
+        self.registry = Registry(self.storage, timers.now, seed=seed, taint_new_nodes=taint_new_nodes)
+        self.catalog = Catalog(BUILT_IN)
+        self.evictions = Evictions(self.registry, self.kind(PODS), self.kind(BUDGETS))
+        self.scales = Scales(self.registry)
+        self.definitions = Definitions(self.registry, self.catalog, self.scales.paths)
+        self._pending: deque[tuple[Callable[[Change], None], Resource, Entry]] = deque()
+        self._dispatching = False
+        for name in FIRST_NAMESPACES:
+            self.create(NAMESPACES, {"metadata": {"name": name}})
+        NamespaceController(self).start()
+        self._events_at: deque[tuple[Any, str, str]] = deque()
+        self.storage.table("events").listeners.append(self._event_stored)
+
+    def kind(self, resource: Resource) -> Kind:
+        found = self.catalog.get(resource)
+        if found is None:
+            raise refusals.no_such_resource()
+        return found
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
+        kind = self.kind(resource)
+        found = self.registry.table(kind).get(namespace if kind.namespaced else "", name)
+        return found if found is None or kind.to_wire is None else kind.to_wire(found)
+
+    def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> list[Json]:
+        kind = self.kind(resource)
+        found = find(self.registry.table(kind), namespace, make_filter(kind, labels, fields))
+        return found if kind.to_wire is None else [kind.to_wire(obj) for obj in found]
+
+    def create(self, resource: Resource, obj: Json) -> Json:
+        if resource == BINDINGS:
+            return self.bind(obj["metadata"].get("namespace", ""), obj["metadata"]["name"], obj)
+        kind = self.kind(resource)
+        namespace = obj.get("metadata", {}).get("namespace", "") if kind.namespaced else ""
+        draft = self.begin(kind, namespace, obj, [])
+        return self.show(kind, self.store(kind, self.registry.finish(kind, draft)))
+
+    def update(self, resource: Resource, obj: Json, *, subresource: str = "") -> Json:
+        kind, meta = self.kind(resource), obj["metadata"]
+        old = self.existing(kind, meta.get("namespace", ""), meta["name"])
+        if subresource == "scale":
+            return self.scales.replace(kind, old, obj)
+        check_update(kind, old, obj, whole=True)
+        return self.show(kind, self.change(kind, old, self.merged(kind, old, obj, []), subresource=subresource))
+
+    def patch(
+        self, resource: Resource, namespace: str, name: str, body: Mapping[str, Any], *, subresource: str = ""
+    ) -> Json:
+        kind = self.kind(resource)
+        old = self.existing(kind, namespace, name)
+        if subresource == "scale":
+            return self.scales.replace(kind, old, merge(self.scales.get(kind, old), body))
+        sent = merge(self.show(kind, old), body)
+        check_update(kind, old, sent, whole=False)
+        return self.show(kind, self.change(kind, old, self.merged(kind, old, sent, []), subresource=subresource))
+
+    def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str | None = None,
+        grace: int | None = None,
+        propagation: str | None = None,
+    ) -> None:
+        kind = self.kind(resource)
+        self.remove(kind, self.existing(kind, namespace, name), Deletion(grace, uid, propagation=propagation))
+
+    def evict(self, namespace: str, name: str, *, uid: str | None = None, grace: int | None = None) -> None:
+        self.evictions.evict(namespace, name, Deletion(grace, uid))
+
+    def bind(self, namespace: str, name: str, binding: Json, *, dry_run: bool = False) -> Json:
+        kind = self.kind(PODS)
+        bind(self.registry, kind, self.existing(kind, namespace, name), binding, dry_run=dry_run)
+        return {**refusals.success(), "code": 201}
+
+    def subscribe(self, resource: Resource, on_change: Callable[[Change], None]) -> None:
+        kind = self.catalog.get(resource)
+        plain = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+        table = self.storage.table(kind.table_name if kind else plain)
+
+        def listen(entry: Entry) -> None:
+            self._pending.append((on_change, resource, entry))
+            if not self._dispatching:
+                self._dispatching = True
+                self.timers.at(self.timers.now(), self._dispatch)
+
+        table.listeners.append(listen)
+
+    def _dispatch(self) -> None:
+        """Later than the write, so that nobody is told of a change while making it."""
+        try:
+            while self._pending:
+                on_change, resource, entry = self._pending.popleft()
+                obj, old = entry.object, entry.old
+                kind = self.catalog.get(resource)
+                if kind is not None and kind.to_wire is not None:
+                    obj, old = kind.to_wire(obj), old and kind.to_wire(old)
+                on_change(Change(entry.type, resource, obj, old))
+        finally:
+            self._dispatching = False
+            if self._pending:
+                self._dispatching = True
+                self.timers.at(self.timers.now(), self._dispatch)
+
+    def existing(self, kind: Kind, namespace: str, name: str) -> Json:
+        found = self.registry.table(kind).get(namespace if kind.namespaced else "", name)
+        if found is None:
+            raise refusals.not_found(kind.plural, kind.group, name)
+        return found
+
+    def show(self, kind: Kind, obj: Json) -> Json:
+        return obj if kind.to_wire is None else kind.to_wire(obj)
+
+    def begin(self, kind: Kind, namespace: str, sent: Any, unknown: builtins.list[str]) -> Json:
+        try:
+            return self.registry.begin(kind, namespace, sent, unknown)
+        except fields.Misfit:
+            raise unreadable(kind, misfit(kind, sent)) from None
+
+    def store(self, kind: Kind, obj: Json, *, dry_run: bool = False) -> Json:
+        """A new object that is finished."""
+        stored = self.registry.insert(kind, obj, dry_run=dry_run)
+        if not dry_run:
+            self.definitions.after(kind, stored)
+        return stored
+
+    def merged(self, kind: Kind, old: Json, sent: Any, unknown: builtins.list[str]) -> Json:
+        try:
+            return self.registry.merge(kind, old, sent, unknown)
+        except fields.Misfit:
+            raise unreadable(kind, misfit(kind, sent)) from None
+
+    def change(self, kind: Kind, old: Json, draft: Json, *, subresource: str = "") -> Json:
+        return self.put(kind, old, self.registry.revise(kind, old, draft, subresource=subresource))
+
+    def put(self, kind: Kind, old: Json, obj: Json, *, dry_run: bool = False) -> Json:
+        """A changed object that is revised."""
+        result = self.registry.replace(kind, old, obj, dry_run=dry_run)
+        if not dry_run and result is not old:
+            self.definitions.after(kind, result)
+        return result
+
+    def remove(self, kind: Kind, old: Json, asked: Deletion) -> tuple[Json, bool]:
+        if kind is DEFINITION:
+            return self.definitions.delete(old, asked)
+        return self.registry.delete(kind, old, asked)
+
+    def _event_stored(self, entry: Entry) -> None:
+        if entry.type == "ADDED":
+            meta = entry.object["metadata"]
+            expires_at = parse(meta["creationTimestamp"]) + EVENTS_FOR
+            self._events_at.append((expires_at, meta["namespace"], meta["name"]))
+            if len(self._events_at) == 1:
+                self.timers.at(expires_at, self._expire_events)
+
+    def _expire_events(self) -> None:
+        table, now = self.storage.table("events"), self.timers.now()
+        while self._events_at and self._events_at[0][0] <= now:
+            _, namespace, name = self._events_at.popleft()
+            obj = table.get(namespace, name)
+            if obj is not None:
+                self.storage.remove(table, obj)
+        if self._events_at:
+            self.timers.at(self._events_at[0][0], self._expire_events)
+
+
+def misfit(kind: Kind, sent: Any) -> str:
+    """Where the sent object is not of its type; of custom objects only the metadata has one."""
+    return fields.diagnose(kind.type, sent) if kind.type else fields.diagnose("meta.ObjectMeta", sent.get("metadata"))
+
+
+def unreadable(kind: Kind, why: str) -> Exception:
+    return refusals.bad_request(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}')

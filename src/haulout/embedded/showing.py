@@ -1,0 +1,102 @@
+"""Objects and collections for one request: got, listed, watched, and shown in the form that it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from haulout.embedded import answers, refusals
+from haulout.embedded.answers import Answer
+from haulout.embedded.asking import Request
+from haulout.embedded.printing.tables import metadata_only, table
+from haulout.embedded.resources import Kind
+from haulout.embedded.routes import Route
+from haulout.embedded.seams import Json
+from haulout.embedded.selecting import Filter, Wanted, make_filter, number, page, read_wanted
+from haulout.embedded.server import Server
+from haulout.embedded.watching import Watch, open_watch
+
+
+class Showing:
+    def __init__(self, server: Server, request: Request) -> None:
+        self._server = server
+        self._request = request
+
+    def get(self, kind: Kind, route: Route) -> Answer:
+        wanted = number(self._request.query.get("resourceVersion", ""))
+        if wanted > self._server.storage.revision:
+            raise refusals.too_large(wanted, self._server.storage.revision)
+        return self.one(200, kind, self._server.existing(kind, route.namespace, route.name))
+
+    def list_or_watch(self, kind: Kind, route: Route) -> Answer:
+        wanted, chosen = read_wanted(self._request.query), self.chosen(kind)
+        if wanted.watch:
+            return self._watch(kind, route, chosen, wanted)
+        found = page(self._server.storage, self._server.registry.table(kind), route.namespace, chosen, wanted)
+        meta: Json = {"resourceVersion": str(found.revision)}
+        if found.next:
+            meta["continue"] = found.next
+        if found.remaining is not None:
+            meta["remainingItemCount"] = found.remaining
+        return self.many(kind, found.items, meta)
+
+    def chosen(self, kind: Kind) -> Filter:
+        query = self._request.query
+        return make_filter(kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
+
+    def one(self, status: int, kind: Kind, obj: Json) -> Answer:
+        match self._request.form.shape:
+            case "table":
+                value = self._table(kind, [obj])
+                value["metadata"] = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+            case "metadata":
+                value = metadata_only(obj)
+            case _:
+                value = self._server.show(kind, obj)
+        return answers.answer(status, value, self._request.form, self._request.warnings)
+
+    def many(self, kind: Kind, objects: list[Json], meta: Json) -> Answer:
+        match self._request.form.shape:
+            case "table":
+                value = {**self._table(kind, objects), "metadata": meta}
+            case "metadata":
+                value = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
+                value["items"] = [metadata_only(obj) for obj in objects]
+            case _:
+                value = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": meta}
+                if kind.custom:
+                    value["metadata"] = {"continue": "", **meta}
+                shown = [self._server.show(kind, obj) for obj in objects]
+                value["items"] = shown if kind.custom else [_bare(obj) for obj in shown]
+        return answers.answer(200, value, self._request.form, self._request.warnings)
+
+    def _table(self, kind: Kind, objects: list[Json], *, headed: bool = True) -> Json:
+        include = self._request.query.get("includeObject", "")
+        return table(kind, objects, self._server.timers.now(), include=include, headed=headed)
+
+    def _watch(self, kind: Kind, route: Route, chosen: Filter, wanted: Wanted) -> Answer:
+        watch = Watch(self._in_watch(kind), kind, chosen, route.namespace)
+        server = self._server
+        open_watch(server.storage, server.timers, server.registry.table(kind), watch, route.namespace, chosen, wanted)
+        return Answer(200, watch=watch)
+
+    def _in_watch(self, kind: Kind) -> Callable[[Json], Json]:
+        headed = True
+
+        def as_table(obj: Json) -> Json:
+            nonlocal headed
+            result = self._table(kind, [obj], headed=headed)
+            result["metadata"] = {"resourceVersion": obj["metadata"]["resourceVersion"]}
+            headed = False
+            return result
+
+        match self._request.form.shape:
+            case "table":
+                return as_table
+            case "metadata":
+                return metadata_only
+        return lambda obj: self._server.show(kind, obj)
+
+
+def _bare(obj: Json) -> Json:
+    """Items of built-in lists do not repeat their kind."""
+    return {name: value for name, value in obj.items() if name not in {"apiVersion", "kind"}}

@@ -1,0 +1,169 @@
+"""Creating, replacing, patching and deleting for one request, with a word for the webhooks in between."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from haulout.embedded import answers, crds, refusals
+from haulout.embedded.admission import Admission, Attempt, Call
+from haulout.embedded.answers import Answer
+from haulout.embedded.asking import Request, check_custom, check_place, unpatchable
+from haulout.embedded.fields import Misfit
+from haulout.embedded.patches import patcher
+from haulout.embedded.registry import check_update
+from haulout.embedded.resources import Kind
+from haulout.embedded.routes import Route
+from haulout.embedded.seams import Json
+from haulout.embedded.selecting import page, read_wanted
+from haulout.embedded.server import Server, misfit, unreadable
+from haulout.embedded.showing import Showing
+
+# A write yields the webhooks that have a say, one by one, and is given their answers; where there is none, it never yields.
+Steps = Generator[Call, Json, Answer]
+
+# As often as the real server tries again when others change the object meanwhile.
+_ATTEMPTS = 5
+_ORPHANS = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
+
+
+class Writing:
+    def __init__(self, server: Server, admission: Admission, request: Request) -> None:
+        self._server = server
+        self._admission = admission
+        self._request = request
+        self._showing = Showing(server, request)
+
+    def post(self, kind: Kind, route: Route) -> Steps:
+        dry = self._request.dry_run("CreateOptions")
+        self._request.field_validation("CreateOptions")
+        sent = self._request.obj(kind, self._server.catalog)
+        check_place(route, sent, named=False)
+        return (yield from self._create(kind, route, sent, "CreateOptions", dry=dry))
+
+    def _create(self, kind: Kind, route: Route, sent: Json, options: str, *, dry: bool) -> Steps:
+        unknown: list[str] = []
+        draft = self._server.begin(kind, route.namespace, sent, unknown)
+        self._request.judge_unknown(kind, sent, unknown, options)
+        attempt = Attempt(kind, "CREATE", "", route.namespace, draft["metadata"].get("name", ""), dry)
+        changed = yield from self._admission.mutate(attempt, draft, None, self._request.warnings)
+        if changed is not draft:
+            draft = self._remade(kind, draft, changed)
+        ready = self._server.registry.finish(kind, draft)
+        yield from self._admission.validate(attempt, ready, None, self._request.warnings)
+        stored = self._server.store(kind, ready, dry_run=dry)
+        self._note(kind, stored)
+        return self._showing.one(201, kind, stored)
+
+    def _remade(self, kind: Kind, draft: Json, changed: Json) -> Json:
+        """What a webhook made of a new object, decoded and completed again; its identity stays."""
+        sent = self._server.show(kind, changed)
+        try:
+            again = self._server.registry.merge(kind, draft, sent, [])
+        except Misfit:
+            raise unreadable(kind, misfit(kind, sent)) from None
+        again["metadata"] = {**again["metadata"]}
+        for member in ("uid", "creationTimestamp", "name", "namespace"):
+            if member in draft["metadata"]:
+                again["metadata"][member] = draft["metadata"][member]
+        return again
+
+    def put(self, kind: Kind, route: Route, subresource: str) -> Steps:
+        dry = self._request.dry_run("UpdateOptions")
+        self._request.field_validation("UpdateOptions")
+        sent = self._request.obj(kind, self._server.catalog)
+        check_place(route, sent, named=True)
+        missing = self._server.registry.table(kind).get(route.namespace, route.name) is None
+        if missing and kind.create_on_update and not subresource:
+            sent = {**sent, "metadata": {**(sent.get("metadata") or {}), "name": route.name}}
+            return (yield from self._create(kind, route, sent, "UpdateOptions", dry=dry))
+        for _ in range(_ATTEMPTS):
+            old = self._server.existing(kind, route.namespace, route.name)
+            check_update(kind, old, sent, whole=True)
+            unknown: list[str] = []
+            draft = self._server.merged(kind, old, sent, unknown)
+            self._request.judge_unknown(kind, sent, unknown, "UpdateOptions")
+            done = yield from self._change(kind, route, old, draft, subresource, dry=dry)
+            if done is not None:
+                return done
+        raise refusals.conflict(kind.plural, kind.group, route.name)
+
+    def patch(self, kind: Kind, route: Route, subresource: str) -> Steps:
+        dry = self._request.dry_run("PatchOptions")
+        self._request.field_validation("PatchOptions")
+        read = patcher(self._request.content_type, kind.type)
+        self._server.existing(kind, route.namespace, route.name)
+        apply = read(self._request.patch())
+        for _ in range(_ATTEMPTS):
+            old = self._server.existing(kind, route.namespace, route.name)
+            sent = apply(self._server.show(kind, old))
+            if not isinstance(sent, dict):
+                raise unpatchable(sent, "the patch leaves no object")
+            check_place(route, sent, named=True)
+            if kind.custom:
+                check_custom(kind, sent)
+            check_update(kind, old, sent, whole=False)
+            unknown: list[str] = []
+            try:
+                draft = self._server.registry.merge(kind, old, sent, unknown)
+            except Misfit:
+                raise unpatchable(sent, misfit(kind, sent)) from None
+            self._request.judge_unknown(kind, sent, unknown, "PatchOptions", patched=True)
+            done = yield from self._change(kind, route, old, draft, subresource, dry=dry)
+            if done is not None:
+                return done
+        raise refusals.conflict(kind.plural, kind.group, route.name)
+
+    def _change(
+        self, kind: Kind, route: Route, old: Json, draft: Json, subresource: str, *, dry: bool
+    ) -> Generator[Call, Json, Answer | None]:
+        """None if somebody else changed the object while a webhook was asked."""
+        attempt = Attempt(kind, "UPDATE", subresource, route.namespace, route.name, dry)
+        changed = yield from self._admission.mutate(attempt, draft, old, self._request.warnings)
+        if changed is not draft:
+            draft = self._server.merged(kind, old, self._server.show(kind, changed), [])
+        revised = self._server.registry.revise(kind, old, draft, subresource=subresource)
+        yield from self._admission.validate(attempt, revised, old, self._request.warnings)
+        if self._server.registry.table(kind).get(route.namespace, route.name) is not old:
+            return None
+        result = self._server.put(kind, old, revised, dry_run=dry)
+        self._note(kind, result)
+        return self._showing.one(200, kind, result)
+
+    def delete(self, kind: Kind, route: Route) -> Steps:
+        asked = self._request.deletion()
+        old = self._server.existing(kind, route.namespace, route.name)
+        attempt = Attempt(kind, "DELETE", "", route.namespace, route.name, asked.dry_run)
+        yield from self._admission.validate(attempt, None, old, self._request.warnings)
+        if kind.propagation == "Orphan" and asked.propagation is None and asked.orphan is None:
+            self._request.warnings.append(_ORPHANS)
+        obj, gone = self._server.remove(kind, self._server.existing(kind, route.namespace, route.name), asked)
+        if gone and not kind.returns_deleted:
+            meta = obj["metadata"]
+            done = refusals.success(kind.plural, kind.group, meta["name"], meta["uid"])
+            return answers.answer(200, done, self._request.plain, self._request.warnings)
+        return self._showing.one(200, kind, obj)
+
+    def delete_all(self, kind: Kind, route: Route) -> Steps:
+        asked, table = self._request.deletion(), self._server.registry.table(kind)
+        wanted = read_wanted({name: value for name, value in self._request.query.items() if name != "watch"})
+        found = page(self._server.storage, table, route.namespace, self._showing.chosen(kind), wanted)
+        deleted = []
+        for obj in found.items:
+            namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+            attempt = Attempt(kind, "DELETE", "", namespace, name, asked.dry_run)
+            yield from self._admission.validate(attempt, None, obj, self._request.warnings)
+            current = table.get(namespace, name)
+            if current is not None:
+                deleted.append(self._server.remove(kind, current, asked)[0])
+        return self._showing.many(kind, deleted, {"resourceVersion": str(found.revision)})
+
+    def _note(self, kind: Kind, obj: Json) -> None:
+        """What the server lets pass, but not without a word."""
+        if kind is crds.DEFINITION:
+            self._request.warnings += crds.warnings(obj)
+        if kind.custom:
+            self._request.warnings += [
+                f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers'
+                for name in obj["metadata"].get("finalizers", ())
+                if "/" not in name and name not in {"orphan", "foregroundDeletion"}
+            ]

@@ -1,0 +1,129 @@
+"""Runs the kernel against an in-process world in virtual time, jumping from one instant at which something can happen to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.project import RESOURCES, Keep, Projector, Resource
+from haulout.core.action import Create, Delete, Evict, Measure, Say, Send
+from haulout.core.decision import earliest
+from haulout.embedded.seams import Change as WorldChange
+from haulout.embedded.seams import Json, Objects
+from haulout.embedded.seams import Resource as WorldResource
+from haulout.embedded.timers import VirtualTimers
+from haulout.kube.errors import ApiError, TooManyRequests
+from haulout.runtime.kernel import Kernel
+from haulout.runtime.requests import Answer, Body, Change, Done, Look, Refused, Telling
+
+Statement = Telling | Measure | Say
+
+
+class VirtualDriver:
+    """Feeds a kernel from a world and carries its requests out there at once: the network of a plan has no latency."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        world: Objects,
+        time: VirtualTimers,
+        on_statement: Callable[[Statement], None] = lambda _: None,
+    ) -> None:
+        self._kernel = kernel
+        self._world = world
+        self._time = time
+        self._on_statement = on_statement
+        self._projectors: dict[str, Projector] = {}
+
+    def watch(self, kind: str, keep: Keep) -> None:
+        """Lists a kind of the world into the store, and follows it."""
+        resource = RESOURCES[kind]
+        projector = self._projectors[kind] = Projector(resource, "", keep)
+        self._world.subscribe(_world_resource(resource), lambda change: self._take(projector, change))
+        self._kernel.store.begin_list("", kind)
+        rows = [self._row(projector, obj) for obj in self._world.list(_world_resource(resource))]
+        for row in rows:
+            self._kernel.store.put(row)
+        self._kernel.store.end_list("", kind, max((row.version for row in rows), default=0))
+
+    def run(self, until: datetime, done: Callable[[], bool] = lambda: False) -> None:
+        """Goes on until the instant is reached, or `done` says so between two instants."""
+        while not done():
+            self._settle()
+            upcoming = earliest(self._kernel.next_instant(), self._time.next_at())
+            if upcoming is None or upcoming > until:
+                self._time.run_until(until)
+                self._settle()
+                return
+            self._time.run_until(max(upcoming, self._time.now() + timedelta(microseconds=1)))
+
+    def _settle(self) -> None:
+        """Everything that can happen at this instant, in the world and in the kernel."""
+        while True:
+            self._time.run_due()
+            self._kernel.run(self._time.now())
+            requests = self._kernel.take_requests()
+            if not requests:
+                return
+            for request in requests:
+                match request.body:
+                    case Telling() | Measure() | Say() as statement:
+                        self._on_statement(statement)
+                    case Send():
+                        self._kernel.answered(request.id, Done(), self._time.now())
+                    case _ as body:
+                        self._kernel.answered(request.id, self._carried_out(body), self._time.now())
+
+    def _take(self, projector: Projector, change: WorldChange) -> None:
+        row = self._row(projector, change.object)
+        if change.type == "DELETED":
+            self._kernel.store.remove(row.key, row.version)
+        else:
+            self._kernel.store.put(row)
+
+    def _row(self, projector: Projector, obj: Json) -> Any:
+        return projector.row(msgspec.convert(obj, projector.resource.model, strict=False))
+
+    def _carried_out(self, body: Body) -> Answer:
+        try:
+            return self._answer(body)
+        except ApiError as error:
+            by_budget = isinstance(error, TooManyRequests) and error.by_budget
+            return Refused(error.status.code, str(error), error.retry_after, by_budget)
+
+    def _answer(self, body: Body) -> Answer:
+        assert isinstance(body, Change | Create | Evict | Delete | Look)
+        target = body.target
+        resource = _world_resource(RESOURCES[target.kind])
+        match body:
+            case Look():
+                found = self._world.get(resource, target.namespace, target.name)
+                return Done(row=self._row_of(target, found)) if found else Refused(404, "not found")
+            case Change():
+                patch = dict(body.body)
+                if body.version:
+                    patch["metadata"] = {**patch.get("metadata", {}), "resourceVersion": str(body.version)}
+                changed = self._world.patch(
+                    resource, target.namespace, target.name, patch, subresource=body.subresource
+                )
+                return Done(row=self._row_of(target, changed))
+            case Create():
+                return Done(row=self._row_of(target, self._world.create(resource, dict(body.body))))
+            case Evict():
+                self._world.evict(target.namespace, target.name, uid=body.uid, grace=body.grace_for)
+            case Delete():
+                self._world.delete(resource, target.namespace, target.name, uid=body.uid, grace=body.grace_for)
+        return Done()
+
+    def _row_of(self, target: Key, obj: Json) -> Any:
+        projector = self._projectors.get(target.kind) or Projector(RESOURCES[target.kind], "", Keep())
+        return self._row(projector, obj)
+
+
+def _world_resource(resource: Resource) -> WorldResource:
+    group, _, version = resource.api_version.rpartition("/")
+    return WorldResource(group, version, resource.plural)

@@ -1,0 +1,28 @@
+"""anyLabel: passes while any node has a label, with the given value where one is given."""
+
+from collections.abc import Iterable
+
+from haulout.cluster.limits import Count, Membership
+from haulout.cluster.rows import NodeRow, Row
+from haulout.plugins.api import CheckInput, Config, Verdict, check
+
+
+class Labelled(Count, frozen=True):
+    """Nodes with a label, by its value; group `()` is all of them."""
+
+    key: str
+
+    def groups(self, row: Row) -> Iterable[Membership]:
+        if isinstance(row, NodeRow) and self.key in row.labels:
+            yield Membership(())
+            yield Membership(row.labels[self.key])
+
+
+class AnyLabel(Config, frozen=True, kw_only=True):
+    key: str
+    value: str = ""
+
+
+@check("anyLabel", AnyLabel)
+def any_label(config: AnyLabel, given: CheckInput) -> Verdict:
+    return Verdict(passed=given.view.at_least(Labelled(config.key), config.value or (), 1))

@@ -1,0 +1,19 @@
+"""condition: passes while a condition of the node has the given status."""
+
+from haulout.plugins.api import CheckInput, Config, Verdict, check
+
+
+class Condition(Config, frozen=True, kw_only=True):
+    type: str
+    status: str
+
+
+@check("condition", Condition)
+def condition(config: Condition, given: CheckInput) -> Verdict:
+    return status_verdict(given.node.condition(config.type), config.type, config.status)
+
+
+def status_verdict(current: str | None, kind: str, expected: str) -> Verdict:
+    if current is None:
+        return Verdict(passed=False, info={"reason": f"condition {kind} not present"})
+    return Verdict(passed=current == expected, info={"current": current, "expected": expected})

@@ -1,0 +1,18 @@
+"""hypervisorCondition: passes while a condition of the node's Hypervisor object has the given status."""
+
+from haulout.plugins.api import CheckInput, Config, Verdict, check
+from haulout.plugins.checks.condition import status_verdict
+from haulout.plugins.hypervisors import NEEDS, HypervisorRow, hypervisor_key, not_found
+
+
+class HypervisorCondition(Config, frozen=True, kw_only=True):
+    type: str
+    status: str
+
+
+@check("hypervisorCondition", HypervisorCondition, needs=lambda config: NEEDS)
+def hypervisor_condition(config: HypervisorCondition, given: CheckInput) -> Verdict:
+    found = given.view.get(hypervisor_key(given.node.key), HypervisorRow)
+    if found is None:
+        return Verdict(passed=False, error=not_found(given.node.key))
+    return status_verdict(found.condition(config.type), config.type, config.status)

@@ -1,0 +1,22 @@
+"""nodeCount: passes while the cluster has at least so many nodes."""
+
+from collections.abc import Iterable
+
+from haulout.cluster.limits import Count, Membership
+from haulout.cluster.rows import Row
+from haulout.plugins.api import CheckInput, Config, Verdict, check
+
+
+class Nodes(Count, frozen=True):
+    def groups(self, row: Row) -> Iterable[Membership]:
+        yield Membership(())
+
+
+class NodeCount(Config, frozen=True, kw_only=True):
+    count: int
+
+
+@check("nodeCount", NodeCount)
+def node_count(config: NodeCount, given: CheckInput) -> Verdict:
+    passed = given.view.at_least(Nodes(), (), config.count)
+    return Verdict(passed=passed, info={"current": given.view.glance(Nodes(), ()), "expected": config.count})

@@ -1,0 +1,43 @@
+"""prometheusInstant: passes while an expression holds for the current value of a Prometheus query."""
+
+import math
+
+import msgspec
+
+from haulout.base.arithmetic import FormulaError, truth
+from haulout.cluster.view import FactDemand
+from haulout.plugins.api import CheckInput, Config, Verdict, check
+
+PROBE = "prometheus"
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """What the probe answers. The value as it is written: NaN, which equals nothing, would be news each time."""
+
+    value: str
+    warnings: tuple[str, ...] = ()
+
+
+class PrometheusInstant(Config, frozen=True, kw_only=True):
+    url: str
+    query: str = ""
+    expr: str = ""
+
+
+@check("prometheusInstant", PrometheusInstant)
+def prometheus_instant(config: PrometheusInstant, given: CheckInput) -> Verdict:
+    fact = given.view.fact(FactDemand(PROBE, (config.url, config.query), given.pace_for))
+    info: dict[str, object] = {"url": config.url, "query": config.query, "expr": config.expr}
+    if fact.error:
+        # An answer that is out of date is none: whether the last one still holds is what was to be found out.
+        return Verdict(passed=False, error=fact.error, times=fact.failures, info=info)
+    sample = fact.value
+    if not isinstance(sample, Sample):
+        return Verdict(passed=False, known=False, info=info)
+    value = float(sample.value)
+    info |= {"value": value if math.isfinite(value) else sample.value}
+    info |= {"warns": list(sample.warnings)} if sample.warnings else {}
+    try:
+        return Verdict(passed=truth(config.expr, {"value": value}), info=info)
+    except FormulaError as error:
+        return Verdict(passed=False, error=f"failed to evaluate prometheus expression: {error}", info=info)

@@ -1,0 +1,149 @@
+"""stagger: passes for at most so many nodes in every span of time, kept apart by leases that all nodes share."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import msgspec
+
+from haulout.base.clock import after
+from haulout.cluster.key import Key
+from haulout.cluster.limits import Count, Limit, Membership
+from haulout.cluster.project import within
+from haulout.cluster.rows import LeaseRow, Row
+from haulout.core.action import Create, Patch, Write
+from haulout.model.meta import wire_micro_time
+from haulout.plugins.api import CheckInput, Config, Verdict, check
+from haulout.plugins.config import GoDuration
+
+BUSY = "busy"
+_LAST = datetime.max.replace(tzinfo=UTC)
+# A lease is free once its time is over, not when it is just up.
+_TICK = timedelta(microseconds=1)
+
+
+class Stagger(Config, frozen=True, kw_only=True):
+    duration: GoDuration
+    lease_name: str
+    lease_namespace: str
+    parallel: int = 1
+
+    @property
+    def leases(self) -> "Leases":
+        return Leases(self.lease_namespace, self.lease_name, self.parallel)
+
+
+class Leases(Count, frozen=True):
+    """The leases of a check: each in a group of its own name, and while it is taken in `BUSY`."""
+
+    namespace: str
+    prefix: str
+    parallel: int
+
+    @property
+    def kind(self) -> str:
+        return within("Lease", self.namespace)
+
+    def keys(self, cluster: str) -> list[Key]:
+        return [Key(cluster, self.kind, self.namespace, f"{self.prefix}-{i}") for i in range(self.parallel)]
+
+    def groups(self, row: Row) -> Iterable[Membership]:
+        if not isinstance(row, LeaseRow) or row.key not in self.keys(row.key.cluster):
+            return
+        yield Membership(row.key.name)
+        if (until := busy_until(row)) is not None:
+            yield Membership(BUSY, after(until, _TICK))
+
+    def describe(self, group: object) -> str:
+        return f"leases {self.namespace}/{self.prefix} that are taken"
+
+
+@check("stagger", Stagger, needs=lambda config: frozenset({config.leases.kind}))
+def stagger(config: Stagger, given: CheckInput) -> Verdict:
+    leases = config.leases
+    keys = leases.keys(given.node.key.cluster)
+    if not keys:
+        return Verdict(passed=False, info={"availableInSec": []})
+    exists = given.view.at_least(leases, keys[0].name, 1)
+    prepare: tuple[Write, ...] = () if exists else (_created(keys[0], config, given, given.now - 2 * config.duration),)
+    take = partial(_take, config, given)
+    if given.may_wait:
+        info = _remaining(keys, given) if given.view.explaining else {}
+        limit = Limit(leases, BUSY, config.parallel, given.node.key.cluster)
+        return Verdict(passed=True, limits=(limit,), info=info, prepare=prepare, take=take)
+    ends = [end for key in keys if (end := _busy_until(key, given)) is not None]
+    if len(ends) < len(keys):
+        return Verdict(passed=True, until=min(ends, default=None), prepare=prepare, take=take)
+    return Verdict(passed=False, until=min(ends), info=_remaining(keys, given), prepare=prepare)
+
+
+def busy_until(lease: LeaseRow) -> datetime | None:
+    """The last instant at which a lease is taken; one that does not say so is nobody's."""
+    if lease.renewed_at is None or lease.duration_for is None:
+        return None
+    return after(lease.renewed_at, timedelta(seconds=lease.duration_for)) or _LAST
+
+
+def _busy_until(key: Key, given: CheckInput) -> datetime | None:
+    lease = given.view.get(key, LeaseRow)
+    until = busy_until(lease) if lease is not None else None
+    return until if until is not None and given.now <= until else None
+
+
+def _remaining(keys: list[Key], given: CheckInput) -> dict[str, object]:
+    """Nothing while one of them is free."""
+    ends = [end for key in keys if (end := _busy_until(key, given)) is not None]
+    seconds = [(end - given.now).total_seconds() for end in ends]
+    return {"availableInSec": seconds} if len(ends) == len(keys) else {}
+
+
+def _take(config: Stagger, given: CheckInput) -> tuple[Write, ...] | datetime:
+    """The first lease that is free becomes this node's: the write names the version that it was seen free in."""
+    ends: list[datetime] = []
+    for key in config.leases.keys(given.node.key.cluster):
+        if (end := _busy_until(key, given)) is not None:
+            ends.append(end)
+            continue
+        lease = given.view.get(key, LeaseRow)
+        if lease is None:
+            return (_created(key, config, given, given.now, leaseTransitions=0),)
+        transitions = 0 if lease.transitions is None else lease.transitions + 1
+        spec = _spec(config, given, given.now, leaseTransitions=transitions)
+        return (Patch(key, {"spec": spec}, becomes=_as_taken(lease, config, given, transitions)),)
+    return min(ends)
+
+
+def _as_taken(lease: LeaseRow, config: Stagger, given: CheckInput, transitions: int) -> LeaseRow:
+    return msgspec.structs.replace(
+        lease,
+        holder=given.node.key.name,
+        duration_for=_seconds(config),
+        acquired_at=given.now,
+        renewed_at=given.now,
+        transitions=transitions,
+    )
+
+
+def _created(key: Key, config: Stagger, given: CheckInput, at: datetime, **more: int) -> Create:
+    body = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": key.name, "namespace": key.namespace},
+        "spec": _spec(config, given, at, **more),
+    }
+    return Create(key, body)
+
+
+def _spec(config: Stagger, given: CheckInput, at: datetime, **more: int) -> dict[str, object]:
+    return {
+        "holderIdentity": given.node.key.name,
+        "acquireTime": wire_micro_time(at),
+        "renewTime": wire_micro_time(at),
+        "leaseDurationSeconds": _seconds(config),
+        **more,
+    }
+
+
+def _seconds(config: Stagger) -> int:
+    """Whole ones: what is left over does not count."""
+    return int(config.duration.total_seconds())

@@ -1,0 +1,136 @@
+"""timeWindow: passes between two times of day on some weekdays, some dates excluded."""
+
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import cache, lru_cache
+from zoneinfo import ZoneInfo
+
+from haulout.base.weekday import MonthDay, parse_month_day, parse_time_of_day, parse_weekday
+from haulout.plugins.api import CheckInput, Config, Verdict, check
+from haulout.plugins.config import ConfigProblem
+
+_DAY = timedelta(days=1)
+_INSTANT = timedelta(microseconds=1)
+# Where a change is farther away than this, an earlier look costs nothing.
+_LOOK_AHEAD_DAYS = 15
+
+
+class TimeWindow(Config, frozen=True, kw_only=True):
+    start: str = ""
+    end: str = ""
+    weekdays: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    allow_overnight: bool = False
+    timezone: str = ""
+
+    def validate(self) -> None:
+        if not self.weekdays:
+            raise ConfigProblem("a timewindow needs to have weekdays specified")
+        try:
+            start, end = self.times()
+            if start > end and not self.allow_overnight:
+                wrong = f"the end time '{_shown(end)}' should be after the start time '{_shown(start)}'"
+                raise ConfigProblem(wrong, right="allowOvernight: true, for a window over midnight")
+            self.days()
+            self.excluded()
+        except ValueError as error:
+            raise ConfigProblem(str(error)) from None
+        try:
+            _zone(self.timezone)
+        except (KeyError, OSError, ValueError):
+            raise ConfigProblem(f"unknown time zone {self.timezone}", right="a name such as Europe/Berlin") from None
+
+    def times(self) -> tuple[time, time]:
+        return parse_time_of_day(self.start), parse_time_of_day(self.end)
+
+    def days(self) -> frozenset[int]:
+        return frozenset(map(parse_weekday, self.weekdays))
+
+    def excluded(self) -> frozenset[MonthDay]:
+        return frozenset(map(parse_month_day, self.exclude))
+
+
+@check("timeWindow", TimeWindow)
+def time_window(config: TimeWindow, given: CheckInput) -> Verdict:
+    return _judged(config, given.now)
+
+
+# It is the same for all nodes, and all that wait for it ask at the same instant.
+@lru_cache(maxsize=16)
+def _judged(config: TimeWindow, now: datetime) -> Verdict:
+    window = _Window(config)
+    passed = window.is_open(now)
+    reason = "" if passed else window.reason(now)
+    return Verdict(passed=passed, until=window.changes_at(now), info={"reason": reason} if reason else {})
+
+
+class _Window:
+    def __init__(self, config: TimeWindow) -> None:
+        self._start, self._end = config.times()
+        self._days = config.days()
+        self._excluded = config.excluded()
+        self._zone = _zone(config.timezone)
+
+    def is_open(self, at: datetime) -> bool:
+        local = at.astimezone(self._zone)
+        now = local.time()
+        if self._start <= self._end:
+            return self._start < now < self._end and not self._objection(local.date())
+        begun_today = now > self._start and not self._objection(local.date())
+        return begun_today or (now < self._end and not self._objection(local.date() - _DAY))
+
+    def reason(self, at: datetime) -> str:
+        """Why no window begins today; nothing where only the time is off."""
+        return self._objection(at.astimezone(self._zone).date())
+
+    def changes_at(self, now: datetime) -> datetime | None:
+        """The next opening or closing; None: it never opens."""
+        if self._start == self._end:
+            return None
+        is_open = self.is_open(now)
+        last: datetime | None = None
+        for at in self._boundaries(now):
+            # Open lies strictly between the boundaries, so that it shows a moment later whether this one is passed.
+            if self.is_open(at + _INSTANT) != is_open:
+                return at
+            last = at
+        return last
+
+    def _objection(self, day: date) -> str:
+        if day.weekday() not in self._days:
+            return "current day of week forbidden"
+        return "day/month forbidden" if MonthDay(day.month, day.day) in self._excluded else ""
+
+    def _boundaries(self, now: datetime) -> list[datetime]:
+        """The instants from now on at which anything can change, in order."""
+        today = now.astimezone(self._zone).date()
+        found: set[datetime] = set()
+        for ahead in range(_LOOK_AHEAD_DAYS):
+            midnight = datetime.combine(today + ahead * _DAY, time(), self._zone)
+            times = (midnight, *(midnight.replace(hour=at.hour, minute=at.minute) for at in (self._start, self._end)))
+            found |= {at.replace(fold=fold).astimezone(UTC) for at in times for fold in (0, 1)}
+            found |= self._jumps(midnight.astimezone(UTC))
+        return sorted(at for at in found if at >= now)
+
+    def _jumps(self, start: datetime) -> set[datetime]:
+        """When clocks are changed within a day or so: a boundary that they skip is passed at that instant."""
+        low, high = start, start + 2 * _DAY
+        before = self._offset(low)
+        if self._offset(high) == before:
+            return set()
+        while high - low > timedelta(seconds=1):
+            middle = (low + (high - low) / 2).replace(microsecond=0)
+            low, high = (middle, high) if self._offset(middle) == before else (low, middle)
+        return {high}
+
+    def _offset(self, at: datetime) -> timedelta | None:
+        return at.astimezone(self._zone).utcoffset()
+
+
+@cache
+def _zone(name: str) -> tzinfo:
+    return ZoneInfo(name) if name else UTC
+
+
+def _shown(at: time) -> str:
+    """As Go prints a time that was parsed without a date."""
+    return f"0000-01-01 {at:%H:%M:%S} +0000 UTC"

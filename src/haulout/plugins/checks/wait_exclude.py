@@ -1,0 +1,73 @@
+"""waitExclude: passes once the node has been in its state for longer than a given time, some weekdays not counted."""
+
+from datetime import UTC, datetime, timedelta
+
+from haulout.base.clock import after
+from haulout.base.weekday import parse_weekday
+from haulout.plugins.api import CheckInput, Config, Verdict, check
+from haulout.plugins.config import ConfigProblem, GoDurationText
+
+_DAY = timedelta(days=1)
+_WEEK = timedelta(days=7)
+
+
+class WaitExclude(Config, frozen=True, kw_only=True):
+    duration: GoDurationText
+    exclude: tuple[str, ...]
+
+    def validate(self) -> None:
+        try:
+            self.counted_days()
+        except ValueError as error:
+            raise ConfigProblem(str(error)) from None
+
+    def counted_days(self) -> frozenset[int]:
+        return frozenset(range(7)) - frozenset(map(parse_weekday, self.exclude))
+
+
+@check("waitExclude", WaitExclude)
+def wait_exclude(config: WaitExclude, given: CheckInput) -> Verdict:
+    days = config.counted_days()
+    waited_for = counted(given.last_transition, given.now, days)
+    if waited_for > config.duration:
+        return Verdict(passed=True)
+    remaining_for = config.duration - waited_for
+    info = {"remaining_seconds": remaining_for.total_seconds()}
+    return Verdict(passed=False, until=counted_after(given.last_transition, config.duration, days), info=info)
+
+
+def counted(start: datetime, end: datetime, days: frozenset[int]) -> timedelta:
+    """How much of the time between falls on these weekdays of UTC."""
+    if end <= start:
+        return end - start
+    weeks, rest_for = divmod(end - start, _WEEK)
+    total_for = weeks * len(days) * _DAY
+    at = end - rest_for
+    while at < end:
+        stop = min(end, _midnight_after(at) or end)
+        if at.astimezone(UTC).weekday() in days:
+            total_for += stop - at
+        at = stop
+    return total_for
+
+
+def counted_after(start: datetime, span: timedelta, days: frozenset[int]) -> datetime | None:
+    """The last instant at which no more than so much of the time since falls on these weekdays; None: there is none."""
+    if span < timedelta(0):
+        return after(start, span)
+    if not days:
+        return None
+    weeks, rest_for = divmod(span, len(days) * _DAY)
+    at = after(start, weeks * _WEEK)
+    while at is not None:
+        stop = _midnight_after(at)
+        is_counted = at.astimezone(UTC).weekday() in days
+        if is_counted and (stop is None or at + rest_for < stop):
+            return after(at, rest_for)
+        rest_for -= stop - at if is_counted and stop else timedelta(0)
+        at = stop
+    return None
+
+
+def _midnight_after(at: datetime) -> datetime | None:
+    return after(at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0), _DAY)

@@ -1,0 +1,20 @@
+"""alterAnnotation: sets or removes an annotation of the node."""
+
+import msgspec
+
+from haulout.cluster.rows import NodeRow
+from haulout.plugins.api import Config, Keep, TriggerInput, trigger
+
+
+class AlterAnnotation(Config, frozen=True, kw_only=True):
+    key: str
+    value: str = ""
+    remove: bool = False
+
+
+@trigger("alterAnnotation", AlterAnnotation, keeps=lambda config: Keep(frozenset({config.key})))
+def alter_annotation(config: AlterAnnotation, given: TriggerInput) -> NodeRow:
+    annotations = {name: value for name, value in given.node.annotations.items() if name != config.key}
+    if not config.remove:
+        annotations[config.key] = config.value
+    return msgspec.structs.replace(given.node, annotations=annotations)

@@ -1,0 +1,21 @@
+"""alterFinalizer: adds or removes a finalizer of the node."""
+
+import msgspec
+
+from haulout.cluster.rows import NodeRow
+from haulout.plugins.api import Config, TriggerInput, trigger
+
+
+class AlterFinalizer(Config, frozen=True, kw_only=True):
+    key: str
+    remove: bool = False
+
+
+@trigger("alterFinalizer", AlterFinalizer)
+def alter_finalizer(config: AlterFinalizer, given: TriggerInput) -> NodeRow:
+    finalizers = given.node.finalizers
+    if config.remove:
+        finalizers = tuple(name for name in finalizers if name != config.key)
+    elif config.key not in finalizers:
+        finalizers = (*finalizers, config.key)
+    return msgspec.structs.replace(given.node, finalizers=finalizers)

@@ -1,0 +1,28 @@
+"""alterHypervisor: sets fields of the spec of the node's Hypervisor object."""
+
+import msgspec
+
+from haulout.cluster.rows import NodeRow
+from haulout.core.action import Patch
+from haulout.plugins.api import Also, Config, Failed, TriggerInput, trigger
+from haulout.plugins.config import Fields
+from haulout.plugins.hypervisors import NEEDS, SPEC, HypervisorRow, checked, hypervisor_key, not_found, plain
+
+
+class AlterHypervisor(Config, frozen=True, kw_only=True):
+    fields: Fields
+
+    def validate(self) -> None:
+        checked(self.fields, SPEC, "HypervisorSpec")
+
+
+@trigger("alterHypervisor", AlterHypervisor, needs=lambda config: NEEDS)
+def alter_hypervisor(config: AlterHypervisor, given: TriggerInput) -> NodeRow | Also | Failed:
+    found = given.view.get(hypervisor_key(given.node.key), HypervisorRow)
+    if found is None:
+        return Failed(not_found(given.node.key))
+    changes = {name: value for name, value in plain(config.fields).items() if found.spec[name] != value}
+    if not changes:
+        return given.node
+    becomes = msgspec.structs.replace(found, spec={**found.spec, **changes})
+    return Also(given.node, (Patch(found.key, {"spec": changes}, becomes=becomes),))

@@ -1,0 +1,29 @@
+"""What several of these tests compare by."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import msgspec
+
+from haulout.cluster.rows import Row
+from haulout.core.action import Create, Delete, Evict
+from haulout.runtime.requests import Body, Change
+
+
+def content(row: Row | None) -> Row | None:
+    """A row without its version: what those who read it can tell apart."""
+    return None if row is None else msgspec.structs.replace(row, version=0)
+
+
+def wish_of(body: Body) -> Hashable:
+    """What makes two requests the same."""
+    match body:
+        case Change():
+            return (body.target, body.subresource, repr(body.body))
+        case Create():
+            return ("create", body.target)
+        case Evict() | Delete():
+            return (type(body).__name__, body.target, body.uid)
+        case _:
+            return repr(body)

@@ -1,0 +1,180 @@
+"""What every decision function owes the kernel (K6, K8, K9), as checks that any surface can be run through."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import ObjectRow, Row, Value
+from haulout.cluster.store import Store
+from haulout.cluster.view import OUTCOME, View
+from haulout.core.action import Annotate, Cordon, Create, Delete, Edit, Evict, Finalize, Label, Patch, Send, SetTaint
+from haulout.core.decision import Decider, Decision, earliest
+from haulout.core.edit import applied
+from haulout.core.holds import LONG_AGO, Claim, Grant, grant_key, hold_key
+from haulout.runtime.jobs import plan, signature
+
+TICK = timedelta(milliseconds=1)
+MOMENT = timedelta(microseconds=1)
+FAR = (timedelta(minutes=1), timedelta(hours=7), timedelta(days=1), timedelta(days=400))
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?")
+_EDITS = (Label, Annotate, Finalize, Cordon, SetTaint, Patch)
+
+
+def ask(decider: Decider, store: Store, key: Key, now: datetime) -> Decision:
+    return decider.decide(key, View(store), now)
+
+
+def essence(decision: Decision, asked_at: datetime) -> Hashable:
+    """What is wanted and claimed, apart from texts that only say when, and from claims that begin at this very moment."""
+    batches = [
+        (
+            tuple(signature(job) for job in batch.jobs),
+            batch.tells,
+            tuple((send.outcome, send.channel) for send in batch.sends),
+        )
+        for batch in plan(decision.actions)
+    ]
+    return tuple(batches), tuple(_timeless(claim, asked_at) for claim in decision.holds)
+
+
+def assert_until_is_honest(
+    decider: Decider, store: Store, key: Key, now: datetime, samples: Iterable[datetime] = ()
+) -> None:
+    """K6: on unchanged rows, every instant before `until` gives the same; and afterwards there is no hurrying in place.
+
+    The samples are tried as far as they lie before `until`, and the instants next to it besides. Counts that depend on
+    time change by themselves, which wakes who read them, so that they bound the trial too.
+    """
+    first = ask(decider, store, key, now)
+    end = earliest(first.until, store.next_instant())
+    near = (now + MOMENT, now + TICK, *((now + (end - now) / 2, end - MOMENT) if end else ()))
+    for instant in sorted({*samples, *near, *(now + span for span in FAR)}):
+        if now <= instant and (end is None or instant < end):
+            later = ask(decider, store, key, instant)
+            assert essence(later, instant) == essence(first, now), (
+                f"{decider.name} on {key} wants something else at {instant} although it said at {now}: not before"
+                f" {first.until}\nthen: {first}\nlater: {later}"
+            )
+    if first.until is not None:
+        due = max(first.until, now) + TICK
+        again = ask(decider, store, key, due)
+        assert again.until is None or again.until > first.until, f"{decider.name} on {key} waits for {due} for ever"
+
+
+def assert_claims_ignore_grants(decider: Decider, store: Store, key: Key, now: datetime) -> None:
+    """K8: asked with all, with none and with each one granted, it claims the same. The grants are as before then."""
+    claims = ask(decider, store, key, now).holds
+    keys = [hold_key(decider.name, claim) for claim in claims]
+    before = {hold: store.row(grant_key(hold)) for hold in keys}
+    trials = [set(keys), set[Key](), *({hold} for hold in keys)]
+    try:
+        for granted in trials:
+            for hold in keys:
+                store.write(Grant(key=grant_key(hold), hold=hold, granted=hold in granted))
+            found = ask(decider, store, key, now).holds
+            assert found == claims, f"{decider.name} on {key} claims {found} where {granted} are granted, not {claims}"
+    finally:
+        for hold, row in before.items():
+            if row is None:
+                store.erase(grant_key(hold))
+            else:
+                store.write(row)
+
+
+def assert_quiescent(
+    decider: Decider,
+    store: Store,
+    key: Key,
+    now: datetime,
+    *,
+    granted: bool = True,
+    create: Callable[[Create], Row] | None = None,
+    most: int = 40,
+) -> Decision:
+    """K9: asked again on its own answers alone, it takes its contract's next step or wants nothing.
+
+    No write changes only what says when, and unless the contract itself goes in a circle it comes to rest, at this
+    instant and a moment later. The store is left as it is then. `granted`: the arbiter gives whatever is claimed.
+    """
+    seen = {_picture(store)}
+    for _ in range(most):
+        decision = ask(decider, store, key, now)
+        if granted:
+            _grant(decider, store, decision.holds)
+            decision = ask(decider, store, key, now)
+        before = _picture(store)
+        if not _carry_out(decision, store, now, create):
+            later = ask(decider, store, key, _moment_before(decision.until, now))
+            assert not _writes(later), f"{decider.name} on {key} does not stay at rest: {later.actions}"
+            return decision
+        after = _picture(store)
+        assert after != before, f"{decider.name} on {key} writes what only says when: {decision.actions}"
+        if after in seen:
+            return decision
+        seen.add(after)
+        now += TICK
+    raise AssertionError(f"{decider.name} on {key} does not come to rest")
+
+
+def _timeless(claim: Claim, asked_at: datetime) -> Claim:
+    return msgspec.structs.replace(claim, since=LONG_AGO) if claim.since == asked_at else claim
+
+
+def _moment_before(until: datetime | None, now: datetime) -> datetime:
+    return max(now, until - MOMENT) if until else now + FAR[0]
+
+
+def _grant(decider: Decider, store: Store, claims: Iterable[Claim]) -> None:
+    for claim in claims:
+        hold = hold_key(decider.name, claim)
+        store.write(Grant(key=grant_key(hold), hold=hold, granted=True))
+
+
+def _writes(decision: Decision) -> list[Any]:
+    writes = [action for step in decision.actions for action in step]
+    return [action for action in writes if isinstance(action, (*_EDITS, Create, Evict, Delete, Send))]
+
+
+def _carry_out(decision: Decision, store: Store, now: datetime, create: Callable[[Create], Row] | None) -> list[Any]:
+    """As a server would; answers what there was to do."""
+    done = [action for action in _writes(decision) if not _is_needless(action, store)]
+    for action in done:
+        match action:
+            case Create():
+                assert create is not None, f"the test does not say what becomes of {action}"
+                store.put(create(action))
+            case Evict() | Delete():
+                store.remove(action.target, 2**60)
+            case Send():
+                store.write(Value(key=Key("", OUTCOME, "", action.outcome), state="done", value=now))
+            case _:
+                _edit(store, action)
+    return done
+
+
+def _is_needless(action: Any, store: Store) -> bool:
+    if not isinstance(action, _EDITS) or isinstance(action, Patch):
+        return False
+    row = store.row(action.target)
+    return row is not None and applied(row, action) == row
+
+
+def _edit(store: Store, edit: Edit) -> None:
+    row = store.row(edit.target)
+    changed = applied(row, edit)
+    assert row is not None, f"{edit.target} is edited and is not there"
+    assert changed is not None
+    store.put(msgspec.structs.replace(changed, version=row.version + 1))
+
+
+def _picture(store: Store) -> Hashable:
+    """All objects, as far as something other than instants tells them apart."""
+    tables = [store.table(name.cluster, name.kind) for name in sorted(store._tables)]
+    rows = [row for table in tables for row in table.rows.values() if isinstance(row, ObjectRow)]
+    return tuple(sorted(_INSTANT.sub("*", repr(msgspec.structs.replace(row, version=0))) for row in rows))

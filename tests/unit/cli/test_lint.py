@@ -1,0 +1,90 @@
+"""`haulout lint`: everything at once, with its place; odd configurations are told from wrong ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from haulout.cli.lint import command
+
+GOOD = """\
+intervals: {requeue: 30s}
+instances:
+  check:
+  - {type: hasLabel, name: one, config: {key: x, value: "1"}}
+  - {type: hasLabel, name: two, config: {key: x, value: "2"}}
+  - {type: hasLabel, name: any, config: {key: x}}
+  - {type: maxMaintenance, name: few, config: {max: 1}}
+profiles:
+- name: p
+  operational: {transitions: [{check: CHECK, next: maintenance-required}]}
+  maintenance-required: {transitions: [{check: one || two || any || few, next: operational}]}
+"""
+
+
+def linted(tmp_path: Path, text: str, *words: str) -> tuple[int, list[str]]:
+    path = tmp_path / "maintenance.yaml"
+    path.write_text(text)
+    done = CliRunner().invoke(command, [str(path), *words], standalone_mode=False)
+    return done.return_value, [line.removeprefix(f"{path}:") for line in done.output.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("check", "findings"),
+    [
+        pytest.param("any && !two", [], id="fine"),
+        pytest.param(
+            "one && two",
+            [
+                "10:39: warning: profiles.0.operational.transitions.0.check: can never pass: its checks exclude each other"
+            ],
+            id="one-label-has-one-value",
+        ),
+        pytest.param(
+            "one && !any",
+            [
+                "10:39: warning: profiles.0.operational.transitions.0.check: can never pass: its checks exclude each other"
+            ],
+            id="a-value-needs-the-label",
+        ),
+        pytest.param(
+            "few && !few",
+            [
+                "10:39: warning: profiles.0.operational.transitions.0.check: can never pass: its checks exclude each other"
+            ],
+            id="contradiction",
+        ),
+    ],
+)
+def test_transitions_that_can_never_pass(tmp_path: Path, check: str, findings: list[str]) -> None:
+    assert linted(tmp_path, GOOD.replace("CHECK", f'"{check}"')) == (0, findings)
+
+
+def test_dead_ends_unused_instances_and_unreached_states(tmp_path: Path) -> None:
+    text = GOOD.replace("CHECK", "one").replace("{check: one || two || any || few, next: operational}", "")
+    code, lines = linted(tmp_path, text + "  in-maintenance: {transitions: [{check: any, next: operational}]}\n")
+    assert code == 0
+    assert lines == [
+        '5:5: warning: instances.check.1: "two" is used by no profile (use it or remove it)',
+        '7:5: warning: instances.check.3: "few" is used by no profile (use it or remove it)',
+        "9:3: warning: profiles.0: a node never leaves maintenance-required (add a transition)",
+        "12:19: warning: profiles.0.in-maintenance: no transition leads here (add one, or remove the state)",
+    ]
+
+
+def test_strict_lets_warnings_fail(tmp_path: Path) -> None:
+    assert linted(tmp_path, GOOD.replace("CHECK", '"one && two"'), "--strict")[0] == 1
+
+
+def test_errors_come_all_at_once(tmp_path: Path) -> None:
+    code, lines = linted(tmp_path, GOOD.replace("CHECK", "nope").replace("max: 1", "max: many"))
+    assert code == 1
+    assert [line.split(": ")[1] for line in lines] == ["error", "error"]
+    assert 'the requested check instance "nope" is not known to the registry' in lines[1]
+
+
+def test_settings_are_known_by_their_content(tmp_path: Path) -> None:
+    code, lines = linted(tmp_path, "log: {levl: debug}\nsurfaces: {profiles: {}}\n")
+    assert (code, lines) == (1, ["1:7: error: log.levl: unknown setting (did you mean level?)"])

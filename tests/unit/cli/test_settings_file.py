@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import logging
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from haulout.cli.root import main
+from haulout.cli.settings import Lease, Settings
+from haulout.cli.settings_file import SettingsProblem, read_settings
+
+SOURCE = "haulout.yaml"
+ON = "surfaces: {profiles: {}}\n"
+NO_ADDRESS = 'is not an address to listen on (HOST:PORT, ":PORT", or "0" for none)'
+
+
+def settings(
+    text: str = ON, environment: Mapping[str, str] | None = None, surfaces: str = "", **flags: str
+) -> Settings:
+    """Flags are named by their path, with two underscores for a dot."""
+    given = {name.replace("__", "."): value for name, value in flags.items()}
+    return read_settings(textwrap.dedent(text).encode(), SOURCE, environment or {}, given, surfaces)
+
+
+def problems(text: str, environment: Mapping[str, str] | None = None, surfaces: str = "", **flags: str) -> list[str]:
+    with pytest.raises(SettingsProblem) as caught:
+        settings(text, environment, surfaces, **flags)
+    return caught.value.lines
+
+
+def test_a_file_that_only_switches_a_surface_on_has_the_defaults() -> None:
+    assert settings() == Settings(
+        http=":8080",
+        health=":8081",
+        lease=Lease("haulout", outside="haulout-system", duration=15, renew_within=10, retry=2, release=True),
+        turns=True,
+        log_format="json",
+        log_level=logging.INFO,
+        profiles_config="config/maintenance.yaml",
+        file=SOURCE,
+    )
+
+
+def test_every_setting_of_the_file_arrives() -> None:
+    made = settings(
+        """
+        namespace: maintenance
+        kubeconfig: /etc/kube
+        context: home
+        log: {format: console, level: debug}
+        listen: {http: "127.0.0.1:9000", health: "0"}
+        leader: {elect: true, lease: other}
+        surfaces:
+          profiles: {config: /etc/maintenance.yaml}
+        """
+    )
+    assert (made.namespace, made.kubeconfig, made.context) == ("maintenance", "/etc/kube", "home")
+    assert (made.log_format, made.log_level) == ("console", logging.DEBUG)
+    assert (made.http, made.health) == ("127.0.0.1:9000", "0")
+    assert made.lease == Lease("other", "maintenance", "haulout-system")
+    assert made.profiles_config == "/etc/maintenance.yaml"
+
+
+def test_without_election_there_is_no_lease() -> None:
+    assert settings(f"{ON}leader: {{elect: false}}").lease is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("surfaces:\n  profiles:\n", id="an empty block"),
+        pytest.param("log:\nlisten:\nnamespace:\nsurfaces: {profiles: {config: }}\n", id="nulls are as good as absent"),
+        pytest.param("# nothing else\nsurfaces: {profiles: {}}\n---\nwhatever: 1\n", id="a second document"),
+    ],
+)
+def test_defaults_stand_for_what_is_not_there(text: str) -> None:
+    assert settings(text) == settings()
+
+
+ENVIRONMENT = {"HAULOUT_LOG__LEVEL": "warning", "HAULOUT_NAMESPACE": "environment"}
+
+
+class TestWhoWins:
+    FILE = f"{ON}log: {{level: error}}\nnamespace: file\nleader: {{elect: true}}\n"
+
+    def test_the_environment_over_the_file(self) -> None:
+        made = settings(self.FILE, ENVIRONMENT)
+        assert (made.log_level, made.namespace) == (logging.WARNING, "environment")
+
+    def test_flags_over_both(self) -> None:
+        made = settings(self.FILE, ENVIRONMENT, log__level="debug")
+        assert (made.log_level, made.namespace) == (logging.DEBUG, "environment")
+
+    def test_a_wrong_value_that_is_overruled_does_no_harm(self) -> None:
+        assert settings(f"{ON}log: {{level: loud}}", ENVIRONMENT).log_level == logging.WARNING
+
+    @pytest.mark.parametrize(("text", "elected"), [("false", False), ("FALSE", False), ("true", True)])
+    def test_truths_in_the_environment(self, text: str, elected: bool) -> None:
+        assert (settings(self.FILE, {"HAULOUT_LEADER__ELECT": text}).lease is not None) is elected
+
+    def test_a_setting_in_the_environment_switches_its_surface_on(self) -> None:
+        made = settings("", {"HAULOUT_SURFACES__PROFILES__CONFIG": "/etc/m.yaml"})
+        assert made.profiles_config == "/etc/m.yaml"
+
+    def test_unknown_variables_are_not_ours_to_judge(self) -> None:
+        """A Service called haulout makes some of these."""
+        odd = {"HAULOUT_PORT": "tcp://10.0.0.1:8080", "HAULOUT_SERVICE_HOST": "10.0.0.1", "HAULOUT_LOG_LEVEL": "x"}
+        assert settings(ON, odd) == settings()
+
+    def test_picked_surfaces_need_no_block(self) -> None:
+        assert settings("", surfaces="profiles").profiles_config == "config/maintenance.yaml"
+
+    def test_picked_surfaces_keep_their_block(self) -> None:
+        made = settings("surfaces: {profiles: {config: x.yaml}}", surfaces=" profiles ,")
+        assert made.profiles_config == "x.yaml"
+
+
+class TestProblems:
+    def test_all_are_told_at_once_from_top_to_bottom(self) -> None:
+        text = """\
+        log: {level: loud, format: xml, colour: red}
+        listen:
+          http: 80a
+          helth: ":8081"
+        leader: {elect: maybe, lease: [a]}
+        namespace: {a: b}
+        context: yes
+        kubeconfig: 1.5
+        surface: {}
+        surfaces:
+          profiles: {confg: x}
+          packages: {}
+        """
+        environment = {"HAULOUT_LISTEN__HEALTH": "everywhere"}
+        assert problems(text, environment, "profiles,ghosts") == [
+            "--surfaces: there is no surface 'ghosts' (there are: profiles)",
+            f"HAULOUT_LISTEN__HEALTH: listen.health: 'everywhere' {NO_ADDRESS}",
+            "haulout.yaml:1:7: log.level: 'loud' is no log level (one of debug, info, warning, error)",
+            "haulout.yaml:1:20: log.format: 'xml' is no log format (one of json, console)",
+            "haulout.yaml:1:33: log.colour: unknown setting (known are: format, level)",
+            f"haulout.yaml:3:3: listen.http: '80a' {NO_ADDRESS}",
+            "haulout.yaml:4:3: listen.helth: unknown setting (did you mean health?)",
+            "haulout.yaml:5:10: leader.elect: not a truth value (true or false)",
+            "haulout.yaml:5:24: leader.lease: not a text (a single value, in quotes where in doubt)",
+            "haulout.yaml:6:1: namespace: not a text (a single value, in quotes where in doubt)",
+            "haulout.yaml:7:1: context: not a text (a single value, in quotes where in doubt)",
+            "haulout.yaml:8:1: kubeconfig: not a text (a single value, in quotes where in doubt)",
+            "haulout.yaml:9:1: surface: unknown setting (did you mean surfaces?)",
+            "haulout.yaml:11:14: surfaces.profiles.confg: unknown setting (did you mean config?)",
+            "haulout.yaml:12:3: surfaces.packages: unknown setting (known are: profiles)",
+        ]
+
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            pytest.param("log: [\n", "haulout.yaml:2:1: did not find expected node content", id="not YAML"),
+            pytest.param(
+                "a: b: c\n", "haulout.yaml:1:5: mapping values are not allowed in this context", id="nor this"
+            ),
+            pytest.param(
+                "hello\n", "haulout.yaml:1:1: a map of settings belongs here (write name: value)", id="a word"
+            ),
+            pytest.param(
+                "- a\n- b\n", "haulout.yaml:1:1: a map of settings belongs here (write name: value)", id="a list"
+            ),
+            pytest.param("1: 2\n", "haulout.yaml:1:1: string key required, but found int", id="a number for a key"),
+            pytest.param(
+                f"{ON}log: debug\n",
+                "haulout.yaml:2:6: log: a map of settings belongs here (write name: value)",
+                id="a word for a block",
+            ),
+            pytest.param(
+                "surfaces: {profiles: false}\n",
+                "haulout.yaml:1:22: surfaces.profiles: a map of settings belongs here (write name: value)",
+                id="a truth for a surface",
+            ),
+            pytest.param(
+                f"{ON}leader: {{lease: ''}}\n",
+                "haulout.yaml:2:10: leader.lease: empty (the name of a Lease)",
+                id="a lease without a name",
+            ),
+            pytest.param(
+                "surfaces: {profiles: {config: ''}}\n",
+                "haulout.yaml:1:23: surfaces.profiles.config: empty (the path of a maintenance.yaml)",
+                id="a surface without its file",
+            ),
+            pytest.param(
+                "",
+                "haulout.yaml: no surface is switched on (surfaces: {profiles: {}} or --surfaces profiles)",
+                id="nothing to do",
+            ),
+        ],
+    )
+    def test_each_says_where_and_what_would_be_right(self, text: str, problem: str) -> None:
+        assert problems(text) == [problem]
+
+    @pytest.mark.parametrize("address", [":70000", "nowhere:", ":", "127.0.0.1", "a:b", ":-1", ":８０"])
+    def test_what_is_no_address(self, address: str) -> None:
+        (problem,) = problems(ON, listen__http=address)
+        assert problem == f"--listen-http: listen.http: {address!r} {NO_ADDRESS}"
+
+    @pytest.mark.parametrize("address", [":8080", "0", "127.0.0.1:0", "[::1]:80", "localhost:65535"])
+    def test_what_is_one(self, address: str) -> None:
+        assert settings(listen__health=address).health == address
+
+
+class TestRun:
+    """The command: reads the file, and hands over what a process is to be started with."""
+
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.delenv("HAULOUT_TEST", raising=False)
+        return tmp_path
+
+    def test_reads_the_file_beside_it(self, folder: Path) -> None:
+        (folder / SOURCE).write_text(f"{ON}namespace: here\n")
+        made = main(["run"])
+        assert isinstance(made, Settings)
+        assert made.namespace == "here"
+
+    def test_can_do_without_a_file(self) -> None:
+        made = main(["run", "--surfaces", "profiles", "--leader-elect", "no"])
+        assert isinstance(made, Settings)
+        assert made.lease is None
+
+    def test_flags_win(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (folder / "other.yaml").write_text(f"{ON}log: {{level: error, format: json}}\n")
+        monkeypatch.setenv("HAULOUT_LOG__LEVEL", "warning")
+        words = ["--config", "other.yaml", "--log-level", "debug", "-n", "ns", "--listen-http", ":1"]
+        made = main(["run", *words, "--kubeconfig", "k", "--context", "c", "--listen-health", "0"])
+        assert isinstance(made, Settings)
+        assert (made.log_level, made.log_format) == (logging.DEBUG, "json")
+        assert (made.namespace, made.http, made.health, made.kubeconfig, made.context) == ("ns", ":1", "0", "k", "c")
+
+    @pytest.mark.parametrize(
+        ("words", "code", "said"),
+        [
+            pytest.param(["--config", "absent.yaml"], 1, "absent.yaml: No such file or directory", id="no file"),
+            pytest.param(["--config", "."], 1, ".: Is a directory", id="a directory"),
+            pytest.param(["--surfaces", "ghosts"], 1, "there is no surface 'ghosts'", id="an unknown surface"),
+            pytest.param(["--log-level", "loud", "--surfaces", "profiles"], 1, "--log-level: log.level:", id="a level"),
+            pytest.param([], 1, "no surface is switched on", id="nothing to do"),
+            pytest.param(["--nonsense"], 2, "No such option", id="an unknown flag"),
+            pytest.param(["--leader-elect", "perhaps"], 2, "is not a valid boolean", id="no truth"),
+            pytest.param(["what", "else"], 2, "unexpected extra argument", id="too many words"),
+        ],
+    )
+    def test_what_is_wrong_is_said_on_stderr(
+        self, words: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["run", *words]) == code
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert said in err
+        assert "Traceback" not in err
+
+    def test_every_problem_is_a_line(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (folder / SOURCE).write_text("log: {level: loud}\nfoo: 1\n")
+        assert main(["run"]) == 1
+        lines: list[Any] = capsys.readouterr().err.splitlines()
+        assert [line.removeprefix("Error: ").split(" ")[0] for line in lines] == [
+            "haulout.yaml:1:7:",
+            "haulout.yaml:2:1:",
+        ]

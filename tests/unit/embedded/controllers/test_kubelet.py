@@ -1,0 +1,169 @@
+from datetime import timedelta
+
+import pytest
+from msgspec import structs
+
+from haulout.embedded.controllers.actors import ActorOptions
+from haulout.embedded.controllers.behaviour import KubeletOptions, PodBehaviour
+from haulout.embedded.controllers.kinds import NODES, PODS
+from haulout.embedded.seams import Json
+from tests.build.workloads import World, condition_of, deployment, is_leaving, node, pod
+
+
+def restarts(one: Json) -> int:
+    return int(one["status"]["containerStatuses"][0]["restartCount"])
+
+
+def test_a_node_is_registered() -> None:
+    status = World(nodes=1).run(5).status(NODES, "n0")
+    assert {one["type"]: one["status"] for one in status["conditions"]} == {
+        "MemoryPressure": "False",
+        "DiskPressure": "False",
+        "PIDPressure": "False",
+        "Ready": "True",
+    }
+    assert status["nodeInfo"]["kubeletVersion"] == "v1.36.3"
+    assert len(status["nodeInfo"]["bootID"]) == 36
+    assert status["allocatable"]["pods"] == "250"
+
+
+def test_unmanaged_nodes_are_left_alone() -> None:
+    alone = node("n0")
+    alone["metadata"]["annotations"] = {"simulate.haulout.dev/unmanaged": ""}
+    assert condition_of(World().make(alone).run().get(NODES, "n0"), "Ready") == ""
+
+
+def test_a_pod_starts_and_becomes_ready_in_its_own_time() -> None:
+    world = World(nodes=1).run(5).make(pod("a", notes={"starts-after": "10s", "ready-after": "20s"}))
+    assert world.run(9).get(PODS, "a")["status"]["phase"] == "Pending"
+    found = world.run(2).get(PODS, "a")
+    assert (found["status"]["phase"], condition_of(found, "Ready")) == ("Running", "False")
+    assert condition_of(world.run(20).get(PODS, "a"), "Ready") == "True"
+
+
+@pytest.mark.parametrize(
+    ("notes", "grace", "lasts", "phase"),
+    [
+        pytest.param({}, None, 30, "Failed", id="the whole grace period"),
+        pytest.param({"stops-after": "5s"}, None, 5, "Succeeded", id="as it says"),
+        pytest.param({"stops-after": "2m"}, None, 30, "Failed", id="no longer than allowed"),
+        pytest.param({}, 3, 3, "Failed", id="as asked for"),
+    ],
+)
+def test_a_pod_stops(notes: dict[str, str], grace: int | None, lasts: int, phase: str) -> None:
+    world = World(nodes=1).make(pod("a", notes=notes)).run()
+    world.objects.delete(PODS, "default", "a", grace=grace)
+    assert is_leaving(world.run(lasts - 1).get(PODS, "a"))
+    assert world.run(1).names() == []
+    last = [change for change in world.log if change.resource == PODS][-2]
+    assert last.object["status"]["phase"] == phase
+
+
+def test_a_shorter_grace_overrides_a_longer_one() -> None:
+    world = World(nodes=1).make(pod("a", terminationGracePeriodSeconds=600)).run()
+    world.objects.delete(PODS, "default", "a")
+    world.run(10).objects.delete(PODS, "default", "a", grace=5)
+    assert world.run(6).names() == []
+
+
+def test_what_never_ran_is_gone_at_once() -> None:
+    world = World(nodes=1).run(5).make(pod("a", notes={"starts-after": "1h"})).run()
+    world.objects.delete(PODS, "default", "a")
+    assert world.run(0).names() == []
+
+
+def test_a_function_may_decide() -> None:
+    def behave(obj: Json, given: PodBehaviour) -> PodBehaviour:
+        return structs.replace(given, starts_after=timedelta(minutes=5)) if obj["metadata"]["name"] == "slow" else given
+
+    world = World(ActorOptions(heartbeats=False, kubelet=KubeletOptions(behave=behave)), nodes=1)
+    world.make(pod("slow"), pod("fast")).run()
+    assert [one["status"]["phase"] for one in world.pods()] == ["Running", "Pending"]
+
+
+def test_a_reboot() -> None:
+    world = World(nodes=2).make(deployment("web", 4)).run()
+    before = world.status(NODES, "n0")["nodeInfo"]["bootID"]
+    names = world.names()
+    world.actors.reboot("n0", timedelta(seconds=40), kubelet_version="v1.37.0")
+    assert condition_of(world.run(1).get(NODES, "n0"), "Ready") == "False"
+    assert world.taints("n0") == ["not-ready:NoSchedule", "not-ready:NoExecute"]
+    assert world.ready() == 2
+    assert condition_of(world.run(39).get(NODES, "n0"), "Ready") == "True"
+    assert world.status(NODES, "n0")["nodeInfo"]["bootID"] != before
+    assert world.status(NODES, "n0")["nodeInfo"]["kubeletVersion"] == "v1.37.0"
+    assert world.ready() == 2
+    assert world.run(5).ready() == 4
+    assert world.taints("n0") == []
+    assert world.names() == names
+    assert sorted(restarts(one) for one in world.pods()) == [0, 0, 1, 1]
+
+
+def test_an_unannounced_reboot_shows_only_if_it_takes_long() -> None:
+    world = World(nodes=2).make(deployment("web", 2)).run()
+    world.actors.reboot("n0", timedelta(seconds=30), announced=False)
+    assert condition_of(world.run(29).get(NODES, "n0"), "Ready") == "True"
+    assert world.ready() == 2
+    assert world.run(2).ready() == 1
+    assert world.run(5).ready() == 2
+    world.actors.reboot("n0", timedelta(seconds=90), announced=False)
+    assert condition_of(world.run(60).get(NODES, "n0"), "Ready") == "Unknown"
+    assert world.run(60).ready() == 2
+    assert sorted(restarts(one) for one in world.pods()) == [0, 2]
+
+
+def test_pods_that_were_stopping_are_gone_after_a_reboot() -> None:
+    world = World(nodes=1).make(pod("a", terminationGracePeriodSeconds=3600)).run()
+    world.objects.delete(PODS, "default", "a")
+    world.actors.reboot("n0", timedelta(seconds=20))
+    assert is_leaving(world.run(19).get(PODS, "a"))
+    assert world.run(2).names() == []
+
+
+def test_a_crash_loop_backs_off_until_mended() -> None:
+    world = World(nodes=1).make(pod("a")).run()
+    world.actors.crash_pod("default", "a")
+    found = world.run(1).get(PODS, "a")
+    assert found["status"]["containerStatuses"][0]["state"] == {"waiting": {"reason": "CrashLoopBackOff"}}
+    assert condition_of(found, "Ready") == "False"
+    assert restarts(world.run(40).get(PODS, "a")) == 2
+    world.actors.mend_pod("default", "a")
+    assert condition_of(world.run(300).get(PODS, "a"), "Ready") == "True"
+
+
+def test_a_probe_that_fails() -> None:
+    world = World(nodes=1).make(pod("a")).run()
+    world.actors.fail_probe("default", "a")
+    found = world.run(1).get(PODS, "a")
+    assert (found["status"]["phase"], condition_of(found, "Ready"), restarts(found)) == ("Running", "False", 0)
+    world.actors.mend_pod("default", "a")
+    assert condition_of(world.run(1).get(PODS, "a"), "Ready") == "True"
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "phase", "count"),
+    [
+        ("Never", 0, "Succeeded", 0),
+        ("Never", 3, "Failed", 0),
+        ("OnFailure", 0, "Succeeded", 0),
+        ("OnFailure", 3, "Running", 1),
+        ("Always", 0, "Running", 1),
+    ],
+)
+def test_restart_policies(policy: str, code: int, phase: str, count: int) -> None:
+    world = World(nodes=1).make(pod("a", restartPolicy=policy)).run()
+    world.actors.exit_pod("default", "a", code)
+    found = world.run(15).get(PODS, "a")
+    assert (found["status"]["phase"], restarts(found)) == (phase, count)
+
+
+def test_a_dead_kubelet_neither_starts_nor_stops_anything() -> None:
+    world = World(nodes=1).make(pod("old")).run()
+    world.actors.kill_kubelet("n0")
+    world.objects.delete(PODS, "default", "old")
+    world.make(pod("new", nodeName="n0")).run(45)
+    assert is_leaving(world.get(PODS, "old"))
+    assert world.get(PODS, "new")["status"]["phase"] == "Pending"
+    world.actors.revive_kubelet("n0")
+    assert world.run(10).names() == ["new"]
+    assert world.ready() == 1

@@ -1,0 +1,81 @@
+from datetime import timedelta
+
+import pytest
+
+from haulout.embedded.controllers.kinds import PODS, REPLICA_SETS
+from haulout.embedded.controllers.reading import timestamp
+from haulout.embedded.controllers.replicaset import first_to_go
+from haulout.embedded.seams import Json
+from tests.build.workloads import START, World, pod, replica_set
+
+
+def test_names_are_made_as_the_real_ones() -> None:
+    (name,) = World(nodes=1).make(replica_set("web", 1)).run().names()
+    assert name.startswith("web-")
+    assert len(name) == len("web-") + 5
+    assert not set(name[4:]) & set("aeiou013")
+
+
+def test_orphans_that_match_are_adopted_and_strangers_are_let_go() -> None:
+    world = World(nodes=1).make(pod("stray", app="web"), pod("other")).run()
+    world.make(replica_set("web", 1)).run()
+    assert world.names() == ["other", "stray"]
+    owner = world.get(PODS, "stray")["metadata"]["ownerReferences"][0]
+    assert (owner["kind"], owner["name"], owner["controller"]) == ("ReplicaSet", "web", True)
+    world.change(PODS, "stray", {"metadata": {"labels": {"app": "quarantined"}}})
+    assert len(world.run().names()) == 3
+    assert "ownerReferences" not in world.get(PODS, "stray")["metadata"]
+
+
+def test_failed_pods_are_replaced_and_stay() -> None:
+    world = World(nodes=1).make(replica_set("web", 2)).run()
+    world.objects.patch(PODS, "default", world.names()[0], {"status": {"phase": "Failed"}}, subresource="status")
+    assert len(world.run().names()) == 3
+    assert world.status(REPLICA_SETS, "web")["replicas"] == 2
+
+
+def test_more_than_a_burst_comes_in_two_looks() -> None:
+    world = World(nodes=3).make(replica_set("web", 700)).run()
+    assert world.status(REPLICA_SETS, "web")["readyReplicas"] == 700
+    world.change(REPLICA_SETS, "web", {"spec": {"replicas": 10}})
+    assert len(world.run().names()) == 10
+
+
+COST = "controller.kubernetes.io/pod-deletion-cost"
+
+
+def candidate(name: str, *, node: str = "a", phase: str = "Running", ready: int | None = 60, cost: str = "0") -> Json:
+    since = timestamp(START - timedelta(seconds=ready or 0))
+    status = {
+        "phase": phase,
+        "conditions": [{"type": "Ready", "status": str(ready is not None), "lastTransitionTime": since}],
+    }
+    metadata = {
+        "namespace": "default",
+        "name": name,
+        "uid": name,
+        "creationTimestamp": since,
+        "annotations": {COST: cost},
+    }
+    return {"metadata": metadata, "spec": {"nodeName": node}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        pytest.param(candidate("z", node=""), candidate("b", phase="Pending", ready=None), id="not scheduled"),
+        pytest.param(candidate("z", phase="Pending", ready=None), candidate("b", ready=None), id="pending"),
+        pytest.param(candidate("z", ready=None), candidate("b"), id="not ready"),
+        pytest.param(candidate("z", cost="-5"), candidate("b"), id="cheap"),
+        pytest.param(candidate("z", ready=10), candidate("b", ready=3600), id="young"),
+        pytest.param(candidate("b", ready=3601), candidate("z", ready=3600), id="same magnitude, by UID"),
+        pytest.param(candidate("b"), candidate("z"), id="name"),
+    ],
+)
+def test_which_pod_goes_first(first: Json, then: Json) -> None:
+    assert first_to_go([then, first], [], START) == [first, then]
+
+
+def test_who_shares_a_node_goes_first() -> None:
+    pods = [candidate("a", node="x"), candidate("b", node="y"), candidate("c", node="y")]
+    assert first_to_go(pods, pods, START)[-1] is pods[0]

@@ -1,0 +1,93 @@
+"""Log lines: fields, in JSON for machines and readable for people."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from haulout.cluster.key import node_key
+from haulout.runtime.logs import ConsoleFormatter, JsonFormatter, set_up_logs
+
+CREATED = 1_767_225_600.25
+
+
+def record(message: str = "moved", *, level: int = logging.INFO, **extra: Any) -> logging.LogRecord:
+    made = logging.makeLogRecord({"name": "haulout.acts", "levelno": level, "levelname": logging.getLevelName(level)})
+    made.msg, made.created = message, CREATED
+    made.__dict__.update(extra)
+    return made
+
+
+def failure() -> Any:
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        return sys.exc_info()
+
+
+def test_json_has_the_instant_the_level_the_message_and_every_field() -> None:
+    line = JsonFormatter().format(record(node="a", tries=3, key=node_key("b")))
+    assert json.loads(line) == {
+        "ts": "2026-01-01T00:00:00.250Z",
+        "level": "info",
+        "logger": "acts",
+        "msg": "moved",
+        "node": "a",
+        "tries": 3,
+        "key": ["", "Node", "", "b"],
+    }
+
+
+def test_json_writes_what_it_does_not_know_as_text() -> None:
+    assert json.loads(JsonFormatter().format(record(error=ValueError("no"))))["error"] == "no"
+
+
+def test_json_stays_one_line_whatever_happens() -> None:
+    line = JsonFormatter().format(record("two\nlines", exc_info=failure()))
+    assert "\n" not in line
+    assert json.loads(line)["error"].endswith("ValueError: broken")
+
+
+def test_people_read_one_line_with_the_fields_at_its_end() -> None:
+    line = ConsoleFormatter().format(record(node="a", note="two words", empty=""))
+    assert line == "2026-01-01T00:00:00.250Z\tINFO\tacts\tmoved\tnode=a note='two words' empty=''"
+
+
+def test_people_get_the_trace_below_the_line() -> None:
+    lines = ConsoleFormatter().format(record(level=logging.ERROR, exc_info=failure())).splitlines()
+    assert lines[0] == "2026-01-01T00:00:00.250Z\tERROR\tacts\tmoved"
+    assert lines[-1] == "ValueError: broken"
+
+
+@pytest.fixture
+def stream() -> Iterator[io.StringIO]:
+    root = logging.getLogger()
+    kept = (root.handlers[:], root.level, *(logging.getLogger(name).level for name in ("aiohttp", "asyncio")))
+    yield io.StringIO()
+    root.handlers[:] = kept[0]
+    root.setLevel(kept[1])
+    logging.getLogger("aiohttp").setLevel(kept[2])
+    logging.getLogger("asyncio").setLevel(kept[3])
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_set_up_once_or_twice_each_line_is_said_once(stream: io.StringIO, style: str) -> None:
+    set_up_logs(style, stream=io.StringIO())
+    set_up_logs(style, stream=stream)
+    logging.getLogger("haulout.acts").info("said", extra={"node": "a"})
+    logging.getLogger("haulout.acts").debug("not said")
+    (line,) = stream.getvalue().splitlines()
+    assert line.startswith("{") == (style == "json")
+
+
+def test_libraries_are_heard_only_when_something_is_wrong(stream: io.StringIO) -> None:
+    set_up_logs("console", logging.DEBUG, stream)
+    logging.getLogger("asyncio").debug("using a selector")
+    logging.getLogger("asyncio").warning("took long")
+    assert [line.split("\t")[3] for line in stream.getvalue().splitlines()] == ["took long"]

@@ -1,0 +1,79 @@
+"""Counters and gauges in Prometheus' text format, under exactly the names that were given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from haulout.runtime.metrics import Metrics, Sample
+
+
+def series(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """As a scraper reads it."""
+    families = text_string_to_metric_families(metrics.render().decode())
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def test_counters_add_up_by_their_labels_in_any_order() -> None:
+    metrics = Metrics()
+    metrics.count("requests", verb="patch", kind="Node")
+    metrics.count("requests", 2, kind="Node", verb="patch")
+    metrics.count("requests", verb="evict", kind="Pod")
+    assert series(metrics) == {
+        ("requests", frozenset({("verb", "patch"), ("kind", "Node")})): 3,
+        ("requests", frozenset({("verb", "evict"), ("kind", "Pod")})): 1,
+    }
+
+
+def test_names_stand_as_given_also_in_their_announcement() -> None:
+    metrics = Metrics()
+    metrics.count("failure_count")
+    metrics.count("refusals_total")
+    metrics.gauge("valid", 1)
+    lines = metrics.render().decode().splitlines()
+    assert [line for line in lines if line.startswith("# TYPE")] == [
+        "# TYPE failure_count counter",
+        "# TYPE refusals_total counter",
+        "# TYPE valid gauge",
+    ]
+    assert [line for line in lines if not line.startswith("#")] == [
+        "failure_count 1.0",
+        "refusals_total 1.0",
+        "valid 1.0",
+    ]
+
+
+def test_a_gauge_is_what_was_last_said() -> None:
+    metrics = Metrics()
+    metrics.gauge("leader", 1)
+    metrics.gauge("leader", 0)
+    assert series(metrics) == {("leader", frozenset()): 0}
+
+
+def test_what_is_worked_out_leaves_no_series_of_what_is_gone() -> None:
+    nodes = ["a", "b"]
+
+    def states() -> Iterable[Sample]:
+        return [("state", (("node", name),), 1.0) for name in nodes]
+
+    metrics = Metrics()
+    metrics.from_source(states)
+    assert len(series(metrics)) == 2
+    nodes.remove("a")
+    assert series(metrics) == {("state", frozenset({("node", "b")})): 1}
+
+
+def test_label_values_may_hold_anything() -> None:
+    metrics = Metrics()
+    text = 'quote " slash \\ line\nend'
+    metrics.count("odd", note=text)
+    assert series(metrics) == {("odd", frozenset({("note", text)})): 1}
+
+
+def test_nothing_counted_is_nothing_rendered() -> None:
+    assert Metrics().render() == b""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tests.rig.plane import ControlPlane
 from tests.rig.process import Process, free_port
 from tests.rig.wait import eventually
 
 HAULOUT = Path(sys.executable).parent / "haulout"
+JSON_LOG = ("--zap-devel=false",)
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -22,35 +24,21 @@ def environment(**more: str) -> dict[str, str]:
     return {**base, **more}
 
 
-class MaintenanceController:
-    """`haulout as maintenance-controller` in a directory of its own, with the given `maintenance.yaml`."""
+class Operator:
+    """One process in a directory of its own, with the given `maintenance.yaml`."""
 
-    def __init__(
-        self,
-        plane: ControlPlane,
-        directory: Path,
-        config: str,
-        *,
-        server: str | None = None,
-        flags: Sequence[str] = (),
-        name: str = "operator",
-    ) -> None:
+    def __init__(self, directory: Path, config: str) -> None:
         self.directory = directory
         (directory / "config").mkdir(parents=True, exist_ok=True)
         self.write(config)
         self.port, self.health_port = free_port(), free_port()
-        argv: list[str | Path] = [
-            *(HAULOUT, "as", "maintenance-controller", "--metrics-timeout=0s"),
-            *(f"--metrics-addr=127.0.0.1:{self.port}", f"--health-addr=127.0.0.1:{self.health_port}", *flags),
-        ]
-        kubeconfig = plane.kubeconfig("operator", server=server)
-        self.process = Process(name, argv, directory, env=environment(KUBECONFIG=str(kubeconfig)), cwd=directory)
+        self.process: Process
 
-    def write(self, config: str) -> None:
+    def write(self, text: str, name: str = "config/maintenance.yaml") -> None:
         """Exchanged as a whole, as mounted files are."""
-        fresh = self.directory / "config" / "fresh.yaml"
-        fresh.write_text(config)
-        fresh.rename(self.directory / "config" / "maintenance.yaml")
+        fresh = self.directory / "fresh"
+        fresh.write_text(text)
+        fresh.rename(self.directory / name)
 
     def start(self) -> Self:
         self.process.start()
@@ -64,6 +52,11 @@ class MaintenanceController:
         """The value of one series, written as Prometheus writes it; 0 if it is not there."""
         lines = self.get("/metrics")[1].splitlines()
         return next((float(line.rsplit(" ", 1)[1]) for line in lines if line.rsplit(" ", 1)[0] == series), 0.0)
+
+    def logged(self, message: str) -> list[dict[str, Any]]:
+        """The lines with this message so far, where the log is JSON; what the start itself prints is none."""
+        lines = [json.loads(line) for line in self.process.text().splitlines() if line.startswith("{")]
+        return [line for line in lines if line["msg"] == message]
 
     def _healthy(self) -> bool:
         self.process.check()
@@ -84,3 +77,52 @@ class MaintenanceController:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.process.stop()
+
+
+class MaintenanceController(Operator):
+    """`haulout as maintenance-controller`."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        directory: Path,
+        config: str,
+        *,
+        server: str | None = None,
+        flags: Sequence[str] = (),
+        name: str = "operator",
+        user: str = "operator",
+        kubeconfig: Path | None = None,
+    ) -> None:
+        super().__init__(directory, config)
+        ports = (f"--metrics-addr=127.0.0.1:{self.port}", f"--health-addr=127.0.0.1:{self.health_port}")
+        argv = [str(HAULOUT), "as", "maintenance-controller", "--metrics-timeout=0s", *ports, *flags]
+        env = environment(KUBECONFIG=str(kubeconfig or plane.kubeconfig(user, server=server)))
+        self.process = Process(name, argv, directory, env=env, cwd=directory)
+
+
+class Platform(Operator):
+    """`haulout run` with profiles; `settings` are lines for its `haulout.yaml`."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        directory: Path,
+        config: str,
+        settings: str = "",
+        *,
+        name: str = "operator",
+        user: str = "operator",
+    ) -> None:
+        super().__init__(directory, config)
+        self.basic = (
+            f"kubeconfig: {plane.kubeconfig(user)}\n"
+            f'listen: {{http: "127.0.0.1:{self.port}", health: "127.0.0.1:{self.health_port}"}}\n'
+            "surfaces: {profiles: {config: config/maintenance.yaml}}\n"
+        )
+        self.settle(settings)
+        self.process = Process(name, [HAULOUT, "run"], directory, env=environment(), cwd=directory)
+
+    def settle(self, settings: str) -> None:
+        """Other lines beside those without which it could not be looked at."""
+        self.write(f"{self.basic}{settings}\n", "haulout.yaml")

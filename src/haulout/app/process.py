@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import os
 import signal
 import socket
 import uuid
@@ -171,17 +172,21 @@ class Process(Reports):
                 driver.before_asking.append(lambda: sources.follow(group))
                 driver.after_asking.append(lambda: prober.follow(group))
                 tasks = [group.create_task(work) for work in (driver.run(), recorder.run(), self._look_at_files())]
-                tasks.append(group.create_task(self._lead()))
+                leading = group.create_task(self._lead())
                 code = await ending
                 if code == 0:
                     await self._await_scrape()
                 for task in tasks:
                     task.cancel()
+                await asyncio.wait(tasks)
+                # Everything has been said before the lease is given back; whoever has lost it says nothing more.
+                if code == 0:
+                    await recorder.flush(within=2.0)
+                leading.cancel()
                 sources.stop()
                 prober.stop()
         finally:
             ending.cancel()
-            await recorder.flush(within=2.0)
         log.info("Received SIGTERM or SIGINT. See you later." if code == 0 else "leadership lost")
         return code
 
@@ -256,7 +261,8 @@ class Process(Reports):
 
     def _signal(self) -> None:
         if self._signalled.is_set():
-            raise SystemExit(1)
+            # At once: what is still under way is no longer waited for.
+            os._exit(1)
         self._signalled.set()
         self.kernel.follow()
 

@@ -30,8 +30,9 @@ class SpliceError(ExpandError):
 
 
 class MissingError(ExpandError):
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__("missing field")
+        self.name = name
 
 
 class Variable(msgspec.Struct, frozen=True):
@@ -189,7 +190,7 @@ class _Expansion:
             return found
         if template is not None:
             raise ExpandError(f"cyclic reference detected for key: '{name}'")
-        raise MissingError
+        raise MissingError(name)
 
 
 class _LimitError(ExpandError):

@@ -127,7 +127,7 @@ class Registry:
         meta = obj["metadata"]
         problems: list[Problem] = []
         if meta is not was:
-            problems = names.check_changed(meta, was, qualified=not kind.custom, looks=1 if kind.custom else 2)
+            problems = names.check_changed(meta, was, custom=kind.custom)
         problems += self._problems(kind, old, obj, subresource)
         if problems:
             raise refusals.invalid(kind.kind, self._blamed_group(kind), was["name"], problems)

@@ -350,6 +350,9 @@ class _Reader:
             return _node(expand.parse_value(text, objects=name is None), node.place), spot
         except expand.SpliceError as error:
             raise self._problem(f"{error} parsing splice", spot) from None
+        except expand.MissingError as error:
+            right = f"set the variable {error.name}, or give a default: ${{{error.name}:default}}"
+            raise self._problem(str(error), spot, right=right) from None
         except expand.ExpandError as error:
             raise self._problem(str(error), spot) from None
 

@@ -33,6 +33,7 @@ class TableSink:
         self._kind = projector.resource.kind
         self._cluster = projector.cluster
         self._troubled_at: float | None = None
+        self._said = ""
         self._broken: set[str] = set()
 
     def begin(self) -> None:
@@ -63,8 +64,10 @@ class TableSink:
 
     def trouble(self, code: str, why: str) -> None:
         now = self._clock.elapsed()
-        if self._troubled_at is None:
-            self._troubled_at = now
+        self._troubled_at = now if self._troubled_at is None else self._troubled_at
+        # Said once, and anew when the cause is another: what cut a watch off need not be what keeps it from going on.
+        if code != self._said:
+            self._said = code
             log.warning(
                 "watch interrupted", extra={"kind": self._kind, "cluster": self._cluster, "code": code, "error": why}
             )
@@ -77,7 +80,7 @@ class TableSink:
 
     def fine(self) -> None:
         if self._troubled_at is not None:
-            self._troubled_at = None
+            self._troubled_at, self._said = None, ""
             log.info("watch restored", extra={"kind": self._kind, "cluster": self._cluster})
         if self._store.table(self._cluster, self._kind).listing is Listing.UNREADABLE:
             self._store.set_listing(self._cluster, self._kind, Listing.LISTED)

@@ -16,10 +16,13 @@ from haulout.cluster.view import CONFIG, View
 from haulout.core.action import Annotate, Label
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.holds import Claim, is_granted
+from haulout.runtime.actor import Reports
+from haulout.runtime.rooms import Subject
 from haulout.surfaces.profiles.load import load
 from haulout.surfaces.profiles.surface import DECIDER as PROFILES
 from haulout.surfaces.profiles.surface import known_plugins
 from haulout.surfaces.profiles.wire import DATA_ANNOTATION, PROFILE_LABEL, STATE_LABEL, State
+from tests.build.desk import Cluster, Desk
 from tests.build.honesty import assert_claims_ignore_grants, assert_quiescent, assert_until_is_honest
 from tests.build.rows import START, at, node
 from tests.build.toy import roll
@@ -119,6 +122,38 @@ def test_k9_an_answer_comes_to_rest_and_leaves_the_store_there() -> None:
     assert row.labels["state"] == "in"
 
 
+class Slowed(Reports):
+    def __init__(self) -> None:
+        self.slowed: list[tuple[Subject, Key]] = []
+
+    def restless(self, subject: Subject, target: Key) -> None:
+        self.slowed.append((subject, target))
+
+
+def test_k9_a_key_that_keeps_writing_what_nobody_else_touches_is_slowed_and_reported() -> None:
+    reports = Slowed()
+    desk = Desk(decider(counts), world=Cluster(node("a")), reports=reports).begin()
+    for _ in range(40):
+        for request in list(desk.tray):
+            desk.meet(request)
+    assert len(desk.handed_out) == 20
+    assert {*reports.slowed} == {(Subject("dishonest", A), A)}
+    desk.wait(9.9)
+    assert len(desk.handed_out) == 20
+    desk.wait(0.2)
+    assert len(desk.handed_out) == 21
+
+
+def test_k9_a_key_that_has_much_to_write_at_a_slower_pace_is_left_alone() -> None:
+    reports = Slowed()
+    desk = Desk(decider(counts), world=Cluster(node("a")), reports=reports).begin()
+    for _ in range(60):
+        desk.meet(desk.only())
+        desk.wait(0.6)
+    assert len(desk.handed_out) == 61
+    assert not reports.slowed
+
+
 # The toy surface
 
 states = st.sampled_from(("out", "in", "done"))
@@ -131,7 +166,7 @@ def toy_nodes(draw: st.DrawFn) -> NodeRow:
     return node("a", labels=labels, annotations={"since": draw(instants).isoformat()})
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(toy_nodes(), st.sampled_from((None, 1)), instants, st.lists(instants, max_size=4))
 def test_k6_k8_k9_of_the_toy_surface(
     row: NodeRow, zone_most: int | None, now: datetime, samples: list[datetime]
@@ -219,12 +254,14 @@ def store_with(config: str, *rows: NodeRow) -> Store:
     return store
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120, deadline=None, derandomize=True)
 @given(configurations(), workers("a"), workers("b"), instants, st.lists(instants, max_size=4))
 def test_k6_k8_k9_of_profiles(
     config: str, worker: NodeRow, other: NodeRow, now: datetime, samples: list[datetime]
 ) -> None:
     store = store_with(config, worker, other)
+    # Not an instant that stands in the data: what was written then could not be told from what is written now.
+    now += timedelta(microseconds=7)
     store.pass_time(now)
     assert_until_is_honest(PROFILES, store, A, now, samples)
     assert_claims_ignore_grants(PROFILES, store, A, now)

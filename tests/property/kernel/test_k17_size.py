@@ -150,7 +150,7 @@ class Churn(Walk):
         assert not grown, f"something is remembered of nodes that are gone: {grown}"
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(tapes(40, 100))
 def test_k17_after_any_churn_everything_is_as_small_as_before(tape: bytes) -> None:
     Churn(tape).go()
@@ -253,5 +253,20 @@ def test_k17_the_toy_leaves_nothing_behind() -> None:
     desk.settle()
     for key in list(desk.world.objects):
         desk.world.delete(key)
+    desk.settle()
+    assert desk.kernel.size() == 0
+
+
+def test_k17_what_is_refused_to_an_earlier_term_is_held_against_nobody() -> None:
+    script = Script()
+    desk = Desk(script.decider, world=Cluster(node("a"))).begin()
+    desk.wants(script, A, steps(Label(A, "x", "1")))
+    script.wishes.clear()
+    desk.kernel.follow()
+    desk.kernel.lead()
+    desk.run()
+    desk.world.delete(A)
+    desk.watch()
+    desk.answer(desk.only(), Refused(422, "no"))
     desk.settle()
     assert desk.kernel.size() == 0

@@ -149,6 +149,12 @@ def test_what_go_leaves_out_is_left_out_and_what_it_prints_is_printed(world: Wor
     assert made["status"]["capacity"] == made["status"]["allocatable"] == {"cpu": "1"}
 
 
+def test_a_gated_pod_says_so(world: World) -> None:
+    made = world.server.create(PODS, pod("a", schedulingGates=[{"name": "x.io/g"}]))
+    [condition] = made["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "SchedulingGated")
+
+
 def test_new_nodes_are_tainted_until_somebody_finds_them_ready() -> None:
     made = World(taint_new_nodes=True).server.create(NODES, node("n"))
     assert made["spec"]["taints"] == [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
@@ -166,6 +172,7 @@ def test_new_nodes_are_tainted_until_somebody_finds_them_ready() -> None:
         pytest.param("namespaces/default/pods", pod("p") | {"spec": {}}, 'Pod "p" is invalid: spec.containers: Required value', id="no containers"),
         pytest.param("namespaces/default/pods", pod("p", restartPolicy="X", dnsPolicy="y"), 'Pod "p" is invalid: [spec.restartPolicy: Unsupported value: "X": supported values: "Always", "OnFailure", "Never", spec.dnsPolicy: Unsupported value: "y": supported values: "ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]', id="two problems"),
         pytest.param("namespaces/default/configmaps", {"metadata": {"name": "c"}, "data": {"a b": ""}}, 'ConfigMap "c" is invalid: data[a b]: Invalid value: "a b": a valid config key must consist of alphanumeric characters, \'-\', \'_\' or \'.\' (e.g. \'key.name\',  or \'KEY_NAME\',  or \'key-name\', regex used for validation is \'[-._a-zA-Z0-9]+\')', id="config key"),
+        pytest.param("namespaces/default/configmaps", {"metadata": {"name": "c"}, "data": {"a": "1"}, "binaryData": {"a": "MQ=="}}, 'ConfigMap "c" is invalid: data[a]: Invalid value: "a": duplicate of key present in binaryData', id="config key twice"),
         pytest.param("namespaces", {"metadata": {"name": "a.b"}}, 'Namespace "a.b" is invalid: metadata.name: Invalid value: "a.b": must not contain dots', id="namespace"),
     ],
 )  # fmt: skip
@@ -181,6 +188,7 @@ def test_refused_with_422(world: World, path: str, sent: Json, message: str) -> 
         pytest.param(budget("b", minAvailable=1, maxUnavailable="10%"), "minAvailable and maxUnavailable cannot be both set", id="both"),
         pytest.param(budget("b", minAvailable="x"), "spec.minAvailable: Invalid value: \"x\": a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')", id="no percentage"),
         pytest.param(budget("b", maxUnavailable="101%"), 'spec.maxUnavailable: Invalid value: "101%": must not be greater than 100%', id="too much"),
+        pytest.param(budget("b") | {"spec": {"selector": {"matchExpressions": [{"key": "a", "operator": "Bad"}]}}}, 'spec.selector.matchExpressions[0].operator: Invalid value: "Bad": not a valid selector operator', id="selector"),
         pytest.param(budget("b", unhealthyPodEvictionPolicy="q"), 'Unsupported value: "q": supported values: "AlwaysAllow", "IfHealthyBudget"', id="policy"),
     ],
 )  # fmt: skip
@@ -314,6 +322,7 @@ def test_generations(world: World, change: Json, subresource: str, generation: i
         pytest.param("pod", {"spec": {"nodeName": "z"}}, "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`", id="node of a pod"),
         pytest.param("pod", {"spec": {"activeDeadlineSeconds": 0}}, "must be between 1 and 2147483647, inclusive", id="deadline"),
         pytest.param("node", {"metadata": {"uid": "z"}}, 'Node "x" is invalid: metadata.uid: Invalid value: "z": field is immutable', id="uid"),
+        pytest.param("node", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, 'Node "x" is invalid: metadata.deletionTimestamp: Invalid value: "2026-01-01T00:00:00Z": field is immutable', id="deletion by hand"),
         pytest.param("node", {"metadata": {"finalizers": ["bad"]}}, 'metadata.finalizers[0]: Invalid value: "bad": name is neither a standard finalizer name nor is it fully qualified', id="finalizer"),
     ],
 )  # fmt: skip

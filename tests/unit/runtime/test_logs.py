@@ -67,13 +67,12 @@ def test_people_get_the_trace_below_the_line() -> None:
 
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
-    root = logging.getLogger()
-    kept = (root.handlers[:], root.level, *(logging.getLogger(name).level for name in ("aiohttp", "asyncio")))
+    loggers = [logging.getLogger(name) for name in ("", "aiohttp", "asyncio")]
+    handlers, levels = loggers[0].handlers[:], [logger.level for logger in loggers]
     yield io.StringIO()
-    root.handlers[:] = kept[0]
-    root.setLevel(kept[1])
-    logging.getLogger("aiohttp").setLevel(kept[2])
-    logging.getLogger("asyncio").setLevel(kept[3])
+    loggers[0].handlers[:] = handlers
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
 
 
 @pytest.mark.parametrize("style", ["json", "console"])

@@ -10,10 +10,10 @@ from haulout.runtime.metrics import Metrics, Sample
 
 
 def series(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    """As a scraper reads it."""
+    """As a scraper reads it, but for the suffix that this library's reader gives to counters."""
     families = text_string_to_metric_families(metrics.render().decode())
     return {
-        (sample.name, frozenset(sample.labels.items())): sample.value
+        (sample.name.removesuffix("_total"), frozenset(sample.labels.items())): sample.value
         for family in families
         for sample in family.samples
     }

@@ -1,0 +1,132 @@
+"""`haulout explain` on a cluster as it is: what each node waits for, with no right but to read, and nothing written."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.real.profiles import GO, PROFILE, roll_config, states
+from tests.rig.api import ApiError
+from tests.rig.fleet import node_object
+from tests.rig.operator import HAULOUT, MaintenanceController, environment
+from tests.rig.plane import ControlPlane
+from tests.rig.wait import eventually
+
+pytestmark = pytest.mark.tools("etcd", "kube-apiserver")
+
+Explain = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def prefix() -> str:
+    return "explained"
+
+
+@pytest.fixture(scope="module")
+def folder(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, prefix: str) -> Iterator[Path]:
+    """One node in maintenance for an hour, and more that would like to be; the operator has ended since."""
+    folder = tmp_path_factory.mktemp("explain")
+    names = {"a": "slow", "b": "slow", "c": "slow--ghost", "d": ""}
+    plane.load(
+        node_object(
+            f"{prefix}-{name}",
+            labels={PROFILE: profile, **({GO: "true"} if profile else {})},
+            annotations={"haulout.dev/priority": "low"} if name == "c" else {},
+            unschedulable=name == "d",
+        )
+        for name, profile in names.items()
+    )
+    with MaintenanceController(plane, folder, roll_config(1, profile="slow", wait="1h")):
+        wanted = ["in-maintenance", "maintenance-required", "maintenance-required", "operational"]
+        eventually(lambda: list(states(plane.api(), prefix).values()) == wanted, "one is in, two wait")
+    yield folder
+    plane.wipe(prefix)
+
+
+@pytest.fixture(scope="module")
+def reader(plane: ControlPlane) -> str:
+    user = plane.limited_user([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}])
+    eventually(lambda: plane.api(user).items("nodes") is not None, "it may read", refused=(ApiError,))
+    return user
+
+
+@pytest.fixture(scope="module")
+def explain(plane: ControlPlane, folder: Path, reader: str) -> Explain:
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        argv = [str(HAULOUT), "explain", *words]
+        env = environment(KUBECONFIG=str(plane.kubeconfig(reader)))
+        return subprocess.run(argv, cwd=folder, env=env, text=True, capture_output=True, check=False, timeout=60)
+
+    return run
+
+
+def text(done: subprocess.CompletedProcess[str]) -> list[str]:
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def test_who_works_on_a_node_and_until_when(explain: Explain) -> None:
+    lines = text(explain("explained-a"))
+    assert lines[0] == "node explained-a"
+    assert lines[1].startswith("  held by profiles, profile slow, since ")
+    assert lines[2:4] == ["  profile slow is in-maintenance", "    to operational if hold: not yet"]
+    assert re.fullmatch(r"      hold does not pass, until 20\S+ \S+ UTC \(in 5\dm\d+s\)", lines[4])
+
+
+def test_whom_a_node_waits_for(explain: Explain) -> None:
+    assert text(explain("explained-b")) == [
+        "node explained-b",
+        "  wanted by profiles, profile slow, transition 1 to in-maintenance: waits",
+        "  profile slow is maintenance-required",
+        "    to in-maintenance if go && few: waits",
+        "      few: 1 of 1 nodes in maintenance with profile slow (explained-a)",
+        "what keeps it:",
+        "  few: 1 of 1 nodes in maintenance with profile slow (explained-a)",
+    ]
+
+
+def test_what_is_odd_about_a_node(explain: Explain) -> None:
+    lines = text(explain("explained-c"))
+    assert "  profile ghost is not configured (configured are: default, slow)" in lines
+    priority = 'haulout.dev/priority is "low": it counts as 0 (a whole number would be right)'
+    assert f"  The annotation {priority}" in lines
+
+
+def test_a_node_without_profiles(explain: Explain) -> None:
+    assert text(explain("explained-d"))[:2] == [
+        "node explained-d (cordoned)",
+        "  profile default is operational, and no transition leads out of it",
+    ]
+
+
+def test_json_and_that_nothing_is_written(plane: ControlPlane, explain: Explain, reader: str) -> None:
+    since = plane.audit.mark()
+    found = json.loads("\n".join(text(explain("explained-b", "-o", "json"))))
+    assert [hold["granted"] for hold in found["holds"]] == [False]
+    (profile,) = found["reasons"]
+    (transition,) = profile["because"]
+    assert (transition["code"], transition["because"][0]["code"]) == ("waits-for-grant", "no-room")
+    assert set(plane.audit.counts(since=since, user=reader)) == {"list nodes", "watch nodes"}
+
+
+def test_as_somebody_else(plane: ControlPlane, explain: Explain) -> None:
+    """Whoever may not impersonate is told so, and so is one who may not read."""
+    refused = explain("explained-a", "--as", "nobody")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "cannot impersonate" in refused.stderr
+    master = str(plane.kubeconfig("operator"))
+    forbidden = explain("explained-a", "--kubeconfig", master, "--as", "nobody")
+    assert forbidden.returncode == 1
+    assert 'nodes is forbidden: User "nobody" cannot list resource "nodes"' in forbidden.stderr
+    allowed = explain("explained-a", "--kubeconfig", master, "--as", "nobody", "--as-group", "system:masters")
+    assert text(allowed)[0] == "node explained-a"
+
+
+def test_a_node_that_is_not_there(explain: Explain) -> None:
+    done = explain("nobody")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "Error: there is no node named nobody\n")

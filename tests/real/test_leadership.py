@@ -1,0 +1,118 @@
+"""Several replicas: one acts at a time, whatever happens to it, and none writes once another may."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.real.profiles import GO, PROFILE, STATE, label_of, roll_config, sampled
+from tests.rig.api import LEASES, Json
+from tests.rig.audit import Entry
+from tests.rig.fleet import node_object
+from tests.rig.operator import JSON_LOG, MaintenanceController, Operator, Platform
+from tests.rig.plane import ControlPlane
+from tests.rig.session import lack
+from tests.rig.wait import eventually
+
+pytestmark = pytest.mark.tools("etcd", "kube-apiserver")
+
+LEADS = "haulout_leader"
+
+
+@pytest.fixture
+def wanting(plane: ControlPlane, namespace: str) -> list[str]:
+    """Nodes that want to go around, two at a time, and take a while inside."""
+    names = [f"{namespace}-{number:02}" for number in range(12)]
+    plane.load(node_object(name, labels={PROFILE: namespace, GO: "true"}) for name in names)
+    return names
+
+
+def replica(plane: ControlPlane, directory: Path, namespace: str, user: str) -> Platform:
+    config = roll_config(2, profile=namespace, wait="1s")
+    return Platform(plane, directory / user, config, f"namespace: {namespace}", name=user, user=user)
+
+
+def leads(operator: Operator) -> bool:
+    return operator.metric(LEADS) == 1
+
+
+def moved(plane: ControlPlane, names: list[str]) -> int:
+    """How many have been around."""
+    wanted = set(names)
+    nodes = [node for node in plane.api().items("nodes") if node["metadata"]["name"] in wanted]
+    return sum(label_of(node, GO) is None and label_of(node, STATE) == "operational" for node in nodes)
+
+
+def acts(plane: ControlPlane, user: str, since: int) -> list[Entry]:
+    return [entry for entry in plane.audit.entries(since=since, user=user) if entry.writes]
+
+
+def test_a_frozen_leader_writes_nothing_after_another_has_the_lease(
+    plane: ControlPlane, namespace: str, wanting: list[str], tmp_path: Path
+) -> None:
+    since = plane.audit.mark()
+    first, second = (replica(plane, tmp_path, namespace, user) for user in ("operator", "operator-b"))
+    with sampled(plane, f"{PROFILE}={namespace}") as seen, first, second:
+        eventually(lambda: leads(first), "the first leads")
+        eventually(lambda: 0 < moved(plane, wanting) < len(wanting), "it is in the middle")
+        assert acts(plane, "operator-b", since) == [], "the second stands by"
+        first.process.freeze()
+        eventually(lambda: leads(second), "the second leads")
+        first.process.thaw()
+        assert first.process.wait() == 1
+        eventually(lambda: moved(plane, wanting) == len(wanting), "all have been around")
+        assert second.process.running
+    taken_at = acts(plane, "operator-b", since)[0].received_at
+    late = [entry for entry in acts(plane, "operator", since) if entry.received_at > taken_at]
+    assert [entry.act for entry in late] == []
+    assert seen.most == 2
+    assert '"msg":"leadership lost"' in first.process.text().splitlines()[-1]
+    assert "Traceback" not in first.process.text()
+
+
+def test_killed_the_next_waits_and_signalled_it_need_not(
+    plane: ControlPlane, namespace: str, wanting: list[str], tmp_path: Path
+) -> None:
+    since = plane.audit.mark()
+    first, second = (replica(plane, tmp_path, namespace, user) for user in ("operator", "operator-b"))
+    with sampled(plane, f"{PROFILE}={namespace}") as seen, first, second:
+        eventually(lambda: leads(first), "the first leads")
+        eventually(lambda: moved(plane, wanting) > 0, "it is in the middle")
+        first.process.send(signal.SIGTERM)
+        assert first.process.wait() == 0
+        assert acts(plane, "operator", since)[-1].act == "update leases", "the lease is the last that it lets go"
+        # Given back: the second does not wait for the lease to run out.
+        eventually(lambda: leads(second), "the second leads", 12)
+        first.start()
+        second.process.kill()
+        eventually(lambda: leads(first), "the first leads again")
+        eventually(lambda: moved(plane, wanting) == len(wanting), "all have been around")
+    assert seen.most == 2
+    lease: Json = plane.api().get(LEASES, "haulout", namespace)["spec"]
+    assert lease.get("holderIdentity", "") == ""
+    assert lease["leaseTransitions"] >= 2
+
+
+def test_the_original_elects_in_its_own_namespace_and_keeps_its_lease(
+    plane: ControlPlane, namespace: str, wanting: list[str], tmp_path: Path
+) -> None:
+    """Which it reads from the mount of its service account; here a private one."""
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        lack("needs root and unshare")
+    operator = MaintenanceController(
+        plane, tmp_path, roll_config(2, profile=namespace), flags=[*JSON_LOG, "--enable-leader-election"]
+    )
+    mounted = "/run/secrets/kubernetes.io/serviceaccount"
+    script = f'mount -t tmpfs none /run && mkdir -p {mounted} && echo -n "$0" > {mounted}/namespace && exec "$@"'
+    operator.process.argv = ["unshare", "-m", "sh", "-c", script, namespace, *operator.process.argv]
+    with operator:
+        eventually(lambda: moved(plane, wanting) == len(wanting), "all have been around")
+        operator.process.send(signal.SIGTERM)
+        assert operator.process.wait() == 0
+    spec = plane.api().get(LEASES, "maintenance-controller-leader-election.cloud.sap", namespace)["spec"]
+    assert spec["leaseDurationSeconds"] == 15
+    assert spec["holderIdentity"].partition("_")[0] == os.uname().nodename

@@ -1,0 +1,342 @@
+"""The driver and the sender: what is sent, what is made of the answers, and when they sleep."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from haulout.cluster.key import Key, node_key
+from haulout.cluster.rows import NodeRow, ObjectRow
+from haulout.core.action import Create, Delete, Evict, Label, Measure, Say, Send, Tell
+from haulout.core.decision import NOTHING, Decision
+from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout
+from haulout.runtime.driver import LONGEST_REQUEST
+from haulout.runtime.requests import Answer, Body, Change, Done, Look, Lost, Refused, Request, Withdrawn
+from tests.build.desk import Script, pod_key, steps
+from tests.build.fakeapi import refusal
+from tests.build.objects import Objects
+from tests.build.rows import at, node
+from tests.build.shell import Shell, node_path, put_node
+from tests.build.virtual import START, virtual
+
+A = node_key("a")
+P = pod_key("p")
+
+
+def objects_with(name: str = "a", **labels: str) -> Objects:
+    objects = Objects()
+    put_node(objects, name, **labels)
+    return objects
+
+
+# The driver
+
+
+@virtual
+async def test_what_is_decided_is_sent_and_its_answer_is_the_row() -> None:
+    script = Script()
+    objects = objects_with()
+    shell = Shell(objects, script.decider)
+    shell.list()
+    script.wishes[A] = lambda view, now: wants_label(shell)
+    async with shell.running():
+        await asyncio.sleep(1)
+    assert objects.short == ["PATCH a"]
+    assert objects.stored[node_path("a")]["metadata"]["labels"] == {"x": "1"}
+    row = shell.kernel.store.row(A)
+    assert isinstance(row, NodeRow)
+    assert row.labels == {"x": "1"}
+
+
+def wants_label(shell: Shell) -> Decision:
+    row = shell.kernel.store.row(A)
+    return NOTHING if isinstance(row, NodeRow) and "x" in row.labels else steps(Label(A, "x", "1"))
+
+
+@virtual
+async def test_it_sleeps_until_something_is_due_or_comes_in() -> None:
+    script = Script()
+    shell = Shell(objects_with(), script.decider)
+    shell.list()
+    script.wishes[A] = Decision(until=at(0).replace(year=2026, month=1, day=1, hour=0, second=30))
+    slices = []
+    shell.driver.before_asking.append(lambda: slices.append(shell.clock.elapsed()))
+    async with shell.running():
+        await asyncio.sleep(29)
+        assert len(slices) <= 2
+        script.wishes.clear()
+        await asyncio.sleep(1.1)
+        assert [instant for instant, _ in script.asked][1] >= START.replace(second=30)
+        before = len(slices)
+        shell.driver.poke()
+        await asyncio.sleep(0.1)
+        assert len(slices) == before + 1
+
+
+@virtual
+async def test_a_heartbeat_that_changes_nothing_does_not_stir_it() -> None:
+    script = Script()
+    shell = Shell(objects_with(), script.decider)
+    shell.list()
+    slices = []
+    async with shell.running():
+        await asyncio.sleep(1)
+        shell.driver.before_asking.append(lambda: slices.append(1))
+        row = shell.kernel.store.row(A)
+        assert row is not None
+        shell.kernel.store.put(msgspec.structs.replace(row, version=row.version + 1))
+        shell.driver.stir()
+        await asyncio.sleep(1)
+        assert not slices
+        shell.kernel.store.put(node("a", uid=row.uid, version=row.version + 1, x="1"))
+        shell.driver.stir()
+        await asyncio.sleep(1)
+        assert slices
+
+
+@virtual
+async def test_what_runs_before_asking_runs_before_anyone_is_asked() -> None:
+    script = Script()
+    shell = Shell(objects_with(), script.decider)
+    order: list[str] = []
+    shell.driver.before_asking.append(lambda: order.append("configuration"))
+    script.wishes[A] = lambda view, now: noted(order)
+    shell.list()
+    async with shell.running():
+        await asyncio.sleep(1)
+    assert order[:2] == ["configuration", "asked"]
+
+
+def noted(order: list[str]) -> Decision:
+    order.append("asked")
+    return NOTHING
+
+
+@virtual
+async def test_askings_are_counted() -> None:
+    shell = Shell(objects_with(), Script().decider)
+    shell.list()
+    async with shell.running():
+        await asyncio.sleep(1)
+    assert b"haulout_askings 1.0" in shell.metrics.render()
+
+
+@virtual
+async def test_a_slow_peer_of_a_message_blocks_nothing() -> None:
+    script = Script()
+    forever = asyncio.Event()
+
+    async def slow(payload: Any) -> None:
+        await forever.wait()
+
+    objects = objects_with()
+    shell = Shell(objects, script.decider, channels={"mail": slow})
+    shell.list()
+    script.wishes[A] = steps(Send("m", "mail", "hello"), Label(A, "x", "1"))
+    async with shell.running():
+        await asyncio.sleep(1)
+        assert objects.short == ["PATCH a"]
+
+
+# The sender
+
+
+async def performed(shell: Shell, body: Body, *, guard: float | None = 5.0) -> Answer:
+    return await shell.sender.perform(Request(1, body), lambda: guard)
+
+
+CHANGE = Change(A, {"metadata": {"labels": {"x": "1"}}}, version=1, slim=True)
+FAULTS: list[tuple[KubeError, Answer]] = [
+    (refusal(404, "NotFound"), Refused(404, "NotFound")),
+    (refusal(409, "Conflict"), Refused(409, "Conflict")),
+    (refusal(422, "Invalid"), Refused(422, "Invalid")),
+    (refusal(429, "TooManyRequests", retry_after="7"), Refused(429, "TooManyRequests", retry_after=7.0)),
+    (refusal(429, "TooManyRequests"), Refused(429, "TooManyRequests")),
+    (refusal(429, "Budget", cause="DisruptionBudget"), Refused(429, "Budget", by_budget=True)),
+    (refusal(500, "InternalError"), Refused(500, "InternalError")),
+    (refusal(502, "BadGateway"), Lost("BadGateway")),
+    (refusal(504, "Timeout"), Lost("Timeout")),
+    (ConnectionFailed("reset", sent=True), Lost("reset")),
+    (ConnectionFailed("refused"), Refused(0, "refused")),
+    (RequestTimeout("no answer"), Lost("no answer")),
+]
+
+
+@pytest.mark.parametrize("fault, answer", FAULTS, ids=lambda value: f"{type(value).__name__} {value}")
+def test_every_failure_is_an_answer_and_what_may_have_had_an_effect_is_lost(fault: KubeError, answer: Answer) -> None:
+    @virtual
+    async def scenario() -> None:
+        objects = objects_with()
+        objects.faults.append(fault)
+        assert await performed(Shell(objects), CHANGE) == answer
+
+    scenario()
+
+
+@virtual
+async def test_what_the_guard_withholds_is_never_sent() -> None:
+    objects = objects_with()
+    assert await performed(Shell(objects), CHANGE, guard=None) == Withdrawn()
+    assert not objects.asked
+
+
+@virtual
+async def test_the_guard_says_how_long_it_may_take() -> None:
+    objects = objects_with()
+    await performed(Shell(objects), CHANGE, guard=2.5)
+    assert objects.asked[0].timeout == 2.5
+
+
+@virtual
+async def test_a_slim_answer_is_metadata_and_a_whole_one_a_row() -> None:
+    shell = Shell(objects_with())
+    slim = await performed(shell, CHANGE)
+    assert isinstance(slim, Done)
+    assert isinstance(slim.metadata, ObjectRow)
+    assert slim.row is None
+    whole = await performed(shell, Change(A, {"spec": {"unschedulable": True}}, version=2))
+    assert isinstance(whole, Done)
+    assert isinstance(whole.row, NodeRow)
+    assert (whole.row.unschedulable, whole.row.labels, whole.row.version) == (True, {"x": "1"}, 3)
+
+
+@virtual
+async def test_a_patch_names_the_version_that_it_was_made_for() -> None:
+    objects = objects_with()
+    await performed(Shell(objects), CHANGE)
+    assert objects.asked[0].body["metadata"]["resourceVersion"] == "1"
+
+
+@pytest.mark.parametrize(
+    "body, asked",
+    [
+        (Look(A), "GET /api/v1/nodes/a"),
+        (Create(P, {"metadata": {"name": "p"}}), "POST /api/v1/namespaces/default/pods"),
+        (Evict(P, "u"), "POST /api/v1/namespaces/default/pods/p/eviction"),
+        (Delete(P, "u", grace_for=0), "DELETE /api/v1/namespaces/default/pods/p"),
+    ],
+    ids=["look", "create", "evict", "delete"],
+)
+def test_every_request_finds_its_way(body: Body, asked: str) -> None:
+    @virtual
+    async def scenario() -> None:
+        objects = objects_with()
+        await performed(Shell(objects), body)
+        assert f"{objects.asked[0].method} {objects.asked[0].path}" == asked
+
+    scenario()
+
+
+@virtual
+async def test_a_completed_deletion_leaves_no_row() -> None:
+    objects = Objects()
+    objects.put("/api/v1/namespaces/default/pods/p", {"kind": "Status", "status": "Success"})
+    assert await performed(Shell(objects), Delete(P, "u")) == Done()
+
+
+@virtual
+async def test_an_answer_that_cannot_be_read_leaves_it_to_the_watch(caplog: pytest.LogCaptureFixture) -> None:
+    objects = objects_with()
+    objects.stored[node_path("a")]["spec"] = "not an object"
+    with caplog.at_level(logging.WARNING):
+        assert await performed(Shell(objects), Look(A)) == Done()
+    assert "answer cannot be read" in caplog.text
+
+
+@virtual
+async def test_a_cluster_that_is_not_open_refuses() -> None:
+    answer = await performed(Shell(objects_with()), Look(Key("far", "Node", "", "a")))
+    assert answer == Refused(0, "cluster far is not open")
+
+
+@virtual
+async def test_requests_are_counted_by_what_became_of_them() -> None:
+    objects = objects_with()
+    shell = Shell(objects)
+    objects.faults.append(refusal(409, "Conflict"))
+    for _ in range(2):
+        await performed(shell, CHANGE)
+    text = shell.metrics.render()
+    assert b'haulout_requests{kind="Node",outcome="409",verb="change"} 1.0' in text
+    assert b'haulout_requests{kind="Node",outcome="done",verb="change"} 1.0' in text
+
+
+@virtual
+async def test_a_message_goes_by_its_channel_and_any_failure_is_an_outcome() -> None:
+    sent: list[Any] = []
+
+    async def fine(payload: Any) -> None:
+        sent.append(payload)
+
+    async def broken(payload: Any) -> None:
+        raise ValueError("no such recipient")
+
+    shell = Shell(Objects(), channels={"fine": fine, "broken": broken})
+    assert await performed(shell, Send("m", "fine", "hello")) == Done()
+    assert await performed(shell, Send("m", "broken", "hello")) == Refused(0, "ValueError: no such recipient")
+    assert await performed(shell, Send("m", "pigeon", "hello")) == Refused(0, "there is no way to send by pigeon")
+    assert sent == ["hello"]
+
+
+@virtual
+async def test_statements_are_counted_said_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    script = Script()
+    shell = Shell(objects_with(), script.decider)
+    shell.list()
+    told = Tell(A, "Moved", "Move", "now in", "test")
+    script.wishes[A] = steps(told, Measure("moves", (("node", "a"),)), Say("moved", (("node", "a"),), "warning"))
+    recorded: list[tuple[Any, ...]] = []
+    shell.sender._recorder.record = lambda *args, **more: recorded.append(args)  # type: ignore[method-assign]
+    with caplog.at_level(logging.WARNING):
+        async with shell.running():
+            await asyncio.sleep(1)
+    assert b'moves{node="a"} 1.0' in shell.metrics.render()
+    assert [line.getMessage() for line in caplog.records] == ["moved"]
+    ((_, reference, reason, note),) = recorded
+    assert (reference.kind, reference.name, reference.uid, reason, note) == ("Node", "a", "uid-a", "Moved", "now in")
+
+
+# Until when a process may write
+
+
+class Lease(SimpleNamespace):
+    until: float | None
+    ends: float | None
+
+    def may_write_until(self) -> float | None:
+        return self.until
+
+    def lease_ends_at(self) -> float | None:
+        return self.ends
+
+
+@pytest.mark.parametrize(
+    "lease, signalled, seconds",
+    [
+        (None, False, LONGEST_REQUEST),
+        (None, True, None),
+        (Lease(until=None, ends=None), False, None),
+        (Lease(until=110.0, ends=115.0), False, 15.0),
+        (Lease(until=110.0, ends=115.0), True, None),
+        (Lease(until=100.0, ends=105.0), False, None),
+        (Lease(until=99.0, ends=104.0), False, None),
+        (Lease(until=900.0, ends=1000.0), False, LONGEST_REQUEST),
+    ],
+    ids=["no lease", "signalled", "lost", "leading", "leading and signalled", "at the deadline", "after it", "long"],
+)
+def test_k15_a_process_writes_while_it_leads_and_has_not_been_told_to_end(
+    lease: Lease | None, signalled: bool, seconds: float | None
+) -> None:
+    from haulout.app.process import Process
+
+    process = SimpleNamespace(
+        _signalled=SimpleNamespace(is_set=lambda: signalled),
+        _election=lease,
+        clock=SimpleNamespace(elapsed=lambda: 100.0),
+    )
+    assert Process._may_write_for(cast(Process, process)) == seconds

@@ -155,7 +155,7 @@ class Process(Reports):
 
     async def _serve(self, endpoint: Endpoint, transport: HttpTransport) -> int:
         writer = Writer(transport, self.clock)
-        recorder = Recorder(writer, self.clock)
+        recorder = Recorder(writer, self.clock, guard=self._may_tell_for)
         sender = Sender(self.pump, recorder, self.clock, self.metrics, host=socket.gethostname())
         sources = Sources(self.kernel.loop, self.pump, sender, self.clock, self._always)
         sources.add_home(transport, writer)
@@ -242,8 +242,10 @@ class Process(Reports):
         self._lost.set()
 
     def _may_write_for(self) -> float | None:
-        if self._signalled.is_set():
-            return None
+        """Signalled, it only tells of what it has done."""
+        return None if self._signalled.is_set() else self._may_tell_for()
+
+    def _may_tell_for(self) -> float | None:
         if self._election is None:
             return LONGEST_REQUEST
         until, ends = self._election.may_write_until(), self._election.lease_ends_at()

@@ -24,7 +24,7 @@ from haulout.kube.errors import (
     ServerFailure,
     TooManyRequests,
 )
-from haulout.kube.writer import Writer
+from haulout.kube.writer import Guard, Withheld, Writer
 from haulout.model.event import CoreEvent, Event, EventMeta, EventSource, ObjectReference, Series
 from haulout.model.meta import wire_micro_time, wire_time
 
@@ -137,7 +137,10 @@ class _Happening(Struct, eq=False):
 
 
 class Recorder:
-    """`record` never waits and never fails; `run` writes. What does not fit is dropped, the oldest first, and counted."""
+    """`record` never waits and never fails; `run` writes. What does not fit is dropped, the oldest first, and counted.
+
+    So is what the `guard` withholds: whoever no longer leads has nothing more to say.
+    """
 
     def __init__(
         self,
@@ -148,6 +151,7 @@ class Recorder:
         known: int = 4096,
         tries: int = 5,
         at_once: int = 8,
+        guard: Guard | None = None,
         random: Random | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
@@ -159,6 +163,7 @@ class Recorder:
         self._known_limit = known
         self._tries = tries
         self._at_once = at_once
+        self._guard = guard
         self._random = random or Random()  # noqa: S311
         self._sleep = sleep
         self._wake = asyncio.Event()
@@ -278,6 +283,9 @@ class Recorder:
                     await self._sleep(min(wait, 60.0))
                     continue
                 self._give_up(happening, error)
+            except Withheld:
+                happening.queued = False
+                self.dropped += 1
             except KubeError as error:
                 self._give_up(happening, error)
             else:
@@ -291,13 +299,13 @@ class Recorder:
         if happening.written:
             try:
                 path = f"{happening.collection}/{happening.name}"
-                await self._writer.merge_patch(path, happening.repetition(), key=key, slim=True)
+                await self._writer.merge_patch(path, happening.repetition(), key=key, slim=True, guard=self._guard)
             except NotFound:
                 # Events live for an hour: a repetition of one that is gone is a new one.
-                await self._writer.create(happening.collection, happening.body(), key=key, slim=True)
+                await self._writer.create(happening.collection, happening.body(), key=key, slim=True, guard=self._guard)
         else:
             try:
-                await self._writer.create(happening.collection, happening.body(), key=key, slim=True)
+                await self._writer.create(happening.collection, happening.body(), key=key, slim=True, guard=self._guard)
             except Conflict as error:
                 if not error.exists:
                     raise

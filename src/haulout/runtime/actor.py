@@ -18,7 +18,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import ObjectRow, Row, Value
 from haulout.cluster.store import Store
 from haulout.cluster.view import OUTCOME
-from haulout.core.action import Send, Statement, Tell
+from haulout.core.action import Edit, Send, Statement, Tell
 from haulout.core.decision import Decision
 from haulout.core.edit import apply_all, changes_nothing
 from haulout.core.holds import Grant, grant_key, hold_key
@@ -81,12 +81,17 @@ class Work:
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """A write whose effect has not been seen yet; after a while a look settles it, and who wants it is asked again."""
+    """A write whose effect has not been seen yet; after a while a look settles it, and who wants it is asked again.
+
+    `tells` are told if the object then shows the `edits`: no answer came, but they were carried out.
+    """
 
     subjects: set[Subject]
     uid: str
     look_at: datetime
     ends: bool
+    edits: tuple[Edit, ...] = ()
+    tells: tuple[Statement, ...] = ()
 
 
 class Backoff(msgspec.Struct, frozen=True):
@@ -379,7 +384,8 @@ class Actor:
                 self._unexpect(target)
             case Lost():
                 work.refused = True
-                if not self._await_effect(subject, job, body, now):
+                if not self._await_effect(subject, job, body, now, _riding(work, job)):
+                    self._tell_if_shown(target, job.edits, _riding(work, job))
                     self._unexpect(target)
                     self.loop.wake(subject)
             case Withdrawn():
@@ -412,12 +418,15 @@ class Actor:
         if not self._is_uncertain(target):
             self._store.settle(target)
 
-    def _await_effect(self, subject: Subject, job: Job, body: Body, now: datetime) -> bool:
+    def _await_effect(
+        self, subject: Subject, job: Job, body: Body, now: datetime, tells: tuple[Statement, ...] = ()
+    ) -> bool:
         """False if the effect has been seen already."""
         row = self._store.row(job.target)
         if _is_seen(job, body, row):
             return False
-        pending = Pending({subject}, row.uid if row else "", now + LOOK_AFTER_FOR, job.ends)
+        uid = row.uid if row else ""
+        pending = Pending({subject}, uid, now + LOOK_AFTER_FOR, job.ends, job.edits, tells)
         self._pending.setdefault(job.target, {})[signature(job)] = pending
         self._at(pending.look_at, job.target)
         return True
@@ -468,6 +477,10 @@ class Actor:
                 self._out.append(Request(0, Telling(told, row if isinstance(row, ObjectRow) else None)))
             else:
                 self._out.append(Request(0, told))
+
+    def _tell_if_shown(self, target: Key, edits: tuple[Edit, ...], tells: tuple[Statement, ...]) -> None:
+        if tells and edits and changes_nothing(self._store.row(target), edits):
+            self._tell(tells)
 
     def _send_messages(self, sends: Iterable[Send], subject: Subject, now: datetime) -> None:
         for send in sends:
@@ -530,7 +543,9 @@ class Actor:
         if standing is None:
             return
         for what in list(standing if only is None else only):
-            for subject in standing.pop(what).subjects:
+            pending = standing.pop(what)
+            self._tell_if_shown(target, pending.edits, pending.tells)
+            for subject in pending.subjects:
                 self.loop.wake(subject)
         if not standing:
             del self._pending[target]
@@ -564,6 +579,12 @@ class Actor:
 def _are_alike(row: Row, other: Row) -> bool:
     """Alike in all that can be decided upon."""
     return msgspec.structs.replace(other, version=row.version) == row
+
+
+def _riding(work: Work, job: Job) -> tuple[Statement, ...]:
+    """What is to be told of this write alone."""
+    batch = work.batches[0] if work.batches else Batch()
+    return batch.tells if batch.jobs == (job,) else ()
 
 
 def _is_seen(job: Job, body: Body, row: Row | None) -> bool:

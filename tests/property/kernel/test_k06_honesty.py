@@ -198,7 +198,8 @@ instances:
 profiles:
 """
 
-literal = st.tuples(st.sampled_from(("", "!")), st.sampled_from(CHECKS)).map("".join)
+# Mostly what can pass or has to wait for room: a transition that is never taken shows little.
+literal = st.sampled_from(("go", "go", "!ready", "one", "zone", "young", "busy", "short", *CHECKS, "!one", "!short"))
 expression = st.lists(st.lists(literal, min_size=1, max_size=2), min_size=1, max_size=2).map(
     lambda either: " || ".join(f"({' && '.join(both)})" for both in either)
 )
@@ -212,13 +213,15 @@ transition = st.builds(
 stage = st.builds(
     lambda enter, transitions: f'{{enter: "{enter}", transitions: [{", ".join(transitions)}]}}',
     chain,
-    st.lists(transition, max_size=2),
+    st.lists(transition, min_size=1, max_size=3),
 )
 
 
 @st.composite
 def configurations(draw: st.DrawFn) -> str:
-    lines = [f"- {{name: {name}, {', '.join(f'{state}: {draw(stage)}' for state in State)}}}" for name in "pq"]
+    """Each profile does the same in every state, so that whatever state a node is in, something can happen."""
+    stages = {name: draw(stage) for name in "pq"}
+    lines = [f"- {{name: {name}, {', '.join(f'{state}: {does}' for state in State)}}}" for name, does in stages.items()]
     return INSTANCES + "\n".join(lines)
 
 
@@ -233,15 +236,15 @@ def workers(draw: st.DrawFn, name: str) -> NodeRow:
         f'"{profile}":{{"Transition":"{moved.isoformat()}","Current":"{current}","Previous":"{previous}"}}'
         for profile, (moved, current, previous) in entries.items()
     )
+    attached = {PROFILE_LABEL: st.sampled_from(("p--q", "p", "q", "q--p"))}
     labels = {
-        PROFILE_LABEL: st.sampled_from(("p", "q", "p--q")),
         STATE_LABEL: st.sampled_from(list(State)).map(str),
         "go": st.just(""),
         "ready": st.sampled_from("01"),
         "zone": st.sampled_from("ab"),
     }
     data = {DATA_ANNOTATION: f'{{"Profiles":{{{written}}},"Notifications":{{}}}}'} if draw(st.booleans()) else {}
-    return node(name, labels=draw(st.fixed_dictionaries({}, optional=labels)), annotations=data)
+    return node(name, labels=draw(st.fixed_dictionaries(attached, optional=labels)), annotations=data)
 
 
 PLUGINS = known_plugins()

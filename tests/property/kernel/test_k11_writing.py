@@ -213,9 +213,11 @@ def test_k11_its_own_answer_lets_the_next_step_go_on() -> None:
     script = Script()
     desk = desk_with(script)
     desk.wants(script, A, steps(Label(A, "x", "1"), Label(B, "x", "1")))
+    asked = script.times(A)
     desk.meet(desk.only())
     assert targets(desk.tray) == [B]
     assert desk.kernel.actor.is_current(desk.only().id)
+    assert script.times(A) == asked
 
 
 @pytest.mark.parametrize("echo_first", [True, False])
@@ -267,9 +269,9 @@ def test_k11_the_answer_of_an_earlier_term_does_not_end_what_is_under_way_in_thi
     desk.kernel.follow()
     desk.kernel.lead()
     desk.run()
+    asked = script.times(A)
     desk.answer(earlier, Withdrawn())
     assert targets(desk.tray) == [A]
-    asked = script.times(A)
     desk.poke(script)
     assert script.times(A) == asked, "asked while its write is under way"
 
@@ -638,7 +640,7 @@ def test_k13_a_conflict_whose_version_does_not_come_is_looked_into_after_a_secon
     desk.meet(look)
     desk.settle()
     assert desk.world.objects[A].labels["x"] == "1"
-    assert desk.sent(Look) == [at(1)]
+    assert (desk.sent(Look), len(desk.sent(Change))) == ([at(1)], 2)
 
 
 @pytest.mark.parametrize(

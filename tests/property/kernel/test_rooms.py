@@ -19,12 +19,14 @@ from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.edit import apply_all
 from haulout.core.holds import Rank
 from haulout.runtime.loop import Loop
+from haulout.runtime.requests import Lost
 from haulout.runtime.rooms import Order, Queue, Rooms, Subject
-from tests.build.desk import Cluster, Desk
+from tests.build.desk import Cluster, Desk, Script, steps
 from tests.build.rows import START, node
 from tests.build.toy import roll
 from tests.build.walk import Move, Walk, tapes
 
+A = node_key("a")
 CROWD = 10_000
 
 
@@ -162,6 +164,27 @@ def test_the_arbiters_cost_of_a_freed_place_does_not_grow_with_the_crowd(nodes: 
         spent.append(desk.kernel.loop.askings - before)
     # Two go out and two come in: each is asked for its own state and for its node's claims, some twice.
     assert max(spent) <= 26
+
+
+def test_a_place_that_comes_free_while_its_first_in_order_is_under_way_is_offered_to_it_afterwards() -> None:
+    """It waits for room and writes something else meanwhile; the offer is kept for when that has ended."""
+    script = Script()
+    limit = Limit(In("x"), "1", 1)
+    world = Cluster(node("a"), node("b", x="1"))
+    desk = Desk(script.decider, world=world)
+
+    def judge(view: View, now: datetime) -> Decision:
+        full = view.fits([limit])
+        return steps(Label(A, "waits", "yes")) if full else steps(Label(A, "x", "1"))
+
+    script.wishes[A] = judge
+    desk.begin()
+    desk.world.label(node_key("b"), x=None)
+    desk.watch()
+    asked = script.times(A)
+    # The answer shows nothing that it has read, so that only the offer can be the reason to ask again.
+    desk.answer(desk.only(), Lost("timed out"))
+    assert script.times(A) == asked + 1
 
 
 # None idle

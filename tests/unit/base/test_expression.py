@@ -127,3 +127,24 @@ def test_a_long_expression_is_not_a_deep_one() -> None:
 )
 def test_chains(text: str, wanted: tuple[Mention, ...]) -> None:
     assert expression.parse_chain(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "true", "wanted"),
+    [
+        ("a", "a", {}),
+        ("a", "", {"a": True}),
+        ("!a", "a", {"a": False}),
+        ("a && b && c", "b", {"a": True, "c": True}),
+        ("a || b", "", {"a": True, "b": True}),
+        ("a || b", "b", {}),
+        ("!(a || b) && c", "a", {"a": False, "c": True}),
+        ("!(a && b)", "ab", {"a": False, "b": False}),
+        ("(a || b) && (a || c)", "b", {"a": True, "c": True}),
+        ("a && !a", "", {"a": True}),
+    ],
+)
+def test_culprits(text: str, true: str, wanted: dict[str, bool]) -> None:
+    """What would have to change, and to what."""
+    values = {name: name in true for name in "abc"}
+    assert dict(expression.culprits(expression.parse(text), values)) == wanted

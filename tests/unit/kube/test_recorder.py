@@ -309,3 +309,15 @@ async def test_flush_gives_up_in_time() -> None:
         await recorder.flush(within=5.0)
         assert asyncio.get_running_loop().time() < 5.1
         assert recorder.dropped == 12
+
+
+@virtual
+async def test_what_may_not_be_written_any_more_is_dropped() -> None:
+    objects, seconds = Objects(), [30.0, None]
+    async with recording(objects, guard=lambda: seconds.pop(0)) as recorder:
+        recorder.record(PROFILES, NODE, "First", "n")
+        await asyncio.sleep(1)
+        recorder.record(PROFILES, NODE, "Second", "n")
+        await asyncio.sleep(30)
+        assert [event["reason"] for event in objects.stored.values()] == ["First"]
+        assert (recorder.dropped, recorder.failed) == (1, 0)

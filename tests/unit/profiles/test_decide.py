@@ -223,6 +223,23 @@ class TestMoving:
         profiles.desk.answer(profiles.desk.only(), Refused(403, "no"))
         assert profiles.events == []
 
+    @pytest.mark.parametrize("events", [pytest.param(0, id="looked up"), pytest.param(None, id="watched")])
+    def test_a_move_whose_answer_got_lost_is_told_once_it_is_seen(self, events: int | None) -> None:
+        profiles = world(ROUND, worker(data=data(p=OPERATIONAL))).settle()
+        profiles.label(a="")
+        profiles.desk.meet(profiles.desk.only(), "lost-done")
+        assert profiles.events == []
+        profiles.desk.watch(events)
+        profiles.wait(6).settle()
+        assert profiles.notes == ["The node is now in the maintenance-required state caused by profile p"]
+
+    def test_a_move_that_got_lost_is_told_once_it_is_made_up_for(self) -> None:
+        profiles = world(ROUND, worker(data=data(p=OPERATIONAL))).settle()
+        profiles.label(a="")
+        profiles.desk.meet(profiles.desk.only(), "lost")
+        profiles.wait(6).settle()
+        assert profiles.notes == ["The node is now in the maintenance-required state caused by profile p"]
+
     def test_every_move_writes_when_it_happened(self) -> None:
         profiles = world(ROUND, worker(data=data(p=OPERATIONAL))).settle()
         profiles.wait(90).label(a="").settle()

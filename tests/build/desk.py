@@ -59,7 +59,7 @@ class Cluster(World):
             case "429-after":
                 return Refused(429, "slow down", retry_after=RETRY_AFTER)
             case "429-budget":
-                return Refused(429, "budget exhausted", by_budget=True)
+                return Refused(429, "budget exhausted", cause="DisruptionBudget")
             case _:
                 return Refused(int(fate), "no")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from haulout.cluster.rows import BudgetRow, PodRow, Row
+from haulout.cluster.rows import PodRow, Row
 from haulout.cluster.store import Index
 
 
@@ -17,9 +17,11 @@ def _owners(row: Row) -> Iterable[Hashable]:
 
 
 def _namespace(row: Row) -> Iterable[Hashable]:
-    return (row.key.namespace,) if isinstance(row, BudgetRow) else ()
+    return (row.key.namespace,)
 
 
 PODS_OF_NODE = Index("pods-of-node", "Pod", _node)
 PODS_OF_OWNER = Index("pods-of-owner", "Pod", _owners)
+# For explanations alone: it is built when first asked for.
+PODS_OF_NAMESPACE = Index("pods-of-namespace", "Pod", _namespace)
 BUDGETS_OF_NAMESPACE = Index("budgets-of-namespace", "PodDisruptionBudget", _namespace)

@@ -137,7 +137,13 @@ def version_number(version: str) -> int:
 
 def _owners(metadata: ObjectMeta) -> tuple[Owner, ...]:
     return tuple(
-        Owner(sys.intern(owner.kind), sys.intern(owner.name), sys.intern(owner.uid), bool(owner.controller))
+        Owner(
+            sys.intern(owner.kind),
+            sys.intern(owner.name),
+            sys.intern(owner.uid),
+            bool(owner.controller),
+            sys.intern(owner.api_version),
+        )
         for owner in metadata.owner_references
     )
 
@@ -154,12 +160,22 @@ def _node(obj: Node, common: dict[str, Any]) -> NodeRow:
     )
 
 
+def _trouble(obj: Pod) -> str:
+    """One word: what a container waits for, or why the pod has no node."""
+    waiting = (container.state.waiting for container in obj.status.container_statuses if not container.ready)
+    words = [each.reason for each in waiting if each is not None and each.reason]
+    unmet = [kind.reason for kind in obj.status.conditions if kind.type == "PodScheduled" and kind.status == "False"]
+    return sys.intern(next((word for word in (*words, *unmet) if word), obj.status.reason))
+
+
 def _pod(obj: Pod, common: dict[str, Any]) -> PodRow:
+    ready = any(kind.type == "Ready" and kind.status == "True" for kind in obj.status.conditions)
     return PodRow(
         **common,
         node=sys.intern(obj.spec.node_name),
         phase=sys.intern(obj.status.phase),
-        ready=any(kind.type == "Ready" and kind.status == "True" for kind in obj.status.conditions),
+        ready=ready,
+        trouble="" if ready else _trouble(obj),
         owners=_owners(obj.metadata),
         grace_for=obj.spec.termination_grace_period_seconds,
         deletion_grace_for=obj.metadata.deletion_grace_period_seconds,
@@ -181,6 +197,8 @@ def _budget(obj: PodDisruptionBudget, common: dict[str, Any]) -> BudgetRow:
         expected_pods=obj.status.expected_pods,
         observed_generation=obj.status.observed_generation,
         generation=obj.metadata.generation,
+        disrupted=frozenset(obj.status.disrupted_pods),
+        unhealthy_policy=sys.intern(obj.spec.unhealthy_pod_eviction_policy),
     )
 
 

@@ -60,6 +60,7 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
     name: str
     uid: str
     controller: bool = False
+    api_version: str = ""
 
 
 class PodRow(ObjectRow, frozen=True, kw_only=True, gc=False):
@@ -73,7 +74,17 @@ class PodRow(ObjectRow, frozen=True, kw_only=True, gc=False):
     restart_policy: str = "Always"
     mirror: bool = False
     local_data: bool = False
+    # Why it is not ready, in the kubelet's or the scheduler's one word.
+    trouble: str = ""
     prefers_operational: bool = False
+
+    @property
+    def controller(self) -> Owner | None:
+        return next((owner for owner in self.owners if owner.controller), None)
+
+    @property
+    def ended(self) -> bool:
+        return self.phase in ("Succeeded", "Failed")
 
 
 class BudgetRow(ObjectRow, frozen=True, kw_only=True, gc=False):
@@ -86,6 +97,9 @@ class BudgetRow(ObjectRow, frozen=True, kw_only=True, gc=False):
     expected_pods: int = 0
     observed_generation: int = 0
     generation: int = 0
+    # Evictions that were allowed and that its controller has not seen yet.
+    disrupted: frozenset[str] = frozenset()
+    unhealthy_policy: str = ""
 
 
 class WorkloadRow(ObjectRow, frozen=True, kw_only=True, gc=False):

@@ -17,7 +17,8 @@ R = TypeVar("R", bound=Row)
 
 # Kinds of our own: they are filled by the process itself and need no listing.
 CONFIG, FACT, OUTCOME, HOLD, GRANT, SOURCE, MARK = "Config", "Fact", "Outcome", "Hold", "Grant", "Source", "Mark"
-OWN_KINDS = frozenset({CONFIG, FACT, OUTCOME, HOLD, GRANT, SOURCE, MARK})
+DRAIN, EVICTION, PERMIT = "Drain", "Eviction", "Permit"
+OWN_KINDS = frozenset({CONFIG, FACT, OUTCOME, HOLD, GRANT, SOURCE, MARK, DRAIN, EVICTION, PERMIT})
 
 
 def holds_table(surface: str) -> str:
@@ -122,6 +123,10 @@ class View:
         """A row that the asking decision itself made: its own earlier answer wakes nobody."""
         row = self._store.row(key)
         return row if isinstance(row, kind) else None
+
+    def recall_rows(self, index: Index, value: Hashable, kind: type[R], cluster: str = "") -> list[R]:
+        """The rows of a bucket that the asking decision itself made."""
+        return [row for row in self._store.bucket(index, cluster, value) if isinstance(row, kind)]
 
     def require(self, kind: str, cluster: str = "") -> None:
         """Puts the decision off unless the table has been listed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -60,16 +61,33 @@ class Create(msgspec.Struct, frozen=True):
     body: Mapping[str, Any]
 
 
+class Refusal(msgspec.Struct, frozen=True):
+    """What an outcome row holds of a write that was answered and not carried out."""
+
+    code: int
+    message: str
+    cause: str
+    at: datetime
+
+    @property
+    def by_budget(self) -> bool:
+        return self.code == 429 and self.cause == "DisruptionBudget"
+
+
 class Evict(msgspec.Struct, frozen=True):
+    """A refusal leaves no trace in the cluster: it is the outcome row of this name, if there is one."""
+
     target: Key
     uid: str
     grace_for: int | None = None
+    outcome: str = ""
 
 
 class Delete(msgspec.Struct, frozen=True):
     target: Key
     uid: str
     grace_for: int | None = None
+    outcome: str = ""
 
 
 class Tell(msgspec.Struct, frozen=True):

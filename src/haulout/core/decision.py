@@ -9,7 +9,7 @@ import msgspec
 
 from haulout.cluster.key import Key
 from haulout.cluster.project import Keep
-from haulout.cluster.rows import Value
+from haulout.cluster.rows import Row
 from haulout.cluster.store import Store
 from haulout.cluster.view import View
 from haulout.core.action import Step
@@ -38,7 +38,7 @@ class Decision(msgspec.Struct, frozen=True):
     reasons: tuple[Reason, ...] = ()
     grants: tuple[Grant, ...] = ()
     sources: tuple[Source, ...] = ()
-    marks: tuple[Value, ...] = ()
+    marks: tuple[Row, ...] = ()
 
 
 NOTHING = Decision()

@@ -57,6 +57,12 @@ class ApiError(KubeError):
         self.status = status
         self.retry_after = retry_after
 
+    @property
+    def cause(self) -> str:
+        """The server's own word for why, where it gives one (`DisruptionBudget`, `NamespaceTerminating`)."""
+        causes = self.status.details.causes if self.status.details else ()
+        return causes[0].reason if causes else ""
+
 
 class BadRequest(ApiError):
     code = 400
@@ -108,8 +114,7 @@ class TooManyRequests(ApiError):
     @property
     def by_budget(self) -> bool:
         """A PodDisruptionBudget refused an eviction, as opposed to the server asking for less traffic."""
-        causes = self.status.details.causes if self.status.details else ()
-        return any(cause.reason == "DisruptionBudget" for cause in causes)
+        return self.cause == "DisruptionBudget"
 
 
 class ServerFailure(ApiError):

@@ -16,7 +16,7 @@ from haulout.embedded.seams import Change as WorldChange
 from haulout.embedded.seams import Json, Objects
 from haulout.embedded.seams import Resource as WorldResource
 from haulout.embedded.timers import VirtualTimers
-from haulout.kube.errors import ApiError, TooManyRequests
+from haulout.kube.errors import ApiError
 from haulout.runtime.kernel import Kernel
 from haulout.runtime.requests import Answer, Body, Change, Done, Look, Refused, Telling
 
@@ -92,8 +92,7 @@ class VirtualDriver:
         try:
             return self._answer(body)
         except ApiError as error:
-            by_budget = isinstance(error, TooManyRequests) and error.by_budget
-            return Refused(error.status.code, str(error), error.retry_after, by_budget)
+            return Refused(error.status.code, str(error), error.retry_after, error.cause)
 
     def _answer(self, body: Body) -> Answer:
         assert isinstance(body, Change | Create | Evict | Delete | Look)

@@ -18,7 +18,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import ObjectRow, Row, Value
 from haulout.cluster.store import Store
 from haulout.cluster.view import OUTCOME
-from haulout.core.action import Edit, Send, Statement, Tell
+from haulout.core.action import Delete, Edit, Evict, Refusal, Send, Statement, Tell
 from haulout.core.decision import Decision
 from haulout.core.edit import apply_all, changes_nothing
 from haulout.core.holds import Grant, grant_key, hold_key
@@ -30,7 +30,8 @@ LOOK_AFTER_FOR = timedelta(seconds=5)
 CONFLICT_FOR = timedelta(seconds=1)
 FIRST_BACKOFF_FOR = timedelta(seconds=1)
 LONGEST_BACKOFF_FOR = timedelta(minutes=1)
-BUDGET_RETRY_FOR = timedelta(seconds=5)
+# Who evicts paces itself by the budget; this only keeps one that does not from hammering it.
+BUDGET_RETRY_FOR = timedelta(seconds=1)
 # The longest that a server is obeyed when it asks for a pause: a wrong header must not stop all work.
 LONGEST_PAUSE_FOR = timedelta(minutes=5)
 # A key that edits one object this often within the window is chasing its own tail (K9).
@@ -394,7 +395,18 @@ class Actor:
                 self.loop.wake(subject)
             case Refused():
                 self._unexpect(target)
+                self._note(work, body, answer, now)
                 self._refused(work, job, body, answer, now)
+
+    def _note(self, work: Work, body: Body, answer: Refused, now: datetime) -> None:
+        """A refusal that somebody may want to know of, as long as there is somebody to ask."""
+        asked_for = not work.dropped and self._store.row(work.subject.key) is not None
+        if isinstance(body, Evict | Delete) and body.outcome and asked_for:
+            key = Key("", OUTCOME, "", body.outcome)
+            known = self._store.row(key)
+            failures = known.failures + 1 if isinstance(known, Value) else 1
+            refusal = Refusal(answer.code, answer.message, answer.cause, now)
+            self._store.write(Value(key=key, state="failed", value=refusal, error=answer.message, failures=failures))
 
     def _take_answer(self, work: Work, job: Job, answer: Done) -> None:
         """The answer becomes the row, and what the later steps of the decision rely upon."""

@@ -56,7 +56,12 @@ class Refused(msgspec.Struct, frozen=True):
     code: int
     message: str = ""
     retry_after: float | None = None
-    by_budget: bool = False
+    # Kubernetes' own word for why, where it has one.
+    cause: str = ""
+
+    @property
+    def by_budget(self) -> bool:
+        return self.code == 429 and self.cause == "DisruptionBudget"
 
 
 class Lost(msgspec.Struct, frozen=True):

@@ -157,7 +157,7 @@ FAULTS: list[tuple[KubeError, Answer]] = [
     (refusal(422, "Invalid"), Refused(422, "Invalid")),
     (refusal(429, "TooManyRequests", retry_after="7"), Refused(429, "TooManyRequests", retry_after=7.0)),
     (refusal(429, "TooManyRequests"), Refused(429, "TooManyRequests")),
-    (refusal(429, "Budget", cause="DisruptionBudget"), Refused(429, "Budget", by_budget=True)),
+    (refusal(429, "Budget", cause="DisruptionBudget"), Refused(429, "Budget", cause="DisruptionBudget")),
     (refusal(500, "InternalError"), Refused(500, "InternalError")),
     (refusal(502, "BadGateway"), Lost("BadGateway")),
     (refusal(504, "Timeout"), Lost("Timeout")),

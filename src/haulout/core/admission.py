@@ -1,0 +1,63 @@
+"""What the API server asks before it stores an object, and what a surface answers: a pure rule per webhook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.view import View
+
+
+class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The objects are as sent: a rule trusts nothing in them. `user` may be anybody who can reach the server."""
+
+    uid: str
+    operation: str
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
+    subresource: str = ""
+    user: str = ""
+    dry_run: bool = False
+    object: Mapping[str, Any] | None = None
+    old_object: Mapping[str, Any] | None = None
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """`doubts`: objects on which the answer hangs and of which our picture may be old.
+
+    They are looked at and the rule is asked once more, so that nobody is refused for what has changed meanwhile.
+    """
+
+    allowed: bool
+    code: int = 403
+    reason: str = "Forbidden"
+    message: str = ""
+    warnings: tuple[str, ...] = ()
+    doubts: tuple[Key, ...] = ()
+
+
+Rule = Callable[[AdmissionRequest, View], Verdict]
+
+
+class Webhook(msgspec.Struct, frozen=True):
+    """`name` is that of the registration, by which it is found in the cluster."""
+
+    name: str
+    path: str
+    rule: Rule
+
+
+ALLOWED = Verdict(allowed=True)
+
+
+def denied(message: str, *doubts: Key) -> Verdict:
+    return Verdict(allowed=False, message=message, doubts=doubts)
+
+
+def unreadable(message: str) -> Verdict:
+    """The object itself is wrong."""
+    return Verdict(allowed=False, code=400, reason="BadRequest", message=message)

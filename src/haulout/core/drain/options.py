@@ -1,0 +1,106 @@
+"""What a drain does with which pods, as users know it from `kubectl drain`, and the rules that come before it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import IntEnum
+
+import msgspec
+
+from haulout.base.selector import Selector
+from haulout.cluster.key import Key
+from haulout.cluster.rows import PodRow, Row
+from haulout.cluster.store import Index
+from haulout.cluster.view import DRAIN
+from haulout.core.holds import LONG_AGO
+
+POD_ANNOTATION = "haulout.dev/drain"
+CLUSTER_API_LABEL = "cluster.x-k8s.io/drain"
+# Cluster API's words for two of our actions (kubernetes-sigs/cluster-api, api/core: MachineDrainRule behaviour).
+CLUSTER_API_WORDS = {"skip": "ignore", "waitcompleted": "wait"}
+
+
+class Act(IntEnum):
+    """What becomes of a pod; of several drains of one node the greatest wins."""
+
+    IGNORE = 0
+    BLOCK = 1
+    WAIT = 2
+    EVICT = 3
+    DELETE = 4
+
+
+ACTS = {act.name.lower(): act for act in Act}
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """An act for the pods that it describes; what it leaves out does not matter to it. Lower orders go first."""
+
+    act: Act
+    namespaces: frozenset[str] = frozenset()
+    selector: Selector | None = None
+    controller_kinds: frozenset[str] = frozenset()
+    restart_policies: frozenset[str] = frozenset()
+    order: int = 0
+
+    def concerns(self, pod: PodRow) -> bool:
+        kind = pod.controller.kind if pod.controller else ""
+        return (
+            (not self.namespaces or pod.key.namespace in self.namespaces)
+            and (not self.controller_kinds or kind in self.controller_kinds)
+            and (not self.restart_policies or pod.restart_policy in self.restart_policies)
+            and (self.selector is None or self.selector.matches(pod.labels))
+        )
+
+
+class PodRules(msgspec.Struct, frozen=True):
+    """What all drains of the process share; they come before anything that a surface says."""
+
+    rules: tuple[Rule, ...] = ()
+    annotation: bool = False
+    cluster_api_label: bool = False
+
+
+class DrainOptions(msgspec.Struct, frozen=True):
+    """The defaults are kubectl's. `grace_for` None: each pod's own. `skip_ending_for` 0: terminating ones are waited for.
+
+    `own`: labels of the pods that go last because they do the draining. `skip_lost_for`: on a node that does not
+    answer, pods that should have been gone for so long are not waited for.
+    """
+
+    force: bool = False
+    ignore_daemonsets: bool = False
+    delete_local_data: bool = False
+    grace_for: int | None = None
+    selector: Selector | None = None
+    disable_eviction: bool = False
+    skip_ending_for: int = 0
+    skip_lost_for: int = 0
+    by_priority: bool = False
+    own: Selector | None = None
+    ignored: Selector | None = None
+
+
+class DrainRow(Row, frozen=True, kw_only=True):
+    """A surface wants a node drained. After `deadline_at`, where it is to `force`, pods are deleted without grace."""
+
+    surface: str
+    node: Key
+    options: DrainOptions = DrainOptions()
+    rules: PodRules = PodRules()
+    since: datetime = LONG_AGO
+    deadline_at: datetime | None = None
+    force_after: bool = False
+    retry_for: float = 5.0
+
+
+def drain_row(surface: str, owner: Key, node: Key, **fields: object) -> DrainRow:
+    place = f"{node.name}/{owner.kind}/{owner.namespace}/{owner.name}"
+    return DrainRow(key=Key(node.cluster, DRAIN, surface, place), surface=surface, node=node, **fields)  # type: ignore[arg-type]
+
+
+def _node_of(row: Row) -> tuple[Key, ...]:
+    return (row.node,) if isinstance(row, DrainRow) else ()
+
+
+DRAINS_OF_NODE = Index("drains-of-node", DRAIN, _node_of)

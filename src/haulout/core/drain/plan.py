@@ -1,0 +1,133 @@
+"""One node: from the drains that are wanted of it and its pods to the pods that are to go now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from haulout.cluster.indexes import PODS_OF_NODE
+from haulout.cluster.key import Key
+from haulout.cluster.rows import NOTHING, NodeRow, PodRow, Row, WorkloadRow
+from haulout.cluster.store import Index, Listing
+from haulout.cluster.view import EVICTION, View
+from haulout.core.decision import NOTHING as NO_DECISION
+from haulout.core.decision import Decider, Decision, earliest
+from haulout.core.drain.options import DRAINS_OF_NODE, Act, DrainRow
+from haulout.core.drain.select import Fate, Selection, changes_at, select
+from haulout.core.holds import LONG_AGO, Rank
+
+# After the surfaces, which say what is to be drained, and the arbiter.
+PHASE = 2
+
+
+class EvictionRow(Row, frozen=True, kw_only=True):
+    """A pod that is to go now. `by_budget`: budgets are asked; `healthy`: it counts as available under them."""
+
+    pod: Key
+    node: Key
+    labels: Mapping[str, str] = NOTHING
+    healthy: bool = True
+    by_budget: bool = True
+    delete: bool = False
+    grace_for: int | None = None
+    retry_for: float = 5.0
+    since: datetime = LONG_AGO
+
+    @property
+    def rank(self) -> Rank:
+        return Rank(0, self.since, f"{self.node.name}/{self.pod.namespace}/{self.pod.name}")
+
+
+def outcome_name(pod: Key, uid: str) -> str:
+    """Under which name the refusals of its eviction are kept."""
+    return f"evict/{pod.cluster}/{pod.namespace}/{pod.name}/{uid}"
+
+
+def eviction_key(pod: Key) -> Key:
+    return Key(pod.cluster, EVICTION, pod.namespace, pod.name)
+
+
+def _namespace(row: Row) -> tuple[str, ...]:
+    return (row.pod.namespace,) if isinstance(row, EvictionRow) else ()
+
+
+EVICTIONS_OF_NAMESPACE = Index("evictions-of-namespace", EVICTION, _namespace)
+
+
+def decide(key: Key, view: View, now: datetime) -> Decision:
+    drains = view.rows(DRAINS_OF_NODE, key, DrainRow, key.cluster)
+    if not drains:
+        return NO_DECISION
+    node = view.get(key, NodeRow)
+    # Nothing is evicted from a node to which it could come back.
+    if node is None or not node.unschedulable:
+        return NO_DECISION
+    pods = view.rows(PODS_OF_NODE, key.name, PodRow, key.cluster)
+    chosen = [(drain, selected(view, drain, pods, node, now)) for drain in drains]
+    # A drain that must not begin evicts nothing; the others are not its business.
+    able = [(drain, selection) for drain, selection in chosen if not selection.errors]
+    marks = tuple(_evictions(key, able, now))
+    until = earliest(
+        *(changes_at(pods, drain.options, now, node) for drain in drains),
+        *(
+            drain.deadline_at
+            for drain, _ in able
+            if drain.force_after and drain.deadline_at and drain.deadline_at > now
+        ),
+    )
+    return Decision(marks=marks, until=until)
+
+
+DECIDER = Decider("drain", "Node", decide, phase=PHASE, cluster=None)
+
+
+def selected(view: View, drain: DrainRow, pods: list[PodRow], node: NodeRow | None, now: datetime) -> Selection:
+    def daemonset(namespace: str, name: str) -> bool | None:
+        cluster = drain.node.cluster
+        if view.listing("DaemonSet", cluster) is Listing.UNREADABLE:
+            return None
+        return view.get(Key(cluster, "DaemonSet", namespace, name), WorkloadRow) is not None
+
+    return select(pods, drain.options, daemonset, now, rules=drain.rules, node=node)
+
+
+def _evictions(node: Key, chosen: list[tuple[DrainRow, Selection]], now: datetime) -> list[EvictionRow]:
+    """The first in order of each drain that are still there; one pod once, with the strongest act."""
+    found: dict[Key, EvictionRow] = {}
+    for drain, selection in chosen:
+        forced = drain.force_after and drain.deadline_at is not None and now >= drain.deadline_at
+        awaited = [(pod, fate) for pod, fate in selection.pods if fate.awaited]
+        first = min((fate.order for _, fate in awaited if fate.act is not Act.BLOCK), default=0)
+        for pod, fate in awaited:
+            row = _eviction(node, drain, pod, fate, forced=forced)
+            if row is not None and (fate.order == first or forced):
+                found[pod.key] = _stronger(found.get(pod.key), row)
+    return [found[key] for key in sorted(found)]
+
+
+def _eviction(node: Key, drain: DrainRow, pod: PodRow, fate: Fate, *, forced: bool) -> EvictionRow | None:
+    # A pod that is on its way out needs no more pushing, unless its grace is to be cut short.
+    if forced:
+        if pod.deleting_at is not None and pod.deletion_grace_for == 0:
+            return None
+    elif not fate.goes or pod.deleting_at is not None:
+        return None
+    return EvictionRow(
+        key=eviction_key(pod.key),
+        uid=pod.uid,
+        pod=pod.key,
+        node=node,
+        labels=pod.labels,
+        healthy=pod.ready,
+        by_budget=pod.phase not in ("Pending", "Succeeded", "Failed"),
+        delete=forced or fate.act is Act.DELETE,
+        grace_for=0 if forced else drain.options.grace_for,
+        retry_for=drain.retry_for,
+        since=drain.since,
+    )
+
+
+def _stronger(one: EvictionRow | None, other: EvictionRow) -> EvictionRow:
+    if one is None or (other.delete, one.since) > (one.delete, other.since):
+        return other
+    return one

@@ -1,0 +1,191 @@
+"""How far a drain is: which pods are still there, and what each of them waits for."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+import msgspec
+
+from haulout.base.selector import SelectorError, from_object
+from haulout.cluster.indexes import PODS_OF_NAMESPACE, PODS_OF_NODE
+from haulout.cluster.key import Key
+from haulout.cluster.rows import BudgetRow, NodeRow, PodRow
+from haulout.cluster.view import View
+from haulout.core.action import Refusal
+from haulout.core.drain.options import Act, DrainRow
+from haulout.core.drain.pace import PERMITS_OF_POD, Permit
+from haulout.core.drain.plan import outcome_name, selected
+from haulout.core.drain.select import Fate, Selection
+from haulout.core.reason import Reason
+
+MOST_SHOWN = 5
+
+
+class Standing(StrEnum):
+    """Why a pod is still there; the words are those of conditions and of the console."""
+
+    EVICTING = "Evicting"
+    TERMINATING = "Terminating"
+    BUDGET = "DisruptionBudget"
+    SEVERAL_BUDGETS = "MultipleDisruptionBudgets"
+    NAMESPACE = "NamespaceTerminating"
+    WAITING = "Waiting"
+    HELD = "Held"
+    FAILED = "Error"
+
+
+class PodStanding(msgspec.Struct, frozen=True):
+    pod: PodRow
+    standing: Standing
+    message: str = ""
+    since: datetime | None = None
+    budgets: tuple[Key, ...] = ()
+
+    @property
+    def blocked(self) -> bool:
+        return self.standing not in (Standing.EVICTING, Standing.TERMINATING)
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """`errors`: why the drain cannot begin at all. `pods`: those still to go, in the order of the server's lists."""
+
+    selection: Selection
+    pods: tuple[PodStanding, ...] = ()
+
+    @property
+    def errors(self) -> str:
+        return self.selection.errors
+
+    @property
+    def done(self) -> bool:
+        return not self.pods and not self.errors
+
+    @property
+    def ends_at(self) -> datetime | None:
+        """When it will be over if every grace period is used up; None while something blocks it."""
+        if self.errors or any(each.standing is not Standing.TERMINATING for each in self.pods):
+            return None
+        return max((each.pod.deleting_at for each in self.pods if each.pod.deleting_at), default=None)
+
+
+def progress(view: View, drain: DrainRow, now: datetime) -> Progress:
+    node = view.get(drain.node, NodeRow)
+    pods = view.rows(PODS_OF_NODE, drain.node.name, PodRow, drain.node.cluster)
+    selection = selected(view, drain, pods, node, now)
+    standings = tuple(_standing(view, pod, fate) for pod, fate in selection.pods if fate.awaited and not fate.error)
+    return Progress(selection, standings)
+
+
+def _standing(view: View, pod: PodRow, fate: Fate) -> PodStanding:
+    if pod.deleting_at is not None:
+        return PodStanding(pod, Standing.TERMINATING, _terminating(pod), _asked_at(pod))
+    match fate.act:
+        case Act.WAIT:
+            return PodStanding(pod, Standing.WAITING, "it is waited for, not evicted")
+        case Act.BLOCK:
+            return PodStanding(pod, Standing.HELD, "a rule keeps it on its node")
+    outcome = view.outcome(outcome_name(pod.key, pod.uid))
+    refusal = outcome.value if outcome is not None and isinstance(outcome.value, Refusal) else None
+    permits = view.rows(PERMITS_OF_POD, pod.key, Permit, pod.key.cluster)
+    budgets = tuple(permit.budget for permit in permits)
+    if len(permits) > 1:
+        names = ", ".join(budget.name for budget in budgets)
+        return PodStanding(
+            pod, Standing.SEVERAL_BUDGETS, f"covered by several budgets: {names}", _since(permits), budgets
+        )
+    if refusal is not None and refusal.cause == "NamespaceTerminating":
+        return PodStanding(pod, Standing.NAMESPACE, refusal.message, refusal.at)
+    if permits and not permits[0].granted:
+        return PodStanding(pod, Standing.BUDGET, _closed(budgets[0]), _since(permits), budgets)
+    if refusal is not None:
+        return PodStanding(pod, Standing.BUDGET if refusal.by_budget else Standing.FAILED, refusal.message, refusal.at)
+    return PodStanding(pod, Standing.EVICTING)
+
+
+def _closed(budget: Key) -> str:
+    return f"PodDisruptionBudget {budget.namespace}/{budget.name} allows no disruption now"
+
+
+def _since(permits: list[Permit]) -> datetime:
+    return min(permit.waiting_since for permit in permits)
+
+
+def _asked_at(pod: PodRow) -> datetime | None:
+    if pod.deleting_at is None:
+        return None
+    return pod.deleting_at - timedelta(seconds=pod.deletion_grace_for or 0)
+
+
+def _terminating(pod: PodRow) -> str:
+    if pod.finalizers:
+        return f"terminating; its finalizers have to go: {', '.join(pod.finalizers)}"
+    assert pod.deleting_at is not None
+    return f"terminating; its grace ends {pod.deleting_at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+# For people
+
+
+def reasons(view: View, drain: DrainRow, now: datetime) -> tuple[Reason, ...]:
+    """Down to the root: the budget, and the replica that keeps it closed."""
+    state = progress(view, drain, now)
+    trees = [_explained(view, each) for each in state.pods]
+    if state.errors:
+        trees.insert(0, Reason("drain-refused", drain.node, state.errors))
+    return tuple(trees)
+
+
+def _explained(view: View, each: PodStanding) -> Reason:
+    place = f"pod {each.pod.key.namespace}/{each.pod.key.name}"
+    match each.standing:
+        case Standing.BUDGET | Standing.SEVERAL_BUDGETS:
+            causes = tuple(cause for budget in each.budgets for cause in _budget_causes(view, budget))
+            code = "pdb-blocks" if each.standing is Standing.BUDGET else "pdbs-overlap"
+            return Reason(code, each.pod.key, f"{place}: {each.message}", because=causes)
+        case Standing.TERMINATING:
+            code = "finalizer" if each.pod.finalizers else "terminating"
+            return Reason(code, each.pod.key, f"{place}: {each.message}", until=each.pod.deleting_at)
+        case Standing.EVICTING:
+            return Reason("evicting", each.pod.key, f"{place}: is being evicted")
+        case _:
+            return Reason(each.standing.lower(), each.pod.key, f"{place}: {each.message}")
+
+
+def _budget_causes(view: View, key: Key) -> tuple[Reason, ...]:
+    budget = view.get(key, BudgetRow)
+    if budget is None:
+        return ()
+    name = f"PodDisruptionBudget {key.namespace}/{key.name}"
+    if budget.observed_generation < budget.generation:
+        return (Reason("pdb-unobserved", key, f"{name}: its controller has not looked at it yet"),)
+    text = (
+        f"{name}: {budget.current_healthy} healthy, {budget.desired_healthy} needed of {budget.expected_pods}, "
+        f"{budget.disruptions_allowed} may go"
+    )
+    sick = _unready(view, budget)
+    shown = tuple(
+        Reason("replica-not-ready", pod.key, f"pod {pod.key.namespace}/{pod.key.name} is not ready{_why(pod)}")
+        for pod in sick[:MOST_SHOWN]
+    )
+    if shown:
+        return (Reason("pdb-closed", key, text, because=shown),)
+    return (
+        Reason("pdb-strict", key, f"{text}: with every pod healthy it still allows none; add a replica or relax it"),
+    )
+
+
+def _unready(view: View, budget: BudgetRow) -> list[PodRow]:
+    if budget.selector is None:
+        return []
+    try:
+        selector = from_object(budget.selector)
+    except SelectorError:
+        return []
+    pods = view.rows(PODS_OF_NAMESPACE, budget.key.namespace, PodRow, budget.key.cluster)
+    return [pod for pod in pods if not pod.ready and not pod.ended and selector.matches(pod.labels)]
+
+
+def _why(pod: PodRow) -> str:
+    where = f" on node {pod.node}" if pod.node else ", it has no node"
+    return f"{where}: {pod.trouble}" if pod.trouble else where

@@ -1,0 +1,177 @@
+"""Which pods of a node a drain concerns: the filters of `kubectl drain`, after the rules that come before them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from haulout.cluster.rows import NodeRow, PodRow
+from haulout.core.drain.options import (
+    ACTS,
+    CLUSTER_API_LABEL,
+    CLUSTER_API_WORDS,
+    POD_ANNOTATION,
+    Act,
+    DrainOptions,
+    PodRules,
+)
+
+# Whether the DaemonSet of this namespace and name exists; None: it cannot be told.
+DaemonSetLookup = Callable[[str, str], bool | None]
+
+
+class Fate(msgspec.Struct, frozen=True):
+    """What becomes of one pod. `error`: the whole drain must not begin because of it. `order`: lower ones go first."""
+
+    act: Act
+    warning: str = ""
+    error: str = ""
+    order: int = 0
+
+    @property
+    def goes(self) -> bool:
+        return self.act in (Act.EVICT, Act.DELETE)
+
+    @property
+    def awaited(self) -> bool:
+        """It has to be gone before the node counts as drained."""
+        return self.act is not Act.IGNORE
+
+
+IGNORED = Fate(Act.IGNORE)
+NO_RULES = PodRules()
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """The pods of a node with their fates, in the order of the server's lists."""
+
+    pods: tuple[tuple[PodRow, Fate], ...] = ()
+
+    @property
+    def awaited(self) -> tuple[PodRow, ...]:
+        return tuple(pod for pod, fate in self.pods if fate.awaited and not fate.error)
+
+    @property
+    def warnings(self) -> str:
+        return "; ".join(_grouped((fate.warning, pod) for pod, fate in self.pods if fate.warning))
+
+    @property
+    def errors(self) -> str:
+        texts = _grouped((f"cannot delete {fate.error}", pod) for pod, fate in self.pods if fate.error)
+        return aggregate(texts)
+
+
+def select(
+    pods: Iterable[PodRow],
+    options: DrainOptions,
+    daemonset: DaemonSetLookup,
+    now: datetime,
+    *,
+    rules: PodRules = NO_RULES,
+    node: NodeRow | None = None,
+) -> Selection:
+    chosen = (pod for pod in pods if options.selector is None or options.selector.matches(pod.labels))
+    return Selection(tuple((pod, fate_of(pod, options, daemonset, now, rules=rules, node=node)) for pod in chosen))
+
+
+def fate_of(
+    pod: PodRow,
+    options: DrainOptions,
+    daemonset: DaemonSetLookup,
+    now: datetime,
+    *,
+    rules: PodRules = NO_RULES,
+    node: NodeRow | None = None,
+) -> Fate:
+    if pod.mirror or (options.ignored is not None and options.ignored.matches(pod.labels)):
+        return IGNORED
+    ruled = _ruled(pod, rules)
+    if ruled is not None:
+        return ruled
+    if _overdue(pod, options, now, node):
+        return IGNORED
+    fate = _filtered(pod, options, daemonset)
+    if fate.goes and options.disable_eviction:
+        fate = msgspec.structs.replace(fate, act=Act.DELETE)
+    if not fate.goes:
+        return fate
+    if options.own is not None and options.own.matches(pod.labels):
+        return msgspec.structs.replace(fate, order=LAST)
+    return msgspec.structs.replace(fate, order=pod.priority) if options.by_priority else fate
+
+
+# After every order that users or priorities (32 bits) can give.
+LAST = 2**31
+
+
+def changes_at(pods: Iterable[PodRow], options: DrainOptions, now: datetime, node: NodeRow | None) -> datetime | None:
+    """When time alone changes a fate: a terminating pod is no longer waited for."""
+    instants = (_overdue_at(pod, options, node) for pod in pods)
+    return min((instant for instant in instants if instant is not None and instant > now), default=None)
+
+
+def aggregate(texts: Sequence[str]) -> str:
+    """One error as it is; several, each once, in brackets: as Go's aggregates print."""
+    distinct = list(dict.fromkeys(texts))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
+
+
+def _ruled(pod: PodRow, rules: PodRules) -> Fate | None:
+    if rules.annotation:
+        act = ACTS.get(pod.annotations.get(POD_ANNOTATION, "").strip().lower())
+        if act is not None:
+            return Fate(act)
+    if rules.cluster_api_label and CLUSTER_API_LABEL in pod.labels:
+        word = pod.labels[CLUSTER_API_LABEL].lower().replace("-", "")
+        act = ACTS.get(CLUSTER_API_WORDS.get(word, word))
+        if act is not None:
+            return Fate(act)
+    rule = next((rule for rule in rules.rules if rule.concerns(pod)), None)
+    return Fate(rule.act, order=rule.order) if rule is not None else None
+
+
+def _overdue(pod: PodRow, options: DrainOptions, now: datetime, node: NodeRow | None) -> bool:
+    """A terminating pod for which nobody waits any longer."""
+    instant = _overdue_at(pod, options, node)
+    return instant is not None and now >= instant
+
+
+def _overdue_at(pod: PodRow, options: DrainOptions, node: NodeRow | None) -> datetime | None:
+    if pod.deleting_at is None:
+        return None
+    spans = [options.skip_ending_for + 1] if options.skip_ending_for else []
+    if options.skip_lost_for and node is not None and node.condition("Ready") == "Unknown":
+        spans.append(options.skip_lost_for)
+    # `deletionTimestamp` is when the grace ends; whole seconds beyond the span count.
+    return pod.deleting_at + timedelta(seconds=min(spans)) if spans else None
+
+
+def _filtered(pod: PodRow, options: DrainOptions, daemonset: DaemonSetLookup) -> Fate:
+    """The chain of kubectl: the first filter that keeps the pod decides; else the last one's warning is the one that stays."""
+    owner = pod.controller
+    if owner is not None and (owner.kind, owner.api_version) == ("DaemonSet", "apps/v1") and not pod.ended:
+        exists = daemonset(pod.key.namespace, owner.name)
+        if exists is False and not options.force:
+            return Fate(Act.BLOCK, error=f'daemonsets.apps "{owner.name}" not found')
+        if exists is not False:
+            if not options.ignore_daemonsets:
+                return Fate(Act.BLOCK, error="DaemonSet-managed Pods (use --ignore-daemonsets to ignore)")
+            return Fate(Act.IGNORE, warning="ignoring DaemonSet-managed Pods")
+    if pod.ended:
+        return Fate(Act.EVICT)
+    if pod.local_data and not options.delete_local_data:
+        return Fate(Act.BLOCK, error="Pods with local storage (use --delete-emptydir-data to override)")
+    if owner is not None:
+        return Fate(Act.EVICT)
+    if options.force:
+        return Fate(Act.EVICT, warning="deleting Pods that declare no controller")
+    return Fate(Act.BLOCK, error="cannot delete Pods that declare no controller (use --force to override)")
+
+
+def _grouped(texts: Iterable[tuple[str, PodRow]]) -> list[str]:
+    groups: dict[str, list[str]] = {}
+    for text, pod in texts:
+        groups.setdefault(text, []).append(f"{pod.key.namespace}/{pod.key.name}")
+    return [f"{text}: {', '.join(names)}" for text, names in groups.items()]

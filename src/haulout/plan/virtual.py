@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -32,16 +32,22 @@ class VirtualDriver:
         world: Objects,
         time: VirtualTimers,
         on_statement: Callable[[Statement], None] = lambda _: None,
+        own_kinds: Iterable[Resource] = (),
     ) -> None:
         self._kernel = kernel
         self._world = world
         self._time = time
         self._on_statement = on_statement
         self._projectors: dict[str, Projector] = {}
+        self._resources = {**RESOURCES, **{resource.kind: resource for resource in own_kinds}}
+
+    def resource(self, kind: str) -> Resource:
+        name, _, namespace = kind.partition("/")
+        return self._resources[name].within(namespace) if namespace else self._resources[name]
 
     def watch(self, kind: str, keep: Keep) -> None:
         """Lists a kind of the world into the store, and follows it."""
-        resource = RESOURCES[kind]
+        resource = self.resource(kind)
         projector = self._projectors[kind] = Projector(resource, "", keep)
         self._world.subscribe(_world_resource(resource), lambda change: self._take(projector, change))
         self._kernel.store.begin_list("", kind)
@@ -97,7 +103,7 @@ class VirtualDriver:
     def _answer(self, body: Body) -> Answer:
         assert isinstance(body, Change | Create | Evict | Delete | Look)
         target = body.target
-        resource = _world_resource(RESOURCES[target.kind])
+        resource = _world_resource(self.resource(target.kind))
         match body:
             case Look():
                 found = self._world.get(resource, target.namespace, target.name)
@@ -119,7 +125,7 @@ class VirtualDriver:
         return Done()
 
     def _row_of(self, target: Key, obj: Json) -> Any:
-        projector = self._projectors.get(target.kind) or Projector(RESOURCES[target.kind], "", Keep())
+        projector = self._projectors.get(target.kind) or Projector(self.resource(target.kind), "", Keep())
         return self._row(projector, obj)
 
 

@@ -1,0 +1,137 @@
+"""NodeMaintenance as it is on the wire: names, the object, and what is kept of it."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from haulout.cluster.key import Key
+from haulout.cluster.project import Resource
+from haulout.cluster.rows import ObjectRow, Row, Taint
+from haulout.cluster.store import Index
+from haulout.model.meta import Condition, ObjectMeta, OwnerReference
+
+GROUP, VERSION, KIND, PLURAL = "nodemaintenance.medik8s.io", "v1beta1", "NodeMaintenance", "nodemaintenances"
+API_VERSION = f"{GROUP}/{VERSION}"
+FINALIZER = "foregroundDeleteNodeMaintenance"
+UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+DRAIN_TAINT = Taint("medik8s.io/drain", "NoSchedule")
+EXCLUDE_LABEL = "remediation.medik8s.io/exclude-from-remediation"
+LEASE_NAMESPACE = "medik8s-leases"
+LEASE_HOLDER = "node-maintenance"
+SEEN_ANNOTATION = "haulout.dev/seen"
+REPORTER = "NodeMaintenance"
+WEBHOOK = "vnodemaintenance.kb.io"
+WEBHOOK_PATH = "/validate-nodemaintenance-medik8s-io-v1beta1-nodemaintenance"
+CONTROL_PLANE_LABELS = ("node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane")
+RUNNING, SUCCEEDED, FAILED = "Running", "Succeeded", "Failed"
+
+
+class DrainSpec(Struct, frozen=True, rename="camel"):
+    """What a NodeMaintenance may say about its drain; what it leaves out is the process's default."""
+
+    force: bool | None = None
+    delete_empty_dir_data: bool | None = None
+    ignore_daemon_sets: bool | None = None
+    grace_period_seconds: int | None = None
+    timeout_seconds: int | None = None
+    pod_selector: str | None = None
+    disable_eviction: bool | None = None
+    skip_wait_for_delete_timeout_seconds: int | None = None
+    retry_interval_seconds: int | None = None
+    deadline_seconds: int | None = None
+    deadline_action: str | None = None
+    dry_run: bool | None = None
+    restore_node_state: bool | None = None
+
+
+class Spec(Struct, frozen=True, rename="camel"):
+    node_name: str = ""
+    reason: str = ""
+    drain: DrainSpec = DrainSpec()
+
+
+class PodReference(Struct, frozen=True):
+    namespace: str = ""
+    name: str = ""
+
+
+class BlockedPod(Struct, frozen=True):
+    namespace: str = ""
+    name: str = ""
+    reason: str = ""
+    message: str = ""
+    since: datetime | None = None
+
+
+class Status(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """On the wire zero and empty are left out, and absent counts as zero. `totalpods` is spelt like that."""
+
+    phase: str = ""
+    drain_progress: int = 0
+    last_update: datetime | None = None
+    last_error: str = ""
+    pending_pods: tuple[str, ...] = ()
+    pending_pods_refs: tuple[PodReference, ...] = ()
+    total_pods: int = msgspec.field(default=0, name="totalpods")
+    eviction_pods: int = 0
+    error_on_lease_count: int = 0
+    conditions: tuple[Condition, ...] = ()
+    blocked_pods: tuple[BlockedPod, ...] = ()
+
+
+class NodeMaintenance(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Spec | None = None
+    status: Status = Status()
+
+
+class MaintenanceRow(ObjectRow, frozen=True, kw_only=True):
+    """`seen` stands for everything that people edit: when it differs, somebody has kicked the maintenance."""
+
+    node: str = ""
+    reason: str = ""
+    drain: DrainSpec = DrainSpec()
+    status: Status = Status()
+    owners: tuple[OwnerReference, ...] = ()
+    seen: str = ""
+
+
+def _project(obj: NodeMaintenance, common: dict[str, Any]) -> MaintenanceRow:
+    spec = obj.spec or Spec()
+    return MaintenanceRow(
+        **common,
+        node=spec.node_name,
+        reason=spec.reason,
+        drain=spec.drain,
+        status=obj.status,
+        owners=obj.metadata.owner_references,
+        seen=_seen(obj.metadata),
+    )
+
+
+def _seen(metadata: ObjectMeta) -> str:
+    told = (metadata.generation, sorted(metadata.labels.items()), sorted(metadata.annotations.items()))
+    return hashlib.sha256(msgspec.json.encode(told)).hexdigest()[:16]
+
+
+RESOURCE = Resource(KIND, f"/apis/{API_VERSION}", PLURAL, False, NodeMaintenance, _project)
+
+
+def maintenance_key(name: str, cluster: str = "") -> Key:
+    return Key(cluster, KIND, "", name)
+
+
+def _node_of(row: Row) -> tuple[str, ...]:
+    return (row.node,) if isinstance(row, MaintenanceRow) and row.node else ()
+
+
+MAINTENANCES_OF_NODE = Index("maintenances-of-node", KIND, _node_of)
+
+
+def lease_name(node: str) -> str:
+    return f"node-{node}".lower()

@@ -1,0 +1,93 @@
+"""A surface that drains every node labelled so, on the embedded cluster in virtual time."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from haulout.cluster.key import Key, node_key
+from haulout.cluster.project import Keep
+from haulout.cluster.rows import NodeRow
+from haulout.cluster.view import View
+from haulout.core.action import Cordon
+from haulout.core.decision import NOTHING, Decider, Decision
+from haulout.core.drain import evict, pace, plan
+from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
+from haulout.core.drain.report import Progress, progress, reasons
+from haulout.core.reason import Reason
+from haulout.embedded.controllers.actors import ActorOptions
+from haulout.embedded.controllers.behaviour import KubeletOptions, PodBehaviour
+from haulout.embedded.seams import Change
+from haulout.plan.virtual import VirtualDriver
+from haulout.runtime.actor import Reports
+from haulout.runtime.kernel import Kernel
+from haulout.runtime.requests import Body, Refused
+from haulout.runtime.rooms import Subject
+from tests.build.workloads import NODES, PODS, World, is_leaving
+
+LABEL = "drain"
+WATCHED = ("Node", "Pod", "PodDisruptionBudget", "DaemonSet")
+QUICK = ActorOptions(heartbeats=False, kubelet=KubeletOptions(pod=PodBehaviour(stops_after=timedelta(seconds=3))))
+
+
+class Drains(Reports):
+    """`options` are those of every drain. `refusals` counts what the API server refused, by code."""
+
+    def __init__(self, world: World | None = None, options: DrainOptions | None = None, **fields: object) -> None:
+        self.world = world or World(QUICK, nodes=3)
+        self.options = options or DrainOptions(force=True, ignore_daemonsets=True, delete_local_data=True)
+        self._fields = fields
+        self.refusals: list[int] = []
+        surface = Decider("toy", "Node", self._decide)
+        self.kernel = Kernel((surface, plan.DECIDER, pace.DECIDER, evict.DECIDER), self)
+        self.driver = VirtualDriver(self.kernel, self.world.objects, self.world.time)
+        for kind in WATCHED:
+            self.driver.watch(kind, Keep(frozenset({"haulout.dev/drain"})))
+
+    def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
+        self.refusals.append(answer.code)
+
+    def _decide(self, key: Key, view: View, now: datetime) -> Decision:
+        node = view.get(key, NodeRow)
+        if node is None or LABEL not in node.labels:
+            return NOTHING
+        if not node.unschedulable:
+            return Decision(actions=((Cordon(key, unschedulable=True),),))
+        return Decision(marks=(self.row(key.name),))
+
+    def row(self, node: str) -> DrainRow:
+        key = node_key(node)
+        row = drain_row("toy", key, key, options=self.options)
+        return msgspec.structs.replace(row, **self._fields)
+
+    def drain(self, *nodes: str) -> Drains:
+        for name in nodes:
+            self.world.change(NODES, name, {"metadata": {"labels": {LABEL: "yes"}}})
+        return self
+
+    def cancel(self, node: str) -> Drains:
+        self.world.change(NODES, node, {"metadata": {"labels": {LABEL: None}}})
+        return self
+
+    def run(self, seconds: float) -> Drains:
+        self.driver.run(self.world.time.now() + timedelta(seconds=seconds))
+        return self
+
+    def progress(self, node: str) -> Progress:
+        return progress(View(self.kernel.store), self.row(node), self.world.time.now())
+
+    def reasons(self, node: str) -> tuple[Reason, ...]:
+        return reasons(View(self.kernel.store, explaining=True), self.row(node), self.world.time.now())
+
+    def on(self, node: str) -> list[str]:
+        """The names of the pods there, those on their way out included."""
+        return [pod["metadata"]["name"] for pod in self.world.pods() if pod["spec"].get("nodeName") == node]
+
+    def leaving(self) -> list[str]:
+        return [pod["metadata"]["name"] for pod in self.world.pods() if is_leaving(pod)]
+
+    def evictions(self) -> list[Change]:
+        """When each pod was told to go, in order."""
+        changes = [change for change in self.world.log if change.resource == PODS and change.type == "MODIFIED"]
+        return [change for change in changes if is_leaving(change.object) and change.old and not is_leaving(change.old)]

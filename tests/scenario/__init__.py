@@ -1,0 +1,1 @@
+"""The product on the embedded cluster, in virtual time."""

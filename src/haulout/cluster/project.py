@@ -175,6 +175,7 @@ def _pod(obj: Pod, common: dict[str, Any]) -> PodRow:
         node=sys.intern(obj.spec.node_name),
         phase=sys.intern(obj.status.phase),
         ready=ready,
+        unsure=not ready and any(kind.type == "Ready" and kind.status == "Unknown" for kind in obj.status.conditions),
         trouble="" if ready else _trouble(obj),
         owners=_owners(obj.metadata),
         grace_for=obj.spec.termination_grace_period_seconds,

@@ -67,6 +67,8 @@ class PodRow(ObjectRow, frozen=True, kw_only=True, gc=False):
     node: str = ""
     phase: str = ""
     ready: bool = False
+    # Neither ready nor known not to be.
+    unsure: bool = False
     owners: tuple[Owner, ...] = ()
     grace_for: int | None = None
     deletion_grace_for: int | None = None

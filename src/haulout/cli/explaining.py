@@ -23,7 +23,7 @@ from haulout.cluster.view import CONFIG
 from haulout.core.arbiter import Rules, arbiter
 from haulout.kube.config import load as load_endpoint
 from haulout.kube.endpoint import Endpoint, Impersonation
-from haulout.kube.errors import KubeError, Unauthorized
+from haulout.kube.errors import ApiError, KubeError, Unauthorized
 from haulout.kube.http import HttpTransport
 from haulout.plugins.load import PluginProblem
 from haulout.runtime.kernel import Kernel
@@ -41,9 +41,9 @@ def explain_node(name: str, config: str, output: str, cluster: Mapping[str, Any]
     try:
         kernel = asyncio.run(_picture(read_config(profiles_file(config)), endpoint))
     except Unauthorized as error:
-        raise click.ClickException(
-            f"{endpoint.server} does not accept the credentials of {endpoint.name}: {error}"
-        ) from None
+        raise click.ClickException(str(error)) from None
+    except ApiError as error:
+        raise click.ClickException(f"{endpoint.server} does not list its nodes: {error}") from None
     except KubeError as error:
         raise click.ClickException(f"nodes cannot be listed: {error}") from None
     except TimeoutError:

@@ -21,6 +21,7 @@ from haulout.kube.errors import (
     ConnectionFailed,
     RequestTimeout,
     Status,
+    Unauthorized,
     error_from_reply,
     error_from_status,
 )
@@ -217,7 +218,15 @@ class HttpTransport:
         # The code says enough where the rest does not come through.
         with suppress(*BROKEN):
             body = await response.read()
-        return error_from_reply(response.status, body, response.headers.get("Retry-After"))
+        error = error_from_reply(response.status, body, response.headers.get("Retry-After"))
+        return self._not_accepted(error) if isinstance(error, Unauthorized) else error
+
+    def _not_accepted(self, error: Unauthorized) -> Unauthorized:
+        """The server itself says no more than "Unauthorized": neither who refused nor whose credentials they were."""
+        whose = f"the credentials of {self._endpoint.name}" if self._endpoint.credentials else "anonymous requests"
+        right = "renew them if they have expired" if self._endpoint.credentials else "credentials are needed"
+        message = f"{self._endpoint.server} does not accept {whose}: {error} ({right})"
+        return Unauthorized(msgspec.structs.replace(error.status, message=message), error.retry_after)
 
     def _act(self, call: _Call) -> str:
         return f"{call.method} {self._endpoint.server}{call.path}"

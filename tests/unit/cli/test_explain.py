@@ -307,6 +307,10 @@ async def refuse(request: web.Request) -> web.Response:
     return status(401, "Unauthorized")
 
 
+async def fail(request: web.Request) -> web.Response:
+    return status(503, "etcd has no leader")
+
+
 async def stall(request: web.Request) -> web.Response:
     """There are nodes, but they never come."""
     if "watch" in request.query:
@@ -342,12 +346,15 @@ class TestWithoutAPicture:
         [
             pytest.param(
                 forbid,
-                'Error: nodes cannot be listed: nodes is forbidden: User "me" cannot list resource "nodes"\n',
+                'Error: {server} does not list its nodes: nodes is forbidden: User "me" cannot list resource "nodes"\n',
                 id="forbidden",
             ),
             pytest.param(
-                refuse, "Error: {server} does not accept the credentials of me@test: Unauthorized\n", id="unauthorized"
+                refuse,
+                "Error: {server} does not accept anonymous requests: Unauthorized (credentials are needed)\n",
+                id="unauthorized",
             ),
+            pytest.param(fail, "Error: {server} does not list its nodes: etcd has no leader\n", id="failing"),
             pytest.param(stall, "Error: {server} did not list its nodes within 0.5 s\n", id="silent"),
         ],
     )

@@ -295,9 +295,11 @@ class TestCredentials:
             return web.Response(status=401)
 
         async with api(handle) as url, connected(url, credentials=(StaticToken(Secret("t")),)) as transport:
-            with pytest.raises(Unauthorized):
+            with pytest.raises(Unauthorized) as caught:
                 await transport.request("GET", "/")
         assert count == 1
+        refused = f"{url} does not accept the credentials of home: HTTP 401"
+        assert str(caught.value) == f"{refused} (renew them if they have expired)"
 
     async def test_waiting_for_credentials_counts_as_waiting(self, tmp_path: Path) -> None:
         plugin = tmp_path / "log-in"

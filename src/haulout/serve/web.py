@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
@@ -13,18 +14,28 @@ from haulout.runtime.metrics import Metrics
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-async def listen(address: str, routes: Mapping[str, Handler]) -> web.AppRunner | None:
+async def listen(
+    address: str,
+    routes: Mapping[str, Handler],
+    *,
+    method: str = "GET",
+    tls: ssl.SSLContext | None = None,
+    longest_body: int = 2**20,
+) -> web.AppRunner | None:
     """Serves the routes until the runner is cleaned up; None where the address says not to."""
     if address in OFF:
         return None
     host, port = split_address(address)
-    app = web.Application()
+    app = web.Application(client_max_size=longest_body)
     for path, handler in routes.items():
-        app.router.add_get(path, handler)
+        if method == "GET":
+            app.router.add_get(path, handler)
+        else:
+            app.router.add_route(method, path, handler)
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=5)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port).start()
+        await web.TCPSite(runner, host, port, ssl_context=tls).start()
     except OSError as error:
         await runner.cleanup()
         raise AddressError(f"cannot listen on {address}: {error.strerror or error}") from error

@@ -1,0 +1,224 @@
+"""Certificates of our own: an authority, what it signs for our servers, and when either is renewed."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import msgspec
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+AUTHORITY_FOR = timedelta(days=3650)
+SERVING_FOR = timedelta(days=90)
+# Long before its end, so that a cluster that was off for weeks comes up with one that is still good.
+RENEW_AUTHORITY_BEFORE = timedelta(days=365)
+RENEW_SERVING_BEFORE = timedelta(days=30)
+# Clocks differ: who reads a certificate may be behind whoever made it.
+BACKDATED_FOR = timedelta(hours=1)
+# API servers learn of a new authority from a watch; until all have, nobody serves what it signed.
+AUTHORITY_KNOWN_AFTER = timedelta(minutes=5)
+MOST_NAMES = 100
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """A certificate and its key, PEM."""
+
+    certificate: bytes
+    key: bytes
+
+    def __repr__(self) -> str:
+        return "Pair(…)"
+
+
+class Bundle(msgspec.Struct, frozen=True):
+    """All that replicas share. `authorities`: the one that signs first, then those whose certificates may be about."""
+
+    authorities: bytes
+    authority_key: bytes
+    serving: Pair
+
+    def __repr__(self) -> str:
+        return "Bundle(…)"
+
+
+class Unusable(Exception):
+    """What was stored is not what we store."""
+
+
+def make_bundle(names: Iterable[str], now: datetime) -> Bundle:
+    authority = _make_authority(now)
+    return Bundle(authority.certificate, authority.key, _sign(authority, names, now))
+
+
+def make_self_signed(names: Iterable[str], now: datetime) -> Pair:
+    """For whoever does not look at whom the server says to be."""
+    return make_bundle(names, now).serving
+
+
+def check(bundle: Bundle) -> None:
+    """Raises Unusable unless everything can be read and fits together."""
+    try:
+        authorities = x509.load_pem_x509_certificates(bundle.authorities)
+        serving = x509.load_pem_x509_certificate(bundle.serving.certificate)
+        fits = _fits(authorities[0], bundle.authority_key) and _fits(serving, bundle.serving.key)
+    except (ValueError, TypeError, IndexError) as error:
+        raise Unusable(str(error)) from error
+    if not fits:
+        raise Unusable("a key does not belong to its certificate")
+    if not any(_signed_by(serving, authority) for authority in authorities):
+        raise Unusable("the certificate is not signed by the authority beside it")
+
+
+def with_fresh_authority(bundle: Bundle, now: datetime) -> Bundle:
+    """The bundle with a new authority if it is time for one, and without those that nobody needs any more.
+
+    What is served stays: first everybody has to learn of the new one.
+    """
+    newest, *older = x509.load_pem_x509_certificates(bundle.authorities)
+    if newest.not_valid_after_utc - now < RENEW_AUTHORITY_BEFORE:
+        made = _make_authority(now)
+        return msgspec.structs.replace(
+            bundle, authorities=made.certificate + bundle.authorities, authority_key=made.key
+        )
+    # The last that an older one signed was signed before the newest was made.
+    if older and now > newest.not_valid_before_utc + BACKDATED_FOR + AUTHORITY_KNOWN_AFTER + SERVING_FOR:
+        return msgspec.structs.replace(bundle, authorities=newest.public_bytes(serialization.Encoding.PEM))
+    return bundle
+
+
+def with_fresh_serving(bundle: Bundle, names: Iterable[str], now: datetime) -> Bundle:
+    """The bundle with a new serving certificate if it ends soon, lacks a name, or a new authority is known by now."""
+    newest = x509.load_pem_x509_certificates(bundle.authorities)[0]
+    serving = x509.load_pem_x509_certificate(bundle.serving.certificate)
+    wanted = set(names)
+    ends_soon = serving.not_valid_after_utc - now < RENEW_SERVING_BEFORE
+    is_known = now >= newest.not_valid_before_utc + BACKDATED_FOR + AUTHORITY_KNOWN_AFTER
+    if ends_soon or not wanted <= names_of(serving) or (is_known and not _signed_by(serving, newest)):
+        authority = Pair(newest.public_bytes(serialization.Encoding.PEM), bundle.authority_key)
+        # While replicas of two versions run, each wants its own names: with both, neither renews what the other made.
+        both = wanted | names_of(serving)
+        signed = _sign(authority, both if len(both) <= MOST_NAMES else wanted, now)
+        return msgspec.structs.replace(bundle, serving=signed)
+    return bundle
+
+
+def next_renewal(bundle: Bundle, now: datetime) -> datetime:
+    """When to look again, if nothing happens before."""
+    newest = x509.load_pem_x509_certificates(bundle.authorities)[0]
+    serving = x509.load_pem_x509_certificate(bundle.serving.certificate)
+    known_at = newest.not_valid_before_utc + BACKDATED_FOR + AUTHORITY_KNOWN_AFTER
+    dates = [
+        newest.not_valid_after_utc - RENEW_AUTHORITY_BEFORE,
+        serving.not_valid_after_utc - RENEW_SERVING_BEFORE,
+        known_at,
+        known_at + SERVING_FOR,
+    ]
+    return min((date for date in dates if date > now), default=now + timedelta(hours=1))
+
+
+def names_of(certificate: x509.Certificate) -> set[str]:
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return set()
+    addresses = {str(address) for address in found.get_values_for_type(x509.IPAddress)}
+    return {*found.get_values_for_type(x509.DNSName), *addresses}
+
+
+def _make_authority(now: datetime) -> Pair:
+    key = ec.generate_private_key(ec.SECP256R1())
+    # Two authorities of one name would be confused with each other while both are trusted.
+    name = _name(f"haulout webhook authority {now:%Y-%m-%dT%H:%M:%SZ}")
+    usage = x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=True,
+        crl_sign=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    certificate = (
+        _begun(name, name, key.public_key(), now, AUTHORITY_FOR)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return Pair(certificate.public_bytes(serialization.Encoding.PEM), _pem(key))
+
+
+def _sign(authority: Pair, names: Iterable[str], now: datetime) -> Pair:
+    issuer = x509.load_pem_x509_certificate(authority.certificate)
+    issuer_key = _private(authority.key)
+    key = ec.generate_private_key(ec.SECP256R1())
+    alternatives = [_alternative(name) for name in sorted(set(names))]
+    certificate = (
+        _begun(_name("haulout webhook"), issuer.subject, key.public_key(), now, SERVING_FOR)
+        .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()),
+            critical=False,
+        )
+        .sign(issuer_key, hashes.SHA256())
+    )
+    return Pair(certificate.public_bytes(serialization.Encoding.PEM), _pem(key))
+
+
+def _begun(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime, good_for: timedelta
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - BACKDATED_FOR)
+        .not_valid_after(now + good_for)
+    )
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _alternative(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _private(pem: bytes) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(pem, None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise Unusable("the key is of a kind that we do not make")
+    return key
+
+
+def _fits(certificate: x509.Certificate, key: bytes) -> bool:
+    return certificate.public_key() == _private(key).public_key()
+
+
+def _signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True

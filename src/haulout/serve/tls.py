@@ -1,0 +1,65 @@
+"""A TLS server whose certificate can be exchanged while it serves: new connections get the new one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import ssl
+from collections.abc import Iterator
+
+from haulout.serve.certificates import Pair
+
+# HTTP/2 has had its share of ways to be flooded, and nobody who calls us needs it.
+PROTOCOLS = ["http/1.1"]
+
+
+class ServerIdentity:
+    """`context` is what a server listens with; until it has been given a certificate, every handshake fails."""
+
+    def __init__(self) -> None:
+        self.context = _context()
+        self.context.sni_callback = self._choose
+        self._current: ssl.SSLContext | None = None
+        self._pair: Pair | None = None
+
+    @property
+    def ready(self) -> bool:
+        return self._current is not None
+
+    def use(self, pair: Pair) -> bool:
+        """Raises ssl.SSLError or ValueError if it cannot be used, which leaves the last one in force. False: no news."""
+        if pair == self._pair:
+            return False
+        self._current = loaded(pair)
+        self._pair = pair
+        return True
+
+    def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> int | None:
+        """Called for every handshake, whether or not the client says whom it means."""
+        if self._current is None:
+            return ssl.ALERT_DESCRIPTION_INTERNAL_ERROR
+        connection.context = self._current
+        return None
+
+
+def loaded(pair: Pair) -> ssl.SSLContext:
+    context = _context()
+    # The ssl module reads keys from files only. These are in memory: pods may have no place to write to.
+    with _named(pair.certificate) as certificate, _named(pair.key) as key:
+        # Without a password at hand OpenSSL would ask for one on the terminal.
+        context.load_cert_chain(certificate, key, password="")
+    return context
+
+
+@contextlib.contextmanager
+def _named(content: bytes) -> Iterator[str]:
+    with os.fdopen(os.memfd_create("haulout-tls"), "wb") as file:
+        file.write(content)
+        file.flush()
+        yield f"/proc/self/fd/{file.fileno()}"
+
+
+def _context() -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.set_alpn_protocols(PROTOCOLS)
+    return context

@@ -1,0 +1,271 @@
+"""The webhook server as the API server sees it, and as others would who can reach it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from haulout.cluster.key import Key, node_key
+from haulout.cluster.store import Listing, Store
+from haulout.cluster.view import View
+from haulout.core.admission import ALLOWED, AdmissionRequest, Verdict, Webhook, denied
+from haulout.runtime.metrics import Metrics
+from haulout.serve import admission
+from haulout.serve.admission import LONGEST_BODY, Admission, Malformed, decode, encode
+from tests.build.rows import node
+from tests.build.server import serve
+
+PATH = "/validate"
+REQUEST: dict[str, Any] = {
+    "uid": "u-1",
+    "kind": {"group": "g", "version": "v1", "kind": "Thing"},
+    "operation": "CREATE",
+    "name": "a",
+    "userInfo": {"username": "alice", "groups": ["system:authenticated"]},
+    "object": {"metadata": {"name": "a"}},
+    "oldObject": None,
+    "dryRun": True,
+    "options": {"kind": "CreateOptions"},
+}
+REVIEW: dict[str, Any] = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": REQUEST}
+
+
+def rule(request: AdmissionRequest, view: View) -> Verdict:
+    """Does what the name of the object says."""
+    match request.name:
+        case "break":
+            raise ZeroDivisionError
+        case "wait":
+            view.node("x")
+        case "warn":
+            return Verdict(allowed=True, warnings=("mind the gap", "x" * 1000))
+        case "deny":
+            return denied("not today")
+        case "bad":
+            return Verdict(allowed=False, code=400, reason="BadRequest", message="no Thing")
+        case "needs-node":
+            return ALLOWED if view.node("late") else denied("no node", node_key("late"))
+    return ALLOWED
+
+
+HOOK = Webhook("v.thing.io", PATH, rule)
+
+
+class Server:
+    """`late`: what a look at the API server would find."""
+
+    def __init__(self) -> None:
+        self.store = Store()
+        self.metrics = Metrics()
+        self.looks: list[Key] = []
+        self.late: Any = None
+        self.url = ""
+        self.admission = Admission(self.store, self.metrics, self._look)
+
+    async def _look(self, key: Key) -> None:
+        self.looks.append(key)
+        if self.late is not None:
+            self.store.answer(self.late)
+
+    async def post(self, body: Any, headers: Mapping[str, str] | None = None, path: str = PATH) -> tuple[int, Any]:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        sent = {"Content-Type": "application/json", **(headers or {})}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"{self.url}{path}", data=io.BytesIO(content), headers=sent) as answer,
+        ):
+            text = await answer.text()
+            return answer.status, json.loads(text) if answer.content_type == "application/json" else text
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    made = Server()
+    app = web.Application(client_max_size=LONGEST_BODY)
+    for path, handler in made.admission.routes((HOOK,)).items():
+        app.router.add_post(path, handler)
+    async with serve(app) as url:
+        made.url = url
+        yield made
+
+
+def review(**request: Any) -> dict[str, Any]:
+    return {**REVIEW, "request": {**REQUEST, **request}}
+
+
+def response(**more: Any) -> dict[str, Any]:
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {"uid": "u-1", **more}}
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("fine", {"allowed": True}),
+        ("deny", {"allowed": False, "status": {"code": 403, "reason": "Forbidden", "message": "not today"}}),
+        ("bad", {"allowed": False, "status": {"code": 400, "reason": "BadRequest", "message": "no Thing"}}),
+        ("warn", {"allowed": True, "warnings": ["mind the gap", "x" * 256]}),
+        (
+            "break",
+            {
+                "allowed": False,
+                "status": {
+                    "code": 500,
+                    "reason": "InternalError",
+                    "message": "the rule of v.thing.io failed: ZeroDivisionError",
+                },
+            },
+        ),
+        (
+            "wait",
+            {
+                "allowed": False,
+                "status": {"code": 500, "reason": "InternalError", "message": "Node is waiting, please try again"},
+            },
+        ),
+    ],
+)
+async def test_answers(server: Server, name: str, answer: dict[str, Any]) -> None:
+    assert await server.post(review(name=name)) == (200, response(**answer))
+
+
+def test_what_a_rule_is_told() -> None:
+    assert decode(json.dumps(REVIEW).encode()) == AdmissionRequest(
+        uid="u-1",
+        operation="CREATE",
+        kind="Thing",
+        name="a",
+        user="alice",
+        dry_run=True,
+        object={"metadata": {"name": "a"}},
+    )
+
+
+def nested(depth: int) -> bytes:
+    return b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":' + b'{"a":' * depth
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        pytest.param(b"", "Input data was truncated", id="empty"),
+        pytest.param(b"null", "Expected `object`, got `null`", id="null"),
+        pytest.param(b"[]", "Expected `object`, got `array`", id="a list"),
+        pytest.param(b"{", "Input data was truncated", id="cut off"),
+        pytest.param(b"\xff\xfe{}", "malformed", id="not UTF-8"),
+        pytest.param(json.dumps(review(uid="\ud800")).encode(), "not an AdmissionReview", id="half a character"),
+        pytest.param({}, "'' '' was sent where", id="nothing in it"),
+        pytest.param({**REVIEW, "kind": "Pod"}, "'admission.k8s.io/v1' 'Pod' was sent", id="another kind"),
+        pytest.param({**REVIEW, "apiVersion": "admission.k8s.io/v1beta1"}, "v1beta1' 'Adm", id="an old version"),
+        pytest.param({**REVIEW, "request": None}, "has no request", id="no request"),
+        pytest.param({**REVIEW, "request": {}}, "missing required field `uid`", id="an empty request"),
+        pytest.param(review(uid=""), "has no uid", id="no uid"),
+        pytest.param(review(uid=7), "Expected `str`, got `int` - at `$.request.uid`", id="a uid that is a number"),
+        pytest.param(review(object="a"), "at `$.request.object`", id="an object that is a text"),
+        pytest.param(review(userInfo=[]), "at `$.request.userInfo`", id="a user that is a list"),
+        pytest.param(review(operation=None), "at `$.request.operation`", id="no operation"),
+        pytest.param(nested(100_000), "nested too deeply", id="nested deeply"),
+        pytest.param(b"[" * 1_000_000, "Expected `object`", id="a million brackets"),
+    ],
+)
+async def test_what_cannot_be_answered_is_a_bad_request(server: Server, body: Any, problem: str) -> None:
+    code, said = await server.post(body)
+    assert (code, said["kind"], said["code"], said["reason"]) == (400, "Status", 400, "BadRequest")
+    assert problem in said["message"]
+    # And it is none the worse for it.
+    assert (await server.post(REVIEW))[0] == 200
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/yaml", "application/x-www-form-urlencoded"])
+async def test_another_kind_of_body_is_a_bad_request(server: Server, kind: str) -> None:
+    code, said = await server.post(REVIEW, {"Content-Type": kind})
+    assert (code, said["message"]) == (400, f"the body is {kind}, application/json was expected")
+
+
+async def test_a_parameter_of_the_content_type_is_fine(server: Server) -> None:
+    assert (await server.post(REVIEW, {"Content-Type": "application/json; charset=utf-8"}))[0] == 200
+
+
+async def test_a_body_without_end_is_not_read_to_its_end(server: Server) -> None:
+    code, said = await server.post(b" " * (LONGEST_BODY + 1))
+    assert (code, said["code"]) == (413, 413)
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "BODY_WITHIN", 0.05)
+    host, port = server.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{{"
+    writer.write(head.encode())
+    assert b" 400 " in await asyncio.wait_for(reader.readline(), 5)
+    writer.close()
+
+
+@pytest.mark.parametrize(("method", "path", "code"), [("GET", PATH, 405), ("PUT", PATH, 405), ("POST", "/other", 404)])
+async def test_nothing_else_is_served(server: Server, method: str, path: str, code: int) -> None:
+    async with aiohttp.ClientSession() as session, session.request(method, f"{server.url}{path}") as answer:
+        assert answer.status == code
+
+
+async def test_a_doubt_is_looked_into_before_anybody_is_refused(server: Server) -> None:
+    server.store.set_listing("", "Node", Listing.LISTED)
+    server.late = node("late")
+    assert await server.post(review(name="needs-node")) == (200, response(allowed=True))
+    assert server.looks == [node_key("late")]
+
+
+async def test_a_doubt_that_proves_right_is_a_refusal(server: Server) -> None:
+    server.store.set_listing("", "Node", Listing.LISTED)
+    _, said = await server.post(review(name="needs-node"))
+    assert said["response"]["status"]["message"] == "no node"
+    assert len(server.looks) == 1
+
+
+async def test_a_look_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(key: Key) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(admission, "LOOK_WITHIN", 0.05)
+    store = Store()
+    store.set_listing("", "Node", Listing.LISTED)
+    asked = decode(json.dumps(review(name="needs-node")).encode())
+    verdict = await Admission(store, Metrics(), never).judge(HOOK, asked)
+    assert verdict.message == "no node"
+
+
+async def test_requests_are_counted_by_path_and_code(server: Server) -> None:
+    await server.post(review(name="deny"))
+    await server.post(b"nonsense")
+    text = server.metrics.render().decode()
+    assert f'controller_runtime_webhook_requests_total{{code="200",webhook="{PATH}"}} 1.0' in text
+    assert f'controller_runtime_webhook_requests_total{{code="400",webhook="{PATH}"}} 1.0' in text
+    assert f'controller_runtime_webhook_requests_total{{code="500",webhook="{PATH}"}} 0.0' in text
+    assert f'controller_runtime_webhook_requests_in_flight{{webhook="{PATH}"}} 0.0' in text
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(field=st.sampled_from([*REQUEST, "subResource", "namespace"]), value=JSON, data=st.binary(max_size=40))
+def test_whatever_is_sent_is_read_or_malformed(field: str, value: Any, data: bytes) -> None:
+    whole = json.dumps(review(**{field: value})).encode()
+    for body in (whole, data, whole[: len(data) * 8] + data):
+        try:
+            asked = decode(body)
+        except Malformed as error:
+            str(error).encode()
+        else:
+            encode(asked.uid, denied(f"no {asked.name}"))

@@ -1,0 +1,70 @@
+"""Certificates from files."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from haulout.runtime.metrics import Metrics
+from haulout.serve.certificates import Pair, make_self_signed
+from haulout.serve.mounted import MountedCertificate
+from haulout.serve.tls import ServerIdentity
+
+NOW = datetime(2026, 3, 1, 10, 0, tzinfo=UTC)
+FIRST, SECOND = make_self_signed(["127.0.0.1"], NOW), make_self_signed(["127.0.0.1"], NOW)
+
+
+def mounted(folder: Path, identity: ServerIdentity, metrics: Metrics | None = None) -> MountedCertificate:
+    return MountedCertificate(identity, folder / "tls.crt", folder / "tls.key", metrics or Metrics())
+
+
+def write(folder: Path, pair: Pair) -> None:
+    (folder / "tls.crt").write_bytes(pair.certificate)
+    (folder / "tls.key").write_bytes(pair.key)
+
+
+def test_files_that_come_and_change_are_followed(tmp_path: Path) -> None:
+    identity = ServerIdentity()
+    files = mounted(tmp_path, identity)
+    files.look()
+    assert not identity.ready
+    write(tmp_path, FIRST)
+    files.look()
+    assert not identity.use(FIRST)
+    write(tmp_path, SECOND)
+    files.look(closely=True)
+    assert not identity.use(SECOND)
+
+
+def test_while_certificate_and_key_do_not_fit_the_last_pair_stays(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    identity, metrics = ServerIdentity(), Metrics()
+    files = mounted(tmp_path, identity, metrics)
+    write(tmp_path, FIRST)
+    files.look()
+    (tmp_path / "tls.crt").write_bytes(SECOND.certificate)
+    for _ in range(3):
+        files.look(closely=True)
+    assert not identity.use(FIRST)
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
+        "certificate cannot be used"
+    ]
+    (tmp_path / "tls.key").write_bytes(SECOND.key)
+    files.look(closely=True)
+    assert not identity.use(SECOND)
+    text = metrics.render().decode()
+    assert "certwatcher_read_certificate_total 3.0" in text
+    assert "certwatcher_read_certificate_errors_total 1.0" in text
+
+
+def test_files_that_vanish_leave_what_was_in_them(tmp_path: Path) -> None:
+    identity = ServerIdentity()
+    files = mounted(tmp_path, identity)
+    write(tmp_path, FIRST)
+    files.look()
+    (tmp_path / "tls.crt").unlink()
+    files.look()
+    assert not identity.use(FIRST)

@@ -1,0 +1,260 @@
+"""The Secret that replicas share, and the authority where the webhooks are registered."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from cryptography import x509
+
+from haulout.base.clock import ManualClock
+from haulout.embedded.inprocess import InProcessTransport
+from haulout.embedded.seams import Json, Resource
+from haulout.kube.transport import JSON, Reply
+from haulout.serve.certificates import AUTHORITY_FOR, names_of
+from haulout.serve.selfmanaged import SelfManagedCertificate
+from haulout.serve.tls import ServerIdentity
+from tests.build.apiserver import World
+from tests.build.fakeapi import refusal
+from tests.build.rows import START
+
+NAMESPACE, SECRET = "haulout-system", "haulout-webhook-cert"
+REGISTRATIONS = Resource("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations")
+SECRETS = Resource("", "v1", "secrets")
+HOOK = "vnodemaintenance.kb.io"
+
+
+class Wire(InProcessTransport):
+    """Counts what is asked, and refuses what a role does not allow."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.api)
+        self.asked: list[str] = []
+        self.forbidden: set[str] = set()
+        self.before: Callable[[str], Awaitable[None]] | None = None
+
+    async def request(self, method: str, path: str, **more: Any) -> Reply:
+        act = f"{method} {path.rsplit('/', 1)[-1]}"
+        self.asked.append(act)
+        if act in self.forbidden:
+            raise refusal(403, "Forbidden")
+        if self.before is not None:
+            await self.before(act)
+        return await super().request(method, path, **{"accept": JSON, **more})
+
+
+class Replica:
+    def __init__(self, world: World, clock: ManualClock) -> None:
+        self.identity = ServerIdentity()
+        self.wire = Wire(world)
+        self.keeper = SelfManagedCertificate(
+            self.identity,
+            self.wire,
+            clock,
+            namespace=NAMESPACE,
+            secret=SECRET,
+            webhooks=[HOOK],
+            names=["haulout-webhook.haulout-system.svc"],
+        )
+
+    def writes(self) -> list[str]:
+        return [act for act in self.wire.asked if not act.startswith("GET")]
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.server.create(Resource("", "v1", "namespaces"), {"metadata": {"name": NAMESPACE}})
+    return made
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(START)
+
+
+def registration(name: str, *hooks: str, annotations: dict[str, str] | None = None, url: str = "") -> Json:
+    service = {"name": "nmo-webhook-service", "namespace": "nmo", "path": "/validate"}
+    client = {"url": url} if url else {"service": service}
+    webhooks = [
+        {"name": hook, "clientConfig": dict(client), "sideEffects": "None", "admissionReviewVersions": ["v1"]}
+        for hook in hooks
+    ]
+    return {"metadata": {"name": name, "annotations": annotations or {}}, "webhooks": webhooks}
+
+
+def found(world: World, resource: Resource, namespace: str, name: str) -> Json:
+    read = world.server.get(resource, namespace, name)
+    assert read is not None
+    return read
+
+
+def registered(world: World, name: str, number: int = 0) -> bytes:
+    webhooks = found(world, REGISTRATIONS, "", name)["webhooks"]
+    return base64.b64decode(webhooks[number]["clientConfig"].get("caBundle", ""))
+
+
+def stored(world: World, name: str) -> bytes:
+    return base64.b64decode(found(world, SECRETS, NAMESPACE, SECRET)["data"][name])
+
+
+@asynccontextmanager
+async def running(replica: Replica) -> AsyncIterator[None]:
+    task = asyncio.create_task(replica.keeper.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - what is waited for happens in another's store
+            await asyncio.sleep(0.01)
+
+
+async def test_the_first_replica_makes_it_and_registers_its_authority(world: World, clock: ManualClock) -> None:
+    world.server.create(REGISTRATIONS, registration("ours", "a.another.io", HOOK))
+    world.server.create(REGISTRATIONS, registration("theirs", "a.another.io"))
+    replica = Replica(world, clock)
+    await replica.keeper.look()
+    assert replica.identity.ready
+    assert registered(world, "ours", 1) == stored(world, "ca.crt")
+    assert registered(world, "ours", 0) == registered(world, "theirs") == b""
+    assert found(world, SECRETS, NAMESPACE, SECRET)["type"] == "kubernetes.io/tls"
+    assert replica.writes() == ["POST secrets", "PATCH ours"]
+
+
+async def test_a_second_look_writes_nothing(world: World, clock: ManualClock) -> None:
+    world.server.create(REGISTRATIONS, registration("ours", HOOK))
+    replica = Replica(world, clock)
+    await replica.keeper.look()
+    replica.wire.asked.clear()
+    await replica.keeper.look()
+    assert replica.wire.asked == ["GET validatingwebhookconfigurations", f"GET {SECRET}"]
+
+
+async def test_replicas_that_start_together_serve_the_same(world: World, clock: ManualClock) -> None:
+    world.server.create(REGISTRATIONS, registration("ours", HOOK))
+    replicas = [Replica(world, clock) for _ in range(5)]
+    await asyncio.gather(*(replica.keeper.look() for replica in replicas))
+    served = {replica.identity._pair.certificate for replica in replicas if replica.identity._pair}
+    assert served == {stored(world, "tls.crt")}
+    assert registered(world, "ours") == stored(world, "ca.crt")
+
+
+async def test_the_certificate_has_the_names_by_which_the_webhooks_are_called(world: World, clock: ManualClock) -> None:
+    world.server.create(REGISTRATIONS, registration("by-service", HOOK))
+    world.server.create(REGISTRATIONS, registration("by-address", HOOK, url="https://127.0.0.1:9443/validate"))
+    world.server.create(REGISTRATIONS, registration("v6", HOOK, url="https://[fd00:0::1]:9443/validate"))
+    replica = Replica(world, clock)
+    await replica.keeper.look()
+    assert names_of(x509.load_pem_x509_certificate(stored(world, "tls.crt"))) == {
+        "haulout-webhook.haulout-system.svc",
+        "nmo-webhook-service.nmo.svc",
+        "127.0.0.1",
+        "fd00::1",
+    }
+    replica.wire.asked.clear()
+    await replica.keeper.look()
+    assert replica.writes() == []
+
+
+async def test_a_lifetime_passes_without_a_moment_in_which_nobody_is_trusted(world: World, clock: ManualClock) -> None:
+    """Two replicas that never look at the same time, over the life of an authority."""
+    world.server.create(REGISTRATIONS, registration("ours", HOOK))
+    replicas = [Replica(world, clock), Replica(world, clock)]
+    instant, seen = START, set()
+    while instant < START + AUTHORITY_FOR:
+        for replica in replicas:
+            next_at = await replica.keeper.look()
+            clock.move_to(clock.now() + timedelta(minutes=1))
+        trusted = x509.load_pem_x509_certificates(registered(world, "ours"))
+        seen.add(registered(world, "ours"))
+        for replica in replicas:
+            assert replica.identity._pair is not None
+            served = x509.load_pem_x509_certificate(replica.identity._pair.certificate)
+            assert served.not_valid_after_utc > clock.now()
+            assert served.issuer in {authority.subject for authority in trusted}
+        instant = next_at
+        clock.move_to(instant + timedelta(seconds=1))
+    # The first alone, both, the second alone.
+    assert len(seen) == 3
+
+
+async def test_what_cannot_be_used_is_made_anew_and_the_rest_of_the_secret_stays(
+    world: World, clock: ManualClock
+) -> None:
+    world.server.create(
+        SECRETS, {"metadata": {"name": SECRET, "namespace": NAMESPACE}, "data": {"tls.crt": "bm8=", "mine": "bWU="}}
+    )
+    replica = Replica(world, clock)
+    await replica.keeper.look()
+    assert replica.identity.ready
+    assert stored(world, "mine") == b"me"
+
+
+async def test_a_lost_race_ends_with_what_the_winner_wrote(world: World, clock: ManualClock) -> None:
+    first, second = Replica(world, clock), Replica(world, clock)
+
+    async def meanwhile(act: str) -> None:
+        if act == "POST secrets":
+            first.wire.before = None
+            await second.keeper.look()
+
+    first.wire.before = meanwhile
+    await first.keeper.look()
+    assert first.identity._pair == second.identity._pair
+    assert [act for act in first.wire.asked if act.startswith("POST")] == ["POST secrets"]
+
+
+@pytest.mark.parametrize("annotation", ["cert-manager.io/inject-ca-from", "service.beta.openshift.io/inject-cabundle"])
+async def test_a_registration_that_another_looks_after_is_left_alone(
+    world: World, clock: ManualClock, annotation: str
+) -> None:
+    world.server.create(REGISTRATIONS, registration("theirs", HOOK, annotations={annotation: "x"}))
+    replica = Replica(world, clock)
+    await replica.keeper.look()
+    assert registered(world, "theirs") == b""
+
+
+@pytest.mark.parametrize("act", ["GET validatingwebhookconfigurations", "PATCH ours"])
+async def test_without_the_right_to_register_it_still_serves(
+    world: World, clock: ManualClock, act: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.server.create(REGISTRATIONS, registration("ours", HOOK))
+    replica = Replica(world, clock)
+    replica.wire.forbidden = {act}
+    for _ in range(3):
+        await replica.keeper.look()
+    assert replica.identity.ready
+    assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
+
+
+async def test_whatever_is_undone_is_put_right_at_once(world: World, clock: ManualClock) -> None:
+    world.server.create(REGISTRATIONS, registration("ours", HOOK))
+    replica = Replica(world, clock)
+    async with running(replica):
+        await until(lambda: registered(world, "ours") != b"")
+        world.server.patch(REGISTRATIONS, "", "ours", {"webhooks": registration("ours", HOOK)["webhooks"]})
+        await until(lambda: registered(world, "ours") != b"")
+        before = stored(world, "tls.crt")
+        world.server.delete(SECRETS, NAMESPACE, SECRET)
+        await until(lambda: world.server.list(SECRETS) != [])
+        await until(lambda: registered(world, "ours") == stored(world, "ca.crt"))
+        assert stored(world, "tls.crt") != before
+
+
+async def test_a_registration_that_comes_later_is_found(world: World, clock: ManualClock) -> None:
+    replica = Replica(world, clock)
+    async with running(replica):
+        await until(lambda: replica.identity.ready)
+        world.server.create(REGISTRATIONS, registration("ours", HOOK))
+        await until(lambda: registered(world, "ours") != b"")

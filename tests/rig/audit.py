@@ -23,6 +23,7 @@ class Entry:
 
     id: str
     user: str
+    acting_as: str
     verb: str
     resource: str
     subresource: str
@@ -118,6 +119,7 @@ def entry_of(line: Json) -> Entry:
     return Entry(
         id=line["auditID"],
         user=line["user"].get("username", ""),
+        acting_as=line.get("impersonatedUser", {}).get("username", ""),
         verb=line["verb"],
         resource=ref.get("resource", ""),
         subresource=ref.get("subresource", ""),

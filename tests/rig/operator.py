@@ -111,6 +111,7 @@ class Platform(Operator):
         config: str,
         settings: str = "",
         *,
+        flags: Sequence[str] = (),
         name: str = "operator",
         user: str = "operator",
     ) -> None:
@@ -121,7 +122,7 @@ class Platform(Operator):
             "surfaces: {profiles: {config: config/maintenance.yaml}}\n"
         )
         self.settle(settings)
-        self.process = Process(name, [HAULOUT, "run"], directory, env=environment(), cwd=directory)
+        self.process = Process(name, [HAULOUT, "run", *flags], directory, env=environment(), cwd=directory)
 
     def settle(self, settings: str) -> None:
         """Other lines beside those without which it could not be looked at."""

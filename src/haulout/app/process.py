@@ -27,7 +27,7 @@ from haulout.core.arbiter import Rules, arbiter
 from haulout.core.decision import Source
 from haulout.kube.config import SERVICE_ACCOUNT
 from haulout.kube.config import load as load_endpoint
-from haulout.kube.endpoint import Endpoint
+from haulout.kube.endpoint import Endpoint, impersonation
 from haulout.kube.errors import KubeError
 from haulout.kube.http import HttpTransport
 from haulout.kube.lease import Election, Terms
@@ -101,7 +101,12 @@ class Process(Reports):
     async def run(self) -> int:
         self._catch_signals()
         settings = self.settings
-        endpoint = load_endpoint(path=settings.kubeconfig, context=settings.context, namespace=settings.namespace)
+        endpoint = load_endpoint(
+            path=settings.kubeconfig,
+            context=settings.context,
+            namespace=settings.namespace,
+            impersonate=impersonation(settings.as_user, settings.as_groups),
+        )
         log.info("Loaded kubeconfig", extra={"server": endpoint.server})
         transport = HttpTransport(endpoint, self.clock)
         try:

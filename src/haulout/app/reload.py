@@ -40,7 +40,9 @@ class Reload:
                 self._is_there = True
             if isinstance(content, OSError):
                 raise SettingsProblem([f"{known.file}: {content.strerror}"])
-            fresh = read_settings(content, known.file, os.environ, dict(known.flags), known.surfaces)
+            read = read_settings(content, known.file, os.environ, dict(known.flags), known.surfaces)
+            # Whom to impersonate is for the command line alone to say.
+            fresh = msgspec.structs.replace(read, as_user=known.as_user, as_groups=known.as_groups)
         except SettingsProblem as problem:
             self._is_valid = False
             for line in problem.lines:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from haulout.base import yaml
 from haulout.base.clock import SystemClock
@@ -22,7 +21,7 @@ from haulout.cluster.store import Listing
 from haulout.cluster.view import CONFIG
 from haulout.core.arbiter import Rules, arbiter
 from haulout.kube.config import load as load_endpoint
-from haulout.kube.endpoint import Endpoint, Impersonation
+from haulout.kube.endpoint import Endpoint, impersonation
 from haulout.kube.errors import ApiError, KubeError, Unauthorized
 from haulout.kube.http import HttpTransport
 from haulout.plugins.load import PluginProblem
@@ -85,14 +84,15 @@ def read_config(path: str) -> Config:
 
 def endpoint_of(cluster: Mapping[str, Any]) -> Endpoint:
     """From the options that commands share."""
-    user, groups = cluster["as_user"], tuple(cluster["as_groups"])
-    if groups and not user:
-        raise click.UsageError("--as-group needs --as: groups are impersonated together with a user")
     try:
-        endpoint = load_endpoint(path=cluster["kubeconfig"], context=cluster["context"], namespace=cluster["namespace"])
+        return load_endpoint(
+            path=cluster["kubeconfig"],
+            context=cluster["context"],
+            namespace=cluster["namespace"],
+            impersonate=impersonation(cluster["as_user"], cluster["as_groups"]),
+        )
     except KubeError as error:
         raise click.ClickException(str(error)) from None
-    return msgspec.structs.replace(endpoint, impersonate=Impersonation(user, groups)) if user else endpoint
 
 
 def _content(path: Path) -> bytes:

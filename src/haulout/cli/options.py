@@ -18,9 +18,30 @@ def cluster_options(command: F) -> F:
         click.option(
             "-n", "--namespace", default="", metavar="NAME", help="Namespace to use instead of the context's."
         ),
-        click.option("--as", "as_user", default="", metavar="USER", help="Act as this user (impersonation)."),
-        click.option("--as-group", "as_groups", multiple=True, metavar="GROUP", help="Act as a member of this group."),
     )
+    command = impersonation_options(command)
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def impersonation_options(command: F) -> F:
+    """As whom to talk to the cluster instead of oneself; what kubeconfigs say about it does not count then."""
+    command = click.option(
+        "--as-group",
+        "as_groups",
+        multiple=True,
+        metavar="GROUP",
+        callback=_with_user,
+        help="Act as a member of this group.",
+    )(command)
+    user = click.option(
+        "--as", "as_user", default="", metavar="USER", is_eager=True, help="Act as this user (impersonation)."
+    )
+    return user(command)
+
+
+def _with_user(ctx: click.Context, option: click.Parameter, groups: tuple[str, ...]) -> tuple[str, ...]:
+    if groups and not ctx.params["as_user"]:
+        raise click.UsageError("--as-group needs --as: groups are impersonated together with a user")
+    return groups

@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 
 import click
+import msgspec
 
+from haulout.cli.options import impersonation_options
 from haulout.cli.settings import Settings
 
 
@@ -16,12 +18,15 @@ from haulout.cli.settings import Settings
 @click.option("--kubeconfig", default="", metavar="FILE", help="Kubeconfig of the home cluster.")
 @click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig to use.")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Namespace of the lease.")
+@impersonation_options
 @click.option("--log-format", default="", metavar="FORMAT", help="json or console.")
 @click.option("--log-level", default="", metavar="LEVEL", help="debug, info, warning or error.")
 @click.option("--listen-http", default="", metavar="ADDRESS", help="Address of metrics; 0 for none.")
 @click.option("--listen-health", default="", metavar="ADDRESS", help="Address of the probes; 0 for none.")
 @click.option("--leader-elect", default=None, type=click.BOOL, help="Whether to act only while holding the lease.")
-def command(config: str, surfaces: str, leader_elect: bool | None, **given: str) -> Settings:
+def command(
+    config: str, surfaces: str, leader_elect: bool | None, as_user: str, as_groups: tuple[str, ...], **given: str
+) -> Settings:
     """Serves the surfaces that haulout.yaml switches on, until signalled.
 
     Flags win over the environment (HAULOUT_LOG__LEVEL for log.level), that over the file.
@@ -41,4 +46,4 @@ def command(config: str, surfaces: str, leader_elect: bool | None, **given: str)
         raise click.ClickException(f"{path}: {error.strerror}") from None
     except SettingsProblem as problem:
         raise click.ClickException(str(problem)) from None
-    return settings
+    return msgspec.structs.replace(settings, as_user=as_user, as_groups=as_groups)

@@ -21,11 +21,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """`turns`: surfaces take turns on a node. `ready_at_once`: the readiness probe does not wait for the cluster.
 
     `scrape_within`: at the end, wait so long for one more look at the metrics. `log_level` is one of `logging`'s.
+    `as_user`, `as_groups`: whom to impersonate.
     """
 
     kubeconfig: str = ""
     context: str = ""
     namespace: str = ""
+    as_user: str = ""
+    as_groups: tuple[str, ...] = ()
     http: str = ":8080"
     health: str = ":8081"
     lease: Lease | None = None

@@ -39,10 +39,19 @@ def load(
     path: str = "",
     context: str = "",
     namespace: str = "",
+    impersonate: Impersonation | None = None,
     env: Mapping[str, str] = os.environ,
     mount: Path = SERVICE_ACCOUNT,
 ) -> Endpoint:
-    """In controller-runtime's order: the file named, KUBECONFIG, the pod's service account, ~/.kube/config."""
+    """In controller-runtime's order: the file named, KUBECONFIG, the pod's service account, ~/.kube/config.
+
+    `impersonate` stands in for whatever a kubeconfig says about it.
+    """
+    found = _find(path, context, namespace, env, mount)
+    return msgspec.structs.replace(found, impersonate=impersonate) if impersonate else found
+
+
+def _find(path: str, context: str, namespace: str, env: Mapping[str, str], mount: Path) -> Endpoint:
     if path:
         return from_files([Path(path).expanduser()], context=context, namespace=namespace, env=env)
     if listed := [Path(item) for item in env.get("KUBECONFIG", "").split(os.pathsep) if item]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -87,6 +87,11 @@ class Impersonation(msgspec.Struct, frozen=True):
     groups: tuple[str, ...] = ()
     uid: str = ""
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+def impersonation(user: str, groups: Iterable[str] = ()) -> Impersonation | None:
+    """None without a user: one acts as oneself."""
+    return Impersonation(user, tuple(groups)) if user else None
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from haulout.app.profiles import CONFIG_KEY, ProfilesConfig
@@ -23,13 +25,13 @@ ON = "surfaces: {profiles: {}}\n"
 class Followed:
     """A settings file, and the settings in force."""
 
-    def __init__(self, path: Path, text: str | None, surfaces: str = "") -> None:
+    def __init__(self, path: Path, text: str | None, surfaces: str = "", **more: Any) -> None:
         self.path = path
         if text is not None:
             path.write_text(text)
         self.seen: list[Settings] = []
         first = read_settings((text or "").encode(), str(path), {}, {"log.format": "console"}, surfaces)
-        self._reload = Reload(first, self.seen.append)
+        self._reload = Reload(msgspec.structs.replace(first, **more), self.seen.append)
         self._reload.look()
 
     def write(self, text: str) -> Followed:
@@ -70,6 +72,13 @@ class TestSettings:
         (now,) = followed.seen
         assert (now.log_level, now.profiles_config) == (logging.DEBUG, "other.yaml")
         assert said(caplog) == ["settings reloaded log_level, profiles_config"]
+
+    def test_whom_it_acts_as_stays(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO)
+        followed = Followed(tmp_path / "haulout.yaml", ON, as_user="deputy", as_groups=("g",))
+        (now,) = followed.write(f"{ON}log: {{level: debug}}\n").seen
+        assert (now.as_user, now.as_groups) == ("deputy", ("g",))
+        assert said(caplog) == ["settings reloaded log_level"]
 
     def test_flags_still_win(self, followed: Followed) -> None:
         assert followed.write(f"{ON}log: {{format: json}}\n").seen == []

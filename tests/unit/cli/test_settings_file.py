@@ -236,9 +236,15 @@ class TestRun:
         assert (made.log_level, made.log_format) == (logging.DEBUG, "json")
         assert (made.namespace, made.http, made.health, made.kubeconfig, made.context) == ("ns", ":1", "0", "k", "c")
 
+    def test_as_somebody_else(self) -> None:
+        made = main(["run", "--surfaces", "profiles", "--as", "deputy", "--as-group", "a", "--as-group", "b"])
+        assert isinstance(made, Settings)
+        assert (made.as_user, made.as_groups) == ("deputy", ("a", "b"))
+
     @pytest.mark.parametrize(
         ("words", "code", "said"),
         [
+            pytest.param(["--as-group", "g"], 2, "--as-group needs --as", id="a group without a user"),
             pytest.param(["--config", "absent.yaml"], 1, "absent.yaml: No such file or directory", id="no file"),
             pytest.param(["--config", "."], 1, ".: Is a directory", id="a directory"),
             pytest.param(["--surfaces", "ghosts"], 1, "there is no surface 'ghosts'", id="an unknown surface"),

@@ -24,6 +24,7 @@ from haulout.kube.endpoint import (
     StaticToken,
     TokenFile,
     environment_proxy,
+    impersonation,
 )
 from haulout.kube.errors import ConfigInvalid
 
@@ -94,6 +95,14 @@ class TestOrder:
     def test_the_home_folder_comes_last(self, tmp_path: Path) -> None:
         write(tmp_path / ".kube" / "config", kubeconfig("home"))
         assert load(env={"HOME": str(tmp_path), "KUBECONFIG": ""}, mount=tmp_path / "none").name == "home"
+
+    @pytest.mark.parametrize("own", [{}, {"as": "other", "as-groups": ["h"]}], ids=["none of its own", "its own"])
+    def test_impersonation_that_is_asked_for_wins(self, tmp_path: Path, own: dict[str, Any]) -> None:
+        named = write(tmp_path / "named", kubeconfig(user=own))
+        asked = impersonation("deputy", ["g"])
+        assert load(path=str(named), impersonate=asked, env={}).impersonate == Impersonation("deputy", ("g",))
+        mount, env = pod(tmp_path)
+        assert load(impersonate=asked, env=env, mount=mount).impersonate == asked
 
     def test_a_file_that_is_not_there_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigInvalid, match=r"/none: kubeconfig cannot be read: No such file or directory$"):

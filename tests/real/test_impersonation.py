@@ -1,0 +1,57 @@
+"""`--as`: what is done in somebody else's name, the API server knows as theirs."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.real.profiles import GO, PROFILE, STATE, label_of
+from tests.rig.fleet import node_object
+from tests.rig.operator import HAULOUT, Platform, environment
+from tests.rig.plane import ControlPlane
+from tests.rig.wait import eventually
+
+pytestmark = pytest.mark.tools("etcd", "kube-apiserver")
+
+DEPUTY = ("--as", "deputy", "--as-group", "system:masters")
+CONFIG = f"""
+intervals: {{requeue: 30s}}
+instances: {{check: [{{type: hasLabel, name: go, config: {{key: {GO}}}}}]}}
+profiles:
+- name: once
+  operational: {{transitions: [{{check: go, next: maintenance-required}}]}}
+"""
+
+
+@pytest.fixture
+def node(plane: ControlPlane, prefix: str) -> Iterator[str]:
+    plane.load([node_object(f"{prefix}-node", labels={PROFILE: "once", GO: "true"})])
+    yield f"{prefix}-node"
+    plane.wipe(prefix)
+
+
+def test_all_that_the_operator_does(plane: ControlPlane, node: str, tmp_path: Path) -> None:
+    """Lease, watch, write and event; the rights are the deputy's, too."""
+    since = plane.audit.mark()
+    with Platform(plane, tmp_path, CONFIG, "namespace: default", flags=DEPUTY):
+        eventually(
+            lambda: label_of(plane.api().get("nodes", node), STATE) == "maintenance-required", "it has been around"
+        )
+        eventually(lambda: "create events" in plane.audit.counts(since=since, user="operator"), "it has been told")
+    done = plane.audit.entries(since=since, user="operator")
+    assert {"create leases", "watch nodes", "patch nodes", "create events"} <= {entry.act for entry in done}
+    assert {entry.acting_as for entry in done} == {"deputy"}
+
+
+def test_explain(plane: ControlPlane, node: str, tmp_path: Path) -> None:
+    (tmp_path / "maintenance.yaml").write_text(CONFIG)
+    since = plane.audit.mark()
+    argv = [str(HAULOUT), "explain", node, "--config", "maintenance.yaml", *DEPUTY]
+    env = environment(KUBECONFIG=str(plane.kubeconfig()))
+    done = subprocess.run(argv, cwd=tmp_path, env=env, text=True, capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    asked = plane.audit.entries(since=since, user="operator")
+    assert {(entry.act, entry.acting_as) for entry in asked} == {("list nodes", "deputy"), ("watch nodes", "deputy")}

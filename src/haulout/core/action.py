@@ -38,20 +38,25 @@ class Cordon(msgspec.Struct, frozen=True):
 
 
 class SetTaint(msgspec.Struct, frozen=True):
-    """Adds, replaces or removes the taint with this key and effect."""
+    """Adds, replaces or removes the taint with this key and effect. `first`: where added, before all others."""
 
     target: Key
     taint: Taint
     present: bool
+    first: bool = False
 
 
 class Patch(msgspec.Struct, frozen=True):
-    """A merge patch for what has no action of its own; `becomes` is the row as limits should count it meanwhile."""
+    """A merge patch for what has no action of its own; `becomes` is the row as limits should count it meanwhile.
+
+    A refusal is the outcome row of the name `outcome`, if it has one; so it is for the actions below.
+    """
 
     target: Key
     body: Mapping[str, Any]
     subresource: str = ""
     becomes: Row | None = None
+    outcome: str = ""
 
 
 class Create(msgspec.Struct, frozen=True):
@@ -59,6 +64,7 @@ class Create(msgspec.Struct, frozen=True):
 
     target: Key
     body: Mapping[str, Any]
+    outcome: str = ""
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -75,8 +81,6 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Evict(msgspec.Struct, frozen=True):
-    """A refusal leaves no trace in the cluster: it is the outcome row of this name, if there is one."""
-
     target: Key
     uid: str
     grace_for: int | None = None

@@ -6,6 +6,8 @@ nothing. `by` names the surfaces whose own objects and marks do not show their c
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import msgspec
 
 from haulout.cluster.rows import NodeRow
@@ -15,10 +17,11 @@ ANNOTATION = "haulout.dev/cordon"
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """`before`: whether the node was unschedulable when the first claim came."""
+    """`before`: whether the node was unschedulable when the first claim came; `labels`: what else was, to be put back."""
 
     before: bool = False
     by: tuple[str, ...] = ()
+    labels: Mapping[str, str | None] = {}
 
 
 _DECODER = msgspec.json.Decoder(Ledger)
@@ -35,12 +38,18 @@ def ledger(node: NodeRow) -> Ledger | None:
         return None
 
 
-def claim(node: NodeRow, surface: str, *, shown: bool) -> tuple[Edit, ...]:
-    """Cordons for a surface. `shown`: the surface's own objects or marks say so, no entry is needed."""
+def claim(node: NodeRow, surface: str, *, shown: bool, labels: Iterable[str] = ()) -> tuple[Edit, ...]:
+    """Cordons for a surface. `shown`: the surface's own objects or marks say so, no entry is needed.
+
+    `labels`: those that the surface is about to set, remembered as they are.
+    """
     stood = ledger(node)
     entry = stood or Ledger(before=node.unschedulable)
     if not shown and surface not in entry.by:
-        entry = Ledger(entry.before, tuple(sorted((*entry.by, surface))))
+        entry = msgspec.structs.replace(entry, by=tuple(sorted((*entry.by, surface))))
+    new = {name: node.labels.get(name) for name in labels if name not in entry.labels}
+    if new:
+        entry = msgspec.structs.replace(entry, labels={**entry.labels, **new})
     edits: list[Edit] = []
     if entry != stood:
         edits.append(_written(node, entry))
@@ -58,7 +67,8 @@ def release(node: NodeRow, surface: str, *, others: bool, restore: bool = True) 
     stood = ledger(node)
     rest = tuple(name for name in stood.by if name != surface) if stood else ()
     if others or rest:
-        return (_written(node, Ledger(stood.before, rest)),) if stood and rest != stood.by else ()
+        entry = msgspec.structs.replace(stood, by=rest) if stood else None
+        return (_written(node, entry),) if entry is not None and entry != stood else ()
     edits: list[Edit] = []
     if ANNOTATION in node.annotations:
         edits.append(Annotate(node.key, ANNOTATION, None))
@@ -75,4 +85,5 @@ def lifted_by_hand(node: NodeRow) -> bool:
 
 
 def _written(node: NodeRow, entry: Ledger) -> Annotate:
-    return Annotate(node.key, ANNOTATION, msgspec.json.encode(entry).decode())
+    body = {"before": entry.before, "by": entry.by} | ({"labels": entry.labels} if entry.labels else {})
+    return Annotate(node.key, ANNOTATION, msgspec.json.encode(body).decode())

@@ -105,7 +105,7 @@ def _taints(taints: tuple[Taint, ...], edit: SetTaint) -> tuple[Taint, ...]:
         return others
     if any(taint.value == edit.taint.value for taint in same):
         return taints
-    return (*others, edit.taint)
+    return (edit.taint, *others) if edit.first else (*others, edit.taint)
 
 
 def _taint_body(taint: Taint) -> dict[str, Any]:

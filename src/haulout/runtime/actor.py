@@ -18,7 +18,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import ObjectRow, Row, Value
 from haulout.cluster.store import Store
 from haulout.cluster.view import OUTCOME
-from haulout.core.action import Delete, Edit, Evict, Refusal, Send, Statement, Tell
+from haulout.core.action import Edit, Refusal, Send, Statement, Tell
 from haulout.core.decision import Decision
 from haulout.core.edit import apply_all, changes_nothing
 from haulout.core.holds import Grant, grant_key, hold_key
@@ -395,14 +395,14 @@ class Actor:
                 self.loop.wake(subject)
             case Refused():
                 self._unexpect(target)
-                self._note(work, body, answer, now)
+                self._note(work, job, answer, now)
                 self._refused(work, job, body, answer, now)
 
-    def _note(self, work: Work, body: Body, answer: Refused, now: datetime) -> None:
+    def _note(self, work: Work, job: Job, answer: Refused, now: datetime) -> None:
         """A refusal that somebody may want to know of, as long as there is somebody to ask."""
         asked_for = not work.dropped and self._store.row(work.subject.key) is not None
-        if isinstance(body, Evict | Delete) and body.outcome and asked_for:
-            key = Key("", OUTCOME, "", body.outcome)
+        if job.outcome and asked_for:
+            key = Key("", OUTCOME, "", job.outcome)
             known = self._store.row(key)
             failures = known.failures + 1 if isinstance(known, Value) else 1
             refusal = Refusal(answer.code, answer.message, answer.cause, now)

@@ -47,6 +47,13 @@ class Job(msgspec.Struct, frozen=True):
         return self.other.uid if isinstance(self.other, Evict | Delete) else ""
 
     @property
+    def outcome(self) -> str:
+        """Under which name a refusal is kept for whoever asks."""
+        if self.other is not None:
+            return self.other.outcome
+        return next((edit.outcome for edit in self.edits if isinstance(edit, Patch) and edit.outcome), "")
+
+    @property
     def subresource(self) -> str:
         return next((edit.subresource for edit in self.edits if isinstance(edit, Patch)), "")
 
@@ -104,7 +111,9 @@ def request_body(job: Job, row: Row | None) -> Body:
     if job.other is not None:
         return job.other
     body = merge_patch(row, job.edits)
-    slim = row is not None and not job.subresource and set(body) == {"metadata"}
+    # A patch of its own may change what the row keeps of metadata beyond what a slim answer brings.
+    own = any(isinstance(edit, Patch) for edit in job.edits)
+    slim = row is not None and not job.subresource and not own and set(body) == {"metadata"}
     return Change(job.target, body, row.version if row else None, job.subresource, slim)
 
 

@@ -195,5 +195,12 @@ def test_a_ledger_that_cannot_be_read_uncordons_nothing(text: str) -> None:
 
 
 def test_what_others_wrote_into_the_ledger_is_read_over() -> None:
-    row = node("a", cordoned=True, annotations={ANNOTATION: '{"before":true,"by":["x"],"labels":{"a":"b"}}'})
+    row = node("a", cordoned=True, annotations={ANNOTATION: '{"before":true,"by":["x"],"mine":{"a":"b"}}'})
     assert ledger(row) == Ledger(before=True, by=("x",))
+
+
+def test_labels_are_remembered_as_the_first_claim_found_them() -> None:
+    row = patched(node("a", labels={"x": "1"}), claim(node("a", labels={"x": "1"}), "s", shown=True, labels=("x", "y")))
+    assert ledger(row) == Ledger(before=False, labels={"x": "1", "y": None})
+    changed = msgspec.structs.replace(row, labels={"x": "2"})
+    assert claim(changed, "s", shown=True, labels=("x",)) == ()

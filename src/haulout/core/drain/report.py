@@ -36,11 +36,15 @@ class Standing(StrEnum):
 
 
 class PodStanding(msgspec.Struct, frozen=True):
+    """`error`: the server's words where it refused the eviction for good, so that only another try helps."""
+
     pod: PodRow
     standing: Standing
     message: str = ""
     since: datetime | None = None
     budgets: tuple[Key, ...] = ()
+    error: str = ""
+    refused_at: datetime | None = None
 
     @property
     def blocked(self) -> bool:
@@ -60,6 +64,11 @@ class Progress(msgspec.Struct, frozen=True):
     @property
     def done(self) -> bool:
         return not self.pods and not self.errors
+
+    @property
+    def failed(self) -> bool:
+        """Whoever is left has been refused: nothing more happens until the next try."""
+        return bool(self.pods) and all(each.error for each in self.pods)
 
     @property
     def ends_at(self) -> datetime | None:
@@ -89,17 +98,19 @@ def _standing(view: View, pod: PodRow, fate: Fate) -> PodStanding:
     refusal = outcome.value if outcome is not None and isinstance(outcome.value, Refusal) else None
     permits = view.rows(PERMITS_OF_POD, pod.key, Permit, pod.key.cluster)
     budgets = tuple(permit.budget for permit in permits)
+    final = refusal if refusal is not None and not refusal.by_budget else None
+    error, refused_at = (final.message, final.at) if final is not None else ("", None)
     if len(permits) > 1:
         names = ", ".join(budget.name for budget in budgets)
-        return PodStanding(
-            pod, Standing.SEVERAL_BUDGETS, f"covered by several budgets: {names}", _since(permits), budgets
-        )
-    if refusal is not None and refusal.cause == "NamespaceTerminating":
-        return PodStanding(pod, Standing.NAMESPACE, refusal.message, refusal.at)
+        text = f"covered by several budgets: {names}"
+        return PodStanding(pod, Standing.SEVERAL_BUDGETS, text, _since(permits), budgets, error, refused_at)
+    if final is not None and final.cause == "NamespaceTerminating":
+        return PodStanding(pod, Standing.NAMESPACE, final.message, final.at)
     if permits and not permits[0].granted:
         return PodStanding(pod, Standing.BUDGET, _closed(budgets[0]), _since(permits), budgets)
     if refusal is not None:
-        return PodStanding(pod, Standing.BUDGET if refusal.by_budget else Standing.FAILED, refusal.message, refusal.at)
+        standing = Standing.FAILED if final is not None else Standing.BUDGET
+        return PodStanding(pod, standing, refusal.message, refusal.at, budgets, error, refused_at)
     return PodStanding(pod, Standing.EVICTING)
 
 

@@ -1,0 +1,40 @@
+"""How many maintenances are at work, for the limit on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from haulout.cluster.key import Key
+from haulout.cluster.limits import Count, Group, Membership
+from haulout.cluster.rows import NodeRow, Row, Value
+from haulout.cluster.view import MARK
+from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT, SUCCEEDED, MaintenanceRow
+
+_MARKS = "nodemaintenance-active"
+
+
+class Active(Count, frozen=True):
+    """Maintenances that have their lease and have not succeeded yet."""
+
+    @property
+    def kind(self) -> str:
+        return MARK
+
+    def groups(self, row: Row) -> Iterable[Membership]:
+        return (Membership(""),) if row.key.namespace == _MARKS else ()
+
+    def describe(self, group: Group) -> str:
+        return "maintenances at work"
+
+
+ACTIVE = Active()
+
+
+def active_mark(row: MaintenanceRow) -> tuple[Value, ...]:
+    """Stands while a maintenance is at work: neither its object nor its node shows that alone."""
+    return () if row.status.phase == SUCCEEDED else (Value(key=Key("", MARK, _MARKS, row.key.name)),)
+
+
+def is_marked(node: NodeRow) -> bool:
+    """Whether the node carries the mark of a maintenance that has begun: its lease was ours by then."""
+    return any((taint.key, taint.effect) == (DRAIN_TAINT.key, DRAIN_TAINT.effect) for taint in node.taints)

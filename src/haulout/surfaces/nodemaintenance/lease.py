@@ -1,0 +1,96 @@
+"""The node lease: a mutex per node between everyone who takes nodes out of service or remediates them."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timedelta
+from enum import Enum
+
+from haulout.cluster.key import Key
+from haulout.cluster.project import within
+from haulout.cluster.rows import LeaseRow, NodeRow
+from haulout.core.action import Create, Patch, Write
+from haulout.model.meta import wire_micro_time
+from haulout.surfaces.nodemaintenance.options import Options
+from haulout.surfaces.nodemaintenance.wire import LEASE_HOLDER, SEEN_ANNOTATION, lease_name
+
+Json = dict[str, object]
+
+
+class Holder(Enum):
+    """`FREE`: there is none, or another's has run out."""
+
+    OURS = "ours"
+    FREE = "free"
+    ANOTHER = "another"
+
+
+def lease_key(node: str, options: Options) -> Key:
+    return Key("", within("Lease", options.lease_namespace), options.lease_namespace, lease_name(node))
+
+
+def outcome_name(node: str) -> str:
+    """Under which name a refused lease request is kept."""
+    return f"nodemaintenance/lease/{node}"
+
+
+def holder(lease: LeaseRow | None, now: datetime) -> Holder:
+    if lease is None:
+        return Holder.FREE
+    if lease.holder == LEASE_HOLDER:
+        return Holder.OURS
+    return Holder.ANOTHER if is_valid(lease, now) else Holder.FREE
+
+
+def is_valid(lease: LeaseRow, now: datetime) -> bool:
+    """A renewal in the future makes it invalid, too."""
+    due_at = expires_at(lease)
+    return due_at is not None and lease.renewed_at is not None and due_at >= now >= lease.renewed_at
+
+
+def expires_at(lease: LeaseRow) -> datetime | None:
+    if lease.renewed_at is None or not lease.duration_for:
+        return None
+    return lease.renewed_at + timedelta(seconds=lease.duration_for)
+
+
+def renew_at(lease: LeaseRow, options: Options, seen: str) -> datetime | None:
+    """When our lease is to be renewed: after a third of its time; None: now."""
+    due_at = expires_at(lease)
+    if due_at is None or lease.renewed_at is None or lease.annotations.get(SEEN_ANNOTATION) != seen:
+        return None
+    if lease.duration_for != seconds(options) or lease.acquired_at is None:
+        return None
+    return lease.renewed_at + options.lease_for / 3
+
+
+def request(lease: LeaseRow | None, node: NodeRow, options: Options, seen: str, now: datetime) -> Write:
+    """Takes or renews it; the caller knows that nobody else holds it."""
+    key, name = lease_key(node.key.name, options), outcome_name(node.key.name)
+    stamp = wire_micro_time(now)
+    spec: Json = {"holderIdentity": LEASE_HOLDER, "leaseDurationSeconds": seconds(options), "renewTime": stamp}
+    owners = [{"apiVersion": "v1", "kind": "Node", "name": node.key.name, "uid": node.uid}]
+    metadata: Json = {"ownerReferences": owners, "annotations": {SEEN_ANNOTATION: seen}}
+    if lease is None:
+        metadata |= {"name": key.name, "namespace": key.namespace}
+        spec |= {"acquireTime": stamp, "leaseTransitions": 0}
+        body: Json = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+        return Create(key, body, name)
+    if _is_taken_over(lease):
+        spec |= {"acquireTime": stamp, "leaseTransitions": (lease.transitions or 0) + 1}
+    return Patch(key, {"metadata": metadata, "spec": spec}, outcome=name)
+
+
+def _is_taken_over(lease: LeaseRow) -> bool:
+    if lease.holder != LEASE_HOLDER or lease.acquired_at is None:
+        return True
+    return lease.renewed_at is None or lease.duration_for is None
+
+
+def seconds(options: Options) -> int:
+    return math.ceil(options.lease_for.total_seconds())
+
+
+def held_by_another(lease: LeaseRow) -> str:
+    who = lease.holder or "unknown"
+    return f"can't update or invalidate the lease because it is held by different owner: {who}"

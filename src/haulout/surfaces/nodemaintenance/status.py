@@ -1,0 +1,118 @@
+"""The status of a NodeMaintenance: how it follows from a drain, and the patch that makes it so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from haulout.base.duration import to_text
+from haulout.cluster.rows import PodRow
+from haulout.core.action import Patch
+from haulout.core.drain.report import PodStanding, Progress, Standing
+from haulout.core.drain.select import aggregate
+from haulout.model.meta import Condition, wire_time
+from haulout.surfaces.nodemaintenance.wire import BlockedPod, MaintenanceRow, PodReference, Status
+
+replace = msgspec.structs.replace
+# What the wire knows as reasons of blocked pods.
+BLOCKING = {
+    Standing.BUDGET: "DisruptionBudget",
+    Standing.SEVERAL_BUDGETS: "MultipleDisruptionBudgets",
+    Standing.TERMINATING: "Terminating",
+    Standing.NAMESPACE: "NamespaceTerminating",
+    Standing.WAITING: "Waiting",
+    Standing.HELD: "Held",
+    Standing.FAILED: "Error",
+}
+
+
+def second(instant: datetime) -> datetime:
+    return instant.astimezone(UTC).replace(microsecond=0)
+
+
+def with_pods(status: Status, pods: Iterable[PodRow]) -> Status:
+    """Pending pods, and the progress that they mean; a maintenance that has not succeeded is never at 100."""
+    keys = [pod.key for pod in pods]
+    references = tuple(PodReference(key.namespace, key.name) for key in keys)
+    progress = status.drain_progress
+    if status.eviction_pods:
+        progress = min(99, max(0, (status.eviction_pods - len(keys)) * 100 // status.eviction_pods))
+    names = tuple(key.name for key in keys)
+    return replace(status, pending_pods=names, pending_pods_refs=references, drain_progress=progress)
+
+
+def failed_with(status: Status, error: str, now: datetime) -> Status:
+    return replace(status, last_error=error, last_update=second(now))
+
+
+def drain_error(progress: Progress, timeout_for: timedelta) -> str:
+    """What the original would say of a pass that ended like this."""
+    return progress.errors or aggregate([_pod_error(each, timeout_for) for each in progress.pods])
+
+
+def _pod_error(each: PodStanding, timeout_for: timedelta) -> str:
+    name, namespace = _quoted(each.pod.key.name), _quoted(each.pod.key.namespace)
+    if each.error:
+        return f"error when evicting pods/{name} -n {namespace}: {each.error}"
+    if each.standing in (Standing.TERMINATING, Standing.WAITING):
+        return f"error when waiting for pod {name} in namespace {namespace} to terminate: context deadline exceeded"
+    return f"error when evicting pods/{name} -n {namespace}: global timeout reached: {to_text(timeout_for)}"
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+def blocked_pods(progress: Progress, stood: Sequence[BlockedPod]) -> tuple[BlockedPod, ...]:
+    """With since when: as it stood for the same reason, so that only what changes is written."""
+    before = {(each.namespace, each.name, each.reason): each for each in stood}
+    found = []
+    for each in progress.pods:
+        if each.standing is Standing.EVICTING:
+            continue
+        key = each.pod.key
+        known = before.get((key.namespace, key.name, BLOCKING[each.standing]))
+        since = known.since if known else second(each.since) if each.since else None
+        found.append(BlockedPod(key.namespace, key.name, BLOCKING[each.standing], each.message, since))
+    return tuple(found)
+
+
+def with_condition(status: Status, kind: str, value: bool, reason: str, message: str, now: datetime) -> Status:
+    stood = next((each for each in status.conditions if each.type == kind), None)
+    text = "True" if value else "False"
+    since = stood.last_transition_time if stood and stood.status == text else second(now)
+    condition = Condition(kind, text, reason, message, last_transition_time=since)
+    if stood is None:
+        return replace(status, conditions=(*status.conditions, condition))
+    return replace(status, conditions=tuple(condition if each is stood else each for each in status.conditions))
+
+
+def patch(row: MaintenanceRow, status: Status) -> tuple[Patch, ...]:
+    """What has to change on the wire; nothing where nothing does."""
+    fields = [
+        (name, wire)
+        for name, wire in zip(Status.__struct_fields__, Status.__struct_encode_fields__, strict=True)
+        if getattr(row.status, name) != getattr(status, name)
+    ]
+    if not fields:
+        return ()
+    body = {wire: _wire(getattr(status, name)) for name, wire in fields}
+    return (Patch(row.key, {"status": body}, "status", becomes=replace(row, status=status)),)
+
+
+def _wire(value: Any) -> Any:
+    """Zero, empty and absent are one on this wire."""
+    match value:
+        case datetime():
+            return wire_time(value)
+        case tuple():
+            return [_wire(each) for each in value] or None
+        case msgspec.Struct():
+            pairs = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
+            body = {wire: _wire(getattr(value, name)) for name, wire in pairs}
+            return {name: each for name, each in body.items() if each is not None}
+        case _:
+            return value or None

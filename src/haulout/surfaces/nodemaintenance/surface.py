@@ -1,0 +1,35 @@
+"""The surface as the process sees it: what it watches, what it keeps, whom it asks."""
+
+from __future__ import annotations
+
+from haulout.cluster.key import Key, node_key
+from haulout.cluster.project import Keep, within
+from haulout.cluster.store import Store
+from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
+from haulout.core.decision import Decider, Source
+from haulout.core.drain.options import POD_ANNOTATION
+from haulout.surfaces.nodemaintenance.decide import SURFACE, decide
+from haulout.surfaces.nodemaintenance.options import Options
+from haulout.surfaces.nodemaintenance.wire import KIND, RESOURCE, SEEN_ANNOTATION, MaintenanceRow
+
+
+def _nodes(key: Key, store: Store) -> tuple[Key, ...]:
+    row = store.row(key)
+    return (node_key(row.node),) if isinstance(row, MaintenanceRow) and row.node else ()
+
+
+DECIDERS = (Decider(SURFACE, KIND, decide, nodes=_nodes),)
+OWN_KINDS = (RESOURCE,)
+
+
+def sources(options: Options) -> frozenset[Source]:
+    return frozenset(
+        {
+            Source("", KIND),
+            Source("", "Node", Keep(frozenset({CORDON_ANNOTATION}))),
+            Source("", "Pod", Keep(frozenset({POD_ANNOTATION}))),
+            Source("", "PodDisruptionBudget"),
+            Source("", "DaemonSet"),
+            Source("", within("Lease", options.lease_namespace), Keep(frozenset({SEEN_ANNOTATION}))),
+        }
+    )

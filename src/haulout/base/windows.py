@@ -1,0 +1,231 @@
+"""Windows in time, opened by a cron expression or on days of the week, in the time of a zone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime, time, timedelta
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from haulout.base.cron import Cron, CronError, parse_cron
+from haulout.base.duration import DurationError, parse
+from haulout.base.weekday import parse_time_of_day, parse_weekday
+from haulout.base.zones import first, last, zone
+
+_DAY = timedelta(days=1)
+LONGEST_FOR = 31 * _DAY
+# February 29 is eight years away around 2100.
+_HORIZON_DAYS = 9 * 366
+# Farther than this nobody looks at once: the answer is "not before", and one asks again then.
+_MOST_JOINED = 50
+_JOINED_FOR = 2 * _DAY
+_MOST_STEPS = 200
+_SEARCHED_FOR = 400 * _DAY
+_FIELDS = frozenset({"type", "schedule", "duration", "days", "from", "to", "timeZone"})
+
+
+class WindowError(ValueError):
+    """What is wrong with a window, with the path to it."""
+
+
+class Span(NamedTuple):
+    """From the start on, up to and without the end."""
+
+    start: datetime
+    end: datetime
+
+
+class Edge(NamedTuple):
+    """Whether an instant lies inside, and before when that does not change; None: never."""
+
+    inside: bool
+    until: datetime | None
+
+
+class Repeated(msgspec.Struct, frozen=True, cache_hash=True):
+    """As long as stated, whatever clocks do meanwhile."""
+
+    cron: Cron
+    lasts_for: timedelta
+
+
+class Weekly(msgspec.Struct, frozen=True, cache_hash=True):
+    """Between two times on the wall, beginning on these days (Monday is 0); over midnight where the end is not later."""
+
+    days: frozenset[int]
+    start: time
+    end: time
+
+
+class Window(msgspec.Struct, frozen=True, cache_hash=True):
+    """Allows or denies. Nothing is both: a denial wins."""
+
+    pattern: Repeated | Weekly
+    zone: str = ""
+    denies: bool = False
+
+    def edge(self, at: datetime) -> Edge:
+        latest = self._latest(at)
+        if latest is None or latest.end <= at:
+            return Edge(False, self._next_start(at))
+        end = latest.end
+        for _ in range(_MOST_JOINED):
+            following = self._latest(end)
+            if following is None or following.end <= end or end - at > _JOINED_FOR:
+                break
+            end = following.end
+        return Edge(True, end)
+
+    def _latest(self, at: datetime) -> Span | None:
+        """The last that began by then. All of one window are about as long, so that no earlier one ends later."""
+        today = at.astimezone(zone(self.zone)).date()
+        reach = self.pattern.lasts_for.days + 2 if isinstance(self.pattern, Repeated) else 3
+        for back in range(-1, reach):
+            begun = [span for span in _begun_on(self, today - back * _DAY) if span.start <= at]
+            if begun:
+                return begun[-1]
+        return None
+
+    def _next_start(self, at: datetime) -> datetime | None:
+        today = at.astimezone(zone(self.zone)).date()
+        for ahead in range(-1, _HORIZON_DAYS):
+            for span in _begun_on(self, today + ahead * _DAY):
+                if span.start > at:
+                    return span.start
+        return None
+
+
+# Asked for the same days again and again; every minute of a day takes some milliseconds.
+@lru_cache(maxsize=1024)
+def _begun_on(window: Window, day: date) -> tuple[Span, ...]:
+    """Those that begin on a day of the zone, in order."""
+    there, pattern = zone(window.zone), window.pattern
+    if isinstance(pattern, Repeated):
+        return tuple(Span(start, start + pattern.lasts_for) for start in pattern.cron.instants(day, there))
+    if day.weekday() not in pattern.days:
+        return ()
+    start = first(datetime.combine(day, pattern.start), there)
+    wall = datetime.combine(day if pattern.end > pattern.start else day + _DAY, pattern.end)
+    # Where a clock shows the end twice, the longer denial and the shorter permission are on the safe side.
+    end = last(wall, there) if window.denies else first(wall, there)
+    return (Span(start, end),) if start < end else ()
+
+
+class Windows(msgspec.Struct, frozen=True, cache_hash=True):
+    """Open while something allows it, or nothing is there that would, and nothing denies it."""
+
+    all: tuple[Window, ...] = ()
+
+    def is_open(self, at: datetime) -> bool:
+        return self._edge(at).inside
+
+    def changes_at(self, now: datetime) -> datetime | None:
+        """Before this instant it stays as it is; None: for ever."""
+        edge = self._edge(now)
+        return edge.until if edge.inside else self._search(now)
+
+    def opens_at(self, now: datetime) -> datetime | None:
+        """The next opening of what is closed, as far as one can see."""
+        at = self._search(now)
+        return at if at is not None and self.is_open(at) else None
+
+    def _search(self, now: datetime) -> datetime | None:
+        """From one instant at which it may open to the next, until it does or far enough."""
+        at: datetime | None = now
+        for _ in range(_MOST_STEPS):
+            if at is None or (edge := self._edge(at)).inside or at - now > _SEARCHED_FOR:
+                break
+            at = edge.until
+        return at
+
+    def _edge(self, at: datetime) -> Edge:
+        denials = [window.edge(at) for window in self.all if window.denies]
+        if standing := [edge for edge in denials if edge.inside]:
+            # Whatever the others do, not before the last of these has ended.
+            return Edge(False, _latest(standing))
+        permits = [window.edge(at) for window in self.all if not window.denies]
+        given = [edge for edge in permits if edge.inside]
+        if permits and not given:
+            return Edge(False, _earliest(permits))
+        return Edge(True, _earliest([*denials, *([Edge(True, _latest(given))] if given else [])]))
+
+
+def _earliest(edges: Iterable[Edge]) -> datetime | None:
+    return min((edge.until for edge in edges if edge.until is not None), default=None)
+
+
+def _latest(edges: Iterable[Edge]) -> datetime | None:
+    return max((edge.until for edge in edges if edge.until is not None), default=None)
+
+
+def window_from_object(value: Any, path: str) -> Window:
+    """`type`, `timeZone`, and `schedule` with `duration` or any of `days`, `from` and `to`."""
+    if not isinstance(value, Mapping):
+        raise WindowError(f"{path}: must be an object")
+    fields = {name: field for name, field in value.items() if field is not None}
+    if unknown := sorted(fields.keys() - _FIELDS):
+        raise WindowError(f"{path}.{unknown[0]}: there is no such field")
+    kind = fields.get("type", "Allow")
+    if kind not in ("Allow", "Deny"):
+        raise WindowError(f"{path}.type: {kind} is not known (Allow or Deny)")
+    name = _text(fields, "timeZone", path)
+    try:
+        zone(name)
+    except ValueError as error:
+        raise WindowError(f"{path}.timeZone: {error}") from None
+    weekly = fields.keys() & {"days", "from", "to"}
+    if "schedule" in fields and weekly:
+        raise WindowError(f"{path}: has a schedule and {', '.join(sorted(weekly))} (one or the other)")
+    if "schedule" not in fields and not weekly:
+        raise WindowError(f"{path}: says nothing of when (schedule and duration, or days, from and to)")
+    pattern = _repeated(fields, path) if "schedule" in fields else _weekly(fields, path)
+    return Window(pattern, name, denies=kind == "Deny")
+
+
+def _repeated(fields: Mapping[str, Any], path: str) -> Repeated:
+    try:
+        cron = parse_cron(_text(fields, "schedule", path))
+    except CronError as error:
+        raise WindowError(f"{path}.schedule: {error}") from None
+    try:
+        lasts_for = parse(_text(fields, "duration", path))
+    except DurationError as error:
+        raise WindowError(f"{path}.duration: {error} (such as 4h or 90m)") from None
+    if not timedelta(minutes=1) <= lasts_for <= LONGEST_FOR:
+        raise WindowError(f"{path}.duration: must be between 1m and {LONGEST_FOR.days * 24}h")
+    return Repeated(cron, lasts_for)
+
+
+def _weekly(fields: Mapping[str, Any], path: str) -> Weekly:
+    if "duration" in fields:
+        raise WindowError(f"{path}.duration: goes with a schedule, and there is none")
+    days = fields.get("days", [])
+    if not isinstance(days, list | tuple) or not all(isinstance(day, str) for day in days):
+        raise WindowError(f"{path}.days: must be a list of weekdays (such as Mon)")
+    try:
+        chosen = frozenset(map(parse_weekday, days))
+    except ValueError as error:
+        raise WindowError(f"{path}.days: {error}") from None
+    if "days" in fields and not days:
+        raise WindowError(f"{path}.days: must not be empty (leave it out for every day)")
+    return Weekly(chosen or frozenset(range(7)), _time(fields, "from", path), _time(fields, "to", path))
+
+
+def _time(fields: Mapping[str, Any], name: str, path: str) -> time:
+    """Absent, it is midnight; so is 24:00, the end of a day."""
+    text = _text(fields, name, path)
+    if not text or (name == "to" and text == "24:00"):
+        return time()
+    try:
+        return parse_time_of_day(text)
+    except ValueError as error:
+        raise WindowError(f"{path}.{name}: {error}") from None
+
+
+def _text(fields: Mapping[str, Any], name: str, path: str) -> str:
+    text = fields.get(name, "")
+    if not isinstance(text, str):
+        raise WindowError(f"{path}.{name}: must be a string")
+    return text

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.limits import Count, Limit, Membership
-from haulout.cluster.rows import NodeRow, Row
+from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.store import CountOf, Index, Listing, Store, Topic
-from haulout.cluster.view import Record, View
+from haulout.cluster.view import CONFIG, Record, View
 from haulout.core.action import Label
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.edit import apply_all
@@ -263,14 +263,23 @@ def fail(subject: Subject, error: Exception) -> None:
     raise AssertionError(f"{subject} failed") from error
 
 
-def test_counts_are_not_kept_up_for_nobody() -> None:
+def test_counts_that_only_an_older_configuration_asked_for_are_not_kept_up() -> None:
+    """Or each change of a configuration would make every later event of every node a bit dearer."""
+
+    def decide(key: Key, view: View, now: datetime) -> Decision:
+        config = view.config("toy")
+        assert config is not None
+        view.count(Labelled(str(config.value)), "1")
+        return NOTHING
+
     store = Store()
     store.set_listing("", "Node", Listing.LISTED)
-    loop = Loop(store, [], Immediate(store))
-    assert store.stored("", Labelled("x"), "1") == 0
-    assert store.table("", "Node").tallies
-    loop.forget_counts()
-    assert not store.table("", "Node").tallies
+    loop = Loop(store, [Decider("toy", "Node", decide)], Immediate(store), fail)
+    store.put(node("a"))
+    for label in ("x", "y", "z"):
+        store.write(Value(key=Key("", CONFIG, "", "toy"), value=label))
+        assert loop.run(START)
+        assert set(store.table("", "Node").tallies) == {Labelled(label)}
 
 
 def test_who_asks_for_a_threshold_is_woken_only_when_it_is_crossed() -> None:

@@ -14,7 +14,7 @@ from haulout.base.clock import after
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Row, Value
 from haulout.cluster.store import CountOf, Listing, Store, TableName, Topic
-from haulout.cluster.view import GRANT, HOLD, OUTCOME, SOURCE, FactDemand, NotListed, Record, View, holds_table
+from haulout.cluster.view import CONFIG, GRANT, HOLD, OUTCOME, SOURCE, FactDemand, NotListed, Record, View, holds_table
 from haulout.core.decision import Decider, Decision, Source, earliest
 from haulout.core.holds import Blocked, Grant, Hold, grant_key, hold_key
 from haulout.runtime.rooms import Order, Rooms, Subject
@@ -76,6 +76,7 @@ class Loop:
         self._facts: dict[Key, dict[Subject, FactDemand]] = {}
         self._sources: set[Key] = set()
         self._rooms = Rooms(store)
+        self._reconfigured = False
         self.askings = 0
 
     # Waking
@@ -175,6 +176,9 @@ class Loop:
             self._take_in()
             due = self._next()
             if due is None:
+                if self._reconfigured:
+                    self._reconfigured = False
+                    self.forget_counts()
                 return True
             self._ask(due, now)
             if enough():
@@ -204,7 +208,7 @@ class Loop:
         return {row.value for row in rows if isinstance(row, Value) and isinstance(row.value, Source)}
 
     def forget_counts(self) -> None:
-        """Stops keeping up counts that nobody reads any more."""
+        """Stops keeping up counts that nobody reads any more: another configuration asks about others."""
         read = {(topic.cluster, topic.of) for topic in self._readers if isinstance(topic, CountOf)}
         self._store.forget_counts(read | self._rooms.counts())
 
@@ -242,6 +246,8 @@ class Loop:
             wake = self._call if isinstance(topic, Key) and topic.kind == GRANT else self.wake
             for subject in tuple(self._readers.get(topic, ())):
                 wake(subject)
+            if isinstance(topic, Key) and topic.kind == CONFIG:
+                self._reconfigured = True
             if isinstance(topic, TableName):
                 self._judge_listing(topic)
             elif isinstance(topic, Key) and self._store.row(topic) is None:

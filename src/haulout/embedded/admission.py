@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from haulout.base.patch import PatchFailed, apply
+from haulout.base.patch import PatchFailed
 from haulout.embedded import refusals
+from haulout.embedded.patches import apply_operations
 from haulout.embedded.resources import Kind
 from haulout.embedded.seams import Json, Resource
 from haulout.embedded.selecting import compiled
@@ -176,7 +177,7 @@ class Admission:
             "resource": _group_resource(seen),
             "requestKind": own,
             "requestResource": _group_resource(kind),
-            "name": attempt.name,
+            **({"name": attempt.name} if attempt.name else {}),
             "namespace": attempt.namespace,
             "operation": attempt.operation,
             "userInfo": {"username": "admin", "groups": ["system:masters", "system:authenticated"]},
@@ -223,8 +224,10 @@ def _rule_matches(rule: Json, kind: Kind, attempt: Attempt) -> bool:
 def _patched(name: str, obj: Json, response: Json) -> Json:
     try:
         operations = msgspec.json.decode(base64.b64decode(response["patch"]))
-        changed: Any = apply(obj, operations)
-    except (binascii.Error, msgspec.DecodeError, PatchFailed, TypeError) as error:
+        changed: Any = apply_operations(obj, operations)
+    except PatchFailed as error:
+        raise refusals.internal(str(error)) from None
+    except (binascii.Error, msgspec.DecodeError, TypeError) as error:
         raise refusals.internal(f'admission webhook "{name}": the patch cannot be applied: {error}') from None
     if not isinstance(changed, dict):
         raise refusals.internal(f'admission webhook "{name}": the patch leaves no object')

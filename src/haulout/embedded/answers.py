@@ -37,16 +37,20 @@ class Form(msgspec.Struct, frozen=True):
 
 
 PLAIN = Form()
+_OFFERED = f"{JSON}, {YAML}, {PROTOBUF}"
+# Of bodies that cannot be read, so much is told; other than objects in hexadecimal digits.
+_SUMMARY = 30
+_TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 _SHAPES = {
     "Table": "table",
     "PartialObjectMetadata": "metadata",
-    "PartialObjectMetadataList": "metadata",
+    "PartialObjectMetadataList": "metadata list",
     "APIGroupDiscoveryList": "discovery",
 }
 
 
-def negotiate(accept: str) -> Form:
-    """The first of the client's wishes that can be fulfilled. Raises where there is none."""
+def negotiate(accept: str, *, custom: bool = False) -> Form:
+    """The first of the client's wishes that can be fulfilled. Raises where there is none, for custom kinds in other words."""
     if accept in {"", JSON, "*/*"}:
         return PLAIN
     unknown_shape = False
@@ -60,11 +64,10 @@ def negotiate(accept: str) -> Form:
             return Form(shape)
         elif media == YAML:
             return Form(shape, YAML)
-    if unknown_shape:
-        accepted = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
-        text = f"only the following media types are accepted: {accepted}"
-        raise refusals.refusal(406, "NotAcceptable", text)
-    text = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/json;stream=watch"
+    if unknown_shape or custom:
+        raise refusals.refusal(406, "NotAcceptable", f"only the following media types are accepted: {_OFFERED}")
+    streams = f"{JSON};stream=watch, {PROTOBUF};stream=watch"
+    text = f"406: Not Acceptable\n\nAvailable representations: {_OFFERED}, {streams}"
     raise refusals.refusal(406, "NotAcceptable", text, details=refusals.Details())
 
 
@@ -98,25 +101,47 @@ def text(status: int, words: str) -> Answer:
     return Answer(status, words.encode(), "text/plain; charset=utf-8")
 
 
-def read_body(body: bytes, content_type: str, kind: str, type_name: str = "") -> Any:
-    """Raises where it is not JSON, YAML where YAML is announced, or protobuf of a type that has it."""
+def read_body(body: bytes, content_type: str, kind: str, type_name: str = "") -> Json | None:
+    """An object, or null. Raises where it is not JSON, YAML where YAML is announced, or protobuf of a type that has it."""
     media = content_type.partition(";")[0].strip() or JSON
     if media == PROTOBUF and type_name:
         return _read_protobuf(body, kind, type_name)
     if media not in {JSON, YAML}:
         raise refusals.unknown_format((JSON, YAML, PROTOBUF))
     try:
-        if media == YAML:
-            return yaml.safe_load(body)
-        return msgspec.json.decode(body)
+        found = yaml.safe_load(body) if media == YAML else msgspec.json.decode(body)
     except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise refusals.bad_request(
-            f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; "
-            f"json parse error: {go_error(body, error)} ({body[:100].decode(errors='replace') or '<empty>'})"
-        ) from None
+        raise _unreadable(body, kind, go_error(body, error)) from None
+    if isinstance(found, dict) or found is None:
+        return found
+    raise _unreadable(body, kind, cannot_unmarshal(found, _TYPE_META))
 
 
-def _read_protobuf(body: bytes, kind: str, type_name: str) -> Any:
+def _unreadable(body: bytes, kind: str, why: str) -> ApiError:
+    return unrecognized(body, kind, f"couldn't get version/kind; json parse error: {why}")
+
+
+def unrecognized(body: bytes, kind: str, why: str) -> ApiError:
+    text = f"the object provided is unrecognized (must be of type {kind}): {why} ({summary(body)})"
+    return refusals.bad_request(text)
+
+
+def summary(body: bytes) -> str:
+    if not body:
+        return "<empty>"
+    start = body[:_SUMMARY]
+    shown = start.decode(errors="replace") if body.startswith(b"{") else start.hex()
+    return shown if len(body) <= _SUMMARY else f"{shown} ..."
+
+
+def cannot_unmarshal(value: Any, wanted: str) -> str:
+    """Go's words for JSON that does not fit the type."""
+    names: list[tuple[type, str]] = [(dict, "object"), (list, "array"), (str, "string"), (bool, "bool")]
+    found = next((name for kind, name in names if isinstance(value, kind)), "number")
+    return f"json: cannot unmarshal {found} into Go value of type {wanted}"
+
+
+def _read_protobuf(body: bytes, kind: str, type_name: str) -> Json:
     try:
         return protobuf.decode(type_name, body)
     except (protobuf.Undecodable, UnicodeDecodeError, msgspec.DecodeError) as error:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import msgspec
-
 from haulout.embedded import answers, refusals
-from haulout.embedded.fields import diagnose, unknown_fields
+from haulout.embedded.fields import unknown_fields
+from haulout.embedded.refusals import Problem
 from haulout.embedded.registry import Deletion
 from haulout.embedded.resources import Kind
 from haulout.embedded.routes import Route
@@ -17,6 +16,8 @@ from haulout.embedded.server import unreadable
 from haulout.kube.errors import ApiError
 
 _PROPAGATIONS = ("Foreground", "Background", "Orphan")
+_VALIDATIONS = ("", "Ignore", "Strict", "Warn")
+_LONGEST_MANAGER = 128
 
 
 class Request:
@@ -30,67 +31,62 @@ class Request:
         self.query = query
         self.body = body
         self.content_type = headers.get("content-type", "")
-        self.form = answers.negotiate(headers.get("accept", ""))
+        self.form = answers.PLAIN
         self.warnings: list[str] = []
+        self._accept = headers.get("accept", "")
+
+    def negotiate(self, *, custom: bool = False) -> None:
+        """Settles the form of the answer; `custom` where it is about a custom kind."""
+        self.form = answers.negotiate(self._accept, custom=custom)
 
     @property
     def plain(self) -> answers.Form:
         """The form for what has no table."""
         return answers.Form(media=self.form.media)
 
-    def value(self, kind: str, type_name: str) -> Any:
-        """What was sent, whatever it is; `type_name` is the Go type where there is one."""
-        return answers.read_body(self.body, self.content_type, kind, type_name)
+    def value(self, kind: str, type_name: str) -> Json:
+        """The object that was sent, whatever its kind; `type_name` is the Go type where there is one."""
+        return answers.read_body(self.body, self.content_type, kind, type_name) or {}
 
-    def patch(self) -> Any:
-        try:
-            return msgspec.json.decode(self.body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            why = answers.go_error(self.body, error)
-            raise refusals.bad_request(f"error decoding patch: {why}") from None
-
-    def dry_run(self, options: str) -> bool:
-        asked = self.query.get("dryRun", "")
-        if asked not in {"", "All"}:
-            problem = refusals.unsupported("dryRun", [asked], ("All",))
-            raise refusals.invalid(options, "meta.k8s.io", "", [problem])
-        return bool(asked)
-
-    def field_validation(self, options: str) -> str:
-        asked = self.query.get("fieldValidation", "")
-        if asked not in {"", "Ignore", "Strict", "Warn"}:
-            problem = refusals.unsupported("fieldValidation", asked, ("", "Ignore", "Strict", "Warn"))
-            raise refusals.invalid(options, "meta.k8s.io", "", [problem])
-        return asked or "Warn"
+    def write_options(self, options: str) -> bool:
+        """Whether it is only to be tried. Raises where the query makes no sense for a write."""
+        dry, checked = self.query.get("dryRun", ""), self.query.get("fieldValidation", "")
+        problems = []
+        if "force" in self.query and options == "PatchOptions":
+            problems.append(refusals.forbidden_field("force", "may not be specified for non-apply patch"))
+        if len(self.query.get("fieldManager", "").encode()) > _LONGEST_MANAGER:
+            problems.append(refusals.too_long("fieldManager", _LONGEST_MANAGER))
+        problems += _dry_run_problems([dry] if dry else [])
+        if checked not in _VALIDATIONS:
+            problems.append(refusals.unsupported("fieldValidation", checked, _VALIDATIONS))
+        if problems:
+            raise refusals.invalid(options, "meta.k8s.io", "", problems)
+        return bool(dry)
 
     def obj(self, kind: Kind, known: Iterable[Kind]) -> Json:
         """The object that was sent, of the right kind."""
         sent = self.value(kind.kind, kind.type)
-        if kind.custom and (not isinstance(sent, dict) or not sent.get("kind")):
+        if not kind.custom:
+            if why := strange_kind(kind, sent, known):
+                version = str(sent.get("apiVersion") or kind.api_version).rpartition("/")[2]
+                given = sent.get("kind") or kind.kind
+                raise refusals.bad_request(f'{given} in version "{version}" cannot be handled as a {kind.kind}: {why}')
+            return sent
+        if not sent.get("kind"):
             text = self.body.decode(errors="replace")
-            why = f"Object 'Kind' is missing in '{text}' ({text})"
-            raise refusals.bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): {why}")
-        if not isinstance(sent, dict):
-            raise unreadable(kind, diagnose(kind.type, sent))
-        if kind.custom:
-            check_custom(kind, sent)
-            return sent
-        given, version = sent.get("kind") or kind.kind, sent.get("apiVersion") or kind.api_version
-        if given == kind.kind and version == kind.api_version:
-            return sent
-        why = f'no kind "{given}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
-        if any(each.kind == given and each.api_version == version for each in known):
-            package = kind.group.partition(".")[0] or "core"
-            why = f"converting (v1.{given}) to ({package}.{kind.kind}): unknown conversion"
-        shown = str(version).rpartition("/")[2]
-        raise refusals.bad_request(f'{given} in version "{shown}" cannot be handled as a {kind.kind}: {why}')
+            raise answers.unrecognized(self.body, kind.kind, f"Object 'Kind' is missing in '{text}'")
+        check_custom(kind, sent)
+        return sent
 
-    def judge_unknown(self, kind: Kind, sent: Any, unknown: list[str], options: str, *, patched: bool = False) -> None:
+    def judge_unknown(self, kind: Kind, sent: Any, unknown: list[str], *, patched: bool = False) -> None:
         """Warns of unknown fields, or refuses them, as the query wants it."""
         if not unknown:
             return
-        policy = self.field_validation(options)
+        policy = self.query.get("fieldValidation") or "Warn"
         paths = unknown_fields(kind.type, sent) if kind.type else sorted(unknown)
+        if patched:
+            # The patched object is read again as the server prints it, in the order of names.
+            paths.sort()
         if policy == "Warn":
             self.warnings += [f'unknown field "{path}"' for path in paths]
         if policy == "Strict":
@@ -99,34 +95,68 @@ class Request:
             raise unpatchable(sent, why) if patched else unreadable(kind, why)
 
     def deletion(self) -> Deletion:
-        sent = self.value("DeleteOptions", "meta.DeleteOptions") if self.body.strip() else {}
-        if not isinstance(sent, dict):
-            raise refusals.bad_request("the object provided is unrecognized (must be of type DeleteOptions)")
-        return self.read_deletion(sent)
+        """By the body, or by the query where there is none."""
+        if not self.body.strip():
+            return read_deletion(self._queried())
+        sent = self.value("DeleteOptions", "meta.DeleteOptions")
+        kind = sent.get("kind") or "DeleteOptions"
+        if kind != "DeleteOptions":
+            version = sent.get("apiVersion") or "v1"
+            raise refusals.bad_request(_unregistered(kind, version))
+        return read_deletion(sent)
 
-    def read_deletion(self, sent: Json) -> Deletion:
-        """From DeleteOptions, and what the query adds to them."""
-        conditions = sent.get("preconditions") or {}
-        policy = sent.get("propagationPolicy") or self.query.get("propagationPolicy")
-        if policy not in {None, *_PROPAGATIONS}:
-            problem = refusals.unsupported("propagationPolicy", policy, (*_PROPAGATIONS, "nil"))
-            raise refusals.invalid("DeleteOptions", "meta.k8s.io", "", [problem])
-        orphan = sent.get("orphanDependents")
-        if orphan is None and "orphanDependents" in self.query:
-            orphan = self.query["orphanDependents"] == "true"
-        dry = bool(sent.get("dryRun")) or self.dry_run("DeleteOptions")
-        return Deletion(
-            self._grace(sent), conditions.get("uid"), conditions.get("resourceVersion"), policy, orphan, dry
-        )
+    def _queried(self) -> Json:
+        """DeleteOptions as the query has them."""
+        read: Mapping[str, Callable[[str], Any]] = {
+            "propagationPolicy": str,
+            "orphanDependents": lambda text: text == "true",
+            "dryRun": lambda text: [text],
+            "gracePeriodSeconds": str,
+        }
+        return {name: read[name](value) for name, value in self.query.items() if name in read}
 
-    def _grace(self, sent: Json) -> int | None:
-        given = sent.get("gracePeriodSeconds", self.query.get("gracePeriodSeconds"))
-        if given is None:
-            return None
-        try:
-            return int(given)
-        except (TypeError, ValueError):
-            raise refusals.bad_request(f'strconv.ParseInt: parsing "{given}": invalid syntax') from None
+
+def read_deletion(asked: Json) -> Deletion:
+    """From DeleteOptions. Raises where they make no sense."""
+    policy, orphan, dry = asked.get("propagationPolicy"), asked.get("orphanDependents"), asked.get("dryRun") or []
+    problems = []
+    if policy is not None and orphan is not None:
+        text = "orphanDependents and deletionPropagation cannot be both set"
+        problems.append(refusals.wrong("propagationPolicy", policy, text))
+    if policy not in {None, *_PROPAGATIONS}:
+        problems.append(refusals.unsupported("propagationPolicy", policy, (*_PROPAGATIONS, "nil")))
+    problems += _dry_run_problems(dry)
+    if problems:
+        raise refusals.invalid("DeleteOptions", "meta.k8s.io", "", problems)
+    conditions = asked.get("preconditions") or {}
+    grace = _grace(asked.get("gracePeriodSeconds"))
+    return Deletion(grace, conditions.get("uid"), conditions.get("resourceVersion"), policy, orphan, bool(dry))
+
+
+def _grace(given: Any) -> int | None:
+    try:
+        return None if given is None else int(given)
+    except (TypeError, ValueError):
+        raise refusals.bad_request(f'strconv.ParseInt: parsing "{given}": invalid syntax') from None
+
+
+def _dry_run_problems(asked: list[str]) -> list[Problem]:
+    return [refusals.unsupported("dryRun", asked, ("All",))] if set(asked) - {"All"} else []
+
+
+def strange_kind(kind: Kind, sent: Json, known: Iterable[Kind]) -> str:
+    """Why what was sent cannot be of this built-in kind, by its own words; empty if it can."""
+    given, version = sent.get("kind") or kind.kind, sent.get("apiVersion") or kind.api_version
+    if given == kind.kind and version == kind.api_version:
+        return ""
+    if any(each.kind == given and each.api_version == version for each in known):
+        package = kind.group.partition(".")[0] or "core"
+        return f"converting (v1.{given}) to ({package}.{kind.kind}): unknown conversion"
+    return _unregistered(given, version)
+
+
+def _unregistered(kind: str, version: str) -> str:
+    return f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
 
 
 def check_custom(kind: Kind, sent: Json) -> None:
@@ -141,12 +171,15 @@ def check_custom(kind: Kind, sent: Json) -> None:
         raise refusals.bad_request(text)
 
 
-def check_place(route: Route, sent: Json, *, named: bool) -> None:
-    """The name and namespace in the object, where given, are those of the address."""
-    meta = sent.get("metadata")
+def check_place(route: Route, sent: Json, *, named: bool, whole: bool = False) -> None:
+    """The name and namespace in the object, where given, are those of the address; `whole` objects have to be named."""
+    meta = sent.get("metadata") or {}
     if not isinstance(meta, dict):
         return
     name, namespace = meta.get("name"), meta.get("namespace")
+    if whole and not name:
+        why = "name must be provided"
+        raise refusals.bad_request(f"the name of the object ({route.name} based on URL) was undeterminable: {why}")
     if named and name and name != route.name:
         raise refusals.bad_request(f"the name of the object ({name}) does not match the name on the URL ({route.name})")
     if route.within and namespace and namespace != route.namespace:

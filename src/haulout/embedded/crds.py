@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from haulout.embedded import fields, names, refusals, schemas
+from haulout.embedded.discovery import rank
 from haulout.embedded.refusals import Problem, missing, unsupported, wrong
 from haulout.embedded.registry import Deletion, Registry
 from haulout.embedded.resources import Catalog, Column, Decode, Kind, Select, decoder, path_selector
@@ -20,36 +21,44 @@ _AGE = Column("Age", "date", path=".metadata.creationTimestamp")
 
 def _default(crd: Json, old: Json | None) -> None:
     given = crd["spec"]["names"]
-    kind = given.get("kind", "")
-    crd["spec"]["names"] = {"singular": kind.lower(), "listKind": f"{kind}List", **given}
+    if kind := given.get("kind", ""):
+        crd["spec"]["names"] = {"singular": kind.lower(), "listKind": f"{kind}List", **given}
     crd["spec"].setdefault("conversion", {"strategy": "None"})
 
 
 def _prepare(crd: Json) -> None:
-    stored = [version["name"] for version in crd["spec"].get("versions") or () if version["storage"]]
+    stored = [version["name"] for version in crd["spec"].get("versions") or () if version["storage"]][:1]
     crd["status"] = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored}
+
+
+def _reprepare(crd: Json, old: Json) -> None:
+    """Remembers in which versions objects may have been stored."""
+    stored: list[str] = old["status"].get("storedVersions") or []
+    now = [each["name"] for each in crd["spec"].get("versions") or () if each["storage"] and each["name"] not in stored]
+    if now:
+        crd["status"] = {**old["status"], "storedVersions": [*stored, *now[:1]]}
+
+
+def _check_new(crd: Json) -> list[Problem]:
+    given, spec = crd["metadata"]["name"], crd["spec"]
+    if given == f"{spec['names'].get('plural', '')}.{spec.get('group', '')}":
+        return []
+    return [wrong("metadata.name", given, 'must be spec.names.plural+"."+spec.group')]
 
 
 def _check(crd: Json) -> list[Problem]:
     spec = crd["spec"]
-    plural, group = spec["names"].get("plural", ""), spec.get("group", "")
+    group = spec.get("group", "")
     problems = []
-    if crd["metadata"]["name"] != f"{plural}.{group}":
-        text = 'must be spec.names.plural+"."+spec.group'
-        problems.append(wrong("metadata.name", crd["metadata"]["name"], text))
     if not group:
         problems.append(missing("spec.group"))
     elif len(group.split(".")) < 2:
         problems.append(wrong("spec.group", group, "should be a domain with at least one dot"))
-    if spec["scope"] not in {"Cluster", "Namespaced"}:
+    if not spec["scope"]:
+        problems.append(missing("spec.scope"))
+    elif spec["scope"] not in {"Cluster", "Namespaced"}:
         problems.append(unsupported("spec.scope", spec["scope"], ("Cluster", "Namespaced")))
-    for member in ("plural", "kind"):
-        if not spec["names"].get(member):
-            problems.append(missing(f"spec.names.{member}"))
     versions = spec.get("versions") or []
-    if sum(bool(version["storage"]) for version in versions) != 1:
-        text = "must have exactly one version marked as storage version"
-        problems.append(wrong("spec.versions", [version["name"] for version in versions], text))
     for index, version in enumerate(versions):
         path = f"spec.versions[{index}]"
         problems += [wrong(f"{path}.name", version["name"], text) for text in names.label(version["name"])]
@@ -58,7 +67,31 @@ def _check(crd: Json) -> list[Problem]:
             problems.append(missing(f"{path}.schema.openAPIV3Schema"))
         else:
             problems += schemas.structural_problems(schema, _schema_path(versions, index))
+    storages = [version["name"] for version in versions if version["storage"]]
+    if len(storages) != 1:
+        text = "must have exactly one version marked as storage version"
+        problems.append(wrong("spec.versions", list(map(_in_go, versions)) or None, text))
+    needed = ("plural", "singular", "kind", "listKind")
+    problems += [missing(f"spec.names.{member}") for member in needed if not spec["names"].get(member)]
+    stored = crd["status"].get("storedVersions")
+    if not stored:
+        problems.append(wrong("status.storedVersions", None, "must have at least one stored version"))
+    elif storages and storages[-1] not in stored:
+        problems.append(wrong("status.storedVersions", stored, f"must have the storage version {storages[-1]}"))
     return problems
+
+
+def _in_go(version: Json) -> Json:
+    """As the server prints its own type, which no file has; schemas stand elsewhere in it."""
+    said = ("name", "served", "storage")
+    return {name[0].upper() + name[1:]: version[name] for name in said} | {
+        "Deprecated": version.get("deprecated", False),
+        "DeprecationWarning": version.get("deprecationWarning"),
+        "Schema": None,
+        "Subresources": version.get("subresources"),
+        "AdditionalPrinterColumns": version.get("additionalPrinterColumns"),
+        "SelectableFields": version.get("selectableFields"),
+    }
 
 
 def _schema_path(versions: list[Json], index: int) -> str:
@@ -90,6 +123,8 @@ DEFINITION = Kind(
     has_status=True,
     default=_default,
     prepare=_prepare,
+    reprepare=_reprepare,
+    check_new=_check_new,
     check=_check,
     recheck=_recheck,
     respecified=lambda crd, old: bool(crd["spec"] != old["spec"]),
@@ -158,6 +193,10 @@ class Definitions:
         self._registry.replace(DEFINITION, crd, left)
         if not finalizers:
             self._withdraw(crd)
+            for rival in self._registry.table(DEFINITION).items():
+                # Its names are free.
+                if _is_rival(rival, crd) and "deletionTimestamp" not in rival["metadata"]:
+                    self._serve(rival)
 
     def _stored_kind(self, crd: Json) -> Kind | None:
         version = next((each["name"] for each in crd["spec"]["versions"] if each["storage"]), "")
@@ -165,8 +204,10 @@ class Definitions:
 
     def _serve(self, crd: Json) -> None:
         self._withdraw(crd)
+        status = self._status(crd)
+        is_established = status["conditions"][-1]["status"] == "True"
         for version in crd["spec"]["versions"]:
-            if version["served"]:
+            if version["served"] and is_established:
                 self._catalog.add(_custom(crd["spec"], version))
             scale = (version.get("subresources") or {}).get("scale")
             if scale:
@@ -175,7 +216,6 @@ class Definitions:
                     scale["statusReplicasPath"],
                     scale.get("labelSelectorPath", ""),
                 )
-        status = self._established(crd)
         if status != crd["status"]:
             self._registry.storage.put(self._registry.table(DEFINITION), {**crd, "status": status}, crd)
 
@@ -184,25 +224,53 @@ class Definitions:
         for kind in [k for k in self._catalog if k.group == spec["group"] and k.plural == spec["names"]["plural"]]:
             self._catalog.remove(kind.resource)
 
-    def _established(self, crd: Json) -> Json:
+    def _status(self, crd: Json) -> Json:
+        """Which of the names it gets, and with them all whether it is served."""
+        accepted, refusal = self._names(crd)
+        named = ("False", *refusal) if refusal else ("True", "NoConflicts", "no conflicts found")
         known = {each["type"]: each for each in crd["status"].get("conditions") or ()}
-        conditions = [
-            known.get(name)
-            or {
-                "type": name,
-                "status": "True",
-                "lastTransitionTime": self._registry.stamp(),
-                "reason": reason,
-                "message": message,
-            }
-            for name, reason, message in (
-                ("NamesAccepted", "NoConflicts", "no conflicts found"),
-                ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-            )
-        ]
-        stored = crd["status"].get("storedVersions") or []
-        now = [each["name"] for each in crd["spec"]["versions"] if each["storage"] and each["name"] not in stored]
-        return {"conditions": conditions, "acceptedNames": crd["spec"]["names"], "storedVersions": [*stored, *now]}
+        if known.get("Established", {}).get("status") == "True" or not refusal:
+            established = ("True", "InitialNamesAccepted", "the initial names have been accepted")
+        else:
+            established = ("False", "NotAccepted", "not all names are accepted")
+        conditions = []
+        for name, wanted in (("NamesAccepted", named), ("Established", established)):
+            before = known.get(name, {})
+            same = before.get("status") == wanted[0]
+            new = {"type": name, "status": wanted[0], "reason": wanted[1], "message": wanted[2]}
+            since = before["lastTransitionTime"] if same else self._registry.stamp()
+            conditions.append({**new, "lastTransitionTime": since})
+        return {**crd["status"], "conditions": conditions, "acceptedNames": accepted}
+
+    def _names(self, crd: Json) -> tuple[Json, tuple[str, str] | None]:
+        """The names that nobody else in the group has, and the last conflict."""
+        wanted, accepted, refusal = crd["spec"]["names"], {**crd["status"]["acceptedNames"]}, None
+        others = [each for each in self._registry.table(DEFINITION).items() if _is_rival(each, crd)]
+        taken = [each["status"]["acceptedNames"] for each in others]
+        for member, rivals in _CLAIMED.items():
+            used = {name for names in taken for rival in rivals for name in _listed(names.get(rival))}
+            clash = [name for name in _listed(wanted.get(member)) if name in used]
+            if clash:
+                text = ", ".join(f'"{name}" is already in use' for name in clash)
+                refusal = (f"{member[0].upper()}{member[1:]}Conflict", text)
+            elif member in wanted:
+                accepted[member] = wanted[member]
+        if "categories" in wanted:
+            accepted["categories"] = wanted["categories"]
+        return accepted, refusal
+
+
+# Each of the names is looked for among these names of others.
+_RESOURCES, _KINDS = ("plural", "singular", "shortNames"), ("kind", "listKind")
+_CLAIMED = {member: group for group in (_RESOURCES, _KINDS) for member in group}
+
+
+def _is_rival(other: Json, crd: Json) -> bool:
+    return bool(other["spec"]["group"] == crd["spec"]["group"] and other["metadata"]["name"] != crd["metadata"]["name"])
+
+
+def _listed(value: Any) -> list[str]:
+    return value if isinstance(value, list) else [value] if value else []
 
 
 def warnings(crd: Json) -> list[str]:
@@ -233,12 +301,15 @@ def _custom(spec: Json, version: Json) -> Kind:
         if filled is not obj:
             obj.update(filled)
 
+    scale = parts.get("scale") or {}
+
     def check(obj: Json) -> list[Problem]:
-        return schemas.check(schema, obj, "")
+        return schemas.check(schema, obj, "") + _check_scale(scale, obj, "specReplicasPath")
 
     def check_status(obj: Json, old: Json) -> list[Problem]:
         inner = schema.get("properties", {}).get("status")
-        return schemas.check(inner, obj["status"], "status", "") if inner and "status" in obj else []
+        problems = schemas.check(inner, obj["status"], "status", "") if inner and "status" in obj else []
+        return problems + _check_scale(scale, obj, "statusReplicasPath")
 
     def prepare(obj: Json) -> None:
         if has_status:
@@ -269,7 +340,42 @@ def _custom(spec: Json, version: Json) -> Kind:
         columns=_columns(version),
         custom=True,
         schema=schema,
+        deprecation=_deprecation(spec, version),
     )
+
+
+def _deprecation(spec: Json, version: Json) -> str:
+    if not version.get("deprecated"):
+        return ""
+    if said := version.get("deprecationWarning"):
+        return str(said)
+    group, kind = spec["group"], spec["names"]["kind"]
+    text = f"{group}/{version['name']} {kind} is deprecated"
+    better = [each["name"] for each in spec["versions"] if each["served"] and not each.get("deprecated")]
+    better = [name for name in better if rank(name) < rank(version["name"])]
+    return f"{text}; use {group}/{min(better, key=rank)} {kind}" if better else text
+
+
+def _check_scale(scale: Json, obj: Json, member: str) -> list[Problem]:
+    """The replicas that a scale is made of are an integer, whatever the schema says."""
+    path = scale.get(member, "")
+    value: Any = obj
+    for step in filter(None, path.split(".")):
+        if not isinstance(value, dict):
+            text = f"{path} accessor error: {value} is of the type {_go_type(value)}, expected map[string]interface{{}}"
+            return [wrong(path, 0, text)]
+        value = value.get(step)
+        if value is None:
+            return []
+    if not path or (isinstance(value, int) and not isinstance(value, bool)):
+        return []
+    shown = f"{value:g}" if isinstance(value, float) else value
+    return [wrong(path, 0, f"{path} accessor error: {shown} is of the type {_go_type(value)}, expected int64")]
+
+
+def _go_type(value: Any) -> str:
+    names: dict[type, str] = {str: "string", bool: "bool", int: "int64", float: "float64", list: "[]interface {}"}
+    return names.get(type(value), "map[string]interface {}")
 
 
 def _decoder(schema: Json, kind: str, api: str) -> Decode:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
-from haulout.embedded.resources import Catalog, Kind
+from haulout.embedded.resources import BUILT_IN, Catalog, Kind
 from haulout.embedded.seams import Json
 
 VERSION: Json = {
     "major": "1",
     "minor": "36",
+    "emulationMajor": "1",
+    "emulationMinor": "36",
+    "minCompatibilityMajor": "1",
+    "minCompatibilityMinor": "35",
     "gitVersion": "v1.36.3+haulout",
     "gitCommit": "",
     "gitTreeState": "",
@@ -23,8 +27,15 @@ VERSION: Json = {
 # What is created and answered, but never stored: group, plural, kind, whether namespaced.
 TRANSIENT: tuple[tuple[str, str, str, bool], ...] = (
     ("", "bindings", "Binding", True),
+    ("authorization.k8s.io", "localsubjectaccessreviews", "LocalSubjectAccessReview", True),
     ("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False),
+    ("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview", False),
     ("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview", False),
+)
+
+# Groups that are there without any definition.
+BUILT_IN_GROUPS = frozenset(
+    {*(kind.group for kind in BUILT_IN), *(group for group, *_ in TRANSIENT), "apiextensions.k8s.io"}
 )
 
 _STATUS_VERBS = ["get", "patch", "update"]
@@ -37,10 +48,10 @@ def versions(catalog: Catalog) -> dict[str, list[str]]:
         known = found.setdefault(kind.group, [])
         if kind.version not in known:
             known.append(kind.version)
-    return {group: sorted(known, key=_rank) for group, known in found.items()}
+    return {group: sorted(known, key=rank) for group, known in found.items()}
 
 
-def _rank(version: str) -> tuple[int, int, int, str]:
+def rank(version: str) -> tuple[int, int, int, str]:
     """apimachinery, pkg/version: v2, v1, v1beta1, v1alpha2, then the rest by name."""
     digits = version[1:].replace("alpha", " alpha ").replace("beta", " beta ").split()
     if not version.startswith("v") or not digits or not digits[0].isdecimal():
@@ -138,9 +149,11 @@ def _aggregated_version(catalog: Catalog, group_name: str, version: str) -> Json
     resources = []
     for plural, entries in groupby(flat, key=lambda each: str(each["name"]).partition("/")[0]):
         main, *subs = list(entries)
+        # The real server leaves out what goes without saying, but for custom kinds.
+        own = ("", "") if group_name in BUILT_IN_GROUPS else (group_name, version)
         entry: Json = {
             "resource": plural,
-            "responseKind": {"group": group_name, "version": version, "kind": main["kind"]},
+            "responseKind": {"group": own[0], "version": own[1], "kind": main["kind"]},
             "scope": "Namespaced" if main["namespaced"] else "Cluster",
             "singularResource": main["singularName"],
             "verbs": main["verbs"],
@@ -153,8 +166,8 @@ def _aggregated_version(catalog: Catalog, group_name: str, version: str) -> Json
                 {
                     "subresource": str(sub["name"]).partition("/")[2],
                     "responseKind": {
-                        "group": sub.get("group", group_name),
-                        "version": sub.get("version", version),
+                        "group": sub.get("group", own[0]),
+                        "version": sub.get("version", own[1]),
                         "kind": sub["kind"],
                     },
                     "verbs": sub["verbs"],

@@ -26,6 +26,9 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _MICRO_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{6,9})(Z|[+-]\d\d:\d\d)")
 
 
+_NO_BASE64 = re.compile(r"[^A-Za-z0-9+/=]")
+
+
 class Misfit(Exception):
     """A value that is not of its field's type. Where and how is for `diagnose` to say."""
 
@@ -389,8 +392,14 @@ def _leaf_misfit(kind: str, value: Any, owner: str, path: str) -> str:
             case "microtime":
                 return _unparsable(value, "2006-01-02T15:04:05.000000Z07:00")
             case "bytes":
-                return "illegal base64 data at input byte 0"
+                return f"illegal base64 data at input byte {_bad_byte(value)}"
     return _unmarshal(kind, value, owner, path)
+
+
+def _bad_byte(value: str) -> int:
+    """The first that is no letter of base64, or the beginning of what is left over at the end."""
+    found = _NO_BASE64.search(value)
+    return found.start() if found else len(value) - len(value) % 4
 
 
 def _complaint(value: str) -> str:

@@ -15,7 +15,7 @@ import yaml
 from aiohttp import web
 
 from haulout.embedded import refusals
-from haulout.embedded.answers import Answer
+from haulout.embedded.answers import Answer, refused
 from haulout.embedded.certificates import ServingPair, make_pair
 from haulout.embedded.inprocess import lines
 from haulout.embedded.requests import Api
@@ -23,7 +23,8 @@ from haulout.embedded.seams import Json
 from haulout.embedded.watching import Watch
 from haulout.kube.transport import JSON
 
-_LARGEST_BODY = 8 * 2**20
+# The real server's.
+_LARGEST_BODY = 3 * 2**20
 
 
 class HttpFace:
@@ -95,7 +96,9 @@ class HttpFace:
                 status=401, body=msgspec.json.encode(refusals.body(error)), content_type="application/json"
             )
         headers = {name.lower(): value for name, value in request.headers.items()}
-        body = await request.read() if request.can_read_body else b""
+        body = await _body(request)
+        if len(body) > _LARGEST_BODY:
+            return _response(refused(refusals.too_large_body(_LARGEST_BODY)))
         found = self._api.handle(request.method, request.path, dict(request.query), headers, body)
         answer = await found if isawaitable(found) else found
         if answer.watch is not None:
@@ -122,6 +125,14 @@ class HttpFace:
             self._watches.discard(watch)
             watch.close()
         return response
+
+
+async def _body(request: web.BaseRequest) -> bytes:
+    """As much as it takes to see that it is too large."""
+    body = bytearray()
+    while len(body) <= _LARGEST_BODY and (part := await request.content.readany()):
+        body += part
+    return bytes(body)
 
 
 def _response(answer: Answer) -> web.Response:

@@ -150,6 +150,8 @@ def check_owners(owners: Iterable[Json], path: str) -> list[Problem]:
             for member in ("kind", "name", "uid")
             if not owner.get(member)
         ]
+        if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
+            problems.append(wrong(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
         if owner.get("controller"):
             name = f"{owner['kind']}/{owner['name']}"
             if controller:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from haulout.embedded.registry import Deletion
@@ -12,6 +13,27 @@ if TYPE_CHECKING:
     from haulout.embedded.server import Server
 
 _NAMESPACES = Resource("", "v1", "namespaces")
+_CONTENT, _FINALIZERS = "NamespaceContentRemaining", "NamespaceFinalizersRemaining"
+
+# By condition: reason and message while there is nothing to tell.
+_NOTHING = {
+    "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
+    "NamespaceDeletionGroupVersionParsingFailure": (
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    "NamespaceDeletionContentFailure": (
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    _CONTENT: ("ContentRemoved", "All content successfully removed"),
+    _FINALIZERS: ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+}
+# And reason and the beginning of the message where there is.
+_SOMETHING = {
+    _CONTENT: ("SomeResourcesRemain", "Some resources are remaining: "),
+    _FINALIZERS: ("SomeFinalizersRemain", "Some content in the namespace has finalizers remaining: "),
+}
 
 
 class NamespaceController:
@@ -40,6 +62,32 @@ class NamespaceController:
                 if "deletionTimestamp" not in obj["metadata"]:
                     self._server.remove(kind, obj, Deletion(propagation="Background"))
         self._finish(name)
+        self._tell(name)
+
+    def _tell(self, name: str) -> None:
+        """What the namespace waits for, in its conditions."""
+        namespace = self._server.storage.table("namespaces").get("", name)
+        if namespace is None:
+            return
+        left = {kind: self._server.registry.table(kind).items(name) for kind in self._contents()}
+        held = Counter(
+            finalizer
+            for objects in left.values()
+            for obj in objects
+            for finalizer in obj["metadata"].get("finalizers", ())
+        )
+        found = {
+            _CONTENT: sorted(
+                f"{kind.plural}.{kind.group} has {len(objects)} resource instances"
+                for kind, objects in left.items()
+                if objects
+            ),
+            _FINALIZERS: [f"{finalizer} in {count} resource instances" for finalizer, count in sorted(held.items())],
+        }
+        stamp = self._server.registry.stamp()
+        conditions = [_condition(type_name, found.get(type_name, []), stamp) for type_name in _NOTHING]
+        changed = {**namespace, "status": {**namespace["status"], "conditions": conditions}}
+        self._server.change(self._server.kind(_NAMESPACES), namespace, changed, subresource="status")
 
     def _contents(self) -> list[Kind]:
         """One kind per table."""
@@ -61,6 +109,17 @@ class NamespaceController:
         if namespace is None or any(self._server.registry.table(kind).items(name) for kind in self._contents()):
             return
         finalize(self._server, namespace, [f for f in namespace["spec"].get("finalizers", []) if f != "kubernetes"])
+
+
+def _condition(type_name: str, found: list[str], stamp: str) -> Json:
+    reason, message = _SOMETHING[type_name] if found else _NOTHING[type_name]
+    return {
+        "type": type_name,
+        "status": "True" if found else "False",
+        "lastTransitionTime": stamp,
+        "reason": reason,
+        "message": message + ", ".join(found),
+    }
 
 
 def finalize(server: Server, namespace: Json, finalizers: list[str]) -> Json:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from haulout.base import patch as json_patches
 from haulout.embedded import refusals
+from haulout.embedded.answers import cannot_unmarshal, go_error
 from haulout.embedded.fields import Field, fields_of, is_struct
 from haulout.embedded.seams import Json
 from haulout.kube.transport import JSON_PATCH, MERGE_PATCH
@@ -21,7 +24,7 @@ _DELETE = "$deleteFromPrimitiveList/"
 Apply = Callable[[Json], Any]
 
 
-def patcher(content_type: str, type_name: str) -> Callable[[Any], Apply]:
+def patcher(content_type: str, type_name: str) -> Callable[[bytes], Apply]:
     """What makes of a patch that which is to be done with the object. Raises `UnsupportedMediaType`."""
     kind = content_type.partition(";")[0].strip()
     if kind in APPLY_PATCHES:
@@ -31,44 +34,77 @@ def patcher(content_type: str, type_name: str) -> Callable[[Any], Apply]:
         return _from_operations
     if kind == MERGE_PATCH:
         return _from_merge
-    if kind != STRATEGIC_MERGE_PATCH:
-        raise refusals.refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", details=refusals.Details())
     if not type_name:
         raise refusals.unknown_format((JSON_PATCH, MERGE_PATCH, "application/apply-patch+yaml"))
-    return lambda patch: _from_strategic(type_name, patch)
+    if kind != STRATEGIC_MERGE_PATCH:
+        raise refusals.refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", details=refusals.Details())
+    return lambda body: _from_strategic(type_name, body)
 
 
-def _from_operations(patch: Any) -> Apply:
+def _from_operations(body: bytes) -> Apply:
+    patch = _decoded(body, "error decoding patch: ")
     if not isinstance(patch, list):
-        raise _undecodable(patch, "[]handlers.jsonPatchOp")
+        raise refusals.bad_request(f"error decoding patch: {cannot_unmarshal(patch, '[]handlers.jsonPatchOp')}")
     return lambda obj: _json_patch(obj, patch)
 
 
-def _from_merge(patch: Any) -> Apply:
+def _from_merge(body: bytes) -> Apply:
+    patch = _decoded(body, "error decoding patch: ")
     if not isinstance(patch, dict):
-        raise _undecodable(patch, "map[string]interface {}")
+        raise refusals.bad_request(f"error decoding patch: {cannot_unmarshal(patch, 'map[string]interface {}')}")
     return lambda obj: json_patches.merge(obj, patch)
 
 
-def _from_strategic(type_name: str, patch: Any) -> Apply:
+def _from_strategic(type_name: str, body: bytes) -> Apply:
+    patch = _decoded(body, "")
     if not isinstance(patch, dict):
-        raise refusals.bad_request(_cannot(patch, "map[string]interface {}"))
+        raise refusals.bad_request(cannot_unmarshal(patch, "map[string]interface {}"))
     return lambda obj: strategic_merge(type_name, obj, patch)
 
 
-def _undecodable(value: Any, wanted: str) -> Exception:
-    return refusals.bad_request(f"error decoding patch: {_cannot(value, wanted)}")
+def _decoded(body: bytes, prefix: str) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise refusals.bad_request(f"{prefix}{go_error(body, error)}") from None
 
 
-def _cannot(value: Any, wanted: str) -> str:
-    names: list[tuple[type, str]] = [(dict, "object"), (list, "array"), (str, "string"), (bool, "bool")]
-    found = next((name for kind, name in names if isinstance(value, kind)), "number")
-    return f"json: cannot unmarshal {found} into Go value of type {wanted}"
+def apply_operations(obj: Json, operations: list[Any]) -> Any:
+    """A JSON patch as Go's library has it. Raises `PatchFailed` with its words."""
+    changed: Any = obj
+    for operation in operations:
+        if not isinstance(operation, dict):
+            raise json_patches.PatchFailed(cannot_unmarshal(operation, "jsonpatch.Operation"))
+        act, path = operation.get("op"), operation.get("path")
+        absent = act in {"replace", "test"} and _is_absent(changed, str(path))
+        if absent and act == "test" and operation.get("value", "") is None:
+            # A member that is not there is null.
+            continue
+        # And can be replaced like any other.
+        done = {**operation, "op": "add"} if absent and act == "replace" else operation
+        try:
+            changed = json_patches.apply(changed, [done])
+        except json_patches.PatchFailed:
+            text = f'{act} operation does not apply: doc is missing path: "{path}": missing value'
+            raise json_patches.PatchFailed(
+                f"testing value {path} failed: test failed" if act == "test" else text
+            ) from None
+    return changed
+
+
+def _is_absent(obj: Any, path: str) -> bool:
+    """Whether the object that the path leads to lacks its last member."""
+    parent, _, name = path.rpartition("/")
+    try:
+        holder = json_patches.apply(obj, [{"op": "copy", "from": parent, "path": ""}])
+    except json_patches.PatchFailed:
+        return False
+    return isinstance(holder, dict) and name.replace("~1", "/").replace("~0", "~") not in holder
 
 
 def _json_patch(obj: Json, operations: list[Any]) -> Any:
     try:
-        return json_patches.apply(obj, operations)
+        return apply_operations(obj, operations)
     except json_patches.PatchFailed:
         # The real server keeps the reason to itself.
         text = "the server rejected our request due to an error in our request"
@@ -96,7 +132,7 @@ def _merge_object(type_name: str, original: Json, patch: Json) -> Json:
     for name, value in patch.items():
         if name.startswith("$"):
             _merge_directive(name, value, patch, fields, result)
-        elif value is None:
+        elif value is None or (name not in result and _is_directive(value)):
             result.pop(name, None)
         else:
             order = patch.get(_ORDER + name)
@@ -125,6 +161,8 @@ def _field(type_name: str, fields: Mapping[str, Field], name: str) -> Field:
 
 
 def _merge_value(field: Field, original: Any, value: Any, order: list[Any] | None) -> Any:
+    if original is None:
+        return without_directives(value)
     if isinstance(value, dict):
         return _merge_object(field.type, original if isinstance(original, dict) else {}, value)
     if isinstance(value, list) and field.merge_key is not None:
@@ -133,8 +171,23 @@ def _merge_value(field: Field, original: Any, value: Any, order: list[Any] | Non
             merged = _merge_list(field, before, value)
         else:
             merged = before + [item for item in dict.fromkeys(value) if item not in before]
+        merged = _reorder(merged, value, before, field.merge_key)
         return merged if order is None else _reorder(merged, order, before, field.merge_key)
     return value
+
+
+def without_directives(value: Any) -> Any:
+    """What a patch brings where there was nothing: a value with a directive is none."""
+    if isinstance(value, dict):
+        kept = {name: item for name, item in value.items() if item is not None and not name.startswith("$")}
+        return {name: without_directives(item) for name, item in kept.items() if not _is_directive(item)}
+    if isinstance(value, list):
+        return [without_directives(item) for item in value if not _is_directive(item)]
+    return value
+
+
+def _is_directive(value: Any) -> bool:
+    return isinstance(value, dict) and "$patch" in value
 
 
 def _merge_list(field: Field, original: list[Any], patch: list[Any]) -> list[Any]:

@@ -17,6 +17,10 @@ class Details(StatusDetails, frozen=True, rename="camel"):
     uid: str = ""
 
 
+class Expired(Status, frozen=True):
+    resume: str = ""
+
+
 class Problem(NamedTuple):
     """One thing that is wrong with one field."""
 
@@ -43,6 +47,14 @@ def forbidden_field(field: str, why: str) -> Problem:
 def unsupported(field: str, value: Any, supported: Iterable[str]) -> Problem:
     known = ", ".join(f'"{item}"' for item in supported)
     return Problem("FieldValueNotSupported", field, f"Unsupported value: {show(value)}: supported values: {known}")
+
+
+def too_long(field: str, length: int) -> Problem:
+    return Problem("FieldValueTooLong", field, f"Too long: may not be more than {length} bytes")
+
+
+def unknown_reference(field: str, value: Any) -> Problem:
+    return Problem("FieldValueNotFound", field, f"Not found: {show(value)}")
 
 
 def duplicate(field: str, value: Any) -> Problem:
@@ -81,9 +93,11 @@ def not_found(plural: str, group: str, name: str) -> ApiError:
     return refusal(404, "NotFound", f'{_qualified(plural, group)} "{name}" not found', details=details)
 
 
-def already_exists(plural: str, group: str, name: str) -> ApiError:
+def already_exists(plural: str, group: str, name: str, *, going: bool = False) -> ApiError:
+    """`going`: what exists is being deleted."""
     details = Details(name=name, kind=plural, group=group)
-    return refusal(409, "AlreadyExists", f'{_qualified(plural, group)} "{name}" already exists', details=details)
+    text = f'{_qualified(plural, group)} "{name}" already exists'
+    return refusal(409, "AlreadyExists", f"object is being deleted: {text}" if going else text, details=details)
 
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
@@ -117,14 +131,20 @@ def unknown_format(accepted: Iterable[str]) -> ApiError:
     return refusal(415, "UnsupportedMediaType", message)
 
 
-def expired(message: str) -> ApiError:
-    return refusal(410, "Expired", message)
+def expired(message: str, resume: str = "") -> ApiError:
+    """`resume` is the token that goes on with the rest of the list as it is now."""
+    return error_from_status(Expired(410, "Expired", message, resume=resume))
 
 
 def too_large(wanted: int, current: int) -> ApiError:
     causes = (StatusCause("ResourceVersionTooLarge", "Too large resource version"),)
     message = f"Timeout: Too large resource version: {wanted}, current: {current}"
     return refusal(504, "Timeout", message, details=Details(causes=causes, retry_after_seconds=1))
+
+
+def too_large_body(limit: int) -> ApiError:
+    message = f"Request entity too large: limit is {limit}"
+    return refusal(413, "RequestEntityTooLarge", message)
 
 
 def budget_refuses(why: str, retry_after: int) -> ApiError:
@@ -137,6 +157,12 @@ def internal(message: str) -> ApiError:
     causes = (StatusCause(message=message),)
     text = f"Internal error occurred: {message}"
     return refusal(500, "InternalError", text, details=Details(causes=causes))
+
+
+def unaccounted(problems: Sequence[Problem]) -> ApiError:
+    """Problems of which the real server makes no proper refusal."""
+    texts = list(map(str, problems))
+    return unclassified(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
 
 
 def unclassified(message: str) -> ApiError:
@@ -154,6 +180,8 @@ def body(error: ApiError) -> Json:
         result["reason"] = status.reason
     if status.details is not None:
         result["details"] = _details(status.details)
+    if isinstance(status, Expired) and status.resume:
+        result["metadata"] = {"continue": status.resume}
     result["code"] = status.code
     return result
 

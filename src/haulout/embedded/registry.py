@@ -61,7 +61,7 @@ class Registry:
         else:
             obj["apiVersion"], obj["kind"] = kind.api_version, kind.kind
         meta = obj["metadata"]
-        for member in ("managedFields", "selfLink", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        for member in ("managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
             meta.pop(member, None)
         if kind.namespaced:
             meta["namespace"] = namespace
@@ -87,15 +87,18 @@ class Registry:
             obj["status"] = fields.converter(kind.status_type)({}, None, [])
         kind.prepare(obj)
         meta = obj["metadata"]
-        problems = names.check_new(meta, kind.name_rule, qualified=not kind.custom) + kind.check(obj)
+        problems = names.check_new(meta, kind.name_rule, qualified=not kind.custom)
+        problems += kind.check_new(obj) + kind.check(obj)
         if problems:
             raise refusals.invalid(kind.kind, self._blamed_group(kind), meta.get("name", ""), problems)
         return obj
 
     def insert(self, kind: Kind, obj: Json, *, dry_run: bool = False) -> Json:
         table, meta = self.table(kind), obj["metadata"]
-        if table.get(meta.get("namespace", ""), meta["name"]) is not None:
-            raise refusals.already_exists(kind.plural, self._blamed_group(kind), meta["name"])
+        taken = table.get(meta.get("namespace", ""), meta["name"])
+        if taken is not None:
+            going = "deletionTimestamp" in taken["metadata"]
+            raise refusals.already_exists(kind.plural, kind.group, meta["name"], going=going)
         if dry_run:
             return obj
         if "resourceVersion" in meta:

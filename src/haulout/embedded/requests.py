@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from haulout.embedded import answers, discovery, openapi, refusals
+from haulout.embedded import answers, discovery, openapi, refusals, reviews
 from haulout.embedded.admission import Admission, Attempt, Call, HookFailed
 from haulout.embedded.answers import Answer
-from haulout.embedded.asking import Request
+from haulout.embedded.asking import Request, read_deletion
 from haulout.embedded.namespaces import finalize
 from haulout.embedded.patches import patcher
 from haulout.embedded.registry import check_update
@@ -38,10 +38,7 @@ class Api:
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
     ) -> Answer | Awaitable[Answer]:
         """`headers` by their names in lower case."""
-        try:
-            request = Request(method, path, query, headers, body)
-        except ApiError as error:
-            return answers.refused(error)
+        request = Request(method, path, query, headers, body)
         steps = _Handling(self, request).steps()
         try:
             call = next(steps)
@@ -79,23 +76,26 @@ class _Handling:
         self._writing = Writing(api.server, api.admission, request)
 
     def steps(self) -> Steps:
-        route, method = parse_path(self._request.path), self._request.method
+        route = parse_path(self._request.path)
+        kind = self._server.catalog.get(route.resource) if route else None
+        self._request.negotiate(custom=kind is not None and kind.custom)
         if route is None:
             return self._elsewhere()
         if transient := _TRANSIENT.get((route.resource.group, route.resource.plural)):
             return self._transient(route, transient)
-        kind = self._server.catalog.get(route.resource)
         if (
             kind is None
             or (route.within and not kind.namespaced)
             or (route.name and kind.namespaced is not route.within)
         ):
-            return self._unknown(route)
+            return self._nowhere(route.resource.group)
+        if kind.deprecation:
+            self._request.warnings.append(kind.deprecation)
         if route.subresource:
             return (yield from self._subresource(kind, route))
         if not route.name:
             return (yield from self._collection(kind, route))
-        match method:
+        match self._request.method:
             case "GET" | "HEAD":
                 return self._showing.get(kind, route)
             case "PUT":
@@ -104,10 +104,14 @@ class _Handling:
                 return (yield from self._writing.patch(kind, route, ""))
             case "DELETE":
                 return (yield from self._writing.delete(kind, route))
+            case "POST" if kind.custom:
+                # The handler of custom kinds does not look at the name.
+                return (yield from self._writing.post(kind, route))
         raise refusals.no_such_method()
 
-    def _unknown(self, route: Route) -> Answer:
-        if route.resource.version in discovery.versions(self._server.catalog).get(route.resource.group, ()):
+    def _nowhere(self, group: str) -> Answer:
+        """Groups of the server itself answer for all that is below them."""
+        if group in discovery.BUILT_IN_GROUPS:
             raise refusals.no_such_resource()
         return answers.text(404, "404 page not found\n")
 
@@ -119,6 +123,8 @@ class _Handling:
                 return (yield from self._writing.post(kind, route))
             case "DELETE" if route.within is kind.namespaced and "deletecollection" in kind.verbs:
                 return (yield from self._writing.delete_all(kind, route))
+            case "PUT" | "PATCH" if kind.custom:
+                raise refusals.bad_request("name must be provided")
         raise refusals.no_such_method()
 
     def _subresource(self, kind: Kind, route: Route) -> Steps:
@@ -142,7 +148,7 @@ class _Handling:
             case "finalize" if core and kind.plural == "namespaces":
                 if method == "PUT":
                     return self._finalize(kind, route)
-            case "status" | "scale" if kind.custom:
+            case _ if kind.custom:
                 raise refusals.not_found(kind.plural, kind.group, route.name)
             case _:
                 raise refusals.no_such_resource()
@@ -150,30 +156,30 @@ class _Handling:
 
     def _scale(self, kind: Kind, route: Route) -> Answer:
         request, scales = self._request, self._server.scales
+        if request.method not in {"GET", "PUT", "PATCH"}:
+            raise refusals.no_such_method()
         old = self._server.existing(kind, route.namespace, route.name)
         match request.method:
             case "GET":
                 return answers.answer(200, scales.get(kind, old, strict=kind.custom), request.plain)
             case "PUT":
                 sent = request.value("Scale", "autoscaling.Scale")
-            case "PATCH":
-                apply = patcher(request.content_type, "autoscaling.Scale")(request.patch())
-                sent = apply(scales.get(kind, old))
             case _:
-                raise refusals.no_such_method()
-        dry = request.dry_run("UpdateOptions")
+                apply = patcher(request.content_type, "autoscaling.Scale")(request.body)
+                sent = apply(scales.get(kind, old))
+        dry = request.write_options("UpdateOptions")
         return answers.answer(200, scales.replace(kind, old, sent, dry_run=dry), request.plain)
 
     def _evict(self, kind: Kind, route: Route) -> Steps:
-        dry = self._request.dry_run("CreateOptions")
+        dry = self._request.write_options("CreateOptions")
         sent = self._request.value("Eviction", "policy.Eviction")
-        given = sent.get("kind", "Eviction") if isinstance(sent, dict) else "?"
+        given = sent.get("kind", "Eviction")
         if given != "Eviction":
             why = f"converting (v1.{given}) to (policy.Eviction): unknown conversion"
             raise refusals.bad_request(f'{given} in version "v1" cannot be handled as a Eviction: {why}')
         if (sent.get("metadata") or {}).get("name") != route.name:
             raise refusals.bad_request("name in URL does not match name in Eviction object")
-        asked = self._request.read_deletion(sent.get("deleteOptions") or {})
+        asked = read_deletion(sent.get("deleteOptions") or {})
         asked = msgspec.structs.replace(asked, dry_run=asked.dry_run or dry)
         attempt = Attempt(kind, "CREATE", "eviction", route.namespace, route.name, asked.dry_run)
         review = {"apiVersion": "policy/v1", "kind": "Eviction", **sent}
@@ -182,7 +188,7 @@ class _Handling:
         return self._done()
 
     def _bind(self, route: Route, binding: Any) -> Answer:
-        dry = self._request.dry_run("CreateOptions")
+        dry = self._request.write_options("CreateOptions")
         self._server.bind(route.namespace, route.name, binding, dry_run=dry)
         return self._done()
 
@@ -202,34 +208,26 @@ class _Handling:
         if self._request.method != "POST":
             raise refusals.no_such_method()
         sent = self._request.value(kind, kind if kind == "Binding" else f"authorization.{kind}")
-        if not isinstance(sent, dict):
-            raise refusals.bad_request(f"the object provided is unrecognized (must be of type {kind})")
         if kind == "Binding":
             return self._bind(route._replace(name=(sent.get("metadata") or {}).get("name", "")), sent)
-        review = {
-            "kind": kind,
-            "apiVersion": "authorization.k8s.io/v1",
-            "metadata": {},
-            "spec": sent.get("spec", {}),
-            "status": {"allowed": True},
-        }
-        return answers.answer(201, review, self._request.plain)
+        return answers.answer(201, reviews.answer(kind, sent.get("spec") or {}), self._request.plain)
 
     def _elsewhere(self) -> Answer:
         """Addresses that are not of an object."""
         parts = self._request.path.strip("/").split("/")
+        if self._request.method not in {"GET", "HEAD"}:
+            raise refusals.no_such_method()
         if parts[0] in {"healthz", "readyz", "livez"}:
             return answers.text(200, "ok")
         if parts in (["api"], ["apis"]) and self._request.form.shape == "discovery":
             found = discovery.aggregated(self._server.catalog, core=parts == ["api"])
             return Answer(200, msgspec.json.encode(found), answers.DISCOVERY_V2)
         value = self._described(parts)
-        if value is None and parts[0] in {"api", "apis"} and len(parts) > 1:
-            groups = discovery.versions(self._server.catalog)
-            if parts[0] == "api" or (len(parts) > 2 and parts[1] in groups):
-                raise refusals.no_such_resource()
         if value is None:
-            return answers.text(404, "404 page not found\n")
+            return self._nowhere({"api": "", "apis": "".join(parts[1:2])}.get(parts[0], parts[0]))
+        if parts == ["openapi", "v3"]:
+            # As the real server calls it, though JSON it is.
+            return answers.text(200, msgspec.json.encode(value).decode())
         return answers.answer(200, value, self._request.plain)
 
     def _described(self, parts: list[str]) -> Json | None:

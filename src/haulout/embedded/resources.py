@@ -71,6 +71,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     name_rule: names.NameRule = names.subdomain
     # Fills in what is not given; also of changed objects.
     default: Default = _leave
+    # What new objects have to keep to, beyond `check`.
+    check_new: Callable[[Json], list[Problem]] = _fine
     # Before a new object, or a changed one, is checked: what the sender has no say in.
     prepare: Callable[[Json], None] = _ready
     reprepare: Callable[[Json, Json], None] = _keep
@@ -94,6 +96,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     custom: bool = False
     # Of custom kinds.
     schema: Json = {}
+    # What clients are warned of who use this version.
+    deprecation: str = ""
 
     @property
     def resource(self) -> Resource:
@@ -241,6 +245,7 @@ BUILT_IN: tuple[Kind, ...] = (
         reprepare_status=pods.prepare_status,
         check=pods.check,
         recheck=pods.recheck,
+        recheck_status=pods.recheck_status,
         respecified=_spec_changed,
         selectable=_POD_FIELDS,
         returns_deleted=True,
@@ -325,7 +330,6 @@ BUILT_IN: tuple[Kind, ...] = (
         check=workloads.check_job,
         recheck=workloads.fixed_job,
         respecified=_spec_changed,
-        create_on_update=True,
         unconditional_update=False,
         propagation="Orphan",
         selectable={**_BY_BOTH, "status.successful": path_selector("status", "succeeded", empty="0")},

@@ -271,27 +271,47 @@ _FORMATS: dict[str, Callable[[str], bool]] = {
 
 def structural_problems(schema: Json, path: str) -> list[Problem]:
     """What keeps a schema from being structural, as far as people stumble over it."""
-    return list(_structural(schema, path, root=True))
+    every = list(_nested(schema, path))
+    lacking = [problem for inner, place in every for problem in _lacking(inner, place, root=inner is schema)]
+    return lacking + [problem for inner, place in every for problem in _inconsistent(inner, place)]
 
 
-def _structural(schema: Json, path: str, *, root: bool = False) -> Iterator[Problem]:
+def _nested(schema: Json, path: str) -> Iterator[tuple[Json, str]]:
+    """The schema and all within it, with their places."""
+    yield schema, path
+    for name, inner in schema.get("properties", {}).items():
+        yield from _nested(inner, f"{path}.properties[{name}]")
+    for member in ("items", "additionalProperties"):
+        if isinstance(schema.get(member), dict):
+            yield from _nested(schema[member], f"{path}.{member}")
+
+
+def _lacking(schema: Json, path: str, *, root: bool) -> Iterator[Problem]:
     kind = schema.get("type", "")
     loose = schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
-    if not kind and not (loose and not root):
-        why = "must not be empty at the root" if root else "must not be empty for specified object fields"
-        yield missing(f"{path}.type", why)
-    elif kind and kind not in TYPES:
-        yield unsupported(f"{path}.type", kind, TYPES)
+    if kind == "array" and not isinstance(schema.get("items"), dict):
+        yield missing(f"{path}.items", "must be specified")
+    if root and not kind:
+        yield missing(f"{path}.type", "must not be empty at the root")
     elif root and kind != "object":
         yield wrong(f"{path}.type", kind, "must be object at the root")
-    for name, inner in schema.get("properties", {}).items():
-        yield from _structural(inner, f"{path}.properties[{name}]")
-    if isinstance(schema.get("items"), dict):
-        yield from _structural(schema["items"], f"{path}.items")
-    elif kind == "array":
-        yield missing(f"{path}.items", "must be specified")
-    if isinstance(schema.get("additionalProperties"), dict):
-        yield from _structural(schema["additionalProperties"], f"{path}.additionalProperties")
+    elif not kind and not loose:
+        yield missing(f"{path}.type", "must not be empty for specified object fields")
+
+
+def _inconsistent(schema: Json, path: str) -> Iterator[Problem]:
+    """A type or a pattern that is none, and a default that the schema itself refuses."""
+    kind, pattern = schema.get("type", ""), schema.get("pattern")
+    if kind and kind not in TYPES:
+        yield unsupported(f"{path}.type", kind, TYPES)
+    try:
+        _pattern(pattern or "")
+    except re.error as error:
+        text = f"must be a valid regular expression, but isn't: error parsing regexp: {error}"
+        yield wrong(f"{path}.pattern", pattern, text)
+    else:
+        if "default" in schema:
+            yield from _check(schema, schema["default"], f"{path}.default", "")
 
 
 def has_rules(schema: Any) -> bool:

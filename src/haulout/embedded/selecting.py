@@ -12,14 +12,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from haulout.base.selector import EVERYTHING, Selector, SelectorError, from_object, parse
-from haulout.embedded import refusals
-from haulout.embedded.refusals import Problem, forbidden_field, unsupported
+from haulout.embedded import names, refusals
+from haulout.embedded.refusals import Problem, forbidden_field, unsupported, wrong
 from haulout.embedded.resources import Kind, Select
 from haulout.embedded.seams import Json
 from haulout.embedded.storage import Storage, Table, key_of
 
 _TERM = re.compile(r"([^=!]*)(==|!=|=)(.*)", re.DOTALL)
 _COLUMN = re.compile(r" at column \d+$")
+# The key that the values at the end of a text would be of.
+_KEY = re.compile(r"([^\s=!(),<>]+)\s*(?:[=!<>]+|(?:not)?in\s*\([^)]*)\s*$")
+_VALUE = re.compile(r"[^\s=!(),<>]*")
 
 
 class _Term(NamedTuple):
@@ -61,8 +64,26 @@ def _labels(text: str) -> Selector:
     try:
         return parse(text)
     except SelectorError as error:
-        problem = _COLUMN.sub("", str(error)).replace("!=, >, <", "!=, gt, lt")
-        raise refusals.bad_request(f"unable to parse requirement: {problem}") from None
+        raise refusals.bad_request(_in_go(text, error)) from None
+
+
+def _in_go(text: str, error: SelectorError) -> str:
+    """The problem in the real server's words."""
+    before, rest = text[: error.column - 1], text[error.column - 1 :]
+    problem = _COLUMN.sub("", str(error))
+    if problem.endswith("expected: identifier") and not before.strip():
+        return problem.replace("expected: identifier", "expected: !, identifier, or 'end of string'")
+    if problem.endswith("expected: identifier") and before.rstrip().endswith(","):
+        return f"{problem} after ','"
+    if problem.endswith("'end of string'"):
+        return problem
+    key, value = _KEY.search(before), _VALUE.match(rest)
+    if problem.startswith("for 'Gt'") and value:
+        problem = str(wrong("values[0]", value[0], problem))
+    elif problem.startswith("value ") and key and value:
+        problem = str(wrong(f"values[0][{key[1]}]", value[0], "; ".join(names.label_value(value[0]))))
+    problem = problem.replace("!=, >, <", "!=, gt, lt").replace(", expected: '('", " expected: '('")
+    return f"unable to parse requirement: {problem}"
 
 
 def _fields(kind: Kind, text: str) -> tuple[_Term, ...]:
@@ -73,9 +94,16 @@ def _fields(kind: Kind, text: str) -> tuple[_Term, ...]:
             raise refusals.bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
         name = found[1]
         if name not in kind.selectable:
-            raise refusals.bad_request(f"field label not supported: {name}")
+            raise refusals.bad_request(_unselectable(kind, name))
         terms.append(_Term(name, kind.selectable[name], found[2] != "!=", found[3]))
     return tuple(terms)
+
+
+def _unselectable(kind: Kind, name: str) -> str:
+    """Kinds that can be selected only by what all have say so."""
+    if kind.custom or kind.selectable.keys() - {"metadata.name", "metadata.namespace"}:
+        return f"field label not supported: {name}"
+    return f'"{name}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
 _compiled: dict[int, tuple[Any, Selector | None]] = {}
@@ -183,8 +211,6 @@ def _watch_problems(wanted: Wanted) -> list[Problem]:
 
 def _list_problems(wanted: Wanted) -> list[Problem]:
     field, problems = "resourceVersionMatch", []
-    if wanted.initial is not None:
-        problems.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     if wanted.match:
         if not wanted.version:
             problems.append(
@@ -197,6 +223,8 @@ def _list_problems(wanted: Wanted) -> list[Problem]:
         elif wanted.match == "Exact" and wanted.version == "0":
             text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
             problems.append(forbidden_field(field, text))
+    if wanted.initial is not None:
+        problems.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     return problems
 
 
@@ -205,35 +233,36 @@ def page(storage: Storage, table: Table, namespace: str, chosen: Filter, wanted:
         if wanted.version and wanted.version != "0":
             raise refusals.bad_request("specifying resource version is not allowed when using continue")
         revision, start = _decode(wanted.token)
-        return _cut(
-            _then(storage, table, namespace, chosen, revision, continuing=True), revision, start, chosen, wanted
-        )
-    version = number(wanted.version)
+        if revision == _NOW:
+            revision = storage.revision
+        if revision < table.compacted:
+            raise refusals.expired(_TOO_OLD, _encode(_NOW, start))
+        return _cut(_then(storage, table, namespace, chosen, revision), revision, start, chosen, wanted)
+    version = number(wanted.version, "invalid resource version: ")
     if version > storage.revision:
         raise refusals.too_large(version, storage.revision)
     exact = wanted.match == "Exact" or (not wanted.match and wanted.limit and version)
     if exact and version != storage.revision:
+        if version < table.compacted:
+            raise refusals.expired("The resourceVersion for the provided list is too old.")
         return _cut(_then(storage, table, namespace, chosen, version), version, ("", ""), chosen, wanted)
     return _cut(find(table, namespace, chosen), storage.revision, ("", ""), chosen, wanted)
 
 
-def number(version: str) -> int:
+def number(version: str, refusal: str = "") -> int:
+    """Nobody but lists makes a proper refusal of what is none."""
     if version and not version.isdecimal():
         problem = f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
-        raise refusals.bad_request(f"invalid resource version: {problem}")
+        raise refusals.bad_request(f"{refusal}{problem}") if refusal else refusals.unclassified(problem)
     return int(version or "0")
 
 
-_TOO_OLD = "The provided continue parameter is too old to display a consistent list result. You must start a new list without the continue parameter."
+# In place of the revision of a token: whatever it is by then.
+_NOW = -1
+_TOO_OLD = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
 
 
-def _then(
-    storage: Storage, table: Table, namespace: str, chosen: Filter, revision: int, *, continuing: bool = False
-) -> list[Json]:
-    if revision < table.compacted:
-        raise refusals.expired(
-            _TOO_OLD if continuing else f"The resourceVersion for the provided list is too old: {revision}"
-        )
+def _then(storage: Storage, table: Table, namespace: str, chosen: Filter, revision: int) -> list[Json]:
     if revision == storage.revision:
         return find(table, namespace, chosen)
     objects = table.at(revision)
@@ -244,7 +273,7 @@ def _then(
 def _cut(items: list[Json], revision: int, start: tuple[str, str], chosen: Filter, wanted: Wanted) -> Page:
     if start != ("", ""):
         items = [obj for obj in items if key_of(obj) > start]
-    if not wanted.limit or len(items) <= wanted.limit:
+    if wanted.limit <= 0 or len(items) <= wanted.limit:
         return Page(items, revision)
     kept = items[: wanted.limit]
     remaining = len(items) - wanted.limit if chosen.everything else None

@@ -8,12 +8,14 @@ from haulout.embedded import answers, refusals
 from haulout.embedded.answers import Answer
 from haulout.embedded.asking import Request
 from haulout.embedded.printing.tables import metadata_only, table
+from haulout.embedded.refusals import wrong
 from haulout.embedded.resources import Kind
 from haulout.embedded.routes import Route
 from haulout.embedded.seams import Json
 from haulout.embedded.selecting import Filter, Wanted, make_filter, number, page, read_wanted
 from haulout.embedded.server import Server
 from haulout.embedded.watching import Watch, open_watch
+from haulout.kube.errors import ApiError
 
 
 class Showing:
@@ -50,6 +52,8 @@ class Showing:
                 value["metadata"] = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
             case "metadata":
                 value = metadata_only(obj)
+            case "metadata list":
+                raise _wrong_shape("PartialObjectMetadataList", "not a list", kind.kind, kind)
             case _:
                 value = self._server.show(kind, obj)
         return answers.answer(status, value, self._request.form, self._request.warnings)
@@ -59,6 +63,8 @@ class Showing:
             case "table":
                 value = {**self._table(kind, objects), "metadata": meta}
             case "metadata":
+                raise _wrong_shape("PartialObjectMetadata", "a list", f"{kind.kind}List", kind)
+            case "metadata list":
                 value = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
                 value["items"] = [metadata_only(obj) for obj in objects]
             case _:
@@ -71,6 +77,9 @@ class Showing:
 
     def _table(self, kind: Kind, objects: list[Json], *, headed: bool = True) -> Json:
         include = self._request.query.get("includeObject", "")
+        if include not in {"", "Metadata", "Object", "None"}:
+            problem = wrong("includeObject", include, "must be 'Metadata', 'Object', 'None', or empty")
+            raise refusals.bad_request(f"Unable to convert to Table as requested: {problem}")
         return table(kind, objects, self._server.timers.now(), include=include, headed=headed)
 
     def _watch(self, kind: Kind, route: Route, chosen: Filter, wanted: Wanted) -> Answer:
@@ -92,9 +101,15 @@ class Showing:
         match self._request.form.shape:
             case "table":
                 return as_table
-            case "metadata":
+            case "metadata" | "metadata list":
                 return metadata_only
         return lambda obj: self._server.show(kind, obj)
+
+
+def _wrong_shape(asked: str, is_what: str, found: str, kind: Kind) -> ApiError:
+    package = "unstructured" if kind.custom else kind.group.partition(".")[0] or "core"
+    text = f"you requested {asked}, but the requested object is {is_what} (*{package}.{found})"
+    return refusals.refusal(406, "NotAcceptable", text)
 
 
 def _bare(obj: Json) -> Json:

@@ -90,10 +90,16 @@ def _put(obj: Json, path: str, value: Any) -> Json:
 
 def bind(registry: Registry, kind: Kind, pod: Json, binding: Json, *, dry_run: bool = False) -> None:
     """Assigns a pod to a node, once."""
-    name, node = pod["metadata"]["name"], (binding.get("target") or {}).get("name", "")
+    name, target = pod["metadata"]["name"], binding.get("target") or {}
+    if (binding.get("metadata") or {}).get("name", name) != name:
+        raise refusals.bad_request("name in URL does not match name in Binding object")
+    node, kind_of_target, problems = target.get("name", ""), target.get("kind") or "Node", []
+    if kind_of_target != "Node":
+        problems.append(refusals.unsupported("target.kind", kind_of_target, ("Node", "<empty>")))
     if not node:
-        problem = refusals.missing("target.name")
-        raise refusals.invalid("Binding", "", name, [problem])
+        problems.append(refusals.missing("target.name"))
+    if problems:
+        raise refusals.unaccounted(problems)
     if taken := pod["spec"].get("nodeName"):
         raise _unbindable(name, f'pod {name} is already assigned to node "{taken}"')
     if "deletionTimestamp" in pod["metadata"]:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
 from haulout.embedded import refusals
 from haulout.embedded.resources import Kind
 from haulout.embedded.seams import Json, Timers
-from haulout.embedded.selecting import Filter, Wanted, find
+from haulout.embedded.selecting import Filter, Wanted, find, number
 from haulout.embedded.storage import ADDED, DELETED, MODIFIED, Entry, Storage, Table, with_version
 from haulout.kube.errors import ApiError
 
-# As often as the real server's cache marks progress.
+# As often as the real server's cache marks progress, and so long before the end of the watch.
 BOOKMARK_EVERY = timedelta(minutes=1)
+LAST_BOOKMARK_BEFORE = timedelta(seconds=2)
 # The real server ends a watch between half an hour and an hour, unless told when.
 DEFAULT_TIMEOUT = timedelta(minutes=45)
 # A reader that is so far behind is told to begin anew.
@@ -100,7 +101,7 @@ def open_watch(
     wanted: Wanted,
 ) -> None:
     """Starts to tell. Raises where the real server answers with a refusal instead of a stream."""
-    version = _version(wanted.version)
+    version = number(wanted.version)
     initial = version == 0 if wanted.initial is None else wanted.initial
     if initial:
         if version > storage.revision:
@@ -120,13 +121,6 @@ def open_watch(
     _follow(storage, timers, table, watch, wanted, version)
 
 
-def _version(text: str) -> int:
-    if text and not text.isdecimal():
-        message = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise refusals.unclassified(message)
-    return int(text or "0")
-
-
 def _follow(storage: Storage, timers: Timers, table: Table, watch: Watch, wanted: Wanted, version: int) -> None:
     def listen(entry: Entry) -> None:
         # A watch from the future hears nothing until the future is there.
@@ -136,23 +130,29 @@ def _follow(storage: Storage, timers: Timers, table: Table, watch: Watch, wanted
     table.listeners.append(listen)
     watch.on_close(lambda: table.listeners.remove(listen))
     lives = DEFAULT_TIMEOUT if wanted.timeout is None else timedelta(seconds=wanted.timeout)
-    watch.on_close(timers.at(timers.now() + lives, watch.close))
+    ends_at = timers.now() + lives
+    watch.on_close(timers.at(ends_at, watch.close))
     if wanted.bookmarks:
-        _mark(storage, timers, watch, version)
+        _mark(storage, timers, watch, version, ends_at)
 
 
-def _mark(storage: Storage, timers: Timers, watch: Watch, version: int) -> None:
+def _mark(storage: Storage, timers: Timers, watch: Watch, version: int, ends_at: datetime) -> None:
     cancel = nothing
 
     def mark() -> None:
-        nonlocal cancel
         if not watch.ended:
             if storage.revision >= version:
                 watch.bookmark(storage.revision)
-            cancel = timers.at(timers.now() + BOOKMARK_EVERY, mark)
+            plan()
+
+    def plan() -> None:
+        nonlocal cancel
+        now, last_at = timers.now(), ends_at - LAST_BOOKMARK_BEFORE
+        next_at = now + BOOKMARK_EVERY
+        cancel = timers.at(min(next_at, last_at) if last_at > now else next_at, mark)
 
     def stop() -> None:
         cancel()
 
-    cancel = timers.at(timers.now() + BOOKMARK_EVERY, mark)
+    plan()
     watch.on_close(stop)

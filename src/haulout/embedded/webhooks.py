@@ -16,6 +16,16 @@ from haulout.embedded.seams import Json
 from haulout.kube.errors import ConfigInvalid
 from haulout.kube.tls import client_context
 
+# What the real server's client makes of an answer that is no review.
+_REFUSALS = {
+    401: "the server has asked for the client to provide credentials",
+    403: "the server does not allow access to the requested resource",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    503: "the server is currently unable to handle the request",
+}
+_FAILURE = 'an error on the server ("unknown") has prevented the request from succeeding'
+
 
 class WebhookClient:
     """`post` is what `Admission` wants. `services` gives an address such as https://127.0.0.1:9443 for "namespace/name"."""
@@ -47,7 +57,7 @@ class WebhookClient:
         except (aiohttp.ClientError, OSError, ConfigInvalid) as error:
             raise HookFailed(f'Post "{url}?timeout={timeout:g}s": {error}') from error
         if response.status != 200:
-            raise HookFailed(f"the server answered with HTTP {response.status}: {body[:200].decode(errors='replace')}")
+            raise HookFailed(_REFUSALS.get(response.status, _FAILURE))
         return _decoded(body)
 
     async def close(self) -> None:

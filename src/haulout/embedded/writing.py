@@ -7,10 +7,10 @@ from collections.abc import Generator
 from haulout.embedded import answers, crds, refusals
 from haulout.embedded.admission import Admission, Attempt, Call
 from haulout.embedded.answers import Answer
-from haulout.embedded.asking import Request, check_custom, check_place, unpatchable
+from haulout.embedded.asking import Request, check_custom, check_place, strange_kind, unpatchable
 from haulout.embedded.fields import Misfit
 from haulout.embedded.patches import patcher
-from haulout.embedded.registry import check_update
+from haulout.embedded.registry import Deletion, check_update
 from haulout.embedded.resources import Kind
 from haulout.embedded.routes import Route
 from haulout.embedded.seams import Json
@@ -34,16 +34,15 @@ class Writing:
         self._showing = Showing(server, request)
 
     def post(self, kind: Kind, route: Route) -> Steps:
-        dry = self._request.dry_run("CreateOptions")
-        self._request.field_validation("CreateOptions")
+        dry = self._request.write_options("CreateOptions")
         sent = self._request.obj(kind, self._server.catalog)
         check_place(route, sent, named=False)
-        return (yield from self._create(kind, route, sent, "CreateOptions", dry=dry))
+        return (yield from self._create(kind, route, sent, dry=dry))
 
-    def _create(self, kind: Kind, route: Route, sent: Json, options: str, *, dry: bool) -> Steps:
+    def _create(self, kind: Kind, route: Route, sent: Json, *, dry: bool) -> Steps:
         unknown: list[str] = []
         draft = self._server.begin(kind, route.namespace, sent, unknown)
-        self._request.judge_unknown(kind, sent, unknown, options)
+        self._request.judge_unknown(kind, sent, unknown)
         attempt = Attempt(kind, "CREATE", "", route.namespace, draft["metadata"].get("name", ""), dry)
         changed = yield from self._admission.mutate(attempt, draft, None, self._request.warnings)
         if changed is not draft:
@@ -62,37 +61,35 @@ class Writing:
         except Misfit:
             raise unreadable(kind, misfit(kind, sent)) from None
         again["metadata"] = {**again["metadata"]}
-        for member in ("uid", "creationTimestamp", "name", "namespace"):
+        for member in ("uid", "creationTimestamp", "namespace"):
             if member in draft["metadata"]:
                 again["metadata"][member] = draft["metadata"][member]
         return again
 
     def put(self, kind: Kind, route: Route, subresource: str) -> Steps:
-        dry = self._request.dry_run("UpdateOptions")
-        self._request.field_validation("UpdateOptions")
+        dry = self._request.write_options("UpdateOptions")
         sent = self._request.obj(kind, self._server.catalog)
-        check_place(route, sent, named=True)
+        check_place(route, sent, named=True, whole=True)
         missing = self._server.registry.table(kind).get(route.namespace, route.name) is None
         if missing and kind.create_on_update and not subresource:
-            sent = {**sent, "metadata": {**(sent.get("metadata") or {}), "name": route.name}}
-            return (yield from self._create(kind, route, sent, "UpdateOptions", dry=dry))
+            meta = {name: value for name, value in sent["metadata"].items() if name != "resourceVersion"}
+            return (yield from self._create(kind, route, {**sent, "metadata": meta}, dry=dry))
         for _ in range(_ATTEMPTS):
             old = self._server.existing(kind, route.namespace, route.name)
             check_update(kind, old, sent, whole=True)
             unknown: list[str] = []
             draft = self._server.merged(kind, old, sent, unknown)
-            self._request.judge_unknown(kind, sent, unknown, "UpdateOptions")
+            self._request.judge_unknown(kind, sent, unknown)
             done = yield from self._change(kind, route, old, draft, subresource, dry=dry)
             if done is not None:
                 return done
         raise refusals.conflict(kind.plural, kind.group, route.name)
 
     def patch(self, kind: Kind, route: Route, subresource: str) -> Steps:
-        dry = self._request.dry_run("PatchOptions")
-        self._request.field_validation("PatchOptions")
         read = patcher(self._request.content_type, kind.type)
+        dry = self._request.write_options("PatchOptions")
         self._server.existing(kind, route.namespace, route.name)
-        apply = read(self._request.patch())
+        apply = read(self._request.body)
         for _ in range(_ATTEMPTS):
             old = self._server.existing(kind, route.namespace, route.name)
             sent = apply(self._server.show(kind, old))
@@ -101,13 +98,15 @@ class Writing:
             check_place(route, sent, named=True)
             if kind.custom:
                 check_custom(kind, sent)
+            elif why := strange_kind(kind, sent, self._server.catalog):
+                raise unpatchable(sent, why)
             check_update(kind, old, sent, whole=False)
             unknown: list[str] = []
             try:
                 draft = self._server.registry.merge(kind, old, sent, unknown)
             except Misfit:
                 raise unpatchable(sent, misfit(kind, sent)) from None
-            self._request.judge_unknown(kind, sent, unknown, "PatchOptions", patched=True)
+            self._request.judge_unknown(kind, sent, unknown, patched=True)
             done = yield from self._change(kind, route, old, draft, subresource, dry=dry)
             if done is not None:
                 return done
@@ -130,12 +129,10 @@ class Writing:
         return self._showing.one(200, kind, result)
 
     def delete(self, kind: Kind, route: Route) -> Steps:
-        asked = self._request.deletion()
+        asked = self._deletion(kind)
         old = self._server.existing(kind, route.namespace, route.name)
         attempt = Attempt(kind, "DELETE", "", route.namespace, route.name, asked.dry_run)
         yield from self._admission.validate(attempt, None, old, self._request.warnings)
-        if kind.propagation == "Orphan" and asked.propagation is None and asked.orphan is None:
-            self._request.warnings.append(_ORPHANS)
         obj, gone = self._server.remove(kind, self._server.existing(kind, route.namespace, route.name), asked)
         if gone and not kind.returns_deleted:
             meta = obj["metadata"]
@@ -143,14 +140,21 @@ class Writing:
             return answers.answer(200, done, self._request.plain, self._request.warnings)
         return self._showing.one(200, kind, obj)
 
+    def _deletion(self, kind: Kind) -> Deletion:
+        asked = self._request.deletion()
+        if kind.propagation == "Orphan" and asked.propagation is None and asked.orphan is None:
+            self._request.warnings.append(_ORPHANS)
+        return asked
+
     def delete_all(self, kind: Kind, route: Route) -> Steps:
-        asked, table = self._request.deletion(), self._server.registry.table(kind)
+        asked, table = self._deletion(kind), self._server.registry.table(kind)
         wanted = read_wanted({name: value for name, value in self._request.query.items() if name != "watch"})
         found = page(self._server.storage, table, route.namespace, self._showing.chosen(kind), wanted)
         deleted = []
         for obj in found.items:
             namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
-            attempt = Attempt(kind, "DELETE", "", namespace, name, asked.dry_run)
+            # Whoever deletes a collection has named nothing.
+            attempt = Attempt(kind, "DELETE", "", namespace, "", asked.dry_run)
             yield from self._admission.validate(attempt, None, obj, self._request.warnings)
             current = table.get(namespace, name)
             if current is not None:

@@ -291,3 +291,21 @@ def test_filling_shares_what_it_does_not_change() -> None:
     assert schemas.fill(SCHEMA, value) is value
     filled = schemas.fill(SCHEMA, {"spec": {"size": 1, "color": "red", "nested": value["spec"]["nested"]}})
     assert filled["spec"]["nested"] is value["spec"]["nested"]
+
+
+def test_a_definition_with_another_s_names_waits_for_them() -> None:
+    world = World()
+    world.server.create(CRDS, definition())
+    names = definition()["spec"]["names"]
+    rival = definition() | {"metadata": {"name": f"rivals.{definition()['spec']['group']}"}}
+    rival["spec"] = {**rival["spec"], "names": {**names, "plural": "rivals", "singular": "rival", "shortNames": []}}
+    world.server.create(CRDS, rival)
+
+    def established() -> str:
+        found = world.server.get(CRDS, "", rival["metadata"]["name"])
+        assert found is not None
+        return str(found["status"]["conditions"][-1]["status"])
+
+    assert established() == "False"
+    world.server.delete(CRDS, "", definition()["metadata"]["name"])
+    assert established() == "True"

@@ -508,8 +508,17 @@ def test_scales(world: World) -> None:
 
 
 def test_everybody_may_do_everything(world: World) -> None:
-    said = world.ask("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {"spec": {}})
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    said = world.ask("POST", path, {"spec": {"resourceAttributes": {"verb": "get", "resource": "nodes"}}})
     assert (said.code, said.body["status"]) == (201, {"allowed": True})
+    assert world.ask("POST", path, {"spec": {}}).code == 422
+
+
+def test_rules_are_reviewed_too(world: World) -> None:
+    said = world.ask(
+        "POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", {"spec": {"namespace": "default"}}
+    )
+    assert said.body["status"]["resourceRules"] == [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]
 
 
 def test_bad_bodies(world: World) -> None:

@@ -19,13 +19,13 @@ def spec(*containers: Json, **rest: Any) -> Json:
 @pytest.mark.parametrize(
     "kind, original, patch, wanted",
     [
-        pytest.param("Pod", spec({"name": "a", "image": "1"}, {"name": "b"}), spec({"name": "a", "image": "2"}, {"name": "c"}), spec({"name": "a", "image": "2"}, {"name": "b"}, {"name": "c"}), id="containers merge by name"),
+        pytest.param("Pod", spec({"name": "a", "image": "1"}, {"name": "b"}), spec({"name": "a", "image": "2"}, {"name": "c"}), spec({"name": "a", "image": "2"}, {"name": "c"}, {"name": "b"}), id="containers merge by name"),
         pytest.param("Pod", spec({"name": "a", "args": ["x"]}), spec({"name": "a", "args": ["y"]}), spec({"name": "a", "args": ["y"]}), id="plain lists are replaced"),
         pytest.param("Pod", spec({"name": "a"}, {"name": "b"}), spec({"name": "a", "$patch": "delete"}), spec({"name": "b"}), id="an item is deleted"),
         pytest.param("Pod", spec({"name": "a"}, {"name": "b"}), spec({"name": "c"}, {"$patch": "replace"}), spec({"name": "c"}), id="a list is replaced"),
         pytest.param("Pod", {"spec": {"volumes": [{"name": "v", "emptyDir": {}}]}}, {"spec": {"volumes": [{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/"}}]}}, {"spec": {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}}, id="only keys that are retained"),
         pytest.param("Node", {"spec": {"taints": [{"key": "a"}]}}, {"spec": {"taints": [{"key": "b"}]}}, {"spec": {"taints": [{"key": "b"}]}}, id="taints are replaced"),
-        pytest.param("Node", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, {"status": {"conditions": [{"type": "X"}, {"type": "Ready", "reason": "r"}]}}, {"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "r"}, {"type": "X"}]}}, id="conditions merge by type"),
+        pytest.param("Node", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, {"status": {"conditions": [{"type": "X"}, {"type": "Ready", "reason": "r"}]}}, {"status": {"conditions": [{"type": "X"}, {"type": "Ready", "status": "True", "reason": "r"}]}}, id="conditions merge by type"),
         pytest.param("Node", {"status": {"conditions": [{"type": "R"}, {"type": "S"}]}}, {"status": {"$setElementOrder/conditions": [{"type": "X"}, {"type": "R"}], "conditions": [{"type": "X"}]}}, {"status": {"conditions": [{"type": "X"}, {"type": "R"}, {"type": "S"}]}}, id="in the order of the patch"),
         pytest.param("Node", {"metadata": {"finalizers": ["a", "b"]}}, {"metadata": {"finalizers": ["b", "c"]}}, {"metadata": {"finalizers": ["a", "b", "c"]}}, id="finalizers are added"),
         pytest.param("Node", {"metadata": {"finalizers": ["a", "b"]}}, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}}, {"metadata": {"finalizers": ["b"]}}, id="and taken away"),
@@ -42,7 +42,16 @@ def test_strategic_merge(kind: str, original: Json, patch: Json, wanted: Json) -
 
 def test_items_need_their_key() -> None:
     with pytest.raises(ApiError, match=r"map: map\[status:True\] does not contain declared merge key: type"):
-        strategic_merge("Node", {}, {"status": {"conditions": [{"status": "True"}]}})
+        before = {"status": {"conditions": [{"type": "Ready"}]}}
+        strategic_merge("Node", before, {"status": {"conditions": [{"status": "True"}]}})
+
+
+def test_where_nothing_was_directives_direct_nothing() -> None:
+    patch = {
+        "metadata": {"labels": {"$patch": "delete"}, "finalizers": ["a"]},
+        "spec": {"taints": [{"$patch": "delete"}]},
+    }
+    assert strategic_merge("Node", {}, patch) == {"metadata": {"finalizers": ["a"]}, "spec": {"taints": []}}
 
 
 @pytest.mark.parametrize(

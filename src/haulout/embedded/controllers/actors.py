@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from haulout.embedded.controllers.behaviour import KubeletOptions
 from haulout.embedded.controllers.daemonset import DaemonSets
@@ -21,7 +20,6 @@ from haulout.embedded.controllers.kinds import (
     JOBS,
     LEASES,
     NODES,
-    OWNED_AND_OWNING,
     REPLICA_SETS,
     STATEFUL_SETS,
 )
@@ -68,14 +66,13 @@ ALL: tuple[Actor, ...] = (
 
 
 class ActorOptions(Struct, frozen=True, kw_only=True):
-    """Which actors there are, and how they behave. `collected` are further kinds that own others, or are owned."""
+    """Which actors there are, and how they behave."""
 
     actors: tuple[Actor, ...] = ALL
     seed: int = 0
     heartbeats: bool = True
     kubelet: KubeletOptions = KubeletOptions()
     lifecycle: LifecycleOptions = LifecycleOptions()
-    collected: Mapping[tuple[str, str], Resource] = field(default_factory=dict)
 
 
 class Actors:
@@ -163,7 +160,7 @@ class Actors:
             scalable = {("apps", "ReplicaSet"): sets, ("apps", "StatefulSet"): stateful}
             DisruptionBudgets(objects, timers, pods, budgets, {**scalable, ("apps", "Deployment"): deployments})
         if "gc" in chosen:
-            self._collector = GarbageCollector(objects, timers, {**OWNED_AND_OWNING, **self._options.collected})
+            self._collector = GarbageCollector(objects, timers)
 
     def _lifecycle(self) -> NodeLifecycle:
         leases = self._table(LEASES) if self._options.heartbeats else None

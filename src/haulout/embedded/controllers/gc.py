@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
-from haulout.embedded.controllers.kinds import OWNED_AND_OWNING, group_kind
+from haulout.embedded.controllers.kinds import CUSTOM_RESOURCE_DEFINITIONS, OWNED_AND_OWNING, group_kind
 from haulout.embedded.controllers.reading import is_terminating, key_of
 from haulout.embedded.controllers.work import Work
 from haulout.embedded.seams import Change, Json, Objects, Resource, Timers
@@ -15,10 +15,13 @@ FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 
 
-class _Item(NamedTuple):
-    """An object that owns others, or is owned."""
+GroupKind = tuple[str, str]
 
-    resource: Resource
+
+class _Item(NamedTuple):
+    """An object that owns others, or is owned, with its group and kind."""
+
+    kind: GroupKind
     namespace: str
     name: str
     owners: tuple[str, ...]
@@ -26,39 +29,77 @@ class _Item(NamedTuple):
 
 
 class GarbageCollector:
-    """Owners of kinds that it does not know are taken for present: what belongs to them is never collected."""
+    """Follows all built-in kinds but events, and custom kinds as long as they are served.
 
-    def __init__(
-        self,
-        objects: Objects,
-        timers: Timers,
-        kinds: Mapping[tuple[str, str], Resource] = OWNED_AND_OWNING,
-    ) -> None:
+    Owners of kinds that it does not know are taken for present: what belongs to them is never collected.
+    """
+
+    def __init__(self, objects: Objects, timers: Timers) -> None:
         self._objects = objects
-        self._kinds = kinds
+        self._kinds: dict[GroupKind, Resource] = dict(OWNED_AND_OWNING)
+        self._followed: set[GroupKind] = set()
         self._items: dict[str, _Item] = {}
         self._dependents: dict[str, dict[str, None]] = {}
         # By UID: what may have to be collected, and what waits for its dependents.
         self._work: Work[str] = Work(timers, self._look)
 
     def start(self) -> None:
-        for resource in self._kinds.values():
-            self._objects.subscribe(resource, self._on_change)
-        found = [(resource, obj) for resource in self._kinds.values() for obj in self._objects.list(resource)]
-        for resource, obj in found:
-            self._enter(resource, obj)
+        definitions = self._objects.list(CUSTOM_RESOURCE_DEFINITIONS)
+        for definition in definitions:
+            self._know(definition)
+        self._objects.subscribe(CUSTOM_RESOURCE_DEFINITIONS, self._on_definition)
+        self._follow(list(self._kinds))
+
+    def _follow(self, kinds: list[GroupKind]) -> None:
+        """Owners may be of any of the kinds, so all are entered before any is considered."""
+        found = []
+        for kind in kinds:
+            if kind not in self._followed:
+                self._followed.add(kind)
+                self._objects.subscribe(self._kinds[kind], partial(self._on_change, kind))
+            found += [(kind, obj) for obj in self._objects.list(self._kinds[kind])]
+        for kind, obj in found:
+            self._enter(kind, obj)
         for _, obj in found:
             self._consider(obj)
 
-    def _on_change(self, change: Change) -> None:
+    def _know(self, definition: Json) -> GroupKind | None:
+        """The kind that a definition brings, where it is served."""
+        spec, conditions = definition["spec"], definition["status"].get("conditions") or ()
+        served = next((version["name"] for version in spec["versions"] if version["served"]), None)
+        is_established = any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+        kind = (spec["group"], spec["names"]["kind"])
+        if served is None or not is_established:
+            return None
+        self._kinds[kind] = Resource(spec["group"], served, spec["names"]["plural"])
+        return kind
+
+    def _on_definition(self, change: Change) -> None:
+        if change.type == "DELETED":
+            # By its own name: that of its kind may have been another's all along.
+            gone = change.object["metadata"]["name"]
+            self._kinds = {kind: one for kind, one in self._kinds.items() if f"{one.plural}.{one.group}" != gone}
+        elif (kind := self._know(change.object)) and kind not in self._followed:
+            self._follow([kind])
+
+    def _on_change(self, kind: GroupKind, change: Change) -> None:
         uid = change.object["metadata"]["uid"]
         if change.type == "DELETED":
             self._remove(uid)
         else:
-            self._enter(change.resource, change.object)
+            self._enter(kind, change.object)
             self._consider(change.object)
 
-    def _enter(self, resource: Resource, obj: Json) -> None:
+    def _find(self, uid: str) -> Json | None:
+        """The object as it is now."""
+        item = self._items.get(uid)
+        resource = self._kinds.get(item.kind) if item else None
+        if item is None or resource is None:
+            return None
+        obj = self._objects.get(resource, item.namespace, item.name)
+        return obj if obj is not None and obj["metadata"]["uid"] == uid else None
+
+    def _enter(self, kind: GroupKind, obj: Json) -> None:
         metadata = obj["metadata"]
         references = metadata.get("ownerReferences") or ()
         owners = tuple(reference["uid"] for reference in references)
@@ -69,7 +110,7 @@ class GarbageCollector:
             if owner not in owners:
                 self._leave(owner, metadata["uid"])
         namespace, name = key_of(obj)
-        self._items[metadata["uid"]] = _Item(resource, namespace, name, owners, _blocked(references))
+        self._items[metadata["uid"]] = _Item(kind, namespace, name, owners, _blocked(references))
         for owner in owners:
             self._dependents.setdefault(owner, {})[metadata["uid"]] = None
 
@@ -101,15 +142,14 @@ class GarbageCollector:
             self._work.add(owner)
 
     def _waits_for_dependents(self, uid: str) -> bool:
-        item = self._items.get(uid)
-        obj = self._objects.get(item.resource, item.namespace, item.name) if item else None
-        return obj is not None and obj["metadata"]["uid"] == uid and _in_foreground(obj)
+        obj = self._find(uid)
+        return obj is not None and _in_foreground(obj)
 
     def _look(self, uid: str) -> None:
-        item = self._items.get(uid)
-        obj = self._objects.get(item.resource, item.namespace, item.name) if item else None
-        if item is None or obj is None or obj["metadata"]["uid"] != uid:
+        obj = self._find(uid)
+        if obj is None:
             return
+        item = self._items[uid]
         if is_terminating(obj) and ORPHAN in (obj["metadata"].get("finalizers") or ()):
             self._orphan(item, obj)
         elif _in_foreground(obj):
@@ -146,7 +186,8 @@ class GarbageCollector:
         waiting = "waiting" in states.values() and metadata["uid"] in self._dependents
         propagation = "Foreground" if waiting else _propagation(obj)
         try:
-            self._objects.delete(item.resource, item.namespace, item.name, uid=metadata["uid"], propagation=propagation)
+            resource = self._kinds[item.kind]
+            self._objects.delete(resource, item.namespace, item.name, uid=metadata["uid"], propagation=propagation)
         except NotFound:
             return
 
@@ -165,18 +206,18 @@ class GarbageCollector:
         return "waiting" if _in_foreground(owner) else "solid"
 
     def _disown(self, uid: str, owners: set[str]) -> None:
-        item = self._items[uid]
-        obj = self._objects.get(item.resource, item.namespace, item.name)
-        if obj is None or obj["metadata"]["uid"] != uid:
+        obj, item = self._find(uid), self._items[uid]
+        if obj is None:
             return
         kept = [one for one in obj["metadata"].get("ownerReferences") or () if one["uid"] not in owners]
         body = {"metadata": {"uid": uid, "ownerReferences": kept or None}}
-        self._enter(item.resource, self._objects.patch(item.resource, item.namespace, item.name, body))
+        changed = self._objects.patch(self._kinds[item.kind], item.namespace, item.name, body)
+        self._enter(item.kind, changed)
 
     def _drop_finalizer(self, item: _Item, obj: Json, finalizer: str) -> None:
         kept = [one for one in obj["metadata"].get("finalizers") or () if one != finalizer]
         body = {"metadata": {"finalizers": kept or None}}
-        self._objects.patch(item.resource, item.namespace, item.name, body)
+        self._objects.patch(self._kinds[item.kind], item.namespace, item.name, body)
 
 
 def _blocked(references: list[Json] | tuple[Json, ...]) -> frozenset[str]:

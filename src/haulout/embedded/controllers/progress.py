@@ -70,7 +70,7 @@ def _progress(
         return _set(conditions, new, now, fresh=True), None
     if current is None or current.get("reason") == _TIMED_OUT:
         return conditions, None
-    late_at = instant(current["lastUpdateTime"]) + deadline
+    late_at = instant(current.get("lastUpdateTime")) + deadline
     if now > late_at:
         text = f'ReplicaSet "{name}" has timed out progressing.'
         return _set(conditions, _progressing("False", _TIMED_OUT, text), now), None

@@ -11,6 +11,9 @@ from haulout.embedded.seams import Json
 
 Key = tuple[str, str]
 
+# The instant that nobody has written down.
+LONG_AGO = datetime.fromtimestamp(0, UTC)
+
 
 def key_of(obj: Json) -> Key:
     """Namespace and name."""
@@ -94,7 +97,10 @@ def available_at(pod: Json, min_ready: int) -> datetime | None:
     found = condition(pod, "Ready")
     if found is None or found["status"] != "True":
         return None
-    since = instant(found["lastTransitionTime"])
+    since = instant(found.get("lastTransitionTime"))
+    if since is LONG_AGO:
+        # Nobody knows: enough for those who need not wait, never for the others.
+        return None if min_ready else since
     return datetime.fromtimestamp(since.timestamp() + min_ready, UTC)
 
 
@@ -110,8 +116,8 @@ def with_condition(conditions: Iterable[Json], new: Json, now: datetime) -> list
 
 
 @functools.lru_cache(maxsize=4096)
-def instant(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+def instant(text: str | None) -> datetime:
+    return datetime.fromisoformat(text) if text else LONG_AGO
 
 
 @functools.lru_cache(maxsize=256)

@@ -131,7 +131,7 @@ def _by_age(now: datetime) -> Callable[[Json, Json], int]:
 
     def compare(one: Json, other: Json) -> int:
         if is_ready(one) and is_ready(other):
-            ready = [instant((condition(pod, "Ready") or {})["lastTransitionTime"]) for pod in (one, other)]
+            ready = [instant((condition(pod, "Ready") or {}).get("lastTransitionTime")) for pod in (one, other)]
             if ready[0] != ready[1]:
                 return _magnitude(now, ready[0]) - _magnitude(now, ready[1]) or _by_uid(one, other)
         if restarts := _restarts(other) - _restarts(one):

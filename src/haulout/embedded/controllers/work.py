@@ -55,16 +55,28 @@ class Work(Generic[K]):
     def _run(self) -> None:
         """What comes up meanwhile has its turn after everybody else's."""
         keys, self._waiting, self._planned = self._waiting, {}, False
-        for key in keys:
-            try:
-                self._look(key)
-            except NotFound:
+        rest = iter(keys)
+        try:
+            for key in rest:
+                self._look_safely(key)
+        finally:
+            # Whoever runs the timers is told of a bug; but an object that nobody can read stops nobody else.
+            for key in rest:
+                self.add(key)
+
+    def _look_safely(self, key: K) -> None:
+        try:
+            self._look(key)
+        except NotFound:
+            self._failures.pop(key, None)
+        except ApiError:
+            self._retry(key)
+        except Exception:
+            self._retry(key)
+            raise
+        else:
+            if self._failures:
                 self._failures.pop(key, None)
-            except ApiError:
-                self._retry(key)
-            else:
-                if self._failures:
-                    self._failures.pop(key, None)
 
     def _retry(self, key: K) -> None:
         failures = self._failures[key] = self._failures.get(key, 0) + 1

@@ -16,7 +16,7 @@ def default(node: Json, old: Json | None) -> None:
     if "capacity" in status and "allocatable" not in status:
         node["status"] = {**status, "allocatable": dict(status["capacity"])}
     spec = node["spec"]
-    if "podCIDR" in spec and "podCIDRs" not in spec:
+    if "podCIDR" in spec and spec.get("podCIDRs", [])[:1] != [spec["podCIDR"]]:
         spec["podCIDRs"] = [spec["podCIDR"]]
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import base64
 
 from haulout.embedded import names
-from haulout.embedded.refusals import Problem, forbidden_field, missing, unsupported, wrong
+from haulout.embedded.refusals import Problem, forbidden_field, missing, too_long, unsupported, wrong
 from haulout.embedded.seams import Json
+
+# Of all that a ConfigMap or a Secret holds.
+_LARGEST = 1024 * 1024
 
 
 def namespace_name(name: str) -> tuple[str, ...]:
@@ -33,12 +36,22 @@ def reprepare_namespace(namespace: Json, old: Json) -> None:
 
 def check_config_map(config: Json) -> list[Problem]:
     both = [key for key in config.get("data", ()) if key in config.get("binaryData", ())]
-    return [wrong(f"data[{key}]", key, "duplicate of key present in binaryData") for key in both] + [
+    problems = [wrong(f"data[{key}]", key, "duplicate of key present in binaryData") for key in both]
+    problems += [
         wrong(f"{member}[{key}]", key, text)
         for member in ("data", "binaryData")
         for key in config.get(member, ())
         for text in names.config_key(key)
     ]
+    size = sum(len(value.encode()) for value in config.get("data", {}).values())
+    if size + _decoded_size(config.get("binaryData", {})) > _LARGEST:
+        # The path is the real server's.
+        problems.append(too_long("[]", _LARGEST))
+    return problems
+
+
+def _decoded_size(data: Json) -> int:
+    return sum(len(base64.b64decode(value)) for value in data.values())
 
 
 def fixed_config_map(config: Json, old: Json) -> list[Problem]:
@@ -53,8 +66,25 @@ def default_secret(secret: Json, old: Json | None) -> None:
         secret["data"] = {**secret.get("data", {}), **encoded}
 
 
+# What secrets of these types have to contain: all of it, or for basic-auth some of it.
+_SECRET_KEYS = {
+    "kubernetes.io/basic-auth": ("username", "password"),
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}
+
+
 def check_secret(secret: Json) -> list[Problem]:
-    return [wrong(f"data[{key}]", key, text) for key in secret.get("data", ()) for text in names.config_key(key)]
+    data, needed = secret.get("data", {}), _SECRET_KEYS.get(secret["type"], ())
+    problems = [wrong(f"data[{key}]", key, text) for key in data for text in names.config_key(key)]
+    if _decoded_size(data) > _LARGEST:
+        problems.append(too_long("data", _LARGEST))
+    absent = [key for key in needed if key not in data]
+    if secret["type"] != "kubernetes.io/basic-auth" or len(absent) == len(needed):
+        problems += [missing(f"data[{key}]") for key in absent]
+    return problems
 
 
 def fixed_secret(secret: Json, old: Json) -> list[Problem]:
@@ -167,18 +197,18 @@ def check_webhooks(configuration: Json) -> list[Problem]:
             problems.append(
                 wrong(f"{path}.name", name, "should be a domain with at least three segments separated by dots")
             )
+        if webhook["failurePolicy"] not in {"Fail", "Ignore"}:
+            problems.append(unsupported(f"{path}.failurePolicy", webhook["failurePolicy"], ("Fail", "Ignore")))
         if webhook.get("sideEffects") not in {"None", "NoneOnDryRun"}:
             value = webhook.get("sideEffects")
             known = ("None", "NoneOnDryRun")
             found = missing(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun")
             problems.append(found if value is None else unsupported(f"{path}.sideEffects", value, known))
-        if not webhook.get("admissionReviewVersions"):
-            problems.append(missing(f"{path}.admissionReviewVersions", "must specify one of v1, v1beta1"))
         if not 1 <= webhook["timeoutSeconds"] <= 30:
             text = "the timeout value must be between 1 and 30 seconds"
             problems.append(wrong(f"{path}.timeoutSeconds", webhook["timeoutSeconds"], text))
-        if webhook["failurePolicy"] not in {"Fail", "Ignore"}:
-            problems.append(unsupported(f"{path}.failurePolicy", webhook["failurePolicy"], ("Fail", "Ignore")))
         if ("url" in webhook["clientConfig"]) == ("service" in webhook["clientConfig"]):
             problems.append(missing(f"{path}.clientConfig", "exactly one of url or service is required"))
+        if not webhook.get("admissionReviewVersions"):
+            problems.append(missing(f"{path}.admissionReviewVersions", "must specify one of v1, v1beta1"))
     return problems

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from haulout.embedded import refusals
+from haulout.embedded import names, refusals
 from haulout.embedded.refusals import Problem, forbidden_field, wrong
 from haulout.embedded.rules.podspec import check_spec, default_requests, default_spec
 from haulout.embedded.seams import Json
@@ -29,13 +29,12 @@ def default(pod: Json, old: Json | None) -> None:
         for container in spec.get("containers") or ():
             for port in container.get("ports", ()):
                 port.setdefault("hostPort", port["containerPort"])
-    if old is None:
-        _admit(pod)
+    _tolerate(spec)
+    _prioritise(pod, old)
 
 
-def _admit(pod: Json) -> None:
-    """The plugins DefaultTolerationSeconds and Priority."""
-    spec = pod["spec"]
+def _tolerate(spec: Json) -> None:
+    """The admission plugin DefaultTolerationSeconds; of changed pods, too."""
     tolerated = spec.get("tolerations", [])
     extra = [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
@@ -44,6 +43,16 @@ def _admit(pod: Json) -> None:
     ]
     if extra:
         spec["tolerations"] = [*tolerated, *extra]
+
+
+def _prioritise(pod: Json, old: Json | None) -> None:
+    """The admission plugin Priority."""
+    spec = pod["spec"]
+    if old is not None:
+        for member in ("priority", "preemptionPolicy"):
+            if member in old["spec"]:
+                spec.setdefault(member, old["spec"][member])
+        return
     chosen = spec.get("priorityClassName", "")
     if chosen and chosen not in PRIORITIES:
         why = f"no PriorityClass with name {chosen} was found"
@@ -95,6 +104,14 @@ def qos(spec: Json) -> str:
 
 def check(pod: Json) -> list[Problem]:
     return check_spec(pod["spec"], "spec")
+
+
+def recheck_status(pod: Json, old: Json) -> list[Problem]:
+    return [
+        wrong(f"status.conditions[{index}].Type", condition["type"], text)
+        for index, condition in enumerate(pod["status"].get("conditions", ()))
+        for text in names.label_key(condition["type"])
+    ]
 
 
 def recheck(pod: Json, old: Json) -> list[Problem]:

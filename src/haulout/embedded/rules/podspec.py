@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 from haulout.embedded import names
 from haulout.embedded.quantity import amount
-from haulout.embedded.refusals import Problem, duplicate, forbidden_field, missing, unsupported, wrong
+from haulout.embedded.refusals import (
+    Problem,
+    duplicate,
+    forbidden_field,
+    missing,
+    unknown_reference,
+    unsupported,
+    wrong,
+)
 from haulout.embedded.seams import Json
 
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
@@ -111,9 +119,12 @@ def check_spec(spec: Json, path: str, restarts: Iterable[str] = _RESTARTS) -> li
     if not spec.get("containers"):
         problems.append(missing(f"{path}.containers"))
     seen: set[str] = set()
+    volumes = {volume.get("name") for volume in spec.get("volumes", ())}
     for group in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(group) or ()):
-            problems += _check_container(container, f"{path}.{group}[{index}]", seen)
+            here = f"{path}.{group}[{index}]"
+            problems += _check_container(container, here, seen)
+            problems += _check_mounts(container.get("volumeMounts", ()), f"{here}.volumeMounts", volumes)
     problems += _check_volumes(spec.get("volumes", ()), f"{path}.volumes")
     if spec["restartPolicy"] not in restarts:
         problems.append(unsupported(f"{path}.restartPolicy", spec["restartPolicy"], restarts))
@@ -156,6 +167,23 @@ def _check_container(container: Json, path: str, seen: set[str]) -> list[Problem
     return problems
 
 
+def _check_mounts(mounts: Iterable[Json], path: str, volumes: Container[str]) -> list[Problem]:
+    problems: list[Problem] = []
+    seen: set[str] = set()
+    for index, mount in enumerate(mounts):
+        name, place = mount.get("name", ""), mount.get("mountPath", "")
+        if not name:
+            problems.append(missing(f"{path}[{index}].name"))
+        if name not in volumes:
+            problems.append(unknown_reference(f"{path}[{index}].name", name))
+        if not place:
+            problems.append(missing(f"{path}[{index}].mountPath"))
+        if place in seen:
+            problems.append(wrong(f"{path}[{index}].mountPath", place, "must be unique"))
+        seen.add(place)
+    return problems
+
+
 def _check_amounts(amounts: Json, path: str) -> list[Problem]:
     return [
         wrong(f"{path}[{name}]", value, "must be greater than or equal to 0")
@@ -189,7 +217,8 @@ def check_toleration(toleration: Json, path: str) -> list[Problem]:
         text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         problems.append(wrong(f"{path}.operator", operator, text))
     if operator == "Exists" and toleration.get("value"):
-        problems.append(wrong(f"{path}.operator", toleration, "value must be empty when `operator` is 'Exists'"))
+        text = "value must be empty when `operator` is 'Exists'"
+        problems.append(wrong(f"{path}.operator", toleration["value"], text))
     if operator not in {"", "Equal", "Exists"}:
         problems.append(unsupported(f"{path}.operator", operator, ("Equal", "Exists")))
     if effect and effect not in _EFFECTS:
@@ -217,6 +246,13 @@ def check_selector(selector: Json, path: str) -> list[Problem]:
         for number, value in enumerate(values):
             problems += [wrong(f"{here}.values[{number}]", value, text) for text in names.label_value(value)]
     return problems
+
+
+def in_order(selector: Any) -> Any:
+    """A selector as Go prints it, with its labels in the order of their keys."""
+    if not isinstance(selector, dict) or "matchLabels" not in selector:
+        return selector
+    return {**selector, "matchLabels": dict(sorted(selector["matchLabels"].items()))}
 
 
 def check_taints(taints: Iterable[Json], path: str) -> list[Problem]:

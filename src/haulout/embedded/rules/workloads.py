@@ -7,7 +7,7 @@ import re
 from haulout.base.selector import from_object
 from haulout.embedded import names
 from haulout.embedded.refusals import Problem, forbidden_field, missing, unsupported, wrong
-from haulout.embedded.rules.podspec import check_selector, check_spec, default_spec
+from haulout.embedded.rules.podspec import check_selector, check_spec, default_spec, in_order
 from haulout.embedded.seams import Json
 
 _PERCENT = re.compile("[0-9]+%").fullmatch
@@ -113,7 +113,7 @@ def prepare_job(obj: Json) -> None:
     spec["template"] = {**spec["template"], "metadata": template_meta}
     spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
     if "labels" not in obj["metadata"]:
-        obj["metadata"] = {**obj["metadata"], "labels": dict(own)}
+        obj["metadata"] = {**obj["metadata"], "labels": dict(template_meta["labels"])}
 
 
 def check_replicas(spec: Json) -> list[Problem]:
@@ -144,7 +144,7 @@ def check_deployment(obj: Json) -> list[Problem]:
     problems = [*check_replicas(spec), *_check_selector(spec, "deployment"), *_check_template(spec)]
     rolling = spec["strategy"].get("rollingUpdate")
     if spec["strategy"]["type"] not in {"Recreate", "RollingUpdate"}:
-        problems.append(unsupported("spec.strategy.type", spec["strategy"]["type"], ("Recreate", "RollingUpdate")))
+        problems.append(_strange_strategy("spec.strategy", spec["strategy"], ("Recreate", "RollingUpdate")))
     elif spec["strategy"]["type"] == "Recreate" and rolling is not None:
         text = "may not be specified when strategy `type` is 'Recreate'"
         problems.append(forbidden_field("spec.strategy.rollingUpdate", text))
@@ -156,6 +156,12 @@ def check_deployment(obj: Json) -> list[Problem]:
             text = "may not be 0 when `maxSurge` is 0"
             problems.append(wrong(f"{path}.maxUnavailable", rolling["maxUnavailable"], text))
     return problems
+
+
+def _strange_strategy(path: str, strategy: Json, known: tuple[str, ...]) -> Problem:
+    # Printed as the server's own type, which no file has.
+    shown = {"Type": strategy["type"], "RollingUpdate": strategy.get("rollingUpdate")}
+    return unsupported(path, shown, known)
 
 
 def check_share(value: int | str, path: str, *, most: bool = False) -> list[Problem]:
@@ -184,11 +190,26 @@ def check_stateful_set(obj: Json) -> list[Problem]:
 
 def check_daemon_set(obj: Json) -> list[Problem]:
     spec = obj["spec"]
-    return [*_check_selector(spec, "daemonset", required=False), *_check_template(spec)]
+    problems = [*_check_selector(spec, "daemonset", required=False), *_check_template(spec)]
+    if spec["updateStrategy"]["type"] not in {"RollingUpdate", "OnDelete"}:
+        known = ("RollingUpdate", "OnDelete")
+        problems.append(_strange_strategy("spec.updateStrategy", spec["updateStrategy"], known))
+    return problems
 
 
 def check_job(obj: Json) -> list[Problem]:
-    spec = obj["spec"]
+    return _check_generated(obj) + _check_job_spec(obj["spec"])
+
+
+def _check_generated(obj: Json) -> list[Problem]:
+    """A selector that is the job's own selects by its UID and nothing else."""
+    spec, own = obj["spec"], {"batch.kubernetes.io/controller-uid": obj["metadata"]["uid"]}
+    if spec.get("manualSelector") or _selects(spec.get("selector"), own):
+        return []
+    return [wrong("spec.selector", in_order(spec["selector"]), "`selector` not auto-generated")]
+
+
+def _check_job_spec(spec: Json) -> list[Problem]:
     problems: list[Problem] = []
     for member in ("parallelism", "completions", "backoffLimit"):
         if spec.get(member, 0) < 0:
@@ -199,7 +220,25 @@ def check_job(obj: Json) -> list[Problem]:
         found.append(missing(path, 'valid values: "OnFailure", "Never"'))
     elif policy not in {"OnFailure", "Never"}:
         found.append(unsupported(path, policy, ("OnFailure", "Never")))
-    return problems + found
+    return problems + _check_job_selector(spec) + found
+
+
+def _selects(selector: Json | None, labels: Json) -> bool:
+    """Selectors that are none are somebody else's concern."""
+    if selector is None or check_selector(selector, ""):
+        return True
+    return from_object(selector).matches(labels)
+
+
+def _check_job_selector(spec: Json) -> list[Problem]:
+    selector, labels = spec.get("selector"), spec["template"]["metadata"].get("labels", {})
+    if selector is None:
+        return [missing("spec.selector")]
+    if bad := check_selector(selector, "spec.selector"):
+        return bad
+    if _selects(selector, labels):
+        return []
+    return [wrong("spec.template.metadata.labels", dict(sorted(labels.items())), _SELECTED)]
 
 
 def fixed_selector(obj: Json, old: Json) -> list[Problem]:
@@ -232,8 +271,9 @@ def fixed_stateful_set(obj: Json, old: Json) -> list[Problem]:
 
 def fixed_job(obj: Json, old: Json) -> list[Problem]:
     new, before = obj["spec"], old["spec"]
-    problems = [
-        wrong(f"spec.{member}", new.get(member), "field is immutable")
+    problems = _check_job_spec(new)
+    problems += [
+        wrong(f"spec.{member}", in_order(new.get(member)), "field is immutable")
         for member in ("selector", "completions", "completionMode", "podFailurePolicy")
         if new.get(member) != before.get(member)
     ]

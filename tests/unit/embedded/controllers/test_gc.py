@@ -1,5 +1,5 @@
-from haulout.embedded.controllers.kinds import DEPLOYMENTS, NODES, PODS, REPLICA_SETS
-from haulout.embedded.seams import Json
+from haulout.embedded.controllers.kinds import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NODES, PODS, REPLICA_SETS
+from haulout.embedded.seams import Json, Resource
 from tests.build.workloads import World, deployment, is_leaving, pod, template
 
 QUICK = template("web", notes={"stops-after": "5s"})
@@ -90,3 +90,45 @@ def test_the_pods_of_a_deleted_node_are_removed() -> None:
     assert world.run(30).places() == ["n0", "n1"]
     assert world.run(30).places() == ["n1", "n1"]
     assert world.ready() == 2
+
+
+WIDGETS = Resource("example.test", "v1", "widgets")
+
+
+def definition() -> Json:
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    return {
+        "metadata": {"name": "widgets.example.test"},
+        "spec": {
+            "group": "example.test",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+
+
+def widget(name: str, *owners: Json) -> Json:
+    meta = {"name": name, "namespace": "default", "ownerReferences": list(owners)}
+    return {"apiVersion": "example.test/v1", "kind": "Widget", "metadata": meta}
+
+
+def test_kinds_that_are_defined_later_own_and_are_owned() -> None:
+    world = World(nodes=1)
+    world.objects.create(CUSTOM_RESOURCE_DEFINITIONS, definition())
+    first = world.run().objects.create(WIDGETS, widget("first"))
+    world.objects.create(WIDGETS, widget("second", owner("Widget", "example.test/v1", first)))
+    world.run().objects.delete(WIDGETS, "default", "first")
+    assert world.run().objects.list(WIDGETS) == []
+
+
+def test_a_definition_may_come_and_go() -> None:
+    world = World(nodes=1)
+    for _ in range(2):
+        world.objects.create(CUSTOM_RESOURCE_DEFINITIONS, definition())
+        first = world.run().objects.create(WIDGETS, widget("first"))
+        world.objects.create(WIDGETS, widget("second", owner("Widget", "example.test/v1", first)))
+        world.run().objects.delete(WIDGETS, "default", "first")
+        assert world.run().objects.list(WIDGETS) == []
+        world.objects.delete(CUSTOM_RESOURCE_DEFINITIONS, "", "widgets.example.test")
+        world.run()

@@ -1,0 +1,33 @@
+"""Access reviews: everybody may do everything, but must ask properly."""
+
+from __future__ import annotations
+
+from haulout.embedded import refusals
+from haulout.embedded.refusals import Problem, wrong
+from haulout.embedded.seams import Json
+
+_GROUP = "authorization.k8s.io"
+_ALL_RULES: Json = {
+    "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+    "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+    "incomplete": False,
+}
+
+
+def answer(kind: str, spec: Json) -> Json:
+    """The review with its status. Raises `Invalid`."""
+    rules = kind == "SelfSubjectRulesReview"
+    if problems := [] if rules else _problems(kind, spec):
+        raise refusals.invalid("", _GROUP, "", problems)
+    status = _ALL_RULES if rules else {"allowed": True}
+    return {"kind": kind, "apiVersion": f"{_GROUP}/v1", "metadata": {}, "spec": spec, "status": status}
+
+
+def _problems(kind: str, spec: Json) -> list[Problem]:
+    problems = []
+    if ("resourceAttributes" in spec) == ("nonResourceAttributes" in spec):
+        text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        problems.append(wrong("spec.resourceAttributes", spec.get("resourceAttributes"), text))
+    if not kind.startswith("Self") and not spec.get("user") and not spec.get("groups"):
+        problems.append(wrong("spec.user", "", "at least one of user or group must be specified"))
+    return problems

@@ -1,0 +1,35 @@
+"""The cases, by area."""
+
+from tests.contract.cases import (
+    custom,
+    deletion,
+    eviction,
+    formats,
+    kinds,
+    lists,
+    names,
+    patches,
+    subresources,
+    watches,
+    webhooks,
+    workloads,
+    writes,
+)
+from tests.contract.registry import CASES
+
+__all__ = [
+    "CASES",
+    "custom",
+    "deletion",
+    "eviction",
+    "formats",
+    "kinds",
+    "lists",
+    "names",
+    "patches",
+    "subresources",
+    "watches",
+    "webhooks",
+    "workloads",
+    "writes",
+]

@@ -1,0 +1,273 @@
+"""Every kind we use: what creation makes of the smallest object, and the life of it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tests.contract.build import (
+    config_map,
+    container,
+    crd,
+    daemon_set,
+    deployment,
+    job,
+    lease,
+    named,
+    pdb,
+    pod,
+    replica_set,
+    stateful_set,
+    template,
+    widget,
+)
+from tests.contract.registry import each
+from tests.contract.world import (
+    CRDS,
+    DAEMONSETS,
+    DEPLOYMENTS,
+    EVENTS,
+    JOBS,
+    LEASES,
+    MUTATING,
+    PDBS,
+    REPLICASETS,
+    STATEFULSETS,
+    VALIDATING,
+    WIDGETS,
+    World,
+)
+
+Json = dict[str, Any]
+
+
+class Kind(NamedTuple):
+    resource: str
+    body: Json
+    # Fields that a controller writes as soon as it likes are not looked at.
+    show: str = "*"
+
+
+SETTLED = "kind apiVersion metadata.namespace metadata.labels metadata.generation spec"
+CORE_EVENT: Json = {
+    "involvedObject": {"kind": "Pod", "namespace": "PLACE", "name": "a"},
+    "reason": "Why",
+    "message": "because",
+    "type": "Normal",
+}
+NEW_EVENT: Json = {
+    "regarding": {"kind": "Pod", "namespace": "PLACE", "name": "a"},
+    "reason": "Why",
+    "action": "Act",
+    "note": "because",
+    "type": "Normal",
+    "eventTime": "2001-02-03T04:05:06.000000Z",
+    "reportingController": "example.test/me",
+    "reportingInstance": "me-0",
+}
+
+NAMESPACED = {
+    "pods": Kind("pods", pod()),
+    "configmaps": Kind("configmaps", config_map(key="value")),
+    "secrets": Kind("secrets", named("a", stringData={"key": "value"})),
+    "serviceaccounts": Kind("serviceaccounts", named("a")),
+    "core-events": Kind("events", named("a", **CORE_EVENT)),
+    "new-events": Kind(EVENTS, named("a", **NEW_EVENT)),
+    "leases": Kind(LEASES, lease(acquireTime="2001-02-03T04:05:06.000000Z")),
+    "pdbs": Kind(PDBS, pdb(minAvailable=1), SETTLED),
+    "deployments": Kind(DEPLOYMENTS, deployment(), SETTLED),
+    "replicasets": Kind(REPLICASETS, replica_set(), SETTLED),
+    "statefulsets": Kind(STATEFULSETS, stateful_set(), SETTLED),
+    "daemonsets": Kind(DAEMONSETS, daemon_set(), SETTLED),
+    "jobs": Kind(JOBS, job(), "kind apiVersion metadata.namespace spec.template spec.suspend spec.completions"),
+    "widgets": Kind(WIDGETS, widget()),
+}
+CLUSTER_WIDE = {
+    "nodes": Kind("nodes", {"spec": {"podCIDR": "10.1.0.0/24"}}),
+    "namespaces": Kind("namespaces", {}, "kind apiVersion metadata.labels metadata.name spec status.phase"),
+    "racks": Kind("contract.test/v1/racks", {"apiVersion": "contract.test/v1", "kind": "Rack"}),
+    "validating": Kind(VALIDATING, {}),
+    "mutating": Kind(MUTATING, {}),
+}
+
+
+def placed(w: World, kind: Kind) -> tuple[str, Json]:
+    """The object in the case's namespace, or named after it."""
+    meta = {"name": w.ns, **kind.body.get("metadata", {})}
+    body = {**kind.body, "metadata": meta}
+    for key in ("involvedObject", "regarding"):
+        if key in body:
+            body[key] = {**body[key], "namespace": w.ns}
+    return meta["name"], body
+
+
+@each({**NAMESPACED, **{key: CLUSTER_WIDE[key] for key in CLUSTER_WIDE if key != "namespaces"}})
+def created(w: World, kind: Kind) -> None:
+    """What the server adds, first as it would be, then as it is."""
+    _, body = placed(w, kind)
+    w.create(kind.resource, body, dryRun="All", show="*")
+    w.create(kind.resource, body, show="*")
+
+
+@each(NAMESPACED | CLUSTER_WIDE)
+def life(w: World, kind: Kind) -> None:
+    name, body = placed(w, kind)
+    if kind.resource == "namespaces":
+        name = body["metadata"]["name"] = f"{w.ns}-own"
+    w.create(kind.resource, body)
+    w.create(kind.resource, body)
+    w.get(kind.resource, name, show=kind.show)
+    w.patch(kind.resource, name, {"metadata": {"labels": {"one": "1"}}}, show="metadata.labels metadata.generation")
+    w.patch(kind.resource, name, {"metadata": {"labels": {"two": "2"}}}, dryRun="All", show="metadata.labels")
+    w.list(kind.resource, labelSelector="one=1", show="kind apiVersion items[].metadata.name items[].kind")
+    w.list(kind.resource, labelSelector="two", show="items")
+    w.delete(kind.resource, name, dryRun="All")
+    w.get(kind.resource, name, show="metadata.deletionTimestamp")
+    if kind.resource != "namespaces":
+        w.delete(kind.resource, name, {"propagationPolicy": "Background"}, show="kind status details")
+        w.wait_gone(kind.resource, name)
+
+
+@each(NAMESPACED | CLUSTER_WIDE)
+def missing(w: World, kind: Kind) -> None:
+    name, body = placed(w, kind)
+    name = body["metadata"]["name"] = f"{name}-none"
+    w.get(kind.resource, name)
+    w.delete(kind.resource, name)
+    w.patch(kind.resource, name, {"metadata": {"labels": {"one": "1"}}})
+    w.replace(kind.resource, {**body, "metadata": {"name": name, "resourceVersion": "1"}})
+    w.list(kind.resource, labelSelector="no=such", show="*")
+
+
+@each(
+    {
+        "pod-without-containers": Kind("pods", named("a", spec={"containers": []})),
+        "pod-without-spec": Kind("pods", named("a")),
+        "pod-without-image": Kind("pods", named("a", spec={"containers": [{"name": "main"}]})),
+        "pod-bad-container": Kind("pods", named("a", spec={"containers": [container("Main")]})),
+        "pod-twin-containers": Kind("pods", named("a", spec={"containers": [container(), container()]})),
+        "pod-restart": Kind("pods", pod(restartPolicy="Sometimes")),
+        "pod-negative-grace": Kind("pods", pod(terminationGracePeriodSeconds=-1)),
+        "pod-toleration": Kind("pods", pod(tolerations=[{"operator": "Exists", "value": "x", "key": "k"}])),
+        "pod-volume": Kind("pods", pod(containers=[container(volumeMounts=[{"name": "none", "mountPath": "/x"}])])),
+        "pod-resources": Kind(
+            "pods", pod(containers=[container(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "1"}})])
+        ),
+        "node-taint-effect": Kind("nodes", {"spec": {"taints": [{"key": "k", "effect": "Sometimes"}]}}),
+        "node-twin-taints": Kind(
+            "nodes", {"spec": {"taints": [{"key": "k", "effect": "NoExecute"}, {"key": "k", "effect": "NoExecute"}]}}
+        ),
+        "configmap-key": Kind("configmaps", named("a", data={"not/valid": "x"})),
+        "configmap-twin-key": Kind("configmaps", named("a", data={"k": "x"}, binaryData={"k": "eA=="})),
+        "secret-base64": Kind("secrets", named("a", data={"k": "not base64!"})),
+        "secret-tls": Kind("secrets", named("a", type="kubernetes.io/tls", data={})),
+        "lease-duration": Kind(LEASES, lease(leaseDurationSeconds=0)),
+        "pdb-both": Kind(PDBS, pdb(minAvailable=1, maxUnavailable=1)),
+        "pdb-negative": Kind(PDBS, pdb(minAvailable=-1)),
+        "pdb-percent": Kind(PDBS, pdb(maxUnavailable="120%")),
+        "pdb-words": Kind(PDBS, pdb(maxUnavailable="some")),
+        "pdb-policy": Kind(PDBS, pdb(minAvailable=1, unhealthyPodEvictionPolicy="Maybe")),
+        "pdb-selector": Kind(
+            PDBS, named("a", spec={"selector": {"matchExpressions": [{"key": "k", "operator": "In"}]}})
+        ),
+        "deployment-selector": Kind(DEPLOYMENTS, deployment(selector={"matchLabels": {"app": "other"}})),
+        "deployment-no-selector": Kind(DEPLOYMENTS, named("a", spec={"template": template()})),
+        "deployment-negative": Kind(DEPLOYMENTS, deployment(replicas=-1)),
+        "deployment-strategy": Kind(DEPLOYMENTS, deployment(strategy={"type": "Careless"})),
+        "deployment-zeros": Kind(
+            DEPLOYMENTS, deployment(strategy={"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}})
+        ),
+        "replicaset-restart": Kind(REPLICASETS, replica_set(template=template(restartPolicy="Never"))),
+        "daemonset-strategy": Kind(DAEMONSETS, daemon_set(updateStrategy={"type": "Careless"})),
+        "statefulset-policy": Kind(STATEFULSETS, stateful_set(podManagementPolicy="Odd")),
+        "job-restart": Kind(JOBS, job(template=template())),
+        "job-negative": Kind(JOBS, job(parallelism=-1)),
+        "event-place": Kind("events", named("a", involvedObject={"namespace": "elsewhere"})),
+        "new-event-time": Kind(EVENTS, named("a", regarding={"namespace": "default"})),
+        "crd-name": Kind(CRDS, {**crd("invalid.test", "things", "Thing", {}), "metadata": {"name": "wrong"}}),
+        "crd-no-schema": Kind(
+            CRDS,
+            {
+                "metadata": {"name": "things.invalid.test"},
+                "spec": {
+                    "group": "invalid.test",
+                    "scope": "Namespaced",
+                    "names": {"plural": "things", "kind": "Thing"},
+                    "versions": [{"name": "v1", "served": True, "storage": True}],
+                },
+            },
+        ),
+        "crd-two-storages": Kind(
+            CRDS,
+            {
+                "metadata": {"name": "things.invalid.test"},
+                "spec": {
+                    "group": "invalid.test",
+                    "scope": "Namespaced",
+                    "names": {"plural": "things", "kind": "Thing"},
+                    "versions": [
+                        {
+                            "name": name,
+                            "served": True,
+                            "storage": True,
+                            "schema": {"openAPIV3Schema": {"type": "object"}},
+                        }
+                        for name in ("v1", "v2")
+                    ],
+                },
+            },
+        ),
+        "validating-rules": Kind(VALIDATING, {"webhooks": [{"name": "short"}]}),
+    }
+)
+def invalid(w: World, kind: Kind) -> None:
+    w.create(kind.resource, placed(w, kind)[1])
+
+
+@each(
+    {
+        "pod-image-is-mutable": (
+            Kind("pods", pod()),
+            {"spec": {"containers": [{"name": "main", "image": "example.test/app:2"}]}},
+        ),
+        "pod-node": (Kind("pods", pod(node="n")), {"spec": {"nodeName": "other"}}),
+        "pod-command": (
+            Kind("pods", pod()),
+            {"spec": {"containers": [{"name": "main", "image": "example.test/app:1", "command": ["x"]}]}},
+        ),
+        "pod-name": (Kind("pods", pod()), {"metadata": {"name": "b"}}),
+        "pod-namespace": (Kind("pods", pod()), {"metadata": {"namespace": "default"}}),
+        "pod-uid": (Kind("pods", pod()), {"metadata": {"uid": "00000000-0000-0000-0000-000000000000"}}),
+        "pod-creation": (Kind("pods", pod()), {"metadata": {"creationTimestamp": "2001-02-03T04:05:06Z"}}),
+        "pod-generation": (Kind("pods", pod()), {"metadata": {"generation": 9}}),
+        "pod-kind": (Kind("pods", pod()), {"kind": "ConfigMap"}),
+        "pod-version": (Kind("pods", pod()), {"apiVersion": "v2"}),
+        "node-provider": (Kind("nodes", {"spec": {"providerID": "a://b"}}), {"spec": {"providerID": "a://c"}}),
+        "node-cidr": (Kind("nodes", {"spec": {"podCIDR": "10.1.0.0/24"}}), {"spec": {"podCIDR": "10.2.0.0/24"}}),
+        "configmap-immutable": (Kind("configmaps", {**config_map(a="1"), "immutable": True}), {"data": {"a": "2"}}),
+        "secret-type": (Kind("secrets", named("a", type="x.test/a")), {"type": "x.test/b"}),
+        "secret-immutable": (Kind("secrets", named("a", immutable=True)), {"immutable": False}),
+        "deployment-selector": (
+            Kind(DEPLOYMENTS, deployment()),
+            {
+                "spec": {
+                    "selector": {"matchLabels": {"app": "b"}},
+                    "template": {"metadata": {"labels": {"app": "b"}}},
+                }
+            },
+        ),
+        "statefulset-service": (Kind(STATEFULSETS, stateful_set()), {"spec": {"serviceName": "other"}}),
+        "job-selector": (Kind(JOBS, job()), {"spec": {"selector": {"matchLabels": {"app": "b"}}}}),
+        "job-completions": (Kind(JOBS, job(completions=2)), {"spec": {"completions": 3}}),
+        "pdb-selector-is-mutable": (
+            Kind(PDBS, pdb(minAvailable=1)),
+            {"spec": {"selector": {"matchLabels": {"app": "b"}}}},
+        ),
+        "finalizer-name": (Kind("configmaps", config_map()), {"metadata": {"finalizers": ["short"]}}),
+    }
+)
+def changed(w: World, given: tuple[Kind, Json]) -> None:
+    """Fields that may not be changed after creation, and some that may."""
+    kind, change = given
+    name, body = placed(w, kind)
+    w.create(kind.resource, body)
+    w.patch(kind.resource, name, change, show="metadata.generation metadata.name metadata.creationTimestamp spec type")

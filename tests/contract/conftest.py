@@ -1,0 +1,63 @@
+"""One real control plane with its controllers and one embedded cluster per test run; all chosen cases run on both."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.differences import DIFFERENCES, NOT_COMPARED
+from tests.contract.embedded import embedded_site
+from tests.contract.hooks import Hooks
+from tests.contract.registry import Case
+from tests.contract.runs import Runs
+from tests.contract.world import Site
+from tests.rig.plane import ControlPlane
+from tests.rig.process import Scratch
+from tests.rig.session import require_tools, scratch_of
+
+
+@pytest.fixture(scope="session")
+def scratch(request: pytest.FixtureRequest) -> Iterator[Scratch]:
+    yield from scratch_of(request.session, "contract")
+
+
+@pytest.fixture(scope="session")
+def chosen(request: pytest.FixtureRequest) -> list[Case]:
+    found = (item.callspec.params.get("case") for item in request.session.items if hasattr(item, "callspec"))
+    return [case for case in found if isinstance(case, Case)]
+
+
+@pytest.fixture(scope="session")
+def real(scratch: Scratch, chosen: list[Case]) -> Iterator[Runs]:
+    require_tools("etcd", "kube-apiserver", "kube-controller-manager")
+    with ControlPlane(scratch.directory("plane")) as plane, Hooks() as hooks:
+        tls = ssl.create_default_context(cafile=plane.ca)
+        site = Site(
+            "real", plane.server, plane.token("test"), tls, hooks, lambda: forget(plane), plane.start_controllers
+        )
+        with Runs(site, chosen) as runs:
+            yield runs
+
+
+def forget(plane: ControlPlane) -> None:
+    """Killed, as a server that is asked to stop waits for its watches to end."""
+    plane.apiserver.kill()
+    plane.etcd.compact()
+    plane.start_apiserver()
+
+
+@pytest.fixture(scope="session")
+def embedded(chosen: list[Case]) -> Iterator[Runs]:
+    with Hooks() as hooks, embedded_site(hooks) as site, Runs(site, chosen) as runs:
+        yield runs
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.section("differences on purpose between the embedded cluster and the real API server")
+    for difference in DIFFERENCES:
+        steps = ", ".join(map(str, difference.steps))
+        terminalreporter.line(f"{difference.case}, step {steps}: {difference.reason}")
+    for what, reason in NOT_COMPARED.items():
+        terminalreporter.line(f"not compared: {what}: {reason}")

@@ -1,0 +1,111 @@
+"""Makes the transcripts of two servers comparable: what is a server's own choice becomes a number or a word.
+
+UIDs and generated names are numbered in the order of their appearance, so that what was equal stays equal. Versions of
+objects become their rank, so that their order stays. Instants near now become words; those that a case chose stay.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?Z")
+HASH_LABELS = ("pod-template-hash", "controller-revision-hash")
+OTHERS = (
+    (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:<port>"),
+    (re.compile(r"too old resource version: \d+ \(\d+\)"), "too old resource version: <version> (<version>)"),
+    (re.compile(r"(Too large resource version: \d+, current:) \d+"), r"\1 <version>"),
+    (
+        re.compile(r"(ResourceVersion in the precondition) \(\d+\)(.*in record) \(\d+\)"),
+        r"\1 (<version>)\2 (<version>)",
+    ),
+    # The real server prints its own structures here.
+    (re.compile(r"(if it was previously negative\))\n.*", re.DOTALL), r"\1\n<what has changed>"),
+    (re.compile(r'(is invalid: patch: )?Invalid value: "\{.*\}": '), r'\1Invalid value: "<the object>": '),
+    # What JSON and regular expressions are not is said by the libraries that read them.
+    (re.compile(r"invalid character .*? looking for beginning of (value|object key string)"), "<no JSON>"),
+    (re.compile(r"JSON is malformed: .*? \(byte \d+\)"), "<no JSON>"),
+    (re.compile(r"(error parsing regexp): .*"), r"\1: <why>"),
+    # Go and Python describe the same network failure in their own words.
+    (re.compile(r'(failed to call webhook: Post "[^"]*"): .*'), r"\1: <network failure>"),
+)
+
+
+def normal(steps: list[Any], generated: Mapping[str, str]) -> list[Any]:
+    """`generated` are the names and hashes that a server has made up, with the beginning that was given, if any."""
+    text = json.dumps(drop_managed(steps))
+    names = numbered(generated, text)
+    versions = sorted({int(found) for found in re.findall(r'resourceVersion": "(\d+)"', text)})
+    ranks = {str(version): f"<version {rank}>" for rank, version in enumerate(versions, 1)}
+    uids: dict[str, str] = {}
+    for found in UID.findall(text):
+        uids.setdefault(found, f"<uid {len(uids) + 1}>")
+
+    def words(value: str) -> str:
+        for name in sorted(names, key=len, reverse=True):
+            value = value.replace(name, names[name])
+        value = UID.sub(lambda match: uids.get(match[0], match[0]), value)
+        value = TIME.sub(instant, value)
+        for pattern, word in OTHERS:
+            value = pattern.sub(word, value)
+        return value
+
+    def walk(value: Any, key: str = "") -> Any:
+        match value:
+            case dict():
+                return {words(name): walk(item, name) for name, item in value.items()}
+            case list():
+                return [walk(item, key) for item in value]
+            case str() if key.endswith("resourceVersion") and value in ranks:
+                return ranks[value]
+            case str():
+                return words(value)
+        return value
+
+    made: list[Any] = walk(drop_managed(steps))
+    return made
+
+
+def drop_managed(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: drop_managed(item) for key, item in value.items() if key != "managedFields"}
+        case list():
+            return [drop_managed(item) for item in value]
+    return value
+
+
+def generated_in(value: Any) -> Iterator[tuple[str, str]]:
+    """The names and hashes in an answer that the server has made up."""
+    if isinstance(value, dict):
+        meta = value.get("metadata")
+        if isinstance(meta, dict) and meta.get("generateName") and meta.get("name"):
+            yield meta["name"], meta["generateName"]
+        for label in HASH_LABELS:
+            if isinstance(value.get(label), str):
+                yield value[label], ""
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for item in items:
+        yield from generated_in(item)
+
+
+def numbered(generated: Mapping[str, str], text: str) -> dict[str, str]:
+    """What stands for each of them, in the order of their appearance."""
+    counts: dict[str, int] = {}
+    found: dict[str, str] = {}
+    for name in sorted((name for name in generated if name in text), key=text.index):
+        stem = generated[name]
+        counts[stem] = counts.get(stem, 0) + 1
+        found[name] = f"{stem}<generated {counts[stem]}>"
+    return found
+
+
+def instant(match: re.Match[str]) -> str:
+    at = datetime.fromisoformat(match[1]).replace(tzinfo=UTC)
+    if abs(datetime.now(UTC) - at) > timedelta(days=1):
+        return match[0]
+    return "<instant in microseconds>" if match[2] else "<instant>"

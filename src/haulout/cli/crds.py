@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import click
 
+from haulout.cli.manifests import crd, picked
+
 # What each surface brings; profiles live on Nodes alone.
-CRDS: dict[str, tuple[str, ...]] = {"profiles": ()}
+CRDS: dict[str, tuple[str, ...]] = {"nodemaintenance": ("nodemaintenances",)}
 
 
 @click.command("crds", short_help="Print the custom resource definitions of surfaces.")
 @click.argument("surfaces", nargs=-1, metavar="[SURFACE]...")
 def command(surfaces: tuple[str, ...]) -> None:
     """Prints the custom resource definitions of the SURFACEs, or of all of them, as YAML."""
-    unknown = [name for name in surfaces if name not in CRDS]
-    if unknown:
-        raise click.UsageError(f"there is no surface {unknown[0]!r}; there are: {', '.join(CRDS)}")
-    for name in surfaces or CRDS:
-        for text in CRDS[name]:
-            click.echo(f"---\n{text}", nl=False)
+    for surface in picked(surfaces):
+        for name in CRDS.get(surface, ()):
+            click.echo(f"---\n{crd(name)}", nl=False)

@@ -21,8 +21,10 @@ COMMANDS = {
     "demo": "haulout.cli.demo",
     "explain": "haulout.cli.explain",
     "lint": "haulout.cli.lint",
+    "rbac": "haulout.cli.rbac",
     "run": "haulout.cli.run",
     "version": "haulout.cli.version",
+    "webhooks": "haulout.cli.webhooks",
 }
 
 

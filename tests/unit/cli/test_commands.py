@@ -71,12 +71,6 @@ def test_wrong_command_lines(words: list[str], code: int, said: str, capsys: Cap
     assert said in err
 
 
-@pytest.mark.parametrize("words", [[], ["profiles"]], ids=["all", "profiles"])
-def test_profiles_bring_no_resource_definitions(words: list[str], capsys: Capture) -> None:
-    assert main(["crds", *words]) == 0
-    assert capsys.readouterr().out == ""
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_names_the_program(shell: str, capsys: Capture) -> None:
     assert main(["completion", shell]) == 0
@@ -96,7 +90,9 @@ def test_completion_knows_the_commands(monkeypatch: pytest.MonkeyPatch, capsys: 
 
 
 @pytest.mark.parametrize(
-    "words", [["version"], ["--help"], ["crds"], ["as", "maintenance-controller", "-h"]], ids=" ".join
+    "words",
+    [["version"], ["--help"], ["crds"], ["webhooks"], ["rbac"], ["as", "maintenance-controller", "-h"]],
+    ids=" ".join,
 )
 def test_small_commands_import_no_machinery(words: list[str]) -> None:
     code = (

@@ -1,0 +1,46 @@
+"""What the commands that print manifests share: which surfaces there are, and how YAML is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from typing import Any
+
+import click
+import yaml
+
+# The kernel's are what all surfaces share.
+SURFACES = ("kernel", "profiles", "nodemaintenance")
+NAMESPACE = "haulout-system"
+# What the pods of Haulout are expected to carry; Services find them by it.
+POD_LABELS = {"app.kubernetes.io/name": "haulout"}
+MANAGED = {"app.kubernetes.io/name": "haulout", "app.kubernetes.io/part-of": "haulout"}
+
+Json = dict[str, Any]
+
+
+class _Dumper(yaml.SafeDumper):
+    """Without anchors: kubectl reads them, people do not."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def picked(names: Iterable[str]) -> tuple[str, ...]:
+    """All of them where none is named."""
+    wanted = tuple(names)
+    unknown = [name for name in wanted if name not in SURFACES]
+    if unknown:
+        raise click.UsageError(f"there is no surface {unknown[0]!r}; there are: {', '.join(SURFACES)}")
+    return tuple(name for name in SURFACES if name in wanted or not wanted)
+
+
+def say(documents: Iterable[Mapping[str, Any]]) -> None:
+    for document in documents:
+        text = yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=120)
+        click.echo(f"---\n{text}", nl=False)
+
+
+def crd(name: str) -> str:
+    """The file itself: it is the truth about the resource."""
+    return (resources.files("haulout") / "manifests" / "crds" / f"{name}.yaml").read_text()

@@ -1,0 +1,161 @@
+"""`haulout rbac`: what each surface has to be allowed, as YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+import msgspec
+
+from haulout.cli.manifests import MANAGED, NAMESPACE, Json, picked, say
+from haulout.cli.webhooks import SECRET
+
+GROUP = "rbac.authorization.k8s.io"
+ACCOUNT = "haulout"
+READ = ("get", "list", "watch")
+MEDIK8S = "nodemaintenance.medik8s.io"
+
+
+class Allow(msgspec.Struct, frozen=True):
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+    def rule(self) -> Json:
+        rule: Json = {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
+        return {**rule, "resourceNames": list(self.names)} if self.names else rule
+
+
+# Cluster-wide. A surface's role is enough together with the kernel's.
+CLUSTER: dict[str, tuple[Allow, ...]] = {
+    "kernel": (
+        Allow("", ("nodes",), (*READ, "patch")),
+        Allow("", ("events",), ("create", "patch")),
+        Allow("events.k8s.io", ("events",), ("create", "patch")),
+        Allow("haulout.dev", ("nodedisruptionbudgets",), READ),
+        Allow("haulout.dev", ("nodedisruptionbudgets/status",), ("get", "patch", "update")),
+        Allow("admissionregistration.k8s.io", ("validatingwebhookconfigurations",), (*READ, "patch")),
+        Allow("authentication.k8s.io", ("tokenreviews",), ("create",)),
+        Allow("authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
+    ),
+    "profiles": (
+        Allow("", ("nodes",), (*READ, "patch", "update")),
+        Allow("", ("pods",), READ),
+        Allow("kvm.cloud.sap", ("hypervisors",), (*READ, "patch")),
+        Allow("coordination.k8s.io", ("leases",), (*READ, "create", "patch", "update")),
+    ),
+    "nodemaintenance": (
+        Allow("", ("namespaces",), (*READ, "create")),
+        Allow("", ("nodes",), (*READ, "patch", "update")),
+        Allow("", ("pods",), READ),
+        Allow("", ("pods/eviction",), ("create",)),
+        Allow("", ("events",), ("create", "patch")),
+        Allow("events.k8s.io", ("events",), ("create", "patch")),
+        Allow("apps", ("daemonsets",), READ),
+        Allow("policy", ("poddisruptionbudgets",), READ),
+        Allow("coordination.k8s.io", ("leases",), (*READ, "create", "delete", "patch", "update")),
+        Allow(MEDIK8S, ("nodemaintenances",), (*READ, "patch", "update")),
+        Allow(MEDIK8S, ("nodemaintenances/status",), ("get", "patch", "update")),
+        Allow(MEDIK8S, ("nodemaintenances/finalizers",), ("update",)),
+    ),
+}
+
+# In the namespace that Haulout runs in.
+LOCAL: dict[str, tuple[Allow, ...]] = {
+    "kernel": (
+        Allow("coordination.k8s.io", ("leases",), ("get", "create", "patch", "update")),
+        # What is created has no name yet that a rule could ask for.
+        Allow("", ("secrets",), ("create",)),
+        Allow("", ("secrets",), (*READ, "update"), (SECRET,)),
+    )
+}
+
+# Roles for people, whoever binds them.
+PEOPLE: dict[str, tuple[tuple[str, tuple[Allow, ...]], ...]] = {
+    "kernel": (
+        (
+            "nodedisruptionbudget-editor-role",
+            (
+                Allow("haulout.dev", ("nodedisruptionbudgets",), (*READ, "create", "delete", "patch", "update")),
+                Allow("haulout.dev", ("nodedisruptionbudgets/status",), ("get",)),
+            ),
+        ),
+        (
+            "nodedisruptionbudget-viewer-role",
+            (
+                Allow("haulout.dev", ("nodedisruptionbudgets",), READ),
+                Allow("haulout.dev", ("nodedisruptionbudgets/status",), ("get",)),
+            ),
+        ),
+    ),
+    "nodemaintenance": (
+        (
+            "nodemaintenance-editor-role",
+            (
+                Allow(MEDIK8S, ("nodemaintenances",), (*READ, "create", "delete", "patch", "update")),
+                Allow(MEDIK8S, ("nodemaintenances/status",), ("get",)),
+            ),
+        ),
+        (
+            "nodemaintenance-viewer-role",
+            (
+                Allow(MEDIK8S, ("nodemaintenances",), READ),
+                Allow(MEDIK8S, ("nodemaintenances/status",), ("get",)),
+            ),
+        ),
+    ),
+}
+DELETES_PODS = ("nodemaintenance",)
+SCRAPER = "haulout-metrics-reader"
+
+
+@click.command("rbac", short_help="Print the roles that surfaces need.")
+@click.argument("surfaces", nargs=-1, metavar="[SURFACE]...")
+@click.option("-n", "--namespace", default=NAMESPACE, metavar="NAME", show_default=True, help="Where Haulout runs.")
+@click.option(
+    "--service-account", default=ACCOUNT, metavar="NAME", show_default=True, help="The account that it runs as."
+)
+@click.option("--delete-pods", is_flag=True, help="Also allow to delete pods: for drains past disruption budgets.")
+def command(surfaces: tuple[str, ...], namespace: str, service_account: str, delete_pods: bool) -> None:
+    """Prints the roles that the SURFACEs need, or all of them, and binds them to a service account, as YAML.
+
+    `kernel` is what all surfaces share. Drains delete pods only where a NodeMaintenance or the settings say
+    `disableEviction` or `ForceDelete`.
+    """
+    subject = {"kind": "ServiceAccount", "name": service_account, "namespace": namespace}
+    for surface in picked(surfaces):
+        say(_documents(surface, namespace, subject, delete_pods=delete_pods))
+
+
+def _documents(surface: str, namespace: str, subject: Json, *, delete_pods: bool) -> Iterator[Json]:
+    name = f"haulout-{surface}"
+    allowed = CLUSTER[surface]
+    if delete_pods and surface in DELETES_PODS:
+        allowed = (*allowed, Allow("", ("pods",), ("delete",)))
+    yield _role("ClusterRole", {"name": name}, allowed)
+    yield _binding("ClusterRole", {"name": name}, subject)
+    if surface in LOCAL:
+        meta = {"name": name, "namespace": namespace}
+        yield _role("Role", meta, LOCAL[surface])
+        yield _binding("Role", meta, subject)
+    if surface == "kernel":
+        rules = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+        yield {**_role("ClusterRole", {"name": SCRAPER}, ()), "rules": rules}
+    for people, allows in PEOPLE.get(surface, ()):
+        yield _role("ClusterRole", {"name": people}, allows)
+
+
+def _role(kind: str, meta: Json, allows: tuple[Allow, ...]) -> Json:
+    rules = [allow.rule() for allow in allows]
+    return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {**meta, "labels": MANAGED}, "rules": rules}
+
+
+def _binding(kind: str, meta: Json, subject: Json) -> Json:
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": f"{kind}Binding",
+        "metadata": {**meta, "labels": MANAGED},
+        "roleRef": {"apiGroup": GROUP, "kind": kind, "name": meta["name"]},
+        "subjects": [subject],
+    }

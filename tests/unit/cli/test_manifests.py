@@ -1,0 +1,170 @@
+"""The manifests that are printed: complete, the same every time, and nothing but YAML."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from haulout.cli.root import main
+from haulout.surfaces.nodemaintenance.wire import (
+    API_VERSION,
+    GROUP,
+    KIND,
+    PLURAL,
+    WEBHOOK,
+    WEBHOOK_PATH,
+    DrainSpec,
+    Status,
+)
+
+Capture = pytest.CaptureFixture[str]
+Json = dict[str, Any]
+
+
+def printed(capsys: Capture, *words: str) -> list[Json]:
+    assert main(words) == 0
+    return list(yaml.safe_load_all(capsys.readouterr().out))
+
+
+def rules(documents: list[Json], kind: str, name: str) -> set[tuple[str, str, str]]:
+    """Group, resource and verb, each a tuple."""
+    [role] = [each for each in documents if (each["kind"], each["metadata"]["name"]) == (kind, name)]
+    return {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+@pytest.mark.parametrize("command", ["crds", "webhooks", "rbac"])
+def test_the_same_every_time(capsys: Capture, command: str) -> None:
+    main([command])
+    first = capsys.readouterr().out
+    main([command])
+    assert capsys.readouterr().out == first
+    assert first.startswith("---\n")
+
+
+@pytest.mark.parametrize("command", ["crds", "webhooks"])
+def test_profiles_bring_neither_resources_nor_webhooks(capsys: Capture, command: str) -> None:
+    assert printed(capsys, command, "profiles") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["webhooks", "ghosts"], "there is no surface 'ghosts'; there are: kernel, profiles, nodemaintenance"),
+        (["rbac", "ghosts"], "there is no surface 'ghosts'; there are: kernel, profiles, nodemaintenance"),
+        (["webhooks", "--url", "http://a"], "it begins with https://"),
+        (["webhooks", "--certificates", "none"], "'none' is not one of 'self', 'cert-manager', 'mounted'"),
+    ],
+)
+def test_wrong_command_lines(capsys: Capture, words: list[str], said: str) -> None:
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
+
+
+class TestNodeMaintenance:
+    def test_the_definition_is_of_the_kind_that_is_served(self, capsys: Capture) -> None:
+        [definition] = printed(capsys, "crds", "nodemaintenance")
+        spec = definition["spec"]
+        [version] = spec["versions"]
+        assert f"{spec['group']}/{version['name']}" == API_VERSION
+        assert (spec["names"]["kind"], spec["names"]["plural"], spec["names"]["shortNames"]) == (KIND, PLURAL, ["nm"])
+        columns = [column["name"] for column in version["additionalPrinterColumns"]]
+        assert columns == ["Node", "Phase", "Progress", "Pending", "Reason", "Age"]
+
+    def test_the_definition_has_every_field_that_is_read_or_written(self, capsys: Capture) -> None:
+        """What a schema does not name the API server drops without a word."""
+        [definition] = printed(capsys, "crds", "nodemaintenance")
+        schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+        assert set(schema["spec"]["properties"]) == {"nodeName", "reason", "drain"}
+        assert set(schema["spec"]["properties"]["drain"]["properties"]) == names(DrainSpec)
+        assert set(schema["status"]["properties"]) == names(Status)
+
+    def test_the_webhook_is_the_one_that_is_served(self, capsys: Capture) -> None:
+        service, registration = printed(capsys, "webhooks", "nodemaintenance")
+        [hook] = registration["webhooks"]
+        assert (hook["name"], hook["clientConfig"]["service"]["path"]) == (WEBHOOK, WEBHOOK_PATH)
+        assert hook["clientConfig"]["service"]["name"] == service["metadata"]["name"] == "haulout-webhook"
+        assert (hook["failurePolicy"], hook["sideEffects"], hook["timeoutSeconds"]) == ("Fail", "None", 15)
+        assert hook["rules"] == [
+            {
+                "apiGroups": [GROUP],
+                "apiVersions": ["v1beta1"],
+                "operations": ["CREATE", "UPDATE"],
+                "resources": [PLURAL],
+            }
+        ]
+        assert "caBundle" not in hook["clientConfig"]
+
+    def test_webhooks_may_be_called_at_an_address(self, capsys: Capture) -> None:
+        [registration] = printed(capsys, "webhooks", "--url", "https://10.0.0.1:9443/")
+        assert registration["webhooks"][0]["clientConfig"] == {"url": f"https://10.0.0.1:9443{WEBHOOK_PATH}"}
+
+    def test_with_cert_manager_that_makes_the_certificate(self, capsys: Capture) -> None:
+        words = ("--certificates", "cert-manager", "-n", "ops", "--service", "hooks")
+        documents = printed(capsys, "webhooks", *words)
+        assert [each["kind"] for each in documents] == [
+            "Service",
+            "Issuer",
+            "Certificate",
+            "ValidatingWebhookConfiguration",
+        ]
+        annotations = documents[-1]["metadata"]["annotations"]
+        assert annotations == {"cert-manager.io/inject-ca-from": "ops/haulout-webhook-cert"}
+        assert "hooks.ops.svc" in documents[2]["spec"]["dnsNames"]
+
+    def test_the_role_has_what_the_original_lacks(self, capsys: Capture) -> None:
+        allowed = rules(printed(capsys, "rbac", "nodemaintenance"), "ClusterRole", "haulout-nodemaintenance")
+        assert {
+            ("coordination.k8s.io", "leases", "delete"),
+            ("", "events", "create"),
+            ("events.k8s.io", "events", "patch"),
+            ("", "namespaces", "create"),
+            ("", "pods/eviction", "create"),
+        } <= allowed
+        assert ("", "pods", "delete") not in allowed
+        assert not {group for group, _, _ in allowed} & {"oauth.openshift.io", "monitoring.coreos.com"}
+
+    def test_pods_are_deleted_only_where_that_is_asked_for(self, capsys: Capture) -> None:
+        documents = printed(capsys, "rbac", "nodemaintenance", "--delete-pods")
+        assert ("", "pods", "delete") in rules(documents, "ClusterRole", "haulout-nodemaintenance")
+
+    def test_people_have_roles_of_their_own(self, capsys: Capture) -> None:
+        documents = printed(capsys, "rbac", "nodemaintenance")
+        assert {verb for _, _, verb in rules(documents, "ClusterRole", "nodemaintenance-viewer-role")} == {
+            "get",
+            "list",
+            "watch",
+        }
+        assert (GROUP, PLURAL, "delete") in rules(documents, "ClusterRole", "nodemaintenance-editor-role")
+
+
+def test_each_surface_has_a_role_that_is_bound_to_the_account(capsys: Capture) -> None:
+    documents = printed(capsys, "rbac", "-n", "ops", "--service-account", "me")
+    bindings = [each for each in documents if each["kind"] == "ClusterRoleBinding"]
+    assert [each["roleRef"]["name"] for each in bindings] == [
+        "haulout-kernel",
+        "haulout-profiles",
+        "haulout-nodemaintenance",
+    ]
+    assert all(each["subjects"] == [{"kind": "ServiceAccount", "name": "me", "namespace": "ops"}] for each in bindings)
+
+
+def test_secrets_are_open_to_it_in_its_own_namespace_alone(capsys: Capture) -> None:
+    documents = printed(capsys, "rbac")
+    everywhere = [each for each in documents if each["kind"] == "ClusterRole"]
+    assert not [rule for role in everywhere for rule in role["rules"] if "secrets" in rule.get("resources", ())]
+    [local] = [each for each in documents if each["kind"] == "Role"]
+    [named] = [rule for rule in local["rules"] if "resourceNames" in rule]
+    assert (named["resources"], named["resourceNames"]) == (["secrets"], ["haulout-webhook-cert"])
+
+
+def names(kind: type[msgspec.Struct]) -> set[str]:
+    return {field.encode_name for field in msgspec.structs.fields(kind)}

@@ -13,18 +13,20 @@ import uuid
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
-from haulout.app.profiles import ProfilesConfig
+from haulout.app.nodemaintenance import NodeMaintenances
+from haulout.app.parts import Part, Surroundings
+from haulout.app.profiles import Profiles
 from haulout.app.prometheus import Prometheus
 from haulout.app.reload import Reload
 from haulout.base.address import AddressError
 from haulout.base.clock import Clock, SystemClock
 from haulout.cli.settings import Settings
 from haulout.cluster.key import Key
-from haulout.cluster.rows import NodeRow
 from haulout.cluster.store import Listing
 from haulout.cluster.view import NotListed
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.decision import Source
+from haulout.core.drain.deciders import DRAIN_DECIDERS
 from haulout.kube.config import SERVICE_ACCOUNT
 from haulout.kube.config import load as load_endpoint
 from haulout.kube.endpoint import Endpoint, impersonation
@@ -47,9 +49,6 @@ from haulout.runtime.rooms import Subject
 from haulout.runtime.sender import Sender
 from haulout.runtime.sources import Sources
 from haulout.serve.web import listen, metrics_route, probe_route
-from haulout.surfaces.profiles.present import samples
-from haulout.surfaces.profiles.surface import DECIDERS as PROFILES
-from haulout.surfaces.profiles.surface import OWN_KINDS
 
 log = logging.getLogger("haulout.process")
 
@@ -84,19 +83,24 @@ class Process(Reports):
         self.settings = settings
         self.clock = clock or SystemClock()
         self.metrics = Metrics()
-        self.kernel = Kernel(
-            [*PROFILES, arbiter(Rules(("profiles",), turns=settings.turns))], self, self._decision_failed
-        )
+        wanted = _parts(settings)
+        rules = Rules(tuple(part.name for part in wanted), turns=settings.turns)
+        drain = DRAIN_DECIDERS if any(part.drains for part in wanted) else ()
+        deciders = [*(decider for part in wanted for decider in part.deciders), *drain, arbiter(rules)]
+        self.kernel = Kernel(deciders, self, self._decision_failed)
         self.kernel.leading = False
-        self.pump = Pump(self.kernel.store, self.clock, self.metrics, self._stir, OWN_KINDS)
+        kinds = [kind for part in wanted for kind in part.kinds]
+        self.pump = Pump(self.kernel.store, self.clock, self.metrics, self._stir, kinds)
         self._driver: Driver | None = None
         self._election: Election | None = None
         self._lost = asyncio.Event()
+        self._why = "leadership lost"
         self._signalled = asyncio.Event()
         self._scraped = asyncio.Event()
-        self.profiles = self._profiles_config(settings)
+        around = Surroundings(settings, self.kernel.store, self.metrics, self.clock, self._poke)
+        self.parts = [part(around) for part in wanted]
         self._reload = Reload(settings, self._reloaded) if settings.file else None
-        self.metrics.from_source(self._profile_states)
+        self.metrics.from_source(self._samples)
 
     async def run(self) -> int:
         self._catch_signals()
@@ -115,21 +119,18 @@ class Process(Reports):
         finally:
             await transport.close()
 
-    def _profiles_config(self, settings: Settings) -> ProfilesConfig:
-        return ProfilesConfig(settings.profiles_config, self.kernel.store, self.metrics, self._poke)
-
     def _reloaded(self, settings: Settings) -> None:
         set_up_logs(settings.log_format, settings.log_level)
-        if settings.profiles_config != self.settings.profiles_config:
-            self.profiles = self._profiles_config(settings)
+        for part in self.parts:
+            part.follow(settings)
         self.settings = settings
 
     # What the kernel reports
 
-    def _profile_states(self) -> Iterable[Sample]:
+    def _samples(self) -> Iterable[Sample]:
         """Told by the leader alone, or as many replicas as there are would be added up."""
-        rows = list(self.kernel.store.table("", "Node").rows.values()) if self.kernel.leading else []
-        return samples((row for row in rows if isinstance(row, NodeRow)), self.clock.now())
+        parts = self.parts if self.kernel.leading else []
+        return itertools.chain.from_iterable([part.samples() for part in parts])
 
     def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
         self.metrics.count("haulout_refusals", surface=subject.decider, code=str(answer.code))
@@ -173,11 +174,11 @@ class Process(Reports):
         ending = asyncio.create_task(self._ended())
         try:
             async with asyncio.TaskGroup() as group:
-                driver.before_asking.append(self._look_at_profiles)
+                driver.before_asking.append(self._look)
                 driver.before_asking.append(lambda: sources.follow(group))
                 driver.after_asking.append(lambda: prober.follow(group))
                 tasks = [group.create_task(work) for work in (driver.run(), recorder.run(), self._look_at_files())]
-                leading = group.create_task(self._lead())
+                leading = group.create_task(self._lead(writer))
                 code = await ending
                 if code == 0:
                     await self._await_scrape()
@@ -192,15 +193,16 @@ class Process(Reports):
                 prober.stop()
         finally:
             ending.cancel()
-        log.info("Received SIGTERM or SIGINT. See you later." if code == 0 else "leadership lost")
+        log.info("Received SIGTERM or SIGINT. See you later." if code == 0 else self._why)
         return code
 
     def _always(self) -> set[Source]:
         """What the surfaces watch at home, whatever is decided."""
-        return set(self.profiles.sources)
+        return {source for part in self.parts for source in part.watches()}
 
-    def _look_at_profiles(self) -> None:
-        self.profiles.look()
+    def _look(self) -> None:
+        for part in self.parts:
+            part.look()
 
     async def _look_at_files(self) -> None:
         for looks in itertools.count(1):
@@ -208,7 +210,8 @@ class Process(Reports):
             closely = looks % CLOSELY_EVERY == 0
             if self._reload is not None:
                 self._reload.look(closely=closely)
-            self.profiles.look(closely=closely)
+            for part in self.parts:
+                part.look(closely=closely)
 
     # Leading
 
@@ -230,11 +233,27 @@ class Process(Reports):
             release=lease.release,
         )
 
-    async def _lead(self) -> None:
-        if self._election is None:
-            self._gained()
+    async def _lead(self, writer: Writer) -> None:
+        async with asyncio.TaskGroup() as group:
+            if self._election is None:
+                group.create_task(self._begin(writer))
+            else:
+
+                def begin() -> None:
+                    group.create_task(self._begin(writer))
+
+                await self._election.run(begin, self._lost_leadership)
+
+    async def _begin(self, writer: Writer) -> None:
+        try:
+            for part in self.parts:
+                await part.prepare(writer)
+        except KubeError as error:
+            self._why = f"cannot begin: {error}"
+            self._lost.set()
             return
-        await self._election.run(self._gained, self._lost_leadership)
+        if self._election is None or self._election.leading:
+            self._gained()
 
     def _gained(self) -> None:
         self.metrics.gauge("haulout_leader", 1)
@@ -313,3 +332,11 @@ def _own_namespace() -> str:
         return (Path(SERVICE_ACCOUNT) / "namespace").read_text().strip()
     except OSError:
         return ""
+
+
+def _parts(settings: Settings) -> list[type[Part]]:
+    wanted: list[tuple[bool, type[Part]]] = [
+        (bool(settings.profiles_config), Profiles),
+        (settings.nodemaintenance is not None, NodeMaintenances),
+    ]
+    return [part for is_wanted, part in wanted if is_wanted]

@@ -4,40 +4,64 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 
+from haulout.app.parts import Part, Surroundings
+from haulout.cli.settings import Settings
 from haulout.cluster.key import Key
-from haulout.cluster.rows import Value
-from haulout.cluster.store import Store
+from haulout.cluster.rows import NodeRow, Value
 from haulout.cluster.view import CONFIG
+from haulout.core.decision import Source
 from haulout.plugins.config import ConfigProblem
 from haulout.runtime.files import WatchedFile
-from haulout.runtime.metrics import Metrics
+from haulout.runtime.metrics import Sample
 from haulout.surfaces.profiles.decide import SURFACE
 from haulout.surfaces.profiles.load import load, problems
-from haulout.surfaces.profiles.surface import known_plugins, sources
+from haulout.surfaces.profiles.present import samples
+from haulout.surfaces.profiles.surface import DECIDERS, OWN_KINDS, known_plugins, sources
 
 log = logging.getLogger("haulout.profiles")
 CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 
 
-class ProfilesConfig:
+class Profiles(Part):
     """While the file is invalid nothing is done, as the original has it; the gauge and the log say so."""
 
-    def __init__(self, path: str, store: Store, metrics: Metrics, on_change: Callable[[], None]) -> None:
-        self._source = path.removeprefix("./")
-        self._store = store
-        self._metrics = metrics
-        self._on_change = on_change
+    name = SURFACE
+    deciders = DECIDERS
+    kinds = OWN_KINDS
+
+    def __init__(self, around: Surroundings) -> None:
+        super().__init__(around)
+        self._store = around.store
+        self._metrics = around.metrics
         self._plugins = known_plugins()
-        self.sources = sources(None)
+        self._sources = sources(None)
+        self._watch(around.settings.profiles_config)
+
+    def _watch(self, path: str) -> None:
+        self._path = path
+        self._source = path.removeprefix("./")
         self._file = WatchedFile(Path(path), self._changed)
-        self.look = self._file.look
+
+    def watches(self) -> frozenset[Source]:
+        return self._sources
+
+    def look(self, *, closely: bool = False) -> None:
+        self._file.look(closely=closely)
+
+    def follow(self, settings: Settings) -> None:
+        if settings.profiles_config != self._path:
+            self._watch(settings.profiles_config)
+
+    def samples(self) -> Iterable[Sample]:
+        rows = list(self._store.table("", "Node").rows.values())
+        return samples((row for row in rows if isinstance(row, NodeRow)), self.around.clock.now())
 
     def _changed(self, content: bytes | OSError) -> None:
         self._store.write(self._row(content))
-        self._on_change()
+        self.around.poke()
 
     def _row(self, content: bytes | OSError) -> Value:
         if isinstance(content, OSError):
@@ -48,7 +72,7 @@ class ProfilesConfig:
         except ConfigProblem as problem:
             wrong = [str(line) for line in lines if line.is_error]
             return self._invalid("syntax" if problem.is_syntax else "semantic", problem.text, problems=wrong)
-        self.sources = sources(config)
+        self._sources = sources(config)
         self._metrics.gauge("maintenance_controller_config_valid", 1)
         for line in lines:
             log.warning("configuration is odd", extra={"problem": str(line)})

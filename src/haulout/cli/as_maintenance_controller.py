@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import click
 
 from haulout.cli.goflags import Flag, FlagProblem, HelpWanted, parse_flags, usage
 from haulout.cli.settings import Lease, Settings
+from haulout.cli.zap import log_format, log_level, zap_flags
 
 PROGRAM = "maintenance-controller"
 CONFIG_FILE = "./config/maintenance.yaml"
@@ -25,23 +24,8 @@ FLAGS = (
     Flag("kubeconfig", "", "Path of a kubeconfig (or KUBECONFIG); without one, the service account of the pod."),
     Flag("enable-leader-election", False, "Act only while holding a lease; needed with more than one replica."),
     Flag("metrics-timeout", timedelta(seconds=65), "At the end, wait so long for one more scrape.", "duration"),
-    Flag("zap-devel", True, "Logs for people: readable lines, and debug messages."),
-    Flag("zap-encoder", "", "How logs are written: json or console."),
-    Flag("zap-log-level", "", "debug, info, error, panic, or a number above 0 for more detail."),
-    Flag("zap-stacktrace-level", "", "From which level on traces are logged: info, error or panic."),
-    Flag("zap-time-encoding", "iso8601", "epoch, millis, nano, iso8601, rfc3339 or rfc3339nano."),
+    *zap_flags("iso8601"),
 )
-
-LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
-# In any case; what it is called in the words of controller-runtime's pkg/log/zap/flags.go, and what it may be.
-ZAP_WORDS = {
-    "zap-encoder": ("encoder value", {"json", "console"}),
-    "zap-stacktrace-level": ("stacktrace level", {"info", "error", "panic"}),
-    "zap-time-encoding": (
-        "time-encoding value",
-        {"epoch", "millis", "nano", "iso8601", "rfc3339", "rfc3339nano"},
-    ),
-}
 
 
 def main(words: Sequence[str]) -> int | Settings:
@@ -49,7 +33,7 @@ def main(words: Sequence[str]) -> int | Settings:
         return validate_config(words[1] if len(words) > 1 else CONFIG_FILE)
     try:
         values, _ = parse_flags(FLAGS, words)
-        level = _level(values)
+        level = log_level(values)
     except HelpWanted:
         click.echo(usage(PROGRAM, FLAGS), err=True)
         return 0
@@ -67,7 +51,7 @@ def main(words: Sequence[str]) -> int | Settings:
         turns=False,
         ready_at_once=True,
         scrape_within=values["metrics-timeout"].total_seconds(),
-        log_format=_encoder(values),
+        log_format=log_format(values),
         log_level=level,
         profiles_config=CONFIG_FILE,
     )
@@ -98,26 +82,3 @@ def validate_config(path: str) -> int:
     for line in problems(data, plugins, source=source, environment=os.environ):
         click.echo(str(line), err=True)
     return 0
-
-
-def _encoder(values: Mapping[str, Any]) -> str:
-    encoder: str = values["zap-encoder"].lower()
-    return encoder or ("console" if values["zap-devel"] else "json")
-
-
-def _level(values: Mapping[str, Any]) -> int:
-    for name, (what, known) in ZAP_WORDS.items():
-        if values[name] and values[name].lower() not in known:
-            raise _refused(name, values[name], what)
-    text: str = values["zap-log-level"]
-    if not text:
-        return logging.DEBUG if values["zap-devel"] else logging.INFO
-    if text.lower() in LEVELS:
-        return LEVELS[text.lower()]
-    if text.isdecimal() and int(text) > 0:
-        return logging.DEBUG
-    raise _refused("zap-log-level", text, "log level")
-
-
-def _refused(name: str, text: str, what: str) -> FlagProblem:
-    return FlagProblem(f'invalid value "{text}" for flag -{name}: invalid {what} "{text}"')

@@ -8,7 +8,10 @@ import click
 
 from haulout.cli.settings import Settings
 
-DROP_INS = {"maintenance-controller": "haulout.cli.as_maintenance_controller"}
+DROP_INS = {
+    "maintenance-controller": "haulout.cli.as_maintenance_controller",
+    "node-maintenance-operator": "haulout.cli.as_node_maintenance_operator",
+}
 
 
 @click.command(

@@ -65,7 +65,7 @@ def usage(program: str, flags: Sequence[Flag]) -> str:
     lines = [f"Usage of {program}:"]
     for flag in sorted(flags, key=lambda flag: flag.name):
         word = "" if flag.is_bool else f" {flag.word}"
-        default = f" (default {_shown(flag)})" if flag.default not in ("", False) else ""
+        default = f" (default {_shown(flag)})" if flag.default not in ("", False, 0) else ""
         lines.append(f"  -{flag.name}{word}\n    \t{flag.help}{default}")
     return "\n".join(lines)
 
@@ -76,13 +76,21 @@ def _value(flag: Flag, text: str) -> Any:
         read = parse_bool
     elif isinstance(flag.default, timedelta):
         read = parse
+    elif isinstance(flag.default, int):
+        read = _integer
     try:
         value = read(text)
     except DurationError as error:
         raise FlagProblem(f'invalid value "{text}" for flag -{flag.name}: {error}') from None
+    if value is None and not flag.is_bool:
+        raise FlagProblem(f'invalid value "{text}" for flag -{flag.name}: parse error')
     if value is None:
         raise FlagProblem(f'invalid boolean value "{text}" for -{flag.name}: parse error')
     return value
+
+
+def _integer(text: str) -> int | None:
+    return int(text) if text.removeprefix("-").isdecimal() else None
 
 
 def _shown(flag: Flag) -> str:
@@ -91,5 +99,7 @@ def _shown(flag: Flag) -> str:
             return str(flag.default).lower()
         case timedelta():
             return to_text(flag.default)
+        case int():
+            return str(flag.default)
         case _:
             return f'"{flag.default}"'

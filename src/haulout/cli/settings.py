@@ -17,10 +17,25 @@ class Lease(msgspec.Struct, frozen=True):
     release: bool = True
 
 
+class NodeMaintenance(msgspec.Struct, frozen=True, kw_only=True):
+    """The nodemaintenance surface. `drain` are the names and values that differ from its defaults."""
+
+    lease_namespace: str = "medik8s-leases"
+    lease_duration: float = 3600.0
+    max_concurrent_maintenances: int = 0
+    restore_node_state: bool = True
+    quorum_on_kubernetes: bool = False
+    node_conditions: bool = False
+    eviction_backend: str = "eviction"
+    priority_order: bool = False
+    skip_unreachable_after: float = 0.0
+    drain: tuple[tuple[str, bool | int | str], ...] = ()
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """`turns`: surfaces take turns on a node. `ready_at_once`: the readiness probe does not wait for the cluster.
 
-    `scrape_within`: at the end, wait so long for one more look at the metrics. `log_level` is one of `logging`'s.
+    `alone`: one surface with its original's behaviour, which knows nothing of others. `scrape_within`: at the end, wait so long for one more look at the metrics. `log_level` is one of `logging`'s.
     `as_user`, `as_groups`: whom to impersonate.
     """
 
@@ -37,7 +52,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     scrape_within: float = 0.0
     log_format: str = "json"
     log_level: int = 20
+    alone: bool = False
     profiles_config: str = ""
+    nodemaintenance: NodeMaintenance | None = None
     # Where to look for changes, and what wins over what stands there.
     file: str = ""
     flags: tuple[tuple[str, str], ...] = ()

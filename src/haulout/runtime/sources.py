@@ -6,6 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Hashable
 
+import msgspec
+
 from haulout.base.clock import Clock
 from haulout.core.decision import Source
 from haulout.kube.errors import KubeError
@@ -52,7 +54,7 @@ class Sources:
 
     def follow(self, group: asyncio.TaskGroup) -> None:
         """Opens and closes what has changed since the last call."""
-        wanted = self._always() | self._loop.sources()
+        wanted = _merged(self._always() | self._loop.sources())
         if wanted == self._last:
             return
         self._last = wanted
@@ -95,3 +97,13 @@ class Sources:
         _, transport = self._clusters.pop(cluster)
         del self._sender.writers[cluster]
         group.create_task(transport.close(), name=f"close {cluster}")
+
+
+def _merged(sources: set[Source]) -> set[Source]:
+    """One watch a kind and cluster, which keeps what any of those who want it reads."""
+    found: dict[tuple[str, str], Source] = {}
+    for source in sorted(sources, key=repr):
+        place = (source.cluster, source.kind)
+        known = found.get(place)
+        found[place] = msgspec.structs.replace(source, keep=source.keep | known.keep) if known else source
+    return set(found.values())

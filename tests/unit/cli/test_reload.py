@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from haulout.app.profiles import CONFIG_KEY, ProfilesConfig
+from haulout.app.parts import Surroundings
+from haulout.app.profiles import CONFIG_KEY, Profiles
 from haulout.app.reload import Reload
+from haulout.base.clock import SystemClock
 from haulout.cli.settings import Settings
 from haulout.cli.settings_file import read_settings
 from haulout.cluster.rows import Value
@@ -142,11 +145,21 @@ class TestSettings:
 GOOD = "intervals: {requeue: 30s}\nprofiles: [{name: p}]\n"
 
 
+def profiles(
+    path: Path,
+    store: Store | None = None,
+    metrics: Metrics | None = None,
+    poke: Callable[[], None] = lambda: None,
+) -> Profiles:
+    settings = Settings(profiles_config=str(path))
+    return Profiles(Surroundings(settings, store or Store(), metrics or Metrics(), SystemClock(), poke))
+
+
 class TestProfilesConfig:
     def test_valid_invalid_and_valid_again(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         path, store, metrics = tmp_path / "maintenance.yaml", Store(), Metrics()
         pokes: list[None] = []
-        config = ProfilesConfig(str(path), store, metrics, lambda: pokes.append(None))
+        config = profiles(path, store, metrics, lambda: pokes.append(None))
 
         def state() -> tuple[bool, str, bool]:
             config.look()
@@ -186,7 +199,7 @@ class TestProfilesConfig:
     ) -> None:
         path = tmp_path / "maintenance.yaml"
         path.write_text(text)
-        ProfilesConfig(str(path), Store(), Metrics(), lambda: None).look()
+        profiles(path).look()
         (record,) = caplog.records
         assert record.message == f"Failed to parse configuration file ({kind} error)"
         found: list[str] = record.__dict__["problems"]
@@ -196,7 +209,7 @@ class TestProfilesConfig:
     def test_the_log_says_what_is_odd(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         path = tmp_path / "maintenance.yaml"
         path.write_text(GOOD.replace("name: p", "name: p, enterr: x"))
-        ProfilesConfig(str(path), Store(), Metrics(), lambda: None).look()
+        profiles(path).look()
         (problem,) = [record.__dict__["problem"] for record in caplog.records if record.levelno == logging.WARNING]
         assert problem.startswith(f"{path}:2:22: profiles.0.enterr: warning: this key is not known, and ignored (")
 

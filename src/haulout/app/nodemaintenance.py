@@ -1,0 +1,67 @@
+"""Puts the nodemaintenance surface into a process: its settings become a row, the namespace of its leases is made."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from haulout.app.parts import Part, Surroundings
+from haulout.cli.settings import Settings
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Value
+from haulout.cluster.view import CONFIG
+from haulout.core.decision import Source
+from haulout.kube.errors import Conflict, NotFound
+from haulout.kube.writer import Writer
+from haulout.surfaces.nodemaintenance.decide import SURFACE
+from haulout.surfaces.nodemaintenance.options import DrainDefaults, Options
+from haulout.surfaces.nodemaintenance.surface import DECIDERS, OWN_KINDS, sources
+
+CONFIG_KEY = Key("", CONFIG, "", SURFACE)
+
+
+class NodeMaintenances(Part):
+    name = SURFACE
+    deciders = DECIDERS
+    kinds = OWN_KINDS
+    drains = True
+
+    def __init__(self, around: Surroundings) -> None:
+        super().__init__(around)
+        self.follow(around.settings)
+
+    def watches(self) -> frozenset[Source]:
+        return sources(self.options)
+
+    def follow(self, settings: Settings) -> None:
+        self.options = options_of(settings)
+        self.around.store.write(Value(key=CONFIG_KEY, value=self.options))
+
+    async def prepare(self, writer: Writer) -> None:
+        """Whoever may not read namespaces finds out when the first lease is made."""
+        name = self.options.lease_namespace
+        try:
+            await writer.get(f"/api/v1/namespaces/{name}", key=CONFIG_KEY)
+        except NotFound:
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            try:
+                await writer.create("/api/v1/namespaces", body, key=CONFIG_KEY)
+            except Conflict as error:
+                if not error.exists:
+                    raise
+
+
+def options_of(settings: Settings) -> Options:
+    said = settings.nodemaintenance
+    assert said is not None
+    return Options(
+        lease_namespace=said.lease_namespace,
+        lease_for=timedelta(seconds=said.lease_duration),
+        most_at_once=said.max_concurrent_maintenances,
+        restore=said.restore_node_state,
+        quorum_on_kubernetes=said.quorum_on_kubernetes,
+        node_conditions=said.node_conditions,
+        by_priority=said.priority_order,
+        skip_unreachable_for=timedelta(seconds=said.skip_unreachable_after),
+        drain=DrainDefaults(**dict(said.drain)),  # type: ignore[arg-type]
+        alone=settings.alone,
+    )

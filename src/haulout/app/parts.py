@@ -1,0 +1,55 @@
+"""A surface as the process serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar
+
+import msgspec
+
+from haulout.base.clock import Clock
+from haulout.cli.settings import Settings
+from haulout.cluster.project import Resource
+from haulout.cluster.store import Store
+from haulout.core.decision import Decider, Source
+from haulout.kube.writer import Writer
+from haulout.runtime.metrics import Metrics, Sample
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What the process gives to every part. `poke`: something has come in, somebody may be due."""
+
+    settings: Settings
+    store: Store
+    metrics: Metrics
+    clock: Clock
+    poke: Callable[[], None]
+
+
+class Part:
+    """`kinds`: kinds of its own that can be watched. `drains`: whether its decisions want nodes drained."""
+
+    name: ClassVar[str]
+    deciders: ClassVar[Sequence[Decider]]
+    kinds: ClassVar[Sequence[Resource]] = ()
+    drains: ClassVar[bool] = False
+
+    def __init__(self, around: Surroundings) -> None:
+        self.around = around
+
+    def watches(self) -> frozenset[Source]:
+        """What it needs of the home cluster, whatever is decided."""
+        return frozenset()
+
+    def look(self, *, closely: bool = False) -> None:
+        """Whether its configuration has changed."""
+
+    def follow(self, settings: Settings) -> None:
+        """The settings have changed while the process runs."""
+
+    def samples(self) -> Iterable[Sample]:
+        """Gauges, worked out when asked for."""
+        return ()
+
+    async def prepare(self, writer: Writer) -> None:
+        """What has to be there before anything is decided; called when leadership is gained."""

@@ -1,0 +1,96 @@
+"""`haulout as node-maintenance-operator`: the original's flags, environment, ports, lease and exit codes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import timedelta
+
+import click
+
+from haulout.cli.goflags import Flag, FlagProblem, HelpWanted, parse_flags, usage
+from haulout.cli.settings import Lease, NodeMaintenance, Settings
+from haulout.cli.zap import log_format, log_level, zap_flags
+
+PROGRAM = "manager"
+LEASE = "135b1886.medik8s.io"
+LEASE_NAMESPACE = "LEASE_NAMESPACE"
+BACKENDS = ("eviction", "evictionrequest")
+ACTIONS = ("Fail", "ForceDelete")
+
+DRAIN_FLAGS = (
+    Flag("force", True, "Evict pods without a controller, too."),
+    Flag("delete-empty-dir-data", True, "Evict pods with emptyDir volumes, too."),
+    Flag("ignore-daemon-sets", True, "Leave pods of DaemonSets alone; otherwise they keep a drain from beginning."),
+    Flag("grace-period-seconds", -1, "Seconds that pods get to end; below 0: each pod's own.", "int"),
+    Flag("timeout-seconds", 30, "After so many seconds a pass is reported as failed, and goes on; 0: never.", "int"),
+    Flag("pod-selector", "", "Drain only pods with these labels."),
+    Flag("disable-eviction", False, "Delete pods instead of evicting them: budgets are not asked."),
+    Flag("skip-wait-for-delete-timeout-seconds", 0, "Do not wait for pods that should be gone for so long.", "int"),
+    Flag("retry-interval-seconds", 5, "Try a pod whose eviction failed again after so many seconds.", "int"),
+    Flag("deadline-seconds", 0, "After so many seconds the drain is over; 0: never.", "int"),
+    Flag("deadline-action", "Fail", "What happens then: Fail, or ForceDelete what is left."),
+)
+FLAGS = (
+    Flag("metrics-bind-address", ":8443", "The address on which metrics are served over HTTPS; 0 for none."),
+    Flag("health-probe-bind-address", ":8081", "The address on which the probes are served; 0 for none."),
+    Flag("leader-elect", False, "Act only while holding a lease; needed with more than one replica."),
+    Flag("enable-http2", False, "Accepted for the original's sake: HTTP/1.1 is what is served."),
+    Flag("kubeconfig", "", "Path of a kubeconfig (or KUBECONFIG); without one, the service account of the pod."),
+    *zap_flags("rfc3339nano"),
+    Flag("lease-duration", timedelta(hours=1), "How long a node's lease stands without renewal.", "duration"),
+    Flag("max-concurrent-maintenances", 0, "How many nodes may be on their way out at once; 0: any number.", "int"),
+    Flag("restore-node-state", False, "Leave a node as it was before: one that was cordoned stays cordoned."),
+    Flag("quorum-on-kubernetes", False, "Protect the quorum of etcd on plain Kubernetes, too."),
+    Flag("node-conditions", False, "Show drains as conditions of the Node."),
+    Flag("eviction-backend", "eviction", "How pods are made to go: eviction or evictionrequest."),
+    Flag("priority-order", False, "Evict pods of lower priority first."),
+    Flag("skip-unreachable-after", timedelta(), "On a lost node, do not wait longer than this for pods.", "duration"),
+    *DRAIN_FLAGS,
+)
+
+
+def main(words: Sequence[str]) -> int | Settings:
+    try:
+        values, _ = parse_flags(FLAGS, words)
+        level = log_level(values)
+        for name, known in (("eviction-backend", BACKENDS), ("deadline-action", ACTIONS)):
+            if values[name] not in known:
+                raise FlagProblem(f'invalid value "{values[name]}" for flag -{name}: one of {", ".join(known)}')
+    except HelpWanted:
+        click.echo(usage(PROGRAM, FLAGS), err=True)
+        return 0
+    except FlagProblem as problem:
+        click.echo(f"{problem}\n{usage(PROGRAM, FLAGS)}", err=True)
+        return 2
+    namespace = os.environ.get(LEASE_NAMESPACE, "medik8s-leases")
+    if not namespace:
+        click.echo(f"{LEASE_NAMESPACE} is set, but empty: name the namespace of the node leases or unset it", err=True)
+        return 1
+    said = ((flag.name.replace("-", "_"), values[flag.name], flag.default) for flag in DRAIN_FLAGS)
+    maintenance = NodeMaintenance(
+        lease_namespace=namespace,
+        lease_duration=values["lease-duration"].total_seconds(),
+        max_concurrent_maintenances=values["max-concurrent-maintenances"],
+        restore_node_state=values["restore-node-state"],
+        quorum_on_kubernetes=values["quorum-on-kubernetes"],
+        node_conditions=values["node-conditions"],
+        eviction_backend=values["eviction-backend"],
+        priority_order=values["priority-order"],
+        skip_unreachable_after=values["skip-unreachable-after"].total_seconds(),
+        drain=tuple((name, value) for name, value, default in said if value != default),
+    )
+    # Not released at the end: the next leader waits until it has run out, as the original has it.
+    lease = Lease(LEASE, release=False)
+    return Settings(
+        kubeconfig=values["kubeconfig"],
+        http=values["metrics-bind-address"],
+        health=values["health-probe-bind-address"],
+        lease=lease if values["leader-elect"] else None,
+        turns=False,
+        alone=True,
+        ready_at_once=True,
+        log_format=log_format(values),
+        log_level=level,
+        nodemaintenance=maintenance,
+    )

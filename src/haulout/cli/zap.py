@@ -1,0 +1,53 @@
+"""The logging flags that every original built on controller-runtime has."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from haulout.cli.goflags import Flag, FlagProblem
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
+# In any case; what it is called in the words of controller-runtime's pkg/log/zap/flags.go, and what it may be.
+ZAP_WORDS = {
+    "zap-encoder": ("encoder value", {"json", "console"}),
+    "zap-stacktrace-level": ("stacktrace level", {"info", "error", "panic"}),
+    "zap-time-encoding": (
+        "time-encoding value",
+        {"epoch", "millis", "nano", "iso8601", "rfc3339", "rfc3339nano"},
+    ),
+}
+
+
+def zap_flags(time_encoding: str) -> tuple[Flag, ...]:
+    return (
+        Flag("zap-devel", True, "Logs for people: readable lines, and debug messages."),
+        Flag("zap-encoder", "", "How logs are written: json or console."),
+        Flag("zap-log-level", "", "debug, info, error, panic, or a number above 0 for more detail."),
+        Flag("zap-stacktrace-level", "", "From which level on traces are logged: info, error or panic."),
+        Flag("zap-time-encoding", time_encoding, "epoch, millis, nano, iso8601, rfc3339 or rfc3339nano."),
+    )
+
+
+def log_format(values: Mapping[str, Any]) -> str:
+    encoder: str = values["zap-encoder"].lower()
+    return encoder or ("console" if values["zap-devel"] else "json")
+
+
+def log_level(values: Mapping[str, Any]) -> int:
+    for name, (what, known) in ZAP_WORDS.items():
+        if values[name] and values[name].lower() not in known:
+            raise _refused(name, values[name], what)
+    text: str = values["zap-log-level"]
+    if not text:
+        return logging.DEBUG if values["zap-devel"] else logging.INFO
+    if text.lower() in LEVELS:
+        return LEVELS[text.lower()]
+    if text.isdecimal() and int(text) > 0:
+        return logging.DEBUG
+    raise _refused("zap-log-level", text, "log level")
+
+
+def _refused(name: str, text: str, what: str) -> FlagProblem:
+    return FlagProblem(f'invalid value "{text}" for flag -{name}: invalid {what} "{text}"')

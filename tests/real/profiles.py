@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.rig.api import BROKEN, Api, Watch
-from tests.rig.plane import ControlPlane
+from tests.rig.plane import Cluster
 
 PROFILE, STATE, DATA = (f"cloud.sap/maintenance-{word}" for word in ("profile", "state", "data"))
 GO = "example.com/go"
@@ -75,7 +75,7 @@ class Sampled:
 class Sampling:
     """Follows the nodes of a selector; a watch that the server ends goes on from where it was, so nothing is missed."""
 
-    def __init__(self, plane: ControlPlane, selector: str) -> None:
+    def __init__(self, plane: Cluster, selector: str) -> None:
         self.seen = Sampled()
         self._api = plane.api()
         self._selector = selector
@@ -110,7 +110,7 @@ class Sampling:
 
 
 @contextmanager
-def sampled(plane: ControlPlane, selector: str) -> Iterator[Sampled]:
+def sampled(plane: Cluster, selector: str) -> Iterator[Sampled]:
     sampling = Sampling(plane, selector)
     try:
         yield sampling.seen

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.rig.plane import ControlPlane
+from tests.rig.plane import Cluster
 from tests.rig.process import Process, free_port
 from tests.rig.wait import eventually
 
@@ -84,7 +84,7 @@ class MaintenanceController(Operator):
 
     def __init__(
         self,
-        plane: ControlPlane,
+        plane: Cluster,
         directory: Path,
         config: str,
         *,
@@ -106,7 +106,7 @@ class Platform(Operator):
 
     def __init__(
         self,
-        plane: ControlPlane,
+        plane: Cluster,
         directory: Path,
         config: str,
         settings: str = "",

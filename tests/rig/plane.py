@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import trustme
 import yaml
@@ -66,6 +66,24 @@ def tool(name: str) -> Path:
     if found is None:
         raise FileNotFoundError(f"no {name}: run `make tools`")
     return found
+
+
+def run_kubectl(
+    kubeconfig: Path, *words: str, stdin: str | None = None, check: bool = True
+) -> subprocess.CompletedProcess[str]:
+    argv = [str(tool("kubectl")), "--kubeconfig", str(kubeconfig), *words]
+    done = subprocess.run(argv, input=stdin, text=True, capture_output=True, check=False, timeout=120)
+    if check and done.returncode != 0:
+        raise RuntimeError(f"kubectl {' '.join(words)} ended with {done.returncode}: {done.stderr.strip()}")
+    return done
+
+
+class Cluster(Protocol):
+    """What an operator needs of a cluster, and whoever looks at its work."""
+
+    def api(self, user: str = ...) -> Api: ...
+
+    def kubeconfig(self, user: str = ..., *, server: str | None = None) -> Path: ...
 
 
 class ControlPlane:
@@ -207,11 +225,7 @@ class ControlPlane:
     def kubectl(
         self, *words: str, user: str = "test", stdin: str | None = None, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
-        argv = [str(tool("kubectl")), "--kubeconfig", str(self.kubeconfig(user)), *words]
-        done = subprocess.run(argv, input=stdin, text=True, capture_output=True, check=False, timeout=120)
-        if check and done.returncode != 0:
-            raise RuntimeError(f"kubectl {' '.join(words)} ended with {done.returncode}: {done.stderr.strip()}")
-        return done
+        return run_kubectl(self.kubeconfig(user), *words, stdin=stdin, check=check)
 
     def load(self, objects: Iterable[Json]) -> int:
         """Puts objects straight into the storage, before the API server starts or while it runs."""

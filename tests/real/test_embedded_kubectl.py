@@ -1,0 +1,225 @@
+"""`haulout cluster` in the hands of a person with kubectl, and under an operator that cannot tell it from a real one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.real.profiles import GO, PROFILE, STATE, entries_of, label_of, roll_config, sampled
+from tests.rig.embedded import EmbeddedCluster
+from tests.rig.operator import MaintenanceController
+from tests.rig.plane import Cluster, ControlPlane, tool
+from tests.rig.process import Process, Scratch
+from tests.rig.session import require_tools
+from tests.rig.wait import eventually
+
+WEB = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: "example.test/web:1"}]}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web}
+spec: {minAvailable: 3, selector: {matchLabels: {app: web}}}
+"""
+
+TEAM = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: teams.example.test}
+spec:
+  group: example.test
+  scope: Namespaced
+  names: {plural: teams, kind: Team, shortNames: [tm]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    additionalPrinterColumns: [{name: Size, type: integer, jsonPath: .spec.size}]
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties: {spec: {type: object, properties: {size: {type: integer, description: How many.}}}}
+"""
+BLUE = """
+apiVersion: example.test/v1
+kind: Team
+metadata: {name: blue}
+spec: {size: 3}
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(scratch: Scratch) -> Iterator[EmbeddedCluster]:
+    """Its time goes ten times as fast, so that nobody waits for pods to stop."""
+    require_tools("kubectl")
+    with EmbeddedCluster(scratch.directory("embedded"), nodes=3, flags=("--zones=3", "--speed=10")) as made:
+        made.kubectl("wait", "node", "--all", "--for=condition=Ready", "--timeout=60s")
+        yield made
+
+
+@pytest.fixture
+def space(cluster: EmbeddedCluster, prefix: str) -> Iterator[str]:
+    cluster.kubectl("create", "namespace", prefix)
+    yield prefix
+    cluster.kubectl("delete", "namespace", prefix)
+
+
+def test_a_drain_is_refused_by_the_budget_until_it_allows_for_it(cluster: EmbeddedCluster, space: str) -> None:
+    kubectl = cluster.kubectl
+    assert kubectl("apply", "-n", space, "-f-", stdin=WEB).stdout.splitlines() == [
+        "deployment.apps/web created",
+        "poddisruptionbudget.policy/web created",
+    ]
+    assert "unchanged" in kubectl("apply", "-n", space, "-f-", stdin=WEB).stdout
+    kubectl("rollout", "status", "-n", space, "deployment/web", "--timeout=60s")
+    kubectl("wait", "-n", space, "deployment/web", "--for=condition=Available", "--timeout=60s")
+    pods = json.loads(kubectl("get", "pods", "-n", space, "-o", "json").stdout)["items"]
+    node = pods[0]["spec"]["nodeName"]
+
+    refused = kubectl("drain", node, "--timeout=2s", check=False)
+    assert refused.returncode == 1
+    assert "Cannot evict pod as it would violate the pod's disruption budget." in refused.stderr
+    assert "SchedulingDisabled" in kubectl("get", "node", node).stdout
+
+    kubectl("patch", "pdb", "web", "-n", space, "--type=merge", "-p", '{"spec": {"minAvailable": 2}}')
+    assert f"node/{node} drained" in kubectl("drain", node, "--timeout=60s").stdout
+    kubectl("rollout", "status", "-n", space, "deployment/web", "--timeout=60s")
+    left = json.loads(kubectl("get", "pods", "-n", space, "-o", "json").stdout)["items"]
+    assert len(left) == 3
+    assert node not in {pod["spec"]["nodeName"] for pod in left}
+    kubectl("uncordon", node)
+    assert "SchedulingDisabled" not in kubectl("get", "nodes").stdout
+
+
+def test_a_watch_tells_of_labels_taints_and_annotations(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    kubectl = cluster.kubectl
+    node = kubectl("get", "nodes", "-o", "name").stdout.split()[0]
+    argv: list[str | Path] = [
+        tool("kubectl"),
+        f"--kubeconfig={cluster.kubeconfig()}",
+        "get",
+        node,
+        "--watch",
+        "-L",
+        "team",
+    ]
+    watch = Process("watch", argv, tmp_path).start()
+    try:
+        eventually(lambda: "NAME" in watch.text(), "kubectl watches")
+        kubectl("label", node, "team=blue")
+        eventually(lambda: "blue" in watch.text(), "the watch tells of the label")
+    finally:
+        watch.stop()
+    assert "already has a value" in kubectl("label", node, "team=red", check=False).stderr
+    kubectl("label", node, "team-")
+    kubectl("annotate", node, "example.test/note=seen")
+    kubectl("taint", "node", node.removeprefix("node/"), "example.test/busy=yes:NoSchedule")
+    described = kubectl("describe", node).stdout
+    assert "example.test/note: seen" in described
+    assert "example.test/busy=yes:NoSchedule" in described
+    kubectl("taint", "node", node.removeprefix("node/"), "example.test/busy-")
+    assert "team=blue" not in kubectl("get", node, "--show-labels").stdout
+
+
+def test_what_has_a_finalizer_goes_when_it_is_removed(cluster: EmbeddedCluster, space: str) -> None:
+    kubectl = cluster.kubectl
+    kubectl("create", "configmap", "held", "-n", space, "--from-literal=a=1")
+    kubectl("patch", "configmap", "held", "-n", space, "-p", '{"metadata": {"finalizers": ["example.test/hold"]}}')
+    kubectl("delete", "configmap", "held", "-n", space, "--wait=false")
+    kept = json.loads(kubectl("get", "configmap", "held", "-n", space, "-o", "json").stdout)["metadata"]
+    assert kept["deletionTimestamp"]
+    waited = kubectl("wait", "configmap/held", "-n", space, "--for=delete", "--timeout=1s", check=False)
+    assert "timed out waiting for the condition" in waited.stderr
+    kubectl("patch", "configmap", "held", "-n", space, "--type=json", "-p", REMOVE_FINALIZERS)
+    kubectl("wait", "configmap/held", "-n", space, "--for=delete", "--timeout=30s")
+    assert "NotFound" in kubectl("get", "configmap", "held", "-n", space, check=False).stderr
+
+
+REMOVE_FINALIZERS = '[{"op": "remove", "path": "/metadata/finalizers"}]'
+
+
+def test_workloads_are_scaled_restarted_and_deleted_with_their_pods(cluster: EmbeddedCluster, space: str) -> None:
+    kubectl = cluster.kubectl
+    kubectl("create", "deployment", "web", "-n", space, "--image=example.test/web:1", "--replicas=1")
+    kubectl("scale", "deployment/web", "-n", space, "--replicas=2")
+    kubectl("wait", "deployment/web", "-n", space, "--for=jsonpath={.status.readyReplicas}=2", "--timeout=60s")
+    kubectl("rollout", "restart", "deployment/web", "-n", space)
+    kubectl("rollout", "status", "deployment/web", "-n", space, "--timeout=60s")
+    kubectl("set", "image", "deployment/web", "-n", space, "web=example.test/web:2")
+    kubectl("rollout", "status", "deployment/web", "-n", space, "--timeout=60s")
+    images = kubectl("get", "pods", "-n", space, "-o", "jsonpath={.items[*].spec.containers[*].image}").stdout
+    assert set(images.split()) >= {"example.test/web:2"}
+    kubectl("delete", "deployment/web", "-n", space, "--cascade=foreground")
+    kubectl("wait", "pod", "-n", space, "-l", "app=web", "--for=delete", "--timeout=60s")
+    assert kubectl("get", "replicasets,pods", "-n", space, "-o", "name").stdout == ""
+
+
+def test_custom_kinds_are_defined_explained_and_listed(cluster: EmbeddedCluster, space: str) -> None:
+    kubectl = cluster.kubectl
+    kubectl("apply", "-f-", stdin=TEAM)
+    kubectl("wait", "crd/teams.example.test", "--for=condition=Established", "--timeout=30s")
+    kubectl("apply", "-n", space, "-f-", stdin=BLUE)
+    header, row = kubectl("get", "tm", "-n", space).stdout.splitlines()
+    assert (header.split(), row.split()) == (["NAME", "SIZE"], ["blue", "3"])
+    assert "How many." in kubectl("explain", "teams.spec.size").stdout
+    unknown = kubectl("apply", "-n", space, "-f-", stdin=f"{BLUE}colour: blue\n", check=False)
+    assert 'unknown field "colour"' in unknown.stderr
+    kubectl("delete", "crd", "teams.example.test")
+    assert "teams" not in kubectl("api-resources", "-o", "name").stdout
+
+
+def rolled(cluster: Cluster, names: list[str], directory: Path) -> dict[str, Any]:
+    """What an operator with an ordinary kubeconfig has done to these nodes when it has nothing left to do."""
+    api = cluster.api()
+    for name in names:
+        api.create("nodes", {"metadata": {"name": name, "labels": {PROFILE: "roll", GO: "true"}}})
+    with (
+        sampled(cluster, f"{PROFILE}=roll") as seen,
+        MaintenanceController(cluster, directory, roll_config(1)) as operator,
+    ):
+        eventually(lambda: all(seen.moves.get(name, [])[-3:] == AROUND for name in names), "all have been around")
+        told = eventually(lambda: events(cluster, names, len(names) * len(AROUND)), "all events are there")
+        assert operator.process.stop() == 0
+    nodes = [api.get("nodes", name) for name in names]
+    return {
+        "moves": seen.moves,
+        "at once": seen.most,
+        "events": told,
+        "labels": [{key: label_of(node, key) for key in (STATE, PROFILE, GO)} for node in nodes],
+        "recorded": [sorted(entries_of(node)) for node in nodes],
+    }
+
+
+def events(cluster: Cluster, names: list[str], count: int) -> list[tuple[str, str, str, str]]:
+    """Who, what and why, once there are so many."""
+    found = [event for event in cluster.api().items("events") if event["involvedObject"]["name"] in names]
+    told = [(event["involvedObject"]["name"], event["type"], event["reason"], event["message"]) for event in found]
+    return sorted(told) if len(told) >= count else []
+
+
+AROUND = ["maintenance-required", "in-maintenance", "operational"]
+
+
+@pytest.mark.tools("etcd", "kube-apiserver")
+def test_an_operator_does_the_same_to_an_embedded_and_to_a_real_cluster(
+    plane: ControlPlane, prefix: str, tmp_path: Path
+) -> None:
+    names = [f"{prefix}-{number}" for number in range(6)]
+    on_real = rolled(plane, names, tmp_path / "real")
+    plane.wipe(prefix)
+    with EmbeddedCluster(tmp_path / "embedded") as embedded:
+        on_embedded = rolled(embedded, names, tmp_path / "operator")
+    assert on_real["at once"] == 1
+    assert on_embedded == on_real

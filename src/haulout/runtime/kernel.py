@@ -54,6 +54,9 @@ class Kernel:
         self.actor.restart()
 
     def next_instant(self) -> datetime | None:
+        """When time alone makes something happen; while somebody else leads, it makes nothing happen."""
+        if not self.leading:
+            return None
         return earliest(self.store.next_instant(), self.loop.next_instant(), self.actor.next_instant())
 
     def size(self) -> int:

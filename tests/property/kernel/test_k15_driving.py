@@ -124,6 +124,26 @@ async def test_k15_it_writes_on_to_the_renew_deadline_and_not_beyond() -> None:
 
 
 @virtual
+async def test_k15_whoever_has_lost_the_lease_sleeps() -> None:
+    shell = Shell(objects_with("a"), counter(), lease="one", terms=TERMS)
+    shell.list()
+    looks = 0
+
+    def look() -> None:
+        nonlocal looks
+        looks += 1
+
+    async with shell.running():
+        await asyncio.sleep(5)
+        shell.via.cut = lambda path: True
+        await asyncio.sleep(30)
+        assert shell.terms == ["gained", "lost"]
+        shell.driver.before_asking.append(look)
+        await asyncio.sleep(120)
+        assert looks < 10
+
+
+@virtual
 async def test_k15_a_decision_made_before_a_suspend_is_not_sent_after_it() -> None:
     shell = Shell(objects_with("a"), counter(), lease="one", terms=TERMS)
     shell.list()

@@ -419,7 +419,8 @@ class Actor:
             parts = ("version", "labels", "annotations", "finalizers", "deleting_at")
             changes: dict[str, Any] = {part: getattr(metadata, part) for part in parts}
             answered = msgspec.structs.replace(decided, **changes)
-            if row is not None and row.uid == metadata.uid and row.version < metadata.version:
+            # The last finalizer's removal ends the object and is answered with the version that it had.
+            if row is not None and (row is decided or (row.uid == metadata.uid and row.version < metadata.version)):
                 self._store.answer(answered)
         row = self._store.row(job.target)
         # What somebody else wrote since then was not decided upon.

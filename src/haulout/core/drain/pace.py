@@ -28,7 +28,10 @@ SHOWN_WITHIN_FOR = timedelta(seconds=5)
 
 
 class Permit(Row, frozen=True, kw_only=True):
-    """A budget's answer about one pod. `charged`: let go, and the budget does not show it yet; `tried_at`: last refused."""
+    """A budget's answer about one pod. `charged`: let go, and the budget does not show it yet; `tried_at`: last refused.
+
+    `tried_version`: what the budget had said when the pod was last let go.
+    """
 
     pod: Key
     pod_uid: str
@@ -76,11 +79,11 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
             continue
         if not uses or free > 0:
             free -= uses
-            here[row.pod] = msgspec.structs.replace(permit, granted=True, charged=uses)
+            here[row.pod] = _granted(view, budget, row, permit, charged=uses)
     if waiting and not any(permit.granted for permit in here.values()):
-        first = min((here[row.pod] for row in waiting), key=_try_at)
-        if now >= _try_at(first):
-            here[first.pod] = msgspec.structs.replace(first, granted=True, charged=True)
+        first = min(waiting, key=lambda row: _try_at(here[row.pod]))
+        if now >= _try_at(here[first.pod]):
+            here[first.pod] = _granted(view, budget, first, here[first.pod], charged=True)
     tries = (_try_at(here[row.pod]) for row in waiting if not here[row.pod].granted)
     until = earliest(
         *(permit.gone_at + SHOWN_WITHIN_FOR for permit in gone if permit.gone_at),
@@ -130,11 +133,16 @@ def _seen(view: View, budget: BudgetRow, eviction: EvictionRow, permit: Permit |
         return permit
     outcome = view.outcome(outcome_name(eviction.pod, eviction.uid))
     refusal = outcome.value if outcome is not None else None
+    # The last one may be of an earlier try.
     if isinstance(refusal, Refusal) and refusal.by_budget and (permit.tried_at is None or refusal.at > permit.tried_at):
-        return msgspec.structs.replace(
-            permit, granted=False, charged=False, tried_at=refusal.at, tried_version=budget.version
-        )
+        return msgspec.structs.replace(permit, granted=False, charged=False, tried_at=refusal.at)
     return permit
+
+
+def _granted(view: View, budget: BudgetRow, eviction: EvictionRow, permit: Permit, *, charged: bool) -> Permit:
+    # Reading is subscribing: a refusal has to be heard of.
+    view.outcome(outcome_name(eviction.pod, eviction.uid))
+    return msgspec.structs.replace(permit, granted=True, charged=charged, tried_version=budget.version)
 
 
 def _left(view: View, budget: BudgetRow, permit: Permit, now: datetime) -> Permit | None:

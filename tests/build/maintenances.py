@@ -1,0 +1,152 @@
+"""The nodemaintenance surface on the embedded cluster, in virtual time."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Value
+from haulout.cluster.view import CONFIG
+from haulout.core.arbiter import Rules, arbiter
+from haulout.core.decision import Decider
+from haulout.core.drain.deciders import DRAIN_DECIDERS
+from haulout.embedded.seams import Json, Resource
+from haulout.model.meta import wire_micro_time
+from haulout.plan.virtual import VirtualDriver
+from haulout.runtime.actor import Reports
+from haulout.runtime.kernel import Kernel
+from haulout.runtime.requests import Body, Refused, Telling
+from haulout.runtime.rooms import Subject
+from haulout.surfaces.nodemaintenance.options import Options
+from haulout.surfaces.nodemaintenance.surface import DECIDERS, OWN_KINDS, sources
+from haulout.surfaces.nodemaintenance.wire import API_VERSION, GROUP, KIND, PLURAL, VERSION, lease_name
+from tests.build.drains import QUICK
+from tests.build.workloads import NODES, World
+
+MAINTENANCES = Resource(GROUP, VERSION, PLURAL)
+LEASES = Resource("coordination.k8s.io", "v1", "leases")
+NAMESPACES = Resource("", "v1", "namespaces")
+DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+DRAIN = {"key": "medik8s.io/drain", "effect": "NoSchedule"}
+CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+
+
+def definition() -> Json:
+    names = {"kind": KIND, "plural": PLURAL, "singular": "nodemaintenance", "listKind": f"{KIND}List"}
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": VERSION, "served": True, "storage": True, "subresources": {"status": {}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "names": names,
+            "scope": "Cluster",
+            "versions": [{**version, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+
+
+class Maintenances(Reports):
+    """`told` are the reasons of the events, with the name of what they are about."""
+
+    def __init__(
+        self, world: World | None = None, options: Options | None = None, *more: Decider, turns: bool = False
+    ) -> None:
+        self.world = world or World(QUICK, nodes=3)
+        self.options = options or Options()
+        self.told: list[tuple[str, str]] = []
+        self.refusals: list[int] = []
+        self.requests: list[str] = []
+        objects = self.world.objects
+        if objects.get(DEFINITIONS, "", f"{PLURAL}.{GROUP}") is None:
+            objects.create(DEFINITIONS, definition())
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.options.lease_namespace}}
+            objects.create(NAMESPACES, namespace)
+        self.begin(*more, turns=turns)
+
+    def begin(self, *more: Decider, turns: bool = False) -> Maintenances:
+        """Starts the operator, or another one after it that knows only what is stored."""
+        surfaces = ("nodemaintenance", *(decider.name for decider in more))
+        deciders = (*DECIDERS, *more, *DRAIN_DECIDERS, arbiter(Rules(surfaces, turns=turns)))
+        self.kernel = Kernel(deciders, self)
+        self.kernel.store.write(Value(key=Key("", CONFIG, "", "nodemaintenance"), value=self.options))
+        self.driver = VirtualDriver(self.kernel, self.world.objects, self.world.time, self._stated, OWN_KINDS)
+        for source in sorted(sources(self.options), key=repr):
+            self.driver.watch(source.kind, source.keep)
+        return self
+
+    def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
+        self.refusals.append(answer.code)
+
+    def _stated(self, statement: object) -> None:
+        if isinstance(statement, Telling):
+            self.told.append((statement.tell.reason, statement.tell.regarding.name))
+
+    def make(self, name: str, node: str, **drain: Any) -> Maintenances:
+        spec: Json = {"nodeName": node, **({"drain": drain} if drain else {})}
+        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}
+        self.world.objects.create(MAINTENANCES, body)
+        return self
+
+    def delete(self, name: str) -> Maintenances:
+        self.world.objects.delete(MAINTENANCES, "", name)
+        return self
+
+    def kick(self, name: str, note: str) -> Maintenances:
+        self.world.objects.patch(MAINTENANCES, "", name, {"metadata": {"annotations": {"note": note}}})
+        return self
+
+    def run(self, seconds: float) -> Maintenances:
+        self.driver.run(self.world.time.now() + timedelta(seconds=seconds))
+        return self
+
+    @property
+    def now(self) -> datetime:
+        return self.world.time.now()
+
+    def found(self, name: str) -> Json | None:
+        return self.world.objects.get(MAINTENANCES, "", name)
+
+    def status(self, name: str) -> Json:
+        found = self.found(name)
+        assert found is not None
+        status: Json = found.get("status", {})
+        return status
+
+    def phase(self, name: str) -> str:
+        return str(self.status(name).get("phase", ""))
+
+    def node(self, name: str) -> Json:
+        return self.world.get(NODES, name)
+
+    def marks(self, name: str) -> tuple[bool, list[str], str | None]:
+        """Whether it is cordoned, the keys of its taints, and the label that keeps remediation away."""
+        node = self.node(name)
+        taints = [taint["key"] for taint in node["spec"].get("taints") or []]
+        label = node["metadata"].get("labels", {}).get("remediation.medik8s.io/exclude-from-remediation")
+        return bool(node["spec"].get("unschedulable")), taints, label
+
+    def lease(self, node: str) -> Json | None:
+        return self.world.objects.get(LEASES, self.options.lease_namespace, lease_name(node))
+
+    def put_lease(self, node: str, holder: str | None, *, renewed_ago: float = 0, seconds: int = 3600) -> None:
+        stamp = wire_micro_time(self.now - timedelta(seconds=renewed_ago))
+        spec = {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": stamp, "acquireTime": stamp}
+        metadata = {"name": lease_name(node), "namespace": self.options.lease_namespace}
+        if self.lease(node) is None:
+            body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+            self.world.objects.create(LEASES, body)
+        else:
+            self.world.objects.patch(LEASES, self.options.lease_namespace, lease_name(node), {"spec": spec})
+
+    def pods(self, node: str) -> list[str]:
+        return [pod["metadata"]["name"] for pod in self.world.pods() if pod["spec"].get("nodeName") == node]
+
+
+def options(**fields: Any) -> Options:
+    return msgspec.structs.replace(Options(), **fields)

@@ -1,4 +1,4 @@
-"""A certificate of one's own for loopback, where the package `cryptography` is installed."""
+"""A certificate of one's own for loopback."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 
 class ServingPair(msgspec.Struct, frozen=True):
@@ -32,15 +36,8 @@ class ServingPair(msgspec.Struct, frozen=True):
         return context
 
 
-def make_pair(names: tuple[str, ...]) -> ServingPair | None:
-    """For these names and addresses; None without `cryptography`."""
-    try:
-        from cryptography import x509
-        from cryptography.hazmat.primitives import hashes, serialization
-        from cryptography.hazmat.primitives.asymmetric import ec
-        from cryptography.x509.oid import NameOID
-    except ImportError:
-        return None
+def make_pair(names: tuple[str, ...]) -> ServingPair:
+    """For these names and addresses."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "haulout embedded cluster")])
     alternatives = [

@@ -1,4 +1,4 @@
-"""The embedded cluster over HTTP on loopback, for kubectl and any other client; with TLS where a certificate can be made."""
+"""The embedded cluster over HTTP on loopback, for kubectl and any other client."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from aiohttp import web
 
 from haulout.embedded import refusals
 from haulout.embedded.answers import Answer, refused
-from haulout.embedded.certificates import ServingPair, make_pair
+from haulout.embedded.certificates import make_pair
 from haulout.embedded.inprocess import lines
 from haulout.embedded.requests import Api
 from haulout.embedded.seams import Json
@@ -43,7 +43,7 @@ class HttpFace:
         self._host = host
         self._port = port
         self.token = token or secrets.token_urlsafe(24)
-        self.pair: ServingPair | None = make_pair((host, "localhost", "127.0.0.1")) if tls else None
+        self.pair = make_pair((host, "localhost", "127.0.0.1")) if tls else None
         self._runner: web.ServerRunner | None = None
         self._watches: set[Watch] = set()
         self.url = ""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 from haulout.app.parts import Part, Surroundings
+from haulout.base import selector
 from haulout.cli.settings import Settings
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Value
 from haulout.cluster.view import CONFIG
 from haulout.core.decision import Source
+from haulout.core.drain.options import ACTS, PodRules, Rule
 from haulout.kube.errors import Conflict, NotFound
 from haulout.kube.writer import Writer
 from haulout.surfaces.nodemaintenance.decide import SURFACE
@@ -63,5 +65,22 @@ def options_of(settings: Settings) -> Options:
         by_priority=said.priority_order,
         skip_unreachable_for=timedelta(seconds=said.skip_unreachable_after),
         drain=DrainDefaults(**dict(said.drain)),  # type: ignore[arg-type]
+        rules=pod_rules(settings),
         alone=settings.alone,
     )
+
+
+def pod_rules(settings: Settings) -> PodRules:
+    said = settings.pod_rules
+    rules = (
+        Rule(
+            act=ACTS[rule.action],
+            namespaces=frozenset(rule.namespaces),
+            selector=selector.parse(rule.selector) if rule.selector else None,
+            controller_kinds=frozenset(rule.controller_kinds),
+            restart_policies=frozenset(rule.restart_policies),
+            order=rule.order,
+        )
+        for rule in said.rules
+    )
+    return PodRules(tuple(rules), said.annotation, said.cluster_api_label)

@@ -16,7 +16,7 @@ from haulout.runtime.files import WatchedFile
 log = logging.getLogger("haulout.settings")
 
 # Everything else is built once, when the process starts.
-FOLLOWED = frozenset({"log_format", "log_level", "profiles_config"})
+FOLLOWED = frozenset({"log_format", "log_level", "profiles_config", "pod_rules"})
 
 
 class Reload:

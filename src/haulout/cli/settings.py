@@ -17,6 +17,23 @@ class Lease(msgspec.Struct, frozen=True):
     release: bool = True
 
 
+class PodRule(msgspec.Struct, frozen=True, kw_only=True):
+    """What every drain of the process does with certain pods; `action` and `selector` in the words of the file."""
+
+    action: str
+    namespaces: tuple[str, ...] = ()
+    selector: str = ""
+    controller_kinds: tuple[str, ...] = ()
+    restart_policies: tuple[str, ...] = ()
+    order: int = 0
+
+
+class PodRules(msgspec.Struct, frozen=True, kw_only=True):
+    rules: tuple[PodRule, ...] = ()
+    annotation: bool = False
+    cluster_api_label: bool = False
+
+
 class NodeMaintenance(msgspec.Struct, frozen=True, kw_only=True):
     """The nodemaintenance surface. `drain` are the names and values that differ from its defaults."""
 
@@ -55,6 +72,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     alone: bool = False
     profiles_config: str = ""
     nodemaintenance: NodeMaintenance | None = None
+    pod_rules: PodRules = PodRules()
     # Where to look for changes, and what wins over what stands there.
     file: str = ""
     flags: tuple[tuple[str, str], ...] = ()

@@ -5,15 +5,15 @@ from __future__ import annotations
 import difflib
 import logging
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from haulout.base import yaml
+from haulout.base import duration, selector, yaml
 from haulout.base.address import OFF, AddressError, split_address
 from haulout.base.yaml import Node, Place, Scalar, YamlError
-from haulout.cli.settings import Lease, Settings
+from haulout.cli.settings import Lease, NodeMaintenance, PodRule, PodRules, Settings
 
 ENVIRONMENT_PREFIX = "HAULOUT_"
 HOME_NAMESPACE = "haulout-system"
@@ -48,8 +48,55 @@ class ProfilesBlock(msgspec.Struct, frozen=True, rename="camel"):
     config: str = "config/maintenance.yaml"
 
 
+class RuleBlock(msgspec.Struct, frozen=True, rename="camel"):
+    """What a drain does with the pods that it describes; what is left out does not matter."""
+
+    action: str = ""
+    namespaces: tuple[str, ...] = ()
+    selector: str = ""
+    controller_kinds: tuple[str, ...] = ()
+    restart_policies: tuple[str, ...] = ()
+    order: int = 0
+
+
+class DrainBlock(msgspec.Struct, frozen=True):
+    honor_pod_annotations: bool = msgspec.field(default=True, name="honorPodAnnotations")
+    honor_cluster_api_label: bool = msgspec.field(default=False, name="honorClusterAPILabel")
+    rules: tuple[RuleBlock, ...] = ()
+
+
+class DrainDefaultsBlock(msgspec.Struct, frozen=True, rename="camel"):
+    """What a NodeMaintenance that says nothing about its drain gets."""
+
+    force: bool = True
+    delete_empty_dir_data: bool = True
+    ignore_daemon_sets: bool = True
+    grace_period_seconds: int = -1
+    timeout_seconds: int = 30
+    pod_selector: str = ""
+    disable_eviction: bool = False
+    skip_wait_for_delete_timeout_seconds: int = 0
+    retry_interval_seconds: int = 5
+    deadline_seconds: int = 0
+    deadline_action: str = "Fail"
+
+
+class NodeMaintenanceBlock(msgspec.Struct, frozen=True, rename="camel"):
+    lease_namespace: str = "medik8s-leases"
+    lease_duration: str = "1h"
+    max_concurrent_maintenances: int = 0
+    restore_node_state: bool = True
+    quorum_on_kubernetes: bool = False
+    node_conditions: bool = False
+    eviction_backend: str = "eviction"
+    priority_order: bool = False
+    skip_unreachable_after: str = "0s"
+    drain: DrainDefaultsBlock = DrainDefaultsBlock()
+
+
 class SurfacesBlock(msgspec.Struct, frozen=True):
     profiles: ProfilesBlock | None = None
+    nodemaintenance: NodeMaintenanceBlock | None = None
 
 
 class File(msgspec.Struct, frozen=True):
@@ -61,10 +108,14 @@ class File(msgspec.Struct, frozen=True):
     log: LogBlock = LogBlock()
     listen: ListenBlock = ListenBlock()
     leader: LeaderBlock = LeaderBlock()
+    drain: DrainBlock = DrainBlock()
     surfaces: SurfacesBlock = SurfacesBlock()
 
 
-SURFACES: dict[str, type[msgspec.Struct]] = {"profiles": ProfilesBlock}
+SURFACES: dict[str, type[msgspec.Struct]] = {"profiles": ProfilesBlock, "nodemaintenance": NodeMaintenanceBlock}
+BACKENDS = ("eviction", "evictionrequest")
+DEADLINE_ACTIONS = ("Fail", "ForceDelete")
+POD_ACTIONS = ("ignore", "wait", "evict", "delete", "block")
 
 
 def read_file(data: bytes, source: str, environment: Mapping[str, str], flags: Mapping[str, str]) -> File:
@@ -123,6 +174,43 @@ def _settings(file: File) -> Settings:
         log_format=file.log.format,
         log_level=LEVELS[file.log.level],
         profiles_config=profiles.config if profiles else "",
+        nodemaintenance=_maintenance(file.surfaces.nodemaintenance),
+        pod_rules=_pod_rules(file.drain),
+    )
+
+
+def _maintenance(block: NodeMaintenanceBlock | None) -> NodeMaintenance | None:
+    if block is None:
+        return None
+    said, usual = msgspec.structs.asdict(block.drain), msgspec.structs.asdict(DrainDefaultsBlock())
+    return NodeMaintenance(
+        lease_namespace=block.lease_namespace,
+        lease_duration=duration.parse(block.lease_duration).total_seconds(),
+        max_concurrent_maintenances=block.max_concurrent_maintenances,
+        restore_node_state=block.restore_node_state,
+        quorum_on_kubernetes=block.quorum_on_kubernetes,
+        node_conditions=block.node_conditions,
+        eviction_backend=block.eviction_backend,
+        priority_order=block.priority_order,
+        skip_unreachable_after=duration.parse(block.skip_unreachable_after).total_seconds(),
+        drain=tuple((name, value) for name, value in said.items() if value != usual[name]),
+    )
+
+
+def _pod_rules(block: DrainBlock) -> PodRules:
+    rules = tuple(
+        PodRule(
+            action=rule.action.lower(),
+            namespaces=rule.namespaces,
+            selector=rule.selector,
+            controller_kinds=rule.controller_kinds,
+            restart_policies=rule.restart_policies,
+            order=rule.order,
+        )
+        for rule in block.rules
+    )
+    return PodRules(
+        rules=rules, annotation=block.honor_pod_annotations, cluster_api_label=block.honor_cluster_api_label
     )
 
 
@@ -162,11 +250,23 @@ class _Reader:
                 near = difflib.get_close_matches(name, fields, 1)
                 right = f"did you mean {near[0]}?" if near else f"known are: {', '.join(fields)}"
                 self._wrong(inner, "unknown setting", right)
+            elif (item := _item(fields[name].type)) is not None:
+                plain[name] = self._sequence(item, value, inner)
             elif (struct := _inner(fields[name].type)) is not None:
                 plain[name] = self.block(struct, value, inner)
             elif not yaml.is_null(value):
                 plain[name] = self._scalar(fields[name].type, value, inner)
         return plain
+
+    def _sequence(self, item: Any, node: Node, path: tuple[str, ...]) -> list[Any]:
+        if not isinstance(node, yaml.Sequence):
+            self._wrong(path, "a list belongs here", "write - one entry a line, or [a, b]")
+            return []
+        places = [(each, (*path, str(number))) for number, each in enumerate(node.items)]
+        self._places.update({inner: each.place for each, inner in places})
+        if isinstance(item, type) and issubclass(item, msgspec.Struct):
+            return [self.block(item, each, inner) for each, inner in places]
+        return [self._scalar(item, each, inner) for each, inner in places]
 
     def made(self, plain: dict[str, Any]) -> File:
         """The values as typed; what is left to check is what types do not say."""
@@ -181,7 +281,39 @@ class _Reader:
             self._wrong(("leader", "lease"), "empty", "the name of a Lease")
         if file.surfaces.profiles is not None and not file.surfaces.profiles.config:
             self._wrong(("surfaces", "profiles", "config"), "empty", "the path of a maintenance.yaml")
+        if file.surfaces.nodemaintenance is not None:
+            self._check_maintenance(file.surfaces.nodemaintenance)
+        for number, rule in enumerate(file.drain.rules):
+            if (path := ("drain", "rules", str(number))) not in self._problems:
+                self._check_rule(rule, path)
         return file
+
+    def _check_maintenance(self, block: NodeMaintenanceBlock) -> None:
+        path = ("surfaces", "nodemaintenance")
+        for name, text in (
+            ("leaseDuration", block.lease_duration),
+            ("skipUnreachableAfter", block.skip_unreachable_after),
+        ):
+            self._check(duration.parse, text, (*path, name), "a duration such as 90s or 1h30m")
+        self._check_word(block.eviction_backend, BACKENDS, (*path, "evictionBackend"))
+        self._check_word(block.drain.deadline_action, DEADLINE_ACTIONS, (*path, "drain", "deadlineAction"))
+        self._check(selector.parse, block.drain.pod_selector, (*path, "drain", "podSelector"), "a label selector")
+        if not block.lease_namespace:
+            self._wrong((*path, "leaseNamespace"), "empty", "the name of a namespace")
+
+    def _check_rule(self, rule: RuleBlock, path: tuple[str, ...]) -> None:
+        self._check_word(rule.action.lower(), POD_ACTIONS, (*path, "action"))
+        self._check(selector.parse, rule.selector, (*path, "selector"), "a label selector such as app=db")
+
+    def _check_word(self, word: str, known: Sequence[str], path: tuple[str, ...]) -> None:
+        if word not in known:
+            self._wrong(path, f"{word!r} is not known here", f"one of {', '.join(known)}")
+
+    def _check(self, parse: Callable[[str], object], text: str, path: tuple[str, ...], right: str) -> None:
+        try:
+            parse(text)
+        except ValueError as error:
+            self._wrong(path, str(error), right)
 
     def _check_address(self, path: tuple[str, ...], address: str) -> None:
         try:
@@ -195,9 +327,13 @@ class _Reader:
             if field.encode_name not in plain:
                 continue
             inner, value = (*path, field.encode_name), plain[field.encode_name]
-            struct = _inner(field.type)
-            if struct is not None:
+            struct, item = _inner(field.type), _item(field.type)
+            if item is not None:
+                values[field.name] = tuple(self._items(item, value, inner))
+            elif struct is not None:
                 values[field.name] = self._struct(struct, value, inner)
+            elif field.type is int:
+                values[field.name] = self._integer(value, inner)
             elif field.type is bool and isinstance(value, str):
                 if value.lower() not in ("true", "false"):
                     self._wrong(inner, f"{value!r} is neither true nor false", "true or false")
@@ -205,6 +341,25 @@ class _Reader:
             else:
                 values[field.name] = value
         return kind(**values)
+
+    def _items(self, item: Any, value: Any, path: tuple[str, ...]) -> Iterator[Any]:
+        """A text from a flag or the environment is a list with commas."""
+        entries = [each.strip() for each in value.split(",") if each.strip()] if isinstance(value, str) else value
+        for number, each in enumerate(entries):
+            if isinstance(item, type) and issubclass(item, msgspec.Struct):
+                if isinstance(each, dict):
+                    yield self._struct(item, each, (*path, str(number)))
+                else:
+                    self._wrong(path, "rules can be given in the file alone", "write them there")
+            else:
+                yield each
+
+    def _integer(self, value: Any, path: tuple[str, ...]) -> int:
+        text = str(value)
+        if not text.removeprefix("-").isdecimal():
+            self._wrong(path, f"{text!r} is not a whole number", "digits")
+            return 0
+        return int(text)
 
     def _scalar(self, kind: Any, node: Node, path: tuple[str, ...]) -> Any:
         value = node.value if isinstance(node, Scalar) else None
@@ -233,6 +388,11 @@ def _inner(kind: Any) -> type[msgspec.Struct] | None:
         if isinstance(each, type) and issubclass(each, msgspec.Struct):
             return each
     return None
+
+
+def _item(kind: Any) -> Any:
+    """What a list is of, in `tuple[Item, ...]`."""
+    return typing.get_args(kind)[0] if typing.get_origin(kind) is tuple else None
 
 
 def _overrides(environment: Mapping[str, str], flags: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], str, str]]:

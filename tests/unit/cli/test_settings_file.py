@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from haulout.cli.root import main
-from haulout.cli.settings import Lease, Settings
+from haulout.cli.settings import Lease, NodeMaintenance, PodRule, PodRules, Settings
 from haulout.cli.settings_file import SettingsProblem, read_settings
 
 SOURCE = "haulout.yaml"
@@ -40,6 +40,7 @@ def test_a_file_that_only_switches_a_surface_on_has_the_defaults() -> None:
         log_format="json",
         log_level=logging.INFO,
         profiles_config="config/maintenance.yaml",
+        pod_rules=PodRules(annotation=True),
         file=SOURCE,
     )
 
@@ -118,6 +119,40 @@ class TestWhoWins:
         assert made.profiles_config == "x.yaml"
 
 
+def test_maintenances_and_rules_for_pods() -> None:
+    made = settings(
+        """
+        drain:
+          honorPodAnnotations: false
+          honorClusterAPILabel: true
+          rules:
+          - {action: Wait, namespaces: [batch], controllerKinds: [Job], order: 2}
+          - action: block
+            selector: app in (a, b)
+        surfaces:
+          nodemaintenance:
+            leaseDuration: 90s
+            maxConcurrentMaintenances: 3
+            restoreNodeState: false
+            drain: {timeoutSeconds: 60, force: false, podSelector: a=b}
+        """
+    )
+    assert made.pod_rules == PodRules(
+        rules=(
+            PodRule(action="wait", namespaces=("batch",), controller_kinds=("Job",), order=2),
+            PodRule(action="block", selector="app in (a, b)"),
+        ),
+        cluster_api_label=True,
+    )
+    assert made.nodemaintenance == NodeMaintenance(
+        lease_duration=90.0,
+        max_concurrent_maintenances=3,
+        restore_node_state=False,
+        drain=(("force", False), ("timeout_seconds", 60), ("pod_selector", "a=b")),
+    )
+    assert made.profiles_config == ""
+
+
 class TestProblems:
     def test_all_are_told_at_once_from_top_to_bottom(self) -> None:
         text = """\
@@ -136,7 +171,7 @@ class TestProblems:
         """
         environment = {"HAULOUT_LISTEN__HEALTH": "everywhere"}
         assert problems(text, environment, "profiles,ghosts") == [
-            "--surfaces: there is no surface 'ghosts' (there are: profiles)",
+            "--surfaces: there is no surface 'ghosts' (there are: profiles, nodemaintenance)",
             f"HAULOUT_LISTEN__HEALTH: listen.health: 'everywhere' {NO_ADDRESS}",
             "haulout.yaml:1:7: log.level: 'loud' is no log level (one of debug, info, warning, error)",
             "haulout.yaml:1:20: log.format: 'xml' is no log format (one of json, console)",
@@ -150,8 +185,34 @@ class TestProblems:
             "haulout.yaml:8:1: kubeconfig: not a text (a single value, in quotes where in doubt)",
             "haulout.yaml:9:1: surface: unknown setting (did you mean surfaces?)",
             "haulout.yaml:11:14: surfaces.profiles.confg: unknown setting (did you mean config?)",
-            "haulout.yaml:12:3: surfaces.packages: unknown setting (known are: profiles)",
+            "haulout.yaml:12:3: surfaces.packages: unknown setting (known are: profiles, nodemaintenance)",
         ]
+
+    def test_those_of_maintenances_and_rules(self) -> None:
+        text = """\
+        drain:
+          rules:
+          - {action: shoot, selector: "a in b"}
+          - nonsense
+        surfaces:
+          nodemaintenance:
+            leaseDuration: soon
+            maxConcurrentMaintenances: many
+            evictionBackend: bribe
+            drain: {deadlineAction: Pray, podSelector: "!"}
+        """
+        found = problems(text)
+        assert [line.split(": ")[1] for line in found] == [
+            "drain.rules.0.action",
+            "drain.rules.0.selector",
+            "drain.rules.1",
+            "surfaces.nodemaintenance.leaseDuration",
+            "surfaces.nodemaintenance.maxConcurrentMaintenances",
+            "surfaces.nodemaintenance.evictionBackend",
+            "surfaces.nodemaintenance.drain.deadlineAction",
+            "surfaces.nodemaintenance.drain.podSelector",
+        ]
+        assert all(line.startswith("haulout.yaml:") and line.endswith(")") for line in found)
 
     @pytest.mark.parametrize(
         ("text", "problem"),

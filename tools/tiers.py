@@ -46,6 +46,7 @@ TIERS = (
     Tier("imports", (str(BIN / "lint-imports"), "--no-logo")),
     Tier("unit", tests=("tests/unit",), workers="2"),
     Tier("property", tests=("tests/property",), workers="2"),
+    Tier("scenario", tests=("tests/scenario",), workers="2"),
     Tier("contract", tests=("tests/contract",), needs=("etcd", "kube-apiserver", "kube-controller-manager")),
     Tier(
         "real",

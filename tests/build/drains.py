@@ -18,13 +18,14 @@ from haulout.core.drain.report import Progress, progress, reasons
 from haulout.core.reason import Reason
 from haulout.embedded.controllers.actors import ActorOptions
 from haulout.embedded.controllers.behaviour import KubeletOptions, PodBehaviour
+from haulout.embedded.controllers.kinds import NODES, PODS
 from haulout.embedded.seams import Change
 from haulout.plan.virtual import VirtualDriver
 from haulout.runtime.actor import Reports
 from haulout.runtime.kernel import Kernel
 from haulout.runtime.requests import Body, Refused
 from haulout.runtime.rooms import Subject
-from tests.build.workloads import NODES, PODS, World, is_leaving
+from tests.build.workloads import World, is_leaving
 
 LABEL = "drain"
 WATCHED = ("Node", "Pod", "PodDisruptionBudget", "DaemonSet")

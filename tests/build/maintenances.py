@@ -13,6 +13,7 @@ from haulout.cluster.view import CONFIG
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.decision import Decider
 from haulout.core.drain.deciders import DRAIN_DECIDERS
+from haulout.embedded.controllers.kinds import NODES
 from haulout.embedded.seams import Json, Resource
 from haulout.model.meta import wire_micro_time
 from haulout.plan.virtual import VirtualDriver
@@ -24,7 +25,7 @@ from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.surface import DECIDERS, OWN_KINDS, sources
 from haulout.surfaces.nodemaintenance.wire import API_VERSION, GROUP, KIND, PLURAL, VERSION, lease_name
 from tests.build.drains import QUICK
-from tests.build.workloads import NODES, World
+from tests.build.workloads import World
 
 MAINTENANCES = Resource(GROUP, VERSION, PLURAL)
 LEASES = Resource("coordination.k8s.io", "v1", "leases")

@@ -1,46 +1,359 @@
-"""NodeMaintenances on the embedded cluster, in virtual time."""
+"""NodeMaintenances on the embedded cluster, in virtual time. F and G are the numbers of docs/nodemaintenance.md."""
 
 from __future__ import annotations
 
-from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS
-from tests.build.maintenances import Maintenances
-from tests.build.workloads import budget, deployment
+from datetime import timedelta
+
+import pytest
+
+from haulout.core.drain.options import Act, PodRules, Rule
+from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS, NODES, PODS
+from tests.build.maintenances import LEASES, MAINTENANCES, NAMESPACES, Maintenances, options
+from tests.build.workloads import budget, daemon_set, deployment, pod
 
 OUT = (True, ["node.kubernetes.io/unschedulable", "medik8s.io/drain"], "true")
-IN = (False, [], None)
+IN: tuple[bool, list[str], str | None] = (False, [], None)
+HELD = "can't update or invalidate the lease because it is held by different owner: other"
 
 
-def test_there_and_back() -> None:
-    all_ = Maintenances()
-    all_.world.make(deployment("web", replicas=3))
-    all_.run(30).make("a", "n0").run(5)
-    assert all_.phase("a") == "Succeeded"
-    assert all_.status("a")["drainProgress"] == 100
-    assert all_.marks("n0") == OUT
-    all_.delete("a").run(1)
-    assert all_.found("a") is None
-    assert all_.marks("n0") == IN
-    assert all_.lease("n0") is None
-    assert [reason for reason, _ in all_.told] == [
-        "BeginMaintenance",
-        "SucceedMaintenance",
-        "UncordonNode",
-        "RemovedMaintenance",
-    ]
-    assert all_.refusals == []
+@pytest.fixture
+def ops() -> Maintenances:
+    return Maintenances()
 
 
-def test_a_budget_blocks_then_allows() -> None:
-    all_ = Maintenances()
-    all_.world.make(deployment("web", replicas=3), budget("web", minAvailable=3))
-    all_.run(30).make("a", "n0").run(33)
-    pod = all_.pods("n0")[0]
-    assert all_.status("a")["lastError"] == (
-        f'error when evicting pods/"{pod}" -n "default": global timeout reached: 30s'
-    )
-    assert all_.status("a")["blockedPods"][0]["reason"] == "DisruptionBudget"
-    assert all_.phase("a") == "Running"
-    all_.world.change(DISRUPTION_BUDGETS, "web", {"spec": {"minAvailable": 2}})
-    all_.run(10)
-    assert all_.phase("a") == "Succeeded"
-    assert "lastError" not in all_.status("a")
+def reasons(ops: Maintenances) -> list[str]:
+    return [reason for reason, _ in ops.told]
+
+
+def blocked(ops: Maintenances) -> str:
+    """A maintenance whose only pod its budget keeps in place; the name of the pod."""
+    ops.world.make(deployment("web", replicas=3), budget("web", minAvailable=3))
+    ops.run(30).make("a", "n0").run(3)
+    return ops.pods("n0")[0]
+
+
+class TestFlow:
+    def test_there_and_back(self, ops: Maintenances) -> None:
+        ops.world.make(deployment("web", replicas=3), daemon_set("agent"))
+        ops.run(30).make("a", "n0").run(5)
+        status = ops.status("a")
+        assert (status["phase"], status["drainProgress"], status["totalpods"]) == ("Succeeded", 100, 2)
+        assert status["evictionPods"] == 1
+        assert ops.marks("n0") == OUT
+        ops.delete("a").run(1)
+        assert (ops.found("a"), ops.marks("n0"), ops.lease("n0")) == (None, IN, None)
+        assert reasons(ops) == ["BeginMaintenance", "SucceedMaintenance", "UncordonNode", "RemovedMaintenance"]
+        assert ops.refusals == []
+
+    def test_what_other_taints_and_labels_there_are_stays(self, ops: Maintenances) -> None:
+        mine = {"key": "medik8s.io/drain", "effect": "NoSchedule", "value": "x"}
+        keep = {"key": "keep", "effect": "NoExecute"}
+        ops.world.change(NODES, "n0", {"spec": {"taints": [mine, keep]}})
+        ops.world.change(
+            NODES, "n0", {"metadata": {"labels": {"remediation.medik8s.io/exclude-from-remediation": "no"}}}
+        )
+        ops.make("a", "n0").run(1)
+        taints = ops.node("n0")["spec"]["taints"]
+        assert [taint["key"] for taint in taints] == ["node.kubernetes.io/unschedulable", "medik8s.io/drain", "keep"]
+        assert "value" not in taints[1]
+        ops.delete("a").run(1)
+        assert ops.marks("n0") == (False, ["keep"], None)
+
+    def test_a_budget_blocks_then_allows(self, ops: Maintenances) -> None:
+        name = blocked(ops)
+        ops.run(30)
+        status = ops.status("a")
+        assert status["lastError"] == f'error when evicting pods/"{name}" -n "default": global timeout reached: 30s'
+        assert (status["phase"], status["pendingPods"]) == ("Running", [name])
+        assert status["pendingPodsRefs"] == [{"namespace": "default", "name": name}]
+        ops.world.change(DISRUPTION_BUDGETS, "web", {"spec": {"minAvailable": 2}})
+        ops.run(10)
+        assert ops.phase("a") == "Succeeded"
+        assert "lastError" not in ops.status("a"), "F2"
+        assert "pendingPods" not in ops.status("a")
+
+    def test_a_pass_is_reported_every_timeout_and_a_restart_does_not_begin_it_anew(self, ops: Maintenances) -> None:
+        blocked(ops)
+        first = ops.status("a")["lastUpdate"]
+        ops.run(15)
+        ops.begin()
+        ops.run(13)
+        assert ops.status("a")["lastUpdate"] > first, "30 s after the first, whoever counts"
+
+    def test_a_node_that_is_not_there(self, ops: Maintenances) -> None:
+        ops.make("a", "ghost").run(1)
+        assert (ops.phase("a"), ops.status("a")["lastError"]) == ("Failed", 'nodes "ghost" not found')
+        assert reasons(ops) == ["BeginMaintenance", "FailedMaintenance"]
+        ops.run(600)
+        assert reasons(ops).count("FailedMaintenance") == 1
+        ops.delete("a").run(1)
+        assert ops.found("a") is None
+
+    def test_a_node_that_comes_later_is_taken(self, ops: Maintenances) -> None:
+        ops.make("a", "late").run(1)
+        ops.world.objects.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "late"}})
+        ops.run(2)
+        assert ops.phase("a") == "Succeeded"
+
+    def test_a_node_that_goes_takes_its_maintenance_with_it(self, ops: Maintenances) -> None:
+        ops.make("a", "n0").run(2)
+        ops.world.objects.delete(NODES, "", "n0")
+        ops.run(60)
+        assert (ops.found("a"), ops.lease("n0")) == (None, None)
+
+    def test_a_foreign_finalizer_keeps_the_object_but_not_the_node(self, ops: Maintenances) -> None:
+        ops.make("a", "n0").run(2)
+        ops.world.objects.patch(
+            MAINTENANCES,
+            "",
+            "a",
+            {"metadata": {"finalizers": ["foregroundDeleteNodeMaintenance", "test/other"]}},
+        )
+        ops.delete("a").run(5)
+        found = ops.found("a")
+        assert found is not None
+        assert found["metadata"]["finalizers"] == ["test/other"]
+        assert ops.marks("n0") == IN
+
+
+class TestFixes:
+    def test_f1_the_node_owns_it(self, ops: Maintenances) -> None:
+        ops.make("a", "n0").run(1)
+        found = ops.found("a")
+        assert found is not None
+        uid = ops.node("n0")["metadata"]["uid"]
+        owner = {"apiVersion": "v1", "kind": "Node", "name": "n0", "uid": uid}
+        assert found["metadata"]["ownerReferences"] == [{**owner, "controller": False, "blockOwnerDeletion": False}]
+
+    def test_f3_success_is_told_once_and_a_kick_renews_the_lease(self, ops: Maintenances) -> None:
+        ops.make("a", "n0").run(1)
+        for number in range(3):
+            lease = ops.lease("n0")
+            assert lease is not None
+            ops.run(2).kick("a", str(number)).run(1)
+            renewed = ops.lease("n0")
+            assert renewed is not None
+            assert renewed["spec"]["renewTime"] > lease["spec"]["renewTime"]
+            assert renewed["spec"]["acquireTime"] == lease["spec"]["acquireTime"]
+        assert reasons(ops).count("SucceedMaintenance") == 1
+
+    def test_f4_waiting_for_a_foreign_lease_counts_nothing(self, ops: Maintenances) -> None:
+        ops.world.make(pod("p", app="p", nodeName="n0"))
+        ops.put_lease("n0", "other")
+        ops.make("a", "n0").run(5)
+        ops.world.objects.delete(PODS, "default", "p")
+        ops.run(60).kick("a", "1").run(60)
+        status = ops.status("a")
+        assert status["phase"] == "Running"
+        assert status["lastError"] == f"failed to obtain a lease that is not owned by us : {HELD} errorOnLeaseCount 0"
+        assert "errorOnLeaseCount" not in status
+        assert ops.marks("n0") == IN
+
+    def test_f5_and_g4_the_lease_is_renewed_for_as_long_as_the_maintenance_is_there(self) -> None:
+        ops = Maintenances(options=options(lease_for=timedelta(seconds=30)))
+        ops.make("a", "n0").run(1)
+        for _ in range(4):
+            lease = ops.lease("n0")
+            assert lease is not None
+            ops.run(15)
+            renewed = ops.lease("n0")
+            assert renewed is not None
+            assert renewed["spec"]["renewTime"] > lease["spec"]["renewTime"]
+        assert ops.phase("a") == "Succeeded"
+
+    def test_f7_and_f19_a_lost_lease_ends_it_once_and_not_too_soon(self, ops: Maintenances) -> None:
+        ops.make("a", "n0").run(1)
+        ops.put_lease("n0", "other")
+        lost_at = ops.now
+        ops.run(5)
+        assert ops.phase("a") == "Succeeded"
+        assert "incrementing error on lease count" in ops.status("a")["lastError"]
+        ops.run(40)
+        status = ops.status("a")
+        assert status["phase"] == "Failed"
+        assert status["lastError"] == "maintenance failed: lease could not be extended after 4 attempts"
+        assert status["errorOnLeaseCount"] == 4
+        assert ops.marks("n0") == IN
+        lease = ops.lease("n0")
+        assert lease is not None
+        assert lease["spec"]["holderIdentity"] == "other"
+        assert timedelta(seconds=6) <= ops.now - lost_at
+        ops.world.change(NODES, "n0", {"spec": {"unschedulable": True}})
+        ops.begin()
+        ops.kick("a", "1").run(600)
+        assert ops.marks("n0")[0], "what a person does to the node later is left alone"
+        assert reasons(ops).count("FailedMaintenance") == 1
+
+    def test_a_lease_that_comes_back_resets_the_count(self, ops: Maintenances) -> None:
+        ops.make("a", "n0").run(1)
+        ops.put_lease("n0", "other")
+        ops.run(4)
+        assert ops.status("a")["errorOnLeaseCount"] >= 1
+        ops.put_lease("n0", "node-maintenance")
+        ops.run(10)
+        assert ops.phase("a") == "Succeeded"
+        assert "errorOnLeaseCount" not in ops.status("a")
+
+    def test_f8_a_second_one_for_the_node_is_refused_until_the_first_is_gone(self, ops: Maintenances) -> None:
+        ops.make("a", "n0").run(2).make("b", "n0").run(2)
+        assert ops.phase("b") == "Failed"
+        assert ops.status("b")["lastError"] == "invalid nodeName, a NodeMaintenance for node n0 already exists"
+        ops.delete("b").run(2)
+        assert ops.found("b") is None
+        assert ops.marks("n0") == OUT
+        ops.make("b", "n0").run(2).delete("a").run(5)
+        assert ops.phase("b") == "Succeeded"
+        assert ops.marks("n0") == OUT
+
+    @pytest.mark.parametrize("how", ["released", "expired"])
+    def test_f10_a_foreign_lease_is_taken_when_it_is_free(self, ops: Maintenances, how: str) -> None:
+        ops.put_lease("n0", "other", seconds=60)
+        ops.make("a", "n0").run(20)
+        if how == "released":
+            ops.world.objects.delete(LEASES, "medik8s-leases", "node-n0")
+            ops.run(5)
+        else:
+            ops.run(45)
+        assert ops.phase("a") == "Succeeded"
+        lease = ops.lease("n0")
+        assert lease is not None
+        assert lease["spec"].get("leaseTransitions", 0) == (0 if how == "released" else 1)
+
+    def test_f12_the_namespace_of_the_leases_is_made_again(self, ops: Maintenances) -> None:
+        ops.world.objects.delete(NAMESPACES, "", "medik8s-leases")
+        ops.run(1).make("a", "n0").run(10)
+        assert ops.phase("a") == "Succeeded"
+        assert "errorOnLeaseCount" not in ops.status("a")
+
+    def test_f14_an_empty_name_is_refused_and_can_be_deleted(self, ops: Maintenances) -> None:
+        ops.world.make(pod("unscheduled", nodeSelector={"no": "such"}))
+        ops.make("a", "").run(2)
+        assert (ops.phase("a"), ops.status("a")["lastError"]) == (
+            "Failed",
+            "invalid nodeName, no node with name  found",
+        )
+        assert "pendingPods" not in ops.status("a")
+        ops.delete("a").run(1)
+        assert ops.found("a") is None
+
+    def test_f17_who_never_began_undoes_nothing(self, ops: Maintenances) -> None:
+        ops.put_lease("n0", "other")
+        ops.world.change(NODES, "n0", {"spec": {"unschedulable": True}})
+        ops.make("a", "n0").run(5).delete("a").run(2)
+        assert ops.found("a") is None
+        assert ops.marks("n0")[0], "somebody else's cordon stays"
+        assert "UncordonNode" not in reasons(ops)
+
+
+class TestBeyond:
+    def test_g1_several_go_on_side_by_side(self) -> None:
+        ops = Maintenances()
+        ops.world.make(deployment("web", replicas=3), budget("web", minAvailable=3))
+        ops.run(30)
+        for number in range(3):
+            ops.make(f"m{number}", f"n{number}")
+        ops.run(10)
+        assert [ops.marks(f"n{number}") for number in range(3)] == [OUT] * 3
+        assert {ops.phase(f"m{number}") for number in range(3)} == {"Running"}
+
+    def test_g1_as_many_at_once_as_are_allowed(self) -> None:
+        ops = Maintenances(options=options(most_at_once=1))
+        ops.world.make(pod("p", app="p", nodeName="n0"), budget("p", minAvailable=1))
+        ops.run(10).make("m0", "n0").run(3).make("m1", "n1").run(5)
+        assert ops.marks("n1") == IN
+        assert "maintenances at work" in ops.status("m1")["lastError"]
+        ops.world.objects.delete(DISRUPTION_BUDGETS, "default", "p")
+        ops.run(10)
+        assert (ops.phase("m0"), ops.phase("m1")) == ("Succeeded", "Succeeded")
+
+    def test_g2_deletion_ends_a_blocked_drain_at_once(self, ops: Maintenances) -> None:
+        name = blocked(ops)
+        ops.delete("a").run(1)
+        assert (ops.found("a"), ops.marks("n0")) == (None, IN)
+        ops.world.change(DISRUPTION_BUDGETS, "web", {"spec": {"minAvailable": 1}})
+        ops.run(60)
+        assert ops.pods("n0") == [name]
+
+    def test_g3_what_somebody_undoes_is_done_again(self, ops: Maintenances) -> None:
+        ops.make("a", "n0").run(2)
+        ops.world.change(NODES, "n0", {"spec": {"unschedulable": None}})
+        ops.run(2)
+        assert ops.marks("n0") == OUT
+        ops.world.change(NODES, "n0", {"spec": {"taints": None}})
+        ops.run(2)
+        assert ops.marks("n0") == OUT
+
+    def test_g3_a_new_pod_is_evicted(self, ops: Maintenances) -> None:
+        ops.make("a", "n0").run(2)
+        ops.world.make(pod("late", nodeName="n0")).run(10)
+        seen = [ops.run(0.5).phase("a") for _ in range(20)]
+        assert ops.pods("n0") == []
+        assert (seen[0], seen[-1]) == ("Running", "Succeeded")
+
+    def test_g5_a_drain_that_must_not_begin_evicts_nothing(self, ops: Maintenances) -> None:
+        ops.world.make(pod("bare", nodeName="n0"), deployment("web", replicas=3))
+        ops.run(10).make("a", "n0", force=False).run(5)
+        assert ops.status("a")["lastError"] == (
+            "cannot delete cannot delete Pods that declare no controller (use --force to override): default/bare"
+        )
+        assert len(ops.pods("n0")) == 2
+
+    def test_g6_blocked_pods_are_shown_with_their_reason(self, ops: Maintenances) -> None:
+        name = blocked(ops)
+        ops.run(2)
+        (shown,) = ops.status("a")["blockedPods"]
+        assert (shown["name"], shown["reason"]) == (name, "DisruptionBudget")
+        assert "default/web" in shown["message"]
+        conditions = {each["type"]: each["status"] for each in ops.status("a")["conditions"]}
+        assert conditions == {"Cordoned": "True", "LeaseHeld": "True", "Drained": "False", "Blocked": "True"}
+
+    def test_g7_after_the_deadline_it_fails_and_the_node_stays_cordoned(self, ops: Maintenances) -> None:
+        ops.world.make(pod("p", app="p", nodeName="n0"), budget("p", minAvailable=1))
+        ops.run(10).make("a", "n0", deadlineSeconds=20).run(40)
+        assert ops.phase("a") == "Failed"
+        assert ops.marks("n0") == OUT
+        ops.world.objects.delete(DISRUPTION_BUDGETS, "default", "p")
+        ops.run(60)
+        assert ops.pods("n0") == ["p"]
+
+    def test_g7_after_the_deadline_pods_are_deleted_where_that_was_asked_for(self, ops: Maintenances) -> None:
+        ops.world.make(pod("p", app="p", nodeName="n0"), budget("p", minAvailable=1))
+        ops.run(10).make("a", "n0", deadlineSeconds=20, deadlineAction="ForceDelete").run(15)
+        assert ops.pods("n0") == ["p"]
+        ops.run(15)
+        assert (ops.pods("n0"), ops.phase("a")) == ([], "Succeeded")
+
+    @pytest.mark.parametrize("restore", [True, False])
+    def test_g8_a_node_that_was_cordoned_before(self, restore: bool) -> None:
+        ops = Maintenances(options=options(restore=restore))
+        label = "remediation.medik8s.io/exclude-from-remediation"
+        ops.world.change(NODES, "n0", {"spec": {"unschedulable": True}, "metadata": {"labels": {label: "maybe"}}})
+        ops.make("a", "n0").run(2).delete("a").run(2)
+        assert ops.marks("n0")[0] is restore
+        assert ops.marks("n0")[2] == ("maybe" if restore else None)
+        assert "haulout.dev/cordon" not in ops.node("n0")["metadata"].get("annotations", {})
+
+    def test_g16_lower_priorities_go_first(self) -> None:
+        ops = Maintenances(options=options(by_priority=True))
+        ops.world.make(pod("high", nodeName="n0", priority=10), pod("low", nodeName="n0", priority=1))
+        ops.run(10).make("a", "n0").run(1)
+        leaving = [each["metadata"]["name"] for each in ops.world.pods() if "deletionTimestamp" in each["metadata"]]
+        assert leaving == ["low"]
+        ops.run(10)
+        assert ops.phase("a") == "Succeeded"
+
+    def test_g18_a_preview_touches_nothing(self, ops: Maintenances) -> None:
+        ops.world.make(deployment("web", replicas=3))
+        ops.run(30).make("a", "n0", dryRun=True).run(5)
+        assert ops.status("a")["pendingPods"] == ops.pods("n0")
+        assert (ops.marks("n0"), ops.lease("n0")) == (IN, None)
+        ops.delete("a").run(1)
+        assert ops.found("a") is None
+
+    def test_rules_for_pods_come_first(self) -> None:
+        rules = PodRules((Rule(Act.IGNORE, namespaces=frozenset({"default"})),))
+        ops = Maintenances(options=options(rules=rules))
+        ops.world.make(deployment("web", replicas=3))
+        ops.run(30).make("a", "n0").run(5)
+        assert ops.phase("a") == "Succeeded"
+        assert len(ops.pods("n0")) == 1

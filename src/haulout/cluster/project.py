@@ -188,6 +188,10 @@ def _pod(obj: Pod, common: dict[str, Any]) -> PodRow:
     )
 
 
+def _text(value: int | str | None) -> str:
+    return "" if value is None else str(value)
+
+
 def _budget(obj: PodDisruptionBudget, common: dict[str, Any]) -> BudgetRow:
     return BudgetRow(
         **common,
@@ -200,6 +204,8 @@ def _budget(obj: PodDisruptionBudget, common: dict[str, Any]) -> BudgetRow:
         generation=obj.metadata.generation,
         disrupted=frozenset(obj.status.disrupted_pods),
         unhealthy_policy=sys.intern(obj.spec.unhealthy_pod_eviction_policy),
+        min_available=_text(obj.spec.min_available),
+        max_unavailable=_text(obj.spec.max_unavailable),
     )
 
 

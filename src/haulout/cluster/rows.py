@@ -102,6 +102,9 @@ class BudgetRow(ObjectRow, frozen=True, kw_only=True, gc=False):
     # Evictions that were allowed and that its controller has not seen yet.
     disrupted: frozenset[str] = frozenset()
     unhealthy_policy: str = ""
+    # As they stand in the spec, for people; at most one is set.
+    min_available: str = ""
+    max_unavailable: str = ""
 
 
 class WorkloadRow(ObjectRow, frozen=True, kw_only=True, gc=False):

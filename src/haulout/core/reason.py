@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 import msgspec
@@ -10,13 +11,17 @@ from haulout.cluster.key import Key
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """`code` is stable and documented; `text` says it to a person; `because` leads towards the root."""
+    """`code` is stable and documented; `text` says it to a person; `because` leads towards the root.
+
+    `act`: what a person could do about it, as an order.
+    """
 
     code: str
     subject: Key
     text: str = ""
     until: datetime | None = None
     because: tuple[Reason, ...] = ()
+    act: str = ""
 
 
 def roots(reason: Reason) -> list[Reason]:
@@ -24,3 +29,12 @@ def roots(reason: Reason) -> list[Reason]:
     if not reason.because:
         return [reason]
     return [root for cause in reason.because for root in roots(cause)]
+
+
+def best_act(reasons: Iterable[Reason]) -> str:
+    """The one act that clears most of the trees; of equals, the first."""
+    counts: dict[str, int] = {}
+    for reason in reasons:
+        for act in dict.fromkeys(root.act for root in roots(reason) if root.act):
+            counts[act] = counts.get(act, 0) + 1
+    return max(counts, key=lambda act: counts[act], default="")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -13,6 +14,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import BudgetRow, NodeRow, PodRow
 from haulout.cluster.view import View
 from haulout.core.action import Refusal
+from haulout.core.drain import advice
 from haulout.core.drain.options import Act, DrainRow
 from haulout.core.drain.pace import PERMITS_OF_POD, Permit
 from haulout.core.drain.plan import outcome_name, selected
@@ -139,28 +141,38 @@ def _terminating(pod: PodRow) -> str:
 
 
 def reasons(view: View, drain: DrainRow, now: datetime) -> tuple[Reason, ...]:
-    """Down to the root: the budget, and the replica that keeps it closed."""
-    state = progress(view, drain, now)
-    trees = [_explained(view, each) for each in state.pods]
+    """Down to the root: the budget, and the replica that keeps it closed. Each root says what could be done about it."""
+    return explained(view, drain, progress(view, drain, now), now)
+
+
+def explained(view: View, drain: DrainRow, state: Progress, now: datetime) -> tuple[Reason, ...]:
+    # Many pods wait for one budget: it is looked into once.
+    budgets = {key: _budget_causes(view, key) for each in state.pods for key in each.budgets}
+    trees = [_explained(each, budgets, now) for each in state.pods]
     if state.errors:
-        trees.insert(0, Reason("drain-refused", drain.node, state.errors))
+        refused = [(pod, fate.error) for pod, fate in state.selection.pods if fate.error]
+        trees.insert(0, Reason("drain-refused", drain.node, state.errors, act=advice.allow(refused)))
     return tuple(trees)
 
 
-def _explained(view: View, each: PodStanding) -> Reason:
-    place = f"pod {each.pod.key.namespace}/{each.pod.key.name}"
+def _explained(each: PodStanding, budgets: Mapping[Key, tuple[Reason, ...]], now: datetime) -> Reason:
+    place = _named(each.pod)
     match each.standing:
         case Standing.BUDGET | Standing.SEVERAL_BUDGETS:
-            causes = tuple(cause for budget in each.budgets for cause in _budget_causes(view, budget))
-            code = "pdb-blocks" if each.standing is Standing.BUDGET else "pdbs-overlap"
-            return Reason(code, each.pod.key, f"{place}: {each.message}", because=causes)
+            if each.standing is Standing.SEVERAL_BUDGETS:
+                act = advice.separate(each.pod, each.budgets)
+                return Reason("pdbs-overlap", each.pod.key, f"{place}: {each.message}", act=act)
+            causes = tuple(cause for budget in each.budgets for cause in budgets[budget])
+            return Reason("pdb-blocks", each.pod.key, f"{place}: {each.message}", because=causes)
         case Standing.TERMINATING:
             code = "finalizer" if each.pod.finalizers else "terminating"
-            return Reason(code, each.pod.key, f"{place}: {each.message}", until=each.pod.deleting_at)
+            until = each.pod.deleting_at if each.pod.deleting_at and each.pod.deleting_at > now else None
+            return Reason(code, each.pod.key, f"{place}: {each.message}", until, act=advice.end(each.pod, now))
         case Standing.EVICTING:
             return Reason("evicting", each.pod.key, f"{place}: is being evicted")
         case _:
-            return Reason(each.standing.lower(), each.pod.key, f"{place}: {each.message}")
+            act = advice.other(each.standing, each.pod)
+            return Reason(each.standing.lower(), each.pod.key, f"{place}: {each.message}", act=act)
 
 
 def _budget_causes(view: View, key: Key) -> tuple[Reason, ...]:
@@ -169,24 +181,28 @@ def _budget_causes(view: View, key: Key) -> tuple[Reason, ...]:
         return ()
     name = f"PodDisruptionBudget {key.namespace}/{key.name}"
     if budget.observed_generation < budget.generation:
-        return (Reason("pdb-unobserved", key, f"{name}: its controller has not looked at it yet"),)
+        act = "see why kube-controller-manager does not look at PodDisruptionBudgets"
+        return (Reason("pdb-unobserved", key, f"{name}: its controller has not looked at it yet", act=act),)
     text = (
         f"{name}: {budget.current_healthy} healthy, {budget.desired_healthy} needed of {budget.expected_pods}, "
         f"{budget.disruptions_allowed} may go"
     )
-    sick = _unready(view, budget)
+    pods = _covered(view, budget)
     shown = tuple(
-        Reason("replica-not-ready", pod.key, f"pod {pod.key.namespace}/{pod.key.name} is not ready{_why(pod)}")
-        for pod in sick[:MOST_SHOWN]
+        Reason("replica-not-ready", pod.key, f"{_named(pod)} is not ready{_why(pod)}", act=advice.fix(pod))
+        for pod in [pod for pod in pods if not pod.ready and pod.deleting_at is None][:MOST_SHOWN]
     )
     if shown:
         return (Reason("pdb-closed", key, text, because=shown),)
-    return (
-        Reason("pdb-strict", key, f"{text}: with every pod healthy it still allows none; add a replica or relax it"),
-    )
+    if budget.current_healthy < budget.desired_healthy:
+        act = f"wait until {advice.workload(pods)} has its pods again"
+        return (Reason("pdb-short", key, f"{text}: the others are being replaced", act=act),)
+    strict = f"{text}: with every pod healthy it still allows none"
+    return (Reason("pdb-strict", key, strict, act=advice.relax(budget, pods)),)
 
 
-def _unready(view: View, budget: BudgetRow) -> list[PodRow]:
+def _covered(view: View, budget: BudgetRow) -> list[PodRow]:
+    """The pods that count under a budget."""
     if budget.selector is None:
         return []
     try:
@@ -194,7 +210,11 @@ def _unready(view: View, budget: BudgetRow) -> list[PodRow]:
     except SelectorError:
         return []
     pods = view.rows(PODS_OF_NAMESPACE, budget.key.namespace, PodRow, budget.key.cluster)
-    return [pod for pod in pods if not pod.ready and not pod.ended and selector.matches(pod.labels)]
+    return [pod for pod in pods if not pod.ended and selector.matches(pod.labels)]
+
+
+def _named(pod: PodRow) -> str:
+    return f"pod {pod.key.namespace}/{pod.key.name}"
 
 
 def _why(pod: PodRow) -> str:

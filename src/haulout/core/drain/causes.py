@@ -1,0 +1,59 @@
+"""The pods that are still there, grouped by what they wait for, for whoever watches a drain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.core.reason import Reason, best_act
+
+EVICTING, TERMINATING, REFUSED, BUDGET = "evicting", "terminating", "drain-refused", "pdb-blocks"
+# What goes by itself is told last.
+GOING = frozenset({EVICTING, TERMINATING})
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """`pods`: whom it concerns; none where a whole node's drain is refused, whose text names them."""
+
+    code: str
+    text: str
+    pods: tuple[Key, ...] = ()
+    until: datetime | None = None
+    act: str = ""
+
+    @property
+    def blocks(self) -> bool:
+        return self.code not in GOING
+
+
+def causes(trees: Iterable[Reason]) -> tuple[Cause, ...]:
+    """In the order of the trees, those that block first."""
+    groups: dict[tuple[str, str], list[Reason]] = {}
+    for tree in trees:
+        groups.setdefault((tree.code, _text(tree)), []).append(tree)
+    made = [_cause(code, text, members) for (code, text), members in groups.items()]
+    return tuple(sorted(made, key=lambda cause: not cause.blocks))
+
+
+def _cause(code: str, text: str, members: list[Reason]) -> Cause:
+    pods = tuple(tree.subject for tree in members if tree.subject.kind == "Pod")
+    until = max((tree.until for tree in members if tree.until), default=None)
+    return Cause(code, text, pods, until, best_act(members))
+
+
+def _text(tree: Reason) -> str:
+    """What pods that wait for the same have in common: the budget, or the words after the pod's own name."""
+    match tree.code:
+        case "pdb-blocks" if tree.because:
+            return tree.because[0].text
+        case "drain-refused":
+            return tree.text
+        case "evicting":
+            return "being evicted"
+        case "terminating":
+            return "terminating"
+        case _:
+            return tree.text.partition(": ")[2]

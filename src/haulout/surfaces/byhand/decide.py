@@ -1,0 +1,47 @@
+"""The decision about one node that a person wants drained: cordon it, then keep the drain wanted."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from haulout.cluster.key import Key, node_key
+from haulout.cluster.rows import NodeRow
+from haulout.cluster.view import View
+from haulout.core.action import Cordon
+from haulout.core.decision import NOTHING, Decision
+from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
+from haulout.core.holds import LONG_AGO
+
+SURFACE = "byhand"
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What the command line says: these nodes, by these options, all together."""
+
+    nodes: tuple[str, ...]
+    options: DrainOptions = DrainOptions()
+    since: datetime = LONG_AGO
+    retry_for: float = 5.0
+
+    def drain(self, node: str) -> DrainRow:
+        key = node_key(node)
+        return drain_row(SURFACE, key, key, options=self.options, since=self.since, retry_for=self.retry_for)
+
+
+def decide(key: Key, view: View, now: datetime) -> Decision:
+    setting = view.config(SURFACE)
+    if setting is None:
+        return NOTHING
+    wish = setting.value
+    assert isinstance(wish, Wish)
+    if key.name not in wish.nodes:
+        return NOTHING
+    node = view.get(key, NodeRow)
+    if node is None:
+        return NOTHING
+    # A person's cordon: it stands until a person takes it away, so that no ledger is kept of it.
+    if not node.unschedulable:
+        return Decision(actions=((Cordon(key, unschedulable=True),),))
+    return Decision(marks=(wish.drain(key.name),))

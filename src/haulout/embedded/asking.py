@@ -54,8 +54,7 @@ class Request:
         problems = []
         if "force" in self.query and options == "PatchOptions":
             problems.append(refusals.forbidden_field("force", "may not be specified for non-apply patch"))
-        if len(self.query.get("fieldManager", "").encode()) > _LONGEST_MANAGER:
-            problems.append(refusals.too_long("fieldManager", _LONGEST_MANAGER))
+        problems += _manager_problems(self.query.get("fieldManager", ""))
         problems += _dry_run_problems([dry] if dry else [])
         if checked not in _VALIDATIONS:
             problems.append(refusals.unsupported("fieldValidation", checked, _VALIDATIONS))
@@ -138,6 +137,16 @@ def _grace(given: Any) -> int | None:
         return None if given is None else int(given)
     except (TypeError, ValueError):
         raise refusals.bad_request(f'strconv.ParseInt: parsing "{given}": invalid syntax') from None
+
+
+def _manager_problems(name: str) -> list[Problem]:
+    field = "fieldManager"
+    problems = [refusals.too_long(field, _LONGEST_MANAGER)] if len(name.encode()) > _LONGEST_MANAGER else []
+    return problems + [
+        refusals.wrong(field, name, f"invalid character U+{ord(sign):04X} (at position {index})")
+        for index, sign in enumerate(name)
+        if not sign.isprintable()
+    ]
 
 
 def _dry_run_problems(asked: list[str]) -> list[Problem]:

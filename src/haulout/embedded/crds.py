@@ -7,7 +7,7 @@ from typing import Any
 
 from haulout.embedded import fields, names, refusals, schemas
 from haulout.embedded.discovery import rank
-from haulout.embedded.refusals import Problem, missing, unsupported, wrong
+from haulout.embedded.refusals import Problem, aggregate, missing, unsupported, wrong
 from haulout.embedded.registry import Deletion, Registry
 from haulout.embedded.resources import Catalog, Column, Decode, Kind, Select, decoder, path_selector
 from haulout.embedded.seams import Json, Resource
@@ -251,8 +251,10 @@ class Definitions:
             used = {name for names in taken for rival in rivals for name in _listed(names.get(rival))}
             clash = [name for name in _listed(wanted.get(member)) if name in used]
             if clash:
-                text = ", ".join(f'"{name}" is already in use' for name in clash)
-                refusal = (f"{member[0].upper()}{member[1:]}Conflict", text)
+                refusal = (
+                    f"{member[0].upper()}{member[1:]}Conflict",
+                    aggregate(f'"{n}" is already in use' for n in clash),
+                )
             elif member in wanted:
                 accepted[member] = wanted[member]
         if "categories" in wanted:

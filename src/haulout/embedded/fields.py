@@ -26,7 +26,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _MICRO_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{6,9})(Z|[+-]\d\d:\d\d)")
 
 
-_NO_BASE64 = re.compile(r"[^A-Za-z0-9+/=]")
+_NO_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
 
 
 class Misfit(Exception):
@@ -399,7 +399,13 @@ def _leaf_misfit(kind: str, value: Any, owner: str, path: str) -> str:
 def _bad_byte(value: str) -> int:
     """The first that is no letter of base64, or the beginning of what is left over at the end."""
     found = _NO_BASE64.search(value)
-    return found.start() if found else len(value) - len(value) % 4
+    if found is None:
+        return len(value) - len(value) % 4
+    at = found.start()
+    if value[at] != "=" or at % 4 < 2:
+        return at
+    padding = 4 - at % 4
+    return at + padding if value[at:].startswith("=" * padding) else at
 
 
 def _complaint(value: str) -> str:

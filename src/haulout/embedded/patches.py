@@ -43,8 +43,12 @@ def patcher(content_type: str, type_name: str) -> Callable[[bytes], Apply]:
 
 def _from_operations(body: bytes) -> Apply:
     patch = _decoded(body, "error decoding patch: ")
+    wanted = "handlers.jsonPatchOp"
     if not isinstance(patch, list):
-        raise refusals.bad_request(f"error decoding patch: {cannot_unmarshal(patch, '[]handlers.jsonPatchOp')}")
+        raise refusals.bad_request(f"error decoding patch: {cannot_unmarshal(patch, f'[]{wanted}')}")
+    strange = next((operation for operation in patch if not isinstance(operation, dict)), None)
+    if strange is not None:
+        raise refusals.bad_request(f"error decoding patch: {cannot_unmarshal(strange, wanted)}")
     return lambda obj: _json_patch(obj, patch)
 
 
@@ -76,20 +80,27 @@ def apply_operations(obj: Json, operations: list[Any]) -> Any:
         if not isinstance(operation, dict):
             raise json_patches.PatchFailed(cannot_unmarshal(operation, "jsonpatch.Operation"))
         act, path = operation.get("op"), operation.get("path")
-        absent = act in {"replace", "test"} and _is_absent(changed, str(path))
-        if absent and act == "test" and operation.get("value", "") is None:
-            # A member that is not there is null.
-            continue
-        # And can be replaced like any other.
-        done = {**operation, "op": "add"} if absent and act == "replace" else operation
         try:
-            changed = json_patches.apply(changed, [done])
+            changed = json_patches.apply(changed, _strictly(operation, changed))
         except json_patches.PatchFailed:
             text = f'{act} operation does not apply: doc is missing path: "{path}": missing value'
             raise json_patches.PatchFailed(
                 f"testing value {path} failed: test failed" if act == "test" else text
             ) from None
     return changed
+
+
+def _strictly(operation: Json, obj: Any) -> list[Json]:
+    """What RFC 6902 wants for it: to Go's library, a member that is not there is null."""
+    act = operation.get("op")
+    place = str(operation.get("from" if act == "copy" else "path"))
+    if act not in {"copy", "replace", "test"} or not _is_absent(obj, place):
+        return [operation]
+    if act == "copy":
+        return [{**operation, "op": "add", "value": None}]
+    if act == "replace":
+        return [{**operation, "op": "add"}]
+    return [] if operation.get("value", "") is None else [operation]
 
 
 def _is_absent(obj: Any, path: str) -> bool:
@@ -125,7 +136,7 @@ def _merge_object(type_name: str, original: Json, patch: Json) -> Json:
         case "merge" | None:
             pass
         case other:
-            raise refusals.unclassified(f"unknown patch type found: {other}")
+            raise refusals.unclassified(f"unknown patch type: {other} in map: {_go_map(patch)}")
     retained = patch.get("$retainKeys")
     result = dict(original) if retained is None else {name: original[name] for name in retained if name in original}
     fields: Mapping[str, Field] = fields_of(type_name) if is_struct(type_name) else {}

@@ -81,11 +81,16 @@ def _qualified(name: str, group: str) -> str:
 
 
 def invalid(kind: str, group: str, name: str, problems: Sequence[Problem]) -> ApiError:
-    seen = list(dict.fromkeys(map(str, problems)))
-    text = seen[0] if len(seen) == 1 else f"[{', '.join(seen)}]"
+    text = aggregate(map(str, problems))
     causes = tuple(StatusCause(problem.reason, problem.message, problem.field) for problem in problems)
     details = Details(name=name, kind=kind, group=group, causes=causes)
     return refusal(422, "Invalid", f'{_qualified(kind, group)} "{name}" is invalid: {text}', details=details)
+
+
+def aggregate(texts: Iterable[str]) -> str:
+    """Several problems as one; what is said twice is heard once."""
+    seen = list(dict.fromkeys(texts))
+    return seen[0] if len(seen) == 1 else f"[{', '.join(seen)}]"
 
 
 def not_found(plural: str, group: str, name: str) -> ApiError:
@@ -161,8 +166,7 @@ def internal(message: str) -> ApiError:
 
 def unaccounted(problems: Sequence[Problem]) -> ApiError:
     """Problems of which the real server makes no proper refusal."""
-    texts = list(map(str, problems))
-    return unclassified(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+    return unclassified(aggregate(map(str, problems)))
 
 
 def unclassified(message: str) -> ApiError:

@@ -24,10 +24,15 @@ def answer(kind: str, spec: Json) -> Json:
 
 
 def _problems(kind: str, spec: Json) -> list[Problem]:
-    problems = []
-    if ("resourceAttributes" in spec) == ("nonResourceAttributes" in spec):
+    problems, other = [], spec.get("nonResourceAttributes")
+    if "resourceAttributes" in spec and other is not None:
+        # Printed as the server's own type, which no file has.
+        shown = {"Path": other.get("path", ""), "Verb": other.get("verb", "")}
+        text = "cannot be specified in combination with resourceAttributes"
+        problems.append(wrong("spec.nonResourceAttributes", shown, text))
+    elif "resourceAttributes" not in spec and other is None:
         text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        problems.append(wrong("spec.resourceAttributes", spec.get("resourceAttributes"), text))
+        problems.append(wrong("spec.resourceAttributes", None, text))
     if not kind.startswith("Self") and not spec.get("user") and not spec.get("groups"):
         problems.append(wrong("spec.user", "", "at least one of user or group must be specified"))
     return problems

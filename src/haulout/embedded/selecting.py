@@ -80,8 +80,11 @@ def _in_go(text: str, error: SelectorError) -> str:
     key, value = _KEY.search(before), _VALUE.match(rest)
     if problem.startswith("for 'Gt'") and value:
         problem = str(wrong("values[0]", value[0], problem))
+    elif problem.startswith("key: ") and value:
+        problem = str(wrong("<nil>", value[0], "; ".join(names.label_key(value[0]))))
     elif problem.startswith("value ") and key and value:
-        problem = str(wrong(f"values[0][{key[1]}]", value[0], "; ".join(names.label_value(value[0]))))
+        place = f"values[{_place(value[0], before, rest)}][{key[1]}]"
+        problem = str(wrong(place, value[0], "; ".join(names.label_value(value[0]))))
     problem = problem.replace("!=, >, <", "!=, gt, lt").replace(", expected: '('", " expected: '('")
     return f"unable to parse requirement: {problem}"
 
@@ -97,6 +100,12 @@ def _fields(kind: Kind, text: str) -> tuple[_Term, ...]:
             raise refusals.bad_request(_unselectable(kind, name))
         terms.append(_Term(name, kind.selectable[name], found[2] != "!=", found[3]))
     return tuple(terms)
+
+
+def _place(value: str, before: str, rest: str) -> int:
+    """Where a value stands among those in the same parentheses, in their order."""
+    listed = before.rpartition("(")[2] + rest.partition(")")[0] if "(" in before else value
+    return sorted(map(str.strip, listed.split(","))).index(value)
 
 
 def _unselectable(kind: Kind, name: str) -> str:

@@ -53,7 +53,7 @@ class Showing:
             case "metadata":
                 value = metadata_only(obj)
             case "metadata list":
-                raise _wrong_shape("PartialObjectMetadataList", "not a list", kind.kind, kind)
+                raise _wrong_shape("PartialObjectMetadataList", "not a list", kind, "")
             case _:
                 value = self._server.show(kind, obj)
         return answers.answer(status, value, self._request.form, self._request.warnings)
@@ -63,7 +63,7 @@ class Showing:
             case "table":
                 value = {**self._table(kind, objects), "metadata": meta}
             case "metadata":
-                raise _wrong_shape("PartialObjectMetadata", "a list", f"{kind.kind}List", kind)
+                raise _wrong_shape("PartialObjectMetadata", "a list", kind, "List")
             case "metadata list":
                 value = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
                 value["items"] = [metadata_only(obj) for obj in objects]
@@ -106,9 +106,11 @@ class Showing:
         return lambda obj: self._server.show(kind, obj)
 
 
-def _wrong_shape(asked: str, is_what: str, found: str, kind: Kind) -> ApiError:
-    package = "unstructured" if kind.custom else kind.group.partition(".")[0] or "core"
-    text = f"you requested {asked}, but the requested object is {is_what} (*{package}.{found})"
+def _wrong_shape(asked: str, is_what: str, kind: Kind, suffix: str) -> ApiError:
+    package, name = kind.group.partition(".")[0] or "core", kind.kind
+    if kind.custom:
+        package, name = "unstructured", "Unstructured"
+    text = f"you requested {asked}, but the requested object is {is_what} (*{package}.{name}{suffix})"
     return refusals.refusal(406, "NotAcceptable", text)
 
 

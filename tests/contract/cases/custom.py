@@ -221,6 +221,28 @@ def definition_with_another_s_names(w: World) -> None:
 
 
 @case
+def definition_with_another_s_short_names(w: World) -> None:
+    body = crd("contract.test", "woods", "Wood", {})
+    body["spec"]["names"]["shortNames"] = ["wd", "widgets", "wo"]
+    w.create(CRDS, body)
+    name = body["metadata"]["name"]
+    w.wait_for(CRDS, name, lambda found: found["status"]["conditions"], "has conditions")
+    found = w.peek(CRDS, name)["status"]
+    w.note("conditions", {one["type"]: [one["status"], one["reason"], one["message"]] for one in found["conditions"]})
+    w.note("accepted", found["acceptedNames"])
+    w.delete(CRDS, name)
+
+
+@case
+def definition_says_what_is_better(w: World) -> None:
+    body = own(w)
+    body["spec"]["versions"][0] |= {"deprecated": True, "deprecationWarning": "use spoons"}
+    w.create(CRDS, body)
+    served(w, f"{w.ns}.test")
+    w.list(f"{w.ns}.test/v1/things", show="kind")
+
+
+@case
 def definition_status_is_the_server_s(w: World) -> None:
     w.ask(
         "GET",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.contract.build import config_map, deployment, named, owner, pod, replica_set, stateful_set, widget
+from tests.contract.build import config_map, deployment, job, named, owner, pod, replica_set, stateful_set, widget
 from tests.contract.registry import case, each
-from tests.contract.world import DEPLOYMENTS, REPLICASETS, STATEFULSETS, WIDGETS, Answer, World
+from tests.contract.world import DEPLOYMENTS, JOBS, REPLICASETS, STATEFULSETS, WIDGETS, Answer, World
 
 Json = dict[str, Any]
 HOLD = ["contract.test/hold"]
@@ -347,6 +347,15 @@ def namespace_cannot_be_created_while_it_goes(w: World) -> None:
     w.create("configmaps", held(config_map()), ns=name)
     w.delete("namespaces", name)
     w.create("namespaces", named(name))
+
+
+@case
+def jobs_are_deleted_with_a_warning(w: World) -> None:
+    for name in "ab":
+        w.create(JOBS, job(name))
+    w.delete(JOBS, "a")
+    w.delete(JOBS, "b", {"propagationPolicy": "Orphan"})
+    w.ask("DELETE", w.path(JOBS))
 
 
 @case

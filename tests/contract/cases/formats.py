@@ -35,6 +35,10 @@ def metadata_only_in_a_wrong_way(w: World) -> None:
     w.create("configmaps", config_map())
     w.list("configmaps", accept=META, show="kind")
     w.ask("GET", w.path("configmaps", "a"), accept=META_LIST, show="kind")
+    w.create(WIDGETS, widget())
+    w.list(WIDGETS, accept=META, show="kind")
+    w.create(DEPLOYMENTS, deployment())
+    w.ask("GET", w.path(DEPLOYMENTS, "a"), accept=META_LIST, show="kind")
 
 
 @case
@@ -137,6 +141,7 @@ def body_of_wrong_types(w: World) -> None:
 def body_that_is_too_large(w: World) -> None:
     w.create("configmaps", config_map(a="x" * (1024 * 1024 + 1)))
     w.create("secrets", {"metadata": {"name": "a"}, "stringData": {"a": "x" * (1024 * 1024 + 1)}})
+    w.create("configmaps", {"metadata": {"name": "a"}, "data": {"a": "x" * (3 * 1024 * 1024)}})
 
 
 @case
@@ -166,6 +171,7 @@ def methods_that_are_not_there(w: World) -> None:
     w.ask("PATCH", w.path("configmaps"), {}, content_type="application/merge-patch+json")
     w.ask("PUT", w.path(WIDGETS), {})
     w.ask("POST", w.path(WIDGETS, "a"), {})
+    w.ask("POST", w.path(WIDGETS, "a"), widget("b"), show="metadata.name")
     w.ask("POST", "/api/v1/configmaps", config_map())
     w.ask("DELETE", "/api/v1/configmaps")
     w.ask("DELETE", "/version")
@@ -287,6 +293,10 @@ def access_review_that_is_invalid(w: World) -> None:
     w.ask("POST", path, {**kind, "spec": {"resourceAttributes": {"verb": "get"}}})
     w.ask("POST", path, {**kind, "spec": {"user": "x"}})
     w.ask("GET", path)
+    own = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
+    w.ask("POST", path.replace("subject", "selfsubject"), {**own, "spec": {}})
+    both = {"resourceAttributes": {"verb": "get"}, "nonResourceAttributes": {"verb": "get", "path": "/"}}
+    w.ask("POST", path, {**kind, "spec": both})
 
 
 @case

@@ -149,6 +149,16 @@ def missing(w: World, kind: Kind) -> None:
         "pod-negative-grace": Kind("pods", pod(terminationGracePeriodSeconds=-1)),
         "pod-toleration": Kind("pods", pod(tolerations=[{"operator": "Exists", "value": "x", "key": "k"}])),
         "pod-volume": Kind("pods", pod(containers=[container(volumeMounts=[{"name": "none", "mountPath": "/x"}])])),
+        "pod-mounts": Kind(
+            "pods",
+            pod(
+                volumes=[{"name": "v", "emptyDir": {}}],
+                containers=[
+                    container(volumeMounts=[{"name": "v", "mountPath": "/x"}, {"name": "v", "mountPath": "/x"}])
+                ],
+            ),
+        ),
+        "pod-mount-nowhere": Kind("pods", pod(containers=[container(volumeMounts=[{"name": "none"}])])),
         "pod-resources": Kind(
             "pods", pod(containers=[container(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "1"}})])
         ),
@@ -159,7 +169,16 @@ def missing(w: World, kind: Kind) -> None:
         "configmap-key": Kind("configmaps", named("a", data={"not/valid": "x"})),
         "configmap-twin-key": Kind("configmaps", named("a", data={"k": "x"}, binaryData={"k": "eA=="})),
         "secret-base64": Kind("secrets", named("a", data={"k": "not base64!"})),
+        "secret-base64-end": Kind("secrets", named("a", data={"k": "YWJjZA"})),
+        "secret-base64-padding": Kind("secrets", named("a", data={"k": "YWJjZA=x"})),
         "secret-tls": Kind("secrets", named("a", type="kubernetes.io/tls", data={})),
+        "secret-tls-half": Kind("secrets", named("a", type="kubernetes.io/tls", data={"tls.crt": "eA=="})),
+        "secret-basic-auth": Kind("secrets", named("a", type="kubernetes.io/basic-auth")),
+        "secret-basic-auth-half": Kind(
+            "secrets", named("a", type="kubernetes.io/basic-auth", data={"username": "eA=="})
+        ),
+        "secret-ssh-auth": Kind("secrets", named("a", type="kubernetes.io/ssh-auth", data={"k": "eA=="})),
+        "secret-docker": Kind("secrets", named("a", type="kubernetes.io/dockerconfigjson")),
         "lease-duration": Kind(LEASES, lease(leaseDurationSeconds=0)),
         "pdb-both": Kind(PDBS, pdb(minAvailable=1, maxUnavailable=1)),
         "pdb-negative": Kind(PDBS, pdb(minAvailable=-1)),
@@ -243,6 +262,16 @@ def invalid(w: World, kind: Kind) -> None:
         "pod-version": (Kind("pods", pod()), {"apiVersion": "v2"}),
         "node-provider": (Kind("nodes", {"spec": {"providerID": "a://b"}}), {"spec": {"providerID": "a://c"}}),
         "node-cidr": (Kind("nodes", {"spec": {"podCIDR": "10.1.0.0/24"}}), {"spec": {"podCIDR": "10.2.0.0/24"}}),
+        "node-cidrs": (
+            Kind("nodes", {"spec": {"podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24"]}}),
+            {"spec": {"podCIDRs": ["10.2.0.0/24"]}},
+        ),
+        "job-suspended-template": (Kind(JOBS, job()), {"spec": {"template": {"metadata": {"labels": {"app": "b"}}}}}),
+        "job-parallelism": (Kind(JOBS, job()), {"spec": {"parallelism": -1}}),
+        "pod-tolerations-fewer": (
+            Kind("pods", pod(tolerations=[{"key": "a", "operator": "Exists"}])),
+            {"spec": {"tolerations": []}},
+        ),
         "configmap-immutable": (Kind("configmaps", {**config_map(a="1"), "immutable": True}), {"data": {"a": "2"}}),
         "secret-type": (Kind("secrets", named("a", type="x.test/a")), {"type": "x.test/b"}),
         "secret-immutable": (Kind("secrets", named("a", immutable=True)), {"immutable": False}),

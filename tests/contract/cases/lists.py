@@ -41,6 +41,29 @@ def label_selector_that_cannot_be_read(w: World) -> None:
         w.list("configmaps", labelSelector=selector)
 
 
+@each(
+    {
+        "comma": "a,=b",
+        "two-commas": "a,,b",
+        "end": "a,",
+        "not-in": "app notin a",
+        "not": "!",
+        "not-symbol": "!=a",
+        "value": "a=(b)",
+        "less": "app<1.5",
+        "long-in": "k in (a,{v})",
+        "long-unequal": "k!={v}",
+        "sign": "k=a b",
+        "key": "-k=a",
+        "prefix": "UP/k=a",
+        "slashes": "a/b/c=d",
+        "bad-value": "k=-a",
+    }
+)
+def label_selector_that_is_none(w: World, selector: str) -> None:
+    w.list("configmaps", labelSelector=selector.format(v="v" * 64))
+
+
 @case
 def label_selector_that_cannot_be_read_of_widgets(w: World) -> None:
     w.list(WIDGETS, labelSelector="app in a")
@@ -203,7 +226,12 @@ def pages_after_compaction(w: World) -> Iterator[None]:
     token = w.list("configmaps", limit="1", show=PAGE).body["metadata"].get("continue", "")
     w.create("configmaps", config_map("d"))
     yield
-    w.list("configmaps", **{"limit": "1", "continue": token}, show=PAGE)
+    refused = w.list("configmaps", **{"limit": "1", "continue": token}, show=PAGE)
+    resumed = refused.body["metadata"]["continue"]
+    w.list(
+        "configmaps", **{"limit": "1", "continue": resumed}, show="items[].metadata.name metadata.remainingItemCount"
+    )
+    w.list("configmaps", **{"continue": resumed})
 
 
 @case

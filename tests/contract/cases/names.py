@@ -136,6 +136,8 @@ def kind_of_another_resource(w: World) -> None:
         "no-name": owner("ConfigMap", "v1", "", "00000000-0000-0000-0000-000000000000"),
         "no-version": owner("ConfigMap", "", "o", "00000000-0000-0000-0000-000000000000"),
         "event": owner("Event", "v1", "o", "00000000-0000-0000-0000-000000000000"),
+        "new-event": owner("Event", "events.k8s.io/v1", "o", "00000000-0000-0000-0000-000000000000"),
+        "nothing": {},
     }
 )
 def owner_reference(w: World, reference: Json) -> None:

@@ -41,6 +41,21 @@ Json = dict[str, Any]
             {"op": "add", "path": "/metadata/finalizers", "value": ["a.test/a"]},
             {"op": "add", "path": "/metadata/finalizers/5", "value": "a.test/b"},
         ],
+        "replace-in-missing": [{"op": "replace", "path": "/none/a", "value": "x"}],
+        "replace-with-null": [{"op": "replace", "path": "/data/a", "value": None}],
+        "replace-index": [
+            {"op": "add", "path": "/metadata/finalizers", "value": ["a.test/a"]},
+            {"op": "replace", "path": "/metadata/finalizers/1", "value": "a.test/b"},
+        ],
+        "test-in-missing": [{"op": "test", "path": "/none/a", "value": None}],
+        "test-without-value": [{"op": "test", "path": "/data/a"}],
+        "copy-missing": [{"op": "copy", "from": "/data/none", "path": "/data/b"}],
+        "move-missing": [{"op": "move", "from": "/data/none", "path": "/data/b"}],
+        "negative-index": [
+            {"op": "add", "path": "/metadata/finalizers", "value": ["a.test/a"]},
+            {"op": "remove", "path": "/metadata/finalizers/-1"},
+        ],
+        "no-object": [1],
         "invalid-result": [{"op": "replace", "path": "/data", "value": "text"}],
     }
 )
@@ -198,6 +213,27 @@ def strategic_patch_directives_for_maps(w: World) -> None:
 
 
 @case
+def strategic_patch_directives_where_nothing_is(w: World) -> None:
+    w.create("configmaps", config_map())
+    w.patch("configmaps", "a", {"data": {"$patch": "delete"}}, kind="strategic", show="data")
+    w.patch("configmaps", "a", {"data": {"$patch": "replace", "b": "2"}}, kind="strategic", show="data")
+    w.patch("configmaps", "a", {"data": {"a": "1", "b": None}}, kind="strategic", show="data")
+    w.patch("configmaps", "a", {"data": {"$patch": "sideways"}}, kind="strategic")
+
+
+@case
+def strategic_patch_order(w: World) -> None:
+    body = config_map()
+    body["metadata"]["finalizers"] = ["a.test/a", "a.test/b", "a.test/c"]
+    w.create("configmaps", body)
+    show = "metadata.finalizers"
+    more = ["a.test/x", "a.test/b", "a.test/y"]
+    w.patch("configmaps", "a", {"metadata": {"finalizers": more}}, kind="strategic", show=show)
+    order = {"$setElementOrder/finalizers": ["a.test/c", "a.test/z"], "finalizers": ["a.test/z"]}
+    w.patch("configmaps", "a", {"metadata": order}, kind="strategic", show=show)
+
+
+@case
 def strategic_patch_retains_keys(w: World) -> None:
     w.create(DEPLOYMENTS, deployment())
     strategy = {"$retainKeys": ["type"], "type": "Recreate"}
@@ -259,3 +295,7 @@ def patch_options(w: World) -> None:
     w.patch("configmaps", "a", {"data": {"a": "1"}}, force="true")
     w.patch("configmaps", "a", {"data": {"a": "1"}}, fieldManager="me", show="data")
     w.patch("configmaps", "a", {"data": {"a": "1"}}, fieldManager="x" * 129)
+    w.patch("configmaps", "a", {"data": {"a": "1"}}, fieldManager="a\tb")
+    w.patch("configmaps", "a", {"data": {"a": "1"}}, force="true", dryRun="Some", fieldValidation="Lax")
+    w.create("configmaps", config_map("b"), fieldManager="x" * 129)
+    w.create("configmaps", config_map("b"), force="true")

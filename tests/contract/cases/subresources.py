@@ -189,6 +189,7 @@ def binding_that_is_invalid(w: World) -> None:
     w.ask("POST", path, binding(w, "a", {"kind": "Node"}))
     w.ask("POST", path, binding(w, "a", {"kind": "Pod", "name": "n"}))
     w.ask("POST", path, binding(w, "b", {"kind": "Node", "name": "n"}))
+    w.ask("POST", path, binding(w, "a", {"kind": "Pod"}))
 
 
 @case

@@ -1,0 +1,209 @@
+"""Serves the surfaces' webhooks, and metrics over TLS: on every replica, leader or not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+
+from haulout.base.address import OFF
+from haulout.base.clock import Clock
+from haulout.cluster.key import Key
+from haulout.cluster.project import Projector
+from haulout.cluster.store import Store
+from haulout.core.admission import Webhook
+from haulout.kube.errors import KubeError, NotFound
+from haulout.kube.transport import Transport
+from haulout.runtime.metrics import Metrics
+from haulout.serve.admission import LONGEST_BODY, Admission, Look
+from haulout.serve.certificates import make_self_signed
+from haulout.serve.guard import Guard, guarded
+from haulout.serve.mounted import MountedCertificate
+from haulout.serve.selfmanaged import SelfManagedCertificate
+from haulout.serve.tls import ServerIdentity
+from haulout.serve.web import Handler, listen
+
+log = logging.getLogger("haulout.webhooks")
+
+# Where controller-runtime looks for certificates, and so where everybody mounts them.
+WEBHOOK_FILES = "k8s-webhook-server/serving-certs"
+METRICS_FILES = "k8s-metrics-server/serving-certs"
+OLM_FILES = ("/apiserver.local.config/certificates/apiserver.crt", "/apiserver.local.config/certificates/apiserver.key")
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+class Certificates(msgspec.Struct, frozen=True, kw_only=True):
+    """`files`: certificate and key, the first pair that is there counts. Without any, one of our own in `secret`.
+
+    `own` off: files there must be, and those that are not there yet are waited for.
+    """
+
+    files: tuple[tuple[str, str], ...] = ()
+    own: bool = True
+    namespace: str
+    service: str
+    secret: str
+
+
+def mounted_in(folder: str) -> tuple[str, str]:
+    """Relative to where temporary files are, as the originals have it."""
+    base = Path(os.environ.get("TMPDIR") or tempfile.gettempdir())
+    return str(base / folder / "tls.crt"), str(base / folder / "tls.key")
+
+
+@contextlib.asynccontextmanager
+async def webhook_server(
+    address: str,
+    webhooks: tuple[Webhook, ...],
+    certificates: Certificates,
+    *,
+    transport: Transport,
+    store: Store,
+    clock: Clock,
+    metrics: Metrics,
+    look: Look | None = None,
+) -> AsyncIterator[Callable[[], str]]:
+    """What it yields says what is missing before webhooks can be answered; nothing, once all is there."""
+    if address in OFF or not webhooks:
+        yield lambda: ""
+        return
+    identity = ServerIdentity()
+    keeper = _keeper(identity, webhooks, certificates, transport, clock, metrics)
+    routes = Admission(store, metrics, look).routes(webhooks)
+    runner = await listen(address, routes, method="POST", tls=identity.context, longest_body=LONGEST_BODY)
+    assert runner is not None
+    log.info("serving webhooks", extra={"address": address, "webhooks": [webhook.name for webhook in webhooks]})
+    try:
+        async with _alongside(keeper):
+            yield lambda: "" if identity.ready else "the webhooks have no certificate yet"
+    finally:
+        await runner.cleanup()
+
+
+@contextlib.asynccontextmanager
+async def guarded_metrics(
+    address: str, handler: Handler, *, transport: Transport, clock: Clock, metrics: Metrics
+) -> AsyncIterator[None]:
+    """`/metrics` over TLS for whoever may get it; certificates from files where there are any, else a throwaway one."""
+    if address in OFF:
+        yield
+        return
+    identity = ServerIdentity()
+    certificate, key = mounted_in(METRICS_FILES)
+    if _are_there(certificate, key):
+        mounted = MountedCertificate(identity, Path(certificate), Path(key), metrics)
+        mounted.look()
+        keeper: Callable[[], Awaitable[object]] = mounted.run
+    else:
+        identity.use(make_self_signed(("localhost", "127.0.0.1"), clock.now()))
+        keeper = asyncio.Event().wait
+    routes = {"/metrics": guarded(handler, Guard(transport, clock))}
+    runner = await listen(address, routes, tls=identity.context)
+    assert runner is not None
+    try:
+        async with _alongside(keeper):
+            yield
+    finally:
+        await runner.cleanup()
+
+
+def looker(
+    transport: Transport, store: Store, projector: Callable[[str, str], Projector], stir: Callable[[], None]
+) -> Look:
+    """A look at one object of the home cluster, whose answer enters the store like any event."""
+
+    async def look(key: Key) -> None:
+        # The name comes from whoever wrote the object: it must not lead anywhere else.
+        if not _NAME.fullmatch(key.name) or (key.namespace and not _NAME.fullmatch(key.namespace)):
+            return
+        known, reader = store.row(key), projector(key.cluster, key.kind)
+        store.hold_open(key)
+        try:
+            reply = await transport.request("GET", reader.resource.object_path(key), timeout=5.0)
+            store.answer(reader.row(msgspec.json.decode(reply.body, type=reader.resource.model)))
+        except NotFound:
+            # What has come since is newer than this answer.
+            store.remove(key, known.version if known else -1)
+        except (KubeError, msgspec.DecodeError) as error:
+            log.warning("look failed", extra={"object": str(key), "error": str(error)})
+        finally:
+            store.let_go(key)
+        stir()
+
+    return look
+
+
+async def is_openshift(transport: Transport) -> bool:
+    """Whether the API server has OpenShift's own configuration; raises KubeError if it does not say."""
+    reply = await transport.request("GET", "/apis")
+    try:
+        groups = msgspec.json.decode(reply.body, type=_Groups).groups
+    except msgspec.DecodeError as error:
+        raise KubeError(f"GET /apis: the answer cannot be read: {error}") from error
+    return any(version.group_version == "config.openshift.io/v1" for group in groups for version in group.versions)
+
+
+class _GroupVersion(msgspec.Struct, frozen=True, rename="camel"):
+    group_version: str = ""
+
+
+class _Group(msgspec.Struct, frozen=True):
+    versions: tuple[_GroupVersion, ...] = ()
+
+
+class _Groups(msgspec.Struct, frozen=True):
+    groups: tuple[_Group, ...] = ()
+
+
+def _keeper(
+    identity: ServerIdentity,
+    webhooks: tuple[Webhook, ...],
+    certificates: Certificates,
+    transport: Transport,
+    clock: Clock,
+    metrics: Metrics,
+) -> Callable[[], Awaitable[object]]:
+    waited_for = None if certificates.own else certificates.files[0]
+    found = next((pair for pair in certificates.files if _are_there(*pair)), waited_for)
+    if found is not None:
+        mounted = MountedCertificate(identity, Path(found[0]), Path(found[1]), metrics)
+        mounted.look()
+        return mounted.run
+    own = SelfManagedCertificate(
+        identity,
+        transport,
+        clock,
+        namespace=certificates.namespace,
+        secret=certificates.secret,
+        webhooks=[webhook.name for webhook in webhooks],
+        names=[f"{certificates.service}.{certificates.namespace}.svc"],
+    )
+    return own.run
+
+
+def _are_there(*files: str) -> bool:
+    return all(Path(file).is_file() for file in files)
+
+
+@contextlib.asynccontextmanager
+async def _alongside(keeper: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
+    """No task group: what ends the process shall reach whoever catches it as what it is."""
+    task = asyncio.ensure_future(keeper())
+    task.add_done_callback(_report)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def _report(task: asyncio.Future[object]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("certificates are no longer looked after", exc_info=error)

@@ -1,0 +1,314 @@
+"""Webhooks through the real API server: registered as printed, served with certificates of our own."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from haulout.app.webhooks import Certificates
+from haulout.cli.root import root
+from haulout.serve import certificates
+from haulout.serve.certificates import Pair, make_bundle
+from haulout.surfaces.nodemaintenance.admit import Quorum, webhook
+from haulout.surfaces.nodemaintenance.wire import API_VERSION, KIND, WEBHOOK, WEBHOOK_PATH
+from tests.rig.api import CRDS, Api, ApiError, Json
+from tests.rig.hooks import Hooks
+from tests.rig.plane import ControlPlane
+from tests.rig.wait import eventually
+
+pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kubectl")
+
+NMS = "nodemaintenance.medik8s.io/v1beta1/nodemaintenances"
+REGISTRATIONS = "admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+RBAC = "rbac.authorization.k8s.io"
+SECRET = "haulout-webhook-cert"
+
+
+def printed(*words: str) -> list[Json]:
+    done = CliRunner().invoke(root, words)
+    assert done.exit_code == 0, done.output
+    return list(yaml.safe_load_all(done.output))
+
+
+@pytest.fixture(scope="module")
+def operator(plane: ControlPlane) -> str:
+    """A user who may do what the printed roles allow, everywhere but for the namespace of its own."""
+    documents = printed("rbac", "kernel", "nodemaintenance")
+    rules = [
+        rule
+        for role in documents
+        if role["kind"] == "ClusterRole" and role["metadata"]["name"].startswith("haulout-")
+        for rule in role["rules"]
+    ]
+    return plane.limited_user(rules)
+
+
+@pytest.fixture
+def home(plane: ControlPlane, namespace: str, operator: str) -> str:
+    """The namespace that it runs in, with the printed Role."""
+    api = plane.api()
+    for document in printed("rbac", "kernel", "-n", namespace):
+        if document["kind"] == "Role":
+            api.create(f"{RBAC}/v1/roles", document, namespace)
+        elif document["kind"] == "RoleBinding":
+            document["subjects"] = [{"apiGroup": RBAC, "kind": "User", "name": operator}]
+            api.create(f"{RBAC}/v1/rolebindings", document, namespace)
+    return namespace
+
+
+@pytest.fixture(scope="module")
+def definition(plane: ControlPlane) -> Json:
+    [crd] = printed("crds", "nodemaintenance")
+    api, name = plane.api(), crd["metadata"]["name"]
+    if api.find(CRDS, name) is None:
+        api.create(CRDS, crd)
+    eventually(lambda: plane.api().items(NMS) is not None, "NodeMaintenances are served", refused=(ApiError,))
+    return crd
+
+
+def hooks_of(plane: ControlPlane, operator: str, home: str, files: tuple[tuple[str, str], ...] = ()) -> Hooks:
+    given = Certificates(files=files, own=not files, namespace=home, service="haulout-webhook", secret=SECRET)
+    return Hooks(plane.kubeconfig(operator), (webhook(Quorum.NONE),), given)
+
+
+@contextlib.contextmanager
+def registered(api: Api, hooks: Hooks, bundle: bytes = b"") -> Iterator[str]:
+    """As printed; yields when the API server asks us."""
+    [registration] = printed("webhooks", "nodemaintenance", "--url", hooks.url)
+    if bundle:
+        registration["webhooks"][0]["clientConfig"]["caBundle"] = base64.b64encode(bundle).decode()
+    name = registration["metadata"]["name"]
+    api.create(REGISTRATIONS, registration)
+    try:
+        eventually(lambda: "ghost found" in refusal(api, "ghost", "ghost"), "the webhook is asked", 40)
+        yield name
+    finally:
+        api.delete(REGISTRATIONS, name)
+
+
+@pytest.fixture
+def hooks(plane: ControlPlane, home: str, operator: str, definition: Json) -> Iterator[Hooks]:
+    with hooks_of(plane, operator, home) as made, registered(plane.api(), made):
+        yield made
+
+
+def maintenance(name: str, node: str | None, **meta: Any) -> Json:
+    body: Json = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name, **meta}}
+    return body if node is None else {**body, "spec": {"nodeName": node}}
+
+
+def refusal(api: Api, name: str, node: str | None, *, dry_run: bool = True) -> str:
+    """What the API server says to a new one; empty if it is accepted."""
+    query = {"dryRun": "All"} if dry_run else {}
+    try:
+        api.request("POST", f"/apis/{NMS}", maintenance(name, node), query=query)
+    except ApiError as error:
+        return f"{error.code} {error.message}"
+    return ""
+
+
+def denied(message: str, code: int = 403) -> str:
+    return f'{code} admission webhook "{WEBHOOK}" denied the request: {message}'
+
+
+def bundle_of(api: Api, name: str) -> bytes:
+    client = api.get(REGISTRATIONS, name)["webhooks"][0]["clientConfig"]
+    return base64.b64decode(client.get("caBundle", ""))
+
+
+def registration_name() -> str:
+    [registration] = printed("webhooks", "nodemaintenance", "--url", "https://x")
+    return str(registration["metadata"]["name"])
+
+
+def test_rules_in_the_originals_words(plane: ControlPlane, hooks: Hooks, prefix: str) -> None:
+    api = plane.api()
+    node, other = f"{prefix}-a", f"{prefix}-b"
+    for name in (node, other):
+        api.create("nodes", {"metadata": {"name": name}})
+    for nobody in ("", None):
+        assert refusal(api, f"{prefix}-x", nobody) == denied("invalid nodeName, no node with name  found")
+    assert refusal(api, f"{prefix}-x", "../secrets") == denied("invalid nodeName, no node with name ../secrets found")
+
+    first = api.create(NMS, maintenance(f"{prefix}-1", node, finalizers=["foregroundDeleteNodeMaintenance"]))
+    exists = denied(f"invalid nodeName, a NodeMaintenance for node {node} already exists")
+    eventually(lambda: refusal(api, f"{prefix}-2", node) == exists, "a second one is refused")
+    api.delete(NMS, f"{prefix}-1")
+    assert refusal(api, f"{prefix}-2", node) == exists
+    assert refusal(api, f"{prefix}-2", other) == ""
+
+    with pytest.raises(ApiError, match=r"updating spec\.NodeName isn't allowed") as refused:
+        api.patch(NMS, first["metadata"]["name"], {"spec": {"nodeName": other}})
+    assert refused.value.code == 422
+    assert api.patch(NMS, f"{prefix}-1", {"spec": {"reason": "why not"}})["spec"]["reason"] == "why not"
+    # The one write that ends a maintenance is an update as well.
+    api.patch(NMS, f"{prefix}-1", {"metadata": {"finalizers": None}})
+    assert api.find(NMS, f"{prefix}-1") is None
+
+
+def test_nobody_is_refused_for_what_was_true_a_moment_ago(plane: ControlPlane, hooks: Hooks, prefix: str) -> None:
+    api = plane.api()
+    for number in range(30):
+        name = f"{prefix}-{number}"
+        api.create("nodes", {"metadata": {"name": name}})
+        assert refusal(api, name, name, dry_run=False) == ""
+        api.delete(NMS, name)
+        assert refusal(api, name, name, dry_run=False) == ""
+
+
+def test_taking_the_last_schedulable_node_is_accepted_with_a_warning(
+    plane: ControlPlane, hooks: Hooks, prefix: str
+) -> None:
+    plane.api().create("nodes", {"metadata": {"name": prefix}})
+    manifest = yaml.safe_dump(maintenance(prefix, prefix))
+    taint = {"spec": {"taints": [{"key": "x", "effect": "NoSchedule"}]}}
+    for node in plane.api().items("nodes"):
+        if node["metadata"]["name"] != prefix:
+            plane.api().patch("nodes", node["metadata"]["name"], taint)
+
+    def warned() -> bool:
+        done = plane.kubectl("create", "--dry-run=server", "-f", "-", stdin=manifest)
+        return f"Warning: no schedulable node is left beside {prefix}" in done.stderr
+
+    eventually(warned, "kubectl shows the warning")
+
+
+def test_without_the_webhook_the_definition_keeps_the_node_and_shows_it(
+    plane: ControlPlane, definition: Json, namespace: str
+) -> None:
+    api = plane.api()
+    api.create(NMS, maintenance(f"{namespace}-1", "somewhere"))
+    api.create(NMS, maintenance(f"{namespace}-2", None))
+    for name, spec in ((f"{namespace}-1", {"nodeName": "else"}), (f"{namespace}-2", {"nodeName": "else"})):
+        with pytest.raises(ApiError, match=r"updating spec\.NodeName isn't allowed"):
+            api.patch(NMS, name, {"spec": spec})
+    with pytest.raises(ApiError, match=r"updating spec\.NodeName isn't allowed"):
+        api.patch(NMS, f"{namespace}-1", {"spec": None})
+    api.patch(NMS, f"{namespace}-2", {"spec": {"nodeName": ""}})
+    with pytest.raises(ApiError, match=r"spec.nodeName: Required value"):
+        api.create(NMS, {**maintenance(f"{namespace}-3", None), "spec": {}})
+    status = {"phase": "Running", "drainProgress": 50, "pendingPods": ["db-0"]}
+    api.patch(NMS, f"{namespace}-1", {"status": status}, sub="status")
+    lines = plane.kubectl("get", "nm", f"{namespace}-1").stdout.splitlines()
+    assert lines[0].split() == ["NAME", "NODE", "PHASE", "PROGRESS", "PENDING", "REASON", "AGE"]
+    assert lines[1].split()[:5] == [f"{namespace}-1", "somewhere", "Running", "50", '["db-0"]']
+
+
+def test_what_is_undone_is_put_right(plane: ControlPlane, hooks: Hooks, home: str) -> None:
+    api, name = plane.api(), registration_name()
+    first = bundle_of(api, name)
+    removal = [{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]
+    api.patch(REGISTRATIONS, name, removal, kind="json")
+    eventually(lambda: bundle_of(api, name) == first, "the authority is registered again")
+    api.delete("secrets", SECRET, home)
+    eventually(lambda: bundle_of(api, name) not in (b"", first), "a new authority is registered")
+    eventually(lambda: refusal(api, "x", "ghost") == denied("invalid nodeName, no node with name ghost found"), "asked")
+
+
+def test_replicas_share_one_certificate(plane: ControlPlane, home: str, operator: str, definition: Json) -> None:
+    replicas = [hooks_of(plane, operator, home) for _ in range(3)]
+    with contextlib.ExitStack() as stack:
+        for replica in replicas:
+            stack.enter_context(replica)
+        stored = plane.api().get("secrets", SECRET, home)
+        authority = base64.b64decode(stored["data"]["ca.crt"])
+        served = set()
+        for replica in replicas:
+            with registered(plane.api(), replica):
+                served.add(replica.handshake(authority))
+    assert stored["type"] == "kubernetes.io/tls"
+    assert len(served) == 1
+
+
+def test_certificates_and_authorities_change_without_an_unanswered_review(
+    plane: ControlPlane, home: str, operator: str, definition: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lifetimes of seconds; every new connection and every review in between is answered."""
+    for name, seconds in (
+        ("AUTHORITY_FOR", 24),
+        ("RENEW_AUTHORITY_BEFORE", 14),
+        ("SERVING_FOR", 10),
+        ("RENEW_SERVING_BEFORE", 6),
+        ("AUTHORITY_KNOWN_AFTER", 3),
+    ):
+        monkeypatch.setattr(certificates, name, timedelta(seconds=seconds))
+    api, answers, seen = plane.api(), Counter[str](), set[bytes]()
+    authorities = set[bytes]()
+    with hooks_of(plane, operator, home) as hooks, registered(api, hooks) as name:
+        ends = time.monotonic() + 32
+        while time.monotonic() < ends:
+            answers[refusal(api, "x", "ghost")] += 1
+            bundle = bundle_of(api, name)
+            authorities.add(bundle)
+            seen.add(hooks.handshake(bundle))
+            time.sleep(0.05)
+    assert list(answers) == [denied("invalid nodeName, no node with name ghost found")]
+    assert len(seen) >= 5
+    assert len(authorities) >= 4
+
+
+REVIEW: Json = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "request": {"uid": "u", "operation": "CREATE", "object": {"spec": {"nodeName": "ghost"}}},
+}
+
+
+def test_hostile_reviews_are_refused_and_change_nothing(plane: ControlPlane, hooks: Hooks) -> None:
+    def post(body: Any, **headers: str) -> int:
+        return hooks.post(WEBHOOK_PATH, body, **headers)[0]
+
+    assert post(b"") == post(b"{") == post({}) == post(b"[" * 100_000) == 400
+    assert post({**REVIEW, "apiVersion": "admission.k8s.io/v1beta1"}) == post({**REVIEW, "request": None}) == 400
+    assert post(REVIEW, **{"Content-Type": "text/plain"}) == 400
+    assert post(b'{"request":' * 100_000) == 400
+    assert post(b" " * (8 * 2**20)) == 413
+    assert hooks.post(WEBHOOK_PATH, b"", method="GET")[0] == 405
+    assert hooks.post("/", REVIEW)[0] == 404
+    code, said = hooks.post(WEBHOOK_PATH, {**REVIEW, "request": {**REVIEW["request"], "object": {"spec": []}}})
+    assert (code, said["response"]["allowed"], said["response"]["status"]["code"]) == (200, False, 400)
+
+    code, said = hooks.post(WEBHOOK_PATH, REVIEW)
+    assert (code, said["response"]["uid"]) == (200, "u")
+    assert said["response"]["status"]["message"] == "invalid nodeName, no node with name ghost found"
+
+
+def test_mounted_certificates_are_used_and_followed_and_the_registration_left_alone(
+    plane: ControlPlane, home: str, operator: str, definition: Json, tmp_path: Path
+) -> None:
+    api, now = plane.api(), datetime.now(UTC)
+    first, second = make_bundle(["127.0.0.1"], now), make_bundle(["127.0.0.1"], now)
+    files = (str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"))
+    write(files, first.serving)
+    trusted = first.authorities + second.authorities
+    with hooks_of(plane, operator, home, (files,)) as hooks, registered(api, hooks, trusted) as name:
+        before = hooks.handshake(trusted)
+        write(files, second.serving)
+        eventually(lambda: hooks.handshake(trusted) != before, "the new certificate is served")
+        assert refusal(api, "x", "ghost") == denied("invalid nodeName, no node with name ghost found")
+        assert bundle_of(api, name) == trusted
+    assert api.find("secrets", SECRET, home) is None
+
+
+def write(files: tuple[str, str], pair: Pair) -> None:
+    Path(files[0]).write_bytes(pair.certificate)
+    Path(files[1]).write_bytes(pair.key)
+
+
+def test_metrics_are_for_those_who_may_get_them(plane: ControlPlane, hooks: Hooks) -> None:
+    reader = plane.limited_user([{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}])
+    other = plane.limited_user([])
+    eventually(lambda: hooks.scrape(plane.token(reader))[0] != 403, "the role binds", 40)
+    code, text = hooks.scrape(plane.token(reader))
+    assert (code, "controller_runtime_webhook_requests_total" in text) == (200, True)
+    assert [hooks.scrape(token)[0] for token in ("", "nonsense", plane.token(other))] == [401, 401, 403]

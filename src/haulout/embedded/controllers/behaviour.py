@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
@@ -15,7 +16,13 @@ PREFIX = "simulate.haulout.dev/"
 # On a node: nobody simulates its kubelet.
 UNMANAGED = f"{PREFIX}unmanaged"
 _CAPACITY = {"cpu": "64", "memory": "256Gi", "pods": "250", "ephemeral-storage": "500Gi"}
-_SPANS = ("starts-after", "ready-after", "stops-after", "exits-after")
+_READ: Mapping[str, Callable[[str], timedelta | int]] = {
+    "starts-after": duration.parse,
+    "ready-after": duration.parse,
+    "stops-after": duration.parse,
+    "exits-after": duration.parse,
+    "exit-code": int,
+}
 
 
 class PodBehaviour(Struct, frozen=True, kw_only=True):
@@ -44,16 +51,17 @@ class KubeletOptions(Struct, frozen=True, kw_only=True):
     behave: Callable[[Json, PodBehaviour], PodBehaviour] | None = None
 
     def of_pod(self, pod: Json) -> PodBehaviour:
-        """What a pod says by annotations `simulate.haulout.dev/stops-after: 5s`, `exit-code: "1"` and so on."""
+        """What a pod says by annotations `simulate.haulout.dev/stops-after: 5s`, `exit-code: "1"` and so on.
+
+        What cannot be read is not said: the pod is somebody's, and the others go on.
+        """
         behaviour = self.pod
         notes = annotations_of(pod)
         changes: dict[str, timedelta | int] = {}
-        if notes:
-            for name in _SPANS:
-                if text := notes.get(PREFIX + name):
-                    changes[name.replace("-", "_")] = duration.parse(text)
-            if code := notes.get(f"{PREFIX}exit-code"):
-                changes["exit_code"] = int(code)
+        for name, read in _READ.items() if notes else ():
+            if text := notes.get(PREFIX + name):
+                with contextlib.suppress(ValueError):
+                    changes[name.replace("-", "_")] = read(text)
         if "exits_after" not in changes and behaviour.exits_after is None and _of_job(pod):
             changes["exits_after"] = self.job_pods_run_for
         if changes:

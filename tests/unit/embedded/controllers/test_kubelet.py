@@ -167,3 +167,9 @@ def test_a_dead_kubelet_neither_starts_nor_stops_anything() -> None:
     world.actors.revive_kubelet("n0")
     assert world.run(10).names() == ["new"]
     assert world.ready() == 1
+
+
+@pytest.mark.parametrize("notes", [{"starts-after": "soon"}, {"exit-code": "one"}])
+def test_what_a_pod_says_in_words_that_nobody_knows_stops_nobody(notes: dict[str, str]) -> None:
+    world = World(nodes=1).run(5).make(pod("a", notes=notes), pod("b")).run(10)
+    assert [condition_of(one, "Ready") for one in world.pods()] == ["True", "True"]

@@ -1,3 +1,4 @@
+from haulout.embedded.controllers.actors import ActorOptions
 from haulout.embedded.controllers.kinds import PODS, STATEFUL_SETS
 from tests.build.workloads import World, is_leaving, stateful_set, template
 
@@ -59,3 +60,13 @@ def test_on_delete_waits_for_somebody_to_delete() -> None:
     assert world.run().status(STATEFUL_SETS, "db").get("updatedReplicas", 0) == 0
     world.objects.delete(PODS, "default", "db-0")
     assert world.run().status(STATEFUL_SETS, "db")["updatedReplicas"] == 1
+
+
+def test_a_pod_that_is_ready_since_nobody_knows_when_is_enough_unless_it_must_last() -> None:
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": None}
+    status = {"status": {"phase": "Running", "conditions": [ready]}}
+    alone = ActorOptions(actors=("statefulset",))
+    for patience, pods in ((0, ["db-0", "db-1"]), (5, ["db-0"])):
+        world = World(alone).make(stateful_set("db", 2, QUICK, minReadySeconds=patience)).run(1)
+        world.objects.patch(PODS, "default", "db-0", status, subresource="status")
+        assert world.run(60).names() == pods

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from hypothesis import given, settings
@@ -96,14 +97,13 @@ def test_a_window_is_what_it_is_minute_by_minute_and_says_when_it_changes(
     instants = [start + minute * MINUTE + timedelta(seconds=30) for minute in range(0, 4 * 24 * 60, 13)]
     verdicts = [time_window.judge(config, asked(instant, start)) for instant in instants]
     assert [verdict.passed for verdict in verdicts] == [naive(config, instant) for instant in instants]
-    for number, (instant, verdict) in enumerate(zip(instants, verdicts, strict=True)):
-        later = zip(instants[number:], verdicts[number:], strict=True)
-        differs = next((at for at, other in later if other.passed != verdict.passed), None)
-        if differs is not None:
-            assert verdict.until is not None
-            assert instant <= verdict.until <= differs
-        if verdict.until is not None and verdict.until < instants[-1]:
-            assert time_window.judge(config, asked(verdict.until + TICK, start)).passed != verdict.passed
+    differs: datetime | None = None
+    for (instant, verdict), (at, after) in reversed([*pairwise(zip(instants, verdicts, strict=True))]):
+        differs = at if after.passed != verdict.passed else differs
+        assert differs is None or (verdict.until is not None and instant <= verdict.until <= differs)
+    for until, passed in {(verdict.until, verdict.passed) for verdict in verdicts}:
+        if until is not None and until < instants[-1]:
+            assert time_window.judge(config, asked(until + TICK, start)).passed != passed
 
 
 def naive(config: TimeWindow, at: datetime) -> bool:

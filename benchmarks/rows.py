@@ -9,7 +9,7 @@ import tracemalloc
 from collections.abc import Iterator
 
 from benchmarks.harness import Cell, Report, load_average, options
-from benchmarks.sync_client import PODS_OF_NODE, PODS_OF_OWNER
+from haulout.cluster.indexes import PODS_OF_NODE, PODS_OF_OWNER
 from haulout.cluster.project import RESOURCES, Keep, Projector
 from haulout.cluster.store import Index, Store
 from haulout.kube.codec import Added, Kind

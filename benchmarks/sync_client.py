@@ -9,12 +9,11 @@ import asyncio
 import json
 import resource
 import time
-from collections.abc import Hashable, Iterable
 
 from haulout.base.clock import SystemClock
+from haulout.cluster.indexes import PODS_OF_NODE, PODS_OF_OWNER
 from haulout.cluster.project import Keep
-from haulout.cluster.rows import PodRow, Row
-from haulout.cluster.store import Index, Listing
+from haulout.cluster.store import Listing
 from haulout.kube.config import load as load_endpoint
 from haulout.kube.http import HttpTransport
 from haulout.runtime.kernel import Kernel
@@ -22,18 +21,6 @@ from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
 
 KINDS = ("Node", "Pod")
-
-
-def _node_of(row: Row) -> Iterable[Hashable]:
-    return (row.node,) if isinstance(row, PodRow) and row.node else ()
-
-
-def _controller_of(row: Row) -> Iterable[Hashable]:
-    return [owner.uid for owner in row.owners if owner.controller] if isinstance(row, PodRow) else ()
-
-
-PODS_OF_NODE = Index("pods-of-node", "Pod", _node_of)
-PODS_OF_OWNER = Index("pods-of-owner", "Pod", _controller_of)
 
 
 async def serve() -> None:

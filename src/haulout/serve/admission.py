@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -11,8 +12,8 @@ import msgspec
 from aiohttp import web
 
 from haulout.cluster.key import Key
-from haulout.cluster.store import Store
-from haulout.cluster.view import NotListed, View
+from haulout.cluster.store import Listing, Store, TableName
+from haulout.cluster.view import NotListed, Record, View
 from haulout.core.admission import AdmissionRequest, Verdict, Webhook
 from haulout.runtime.metrics import Metrics
 from haulout.serve.web import Handler
@@ -25,6 +26,9 @@ KIND = "AdmissionReview"
 LONGEST_BODY = 7 * 2**20
 BODY_WITHIN = 10.0
 LOOK_WITHIN = 5.0
+# Within the 15 seconds that the registration gives us, and then some for the way.
+LISTED_WITHIN = 8.0
+LOOK_AGAIN = 0.05
 MOST_DOUBTS = 4
 # The API server cuts off what is longer, and complains.
 LONGEST_WARNING = 256
@@ -120,15 +124,27 @@ class Admission:
         return {webhook.path: self._handler(webhook) for webhook in webhooks}
 
     async def judge(self, webhook: Webhook, request: AdmissionRequest) -> Verdict:
-        verdict = self._ask(webhook, request)
+        """In the first moments of a process it waits for what the rule reads, as long as callers have patience."""
+        record = Record()
+        verdict = self._ask(webhook, request, record)
+        ends = time.monotonic() + LISTED_WITHIN
+        while self._waits_for(record) and time.monotonic() < ends:
+            await asyncio.sleep(LOOK_AGAIN)
+            if not self._waits_for(record):
+                record = Record()
+                verdict = self._ask(webhook, request, record)
         if verdict.doubts and self._look is not None:
             await self._clear_up(verdict.doubts[:MOST_DOUBTS])
-            verdict = self._ask(webhook, request)
+            verdict = self._ask(webhook, request, record)
         return verdict
 
-    def _ask(self, webhook: Webhook, request: AdmissionRequest) -> Verdict:
+    def _waits_for(self, record: Record) -> bool:
+        tables = [topic for topic in record.topics if isinstance(topic, TableName)]
+        return any(self._store.table(*table).listing is Listing.WAITING for table in tables)
+
+    def _ask(self, webhook: Webhook, request: AdmissionRequest, record: Record) -> Verdict:
         try:
-            return webhook.rule(request, View(self._store))
+            return webhook.rule(request, View(self._store, record))
         except NotListed as error:
             return _failed(f"{error}, please try again")
         except Exception as error:

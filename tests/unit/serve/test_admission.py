@@ -87,6 +87,11 @@ class Server:
             return answer.status, json.loads(text) if answer.content_type == "application/json" else text
 
 
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "LISTED_WITHIN", 0.5)
+
+
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
     made = Server()
@@ -239,6 +244,22 @@ async def test_a_look_that_takes_too_long_is_given_up(monkeypatch: pytest.Monkey
     asked = decode(json.dumps(review(name="needs-node")).encode())
     verdict = await Admission(store, Metrics(), never).judge(HOOK, asked)
     assert verdict.message == "no node"
+
+
+async def test_what_is_still_being_listed_is_waited_for(server: Server) -> None:
+    server.late = node("late")
+    asking = asyncio.create_task(server.post(review(name="needs-node")))
+    await asyncio.sleep(0.2)
+    assert not asking.done()
+    server.store.set_listing("", "Node", Listing.LISTED)
+    assert await asking == (200, response(allowed=True))
+
+
+async def test_what_cannot_be_read_is_not_waited_for(server: Server) -> None:
+    server.store.set_listing("", "Node", Listing.UNREADABLE)
+    async with asyncio.timeout(2):
+        _, said = await server.post(review(name="needs-node"))
+    assert said["response"]["status"]["message"] == "Node is unreadable, please try again"
 
 
 async def test_requests_are_counted_by_path_and_code(server: Server) -> None:

@@ -1,0 +1,46 @@
+"""Benchmarks with a rival: both take their turn at the same API server, and the ratios come out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.rig.operator import HAULOUT
+from tests.rig.process import CHECKOUT, free_port
+
+pytestmark = pytest.mark.tools("etcd", "kube-apiserver")
+
+
+def measured(folder: Path, name: str, *words: str, peer: str) -> dict[str, Any]:
+    file = folder / "figures.json"
+    argv = [sys.executable, "-m", f"benchmarks.{name}", "--runs=1", f"--json={file}", f"--peer=other={peer}", *words]
+    done = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    figures: dict[str, Any] = json.loads(file.read_text())
+    assert [row["ratio"] for row in figures["Ratios of medians"]] == ["haulout / other"]
+    return figures
+
+
+def test_one_that_only_has_to_hold_everything(tmp_path: Path) -> None:
+    """It says nothing of itself, and is done when it is at rest."""
+    figures = measured(tmp_path, "sync", "--nodes=2", "--pods=20", peer="sleep 600")
+    ours, other = figures["20 pods and 2 nodes"]
+    assert (ours["program"], other["program"]) == ("haulout", "other")
+    assert "watch pods" in ours["requests"]
+    assert other["requests"] == ""
+    assert 0 < other["peak RSS, MiB"] < ours["peak RSS, MiB"]
+
+
+def test_one_that_has_to_do_the_same_work(tmp_path: Path) -> None:
+    """It finds its kubeconfig in the environment and the configuration in its folder."""
+    ports = f"--metrics-addr=127.0.0.1:{free_port()} --health-addr=127.0.0.1:{free_port()}"
+    peer = f"{HAULOUT} as maintenance-controller --metrics-timeout=0s {ports}"
+    figures = measured(tmp_path, "latency", "--nodes=4", "--changes=2", peer=peer)
+    changes = [(row["program"], row["change"], row["changes"]) for row in figures["Single changes, 4 nodes"]]
+    kinds = ("one transition", "two transitions")
+    assert changes == [(program, kind, 2) for program in ("haulout", "other") for kind in kinds]

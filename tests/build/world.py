@@ -11,6 +11,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import LeaseRow, NodeRow, ObjectRow, Row, Taint
 from haulout.cluster.store import Store
 from haulout.core.action import Create, Delete, Evict, Send
+from haulout.core.budgets.wire import NodeBudgetRow
 from haulout.model.lease import LeaseSpec
 from haulout.runtime.requests import Answer, Body, Change, Done, Look, Refused, Telling
 
@@ -113,6 +114,9 @@ def merged(row: ObjectRow, body: Mapping[str, Any]) -> ObjectRow:
         changes |= {"holder": lease.holder_identity, "duration_for": lease.lease_duration_seconds}
         changes |= {"acquired_at": lease.acquire_time, "renewed_at": lease.renew_time}
         changes |= {"transitions": lease.lease_transitions}
+    if isinstance(row, NodeBudgetRow) and "status" in body:
+        status = {**(row.status or {}), **body["status"]}
+        changes["status"] = {name: value for name, value in status.items() if value is not None}
     if "unschedulable" in spec:
         changes["unschedulable"] = bool(spec["unschedulable"])
     if "taints" in spec:

@@ -30,6 +30,16 @@ class AtLeast(NamedTuple):
     members: int
 
 
+class AnotherGroup(msgspec.Struct, frozen=True):
+    """As the group of a limit: at most so many groups have members. Who would come to one of those needs `Joined`."""
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """As the group of a limit: there is room for whoever comes to a group that has members already."""
+
+    group: Group
+
+
 class Count(msgspec.Struct, frozen=True):
     """How many rows of a kind belong to each group. Subclasses are values: equal ones share one tally."""
 
@@ -74,7 +84,7 @@ class Tally:
     def update(
         self, entity: Key, stored: Row | None, expected: Row | None, reserved: frozenset[Group], now: datetime | None
     ) -> tuple[frozenset[Group], set[Group]]:
-        """Counts an entity anew; answers where the stored count changed (see `AtLeast`) and where a place came free."""
+        """Counts an entity anew; answers where the stored count changed (see `AtLeast`) and where there is room now."""
         before, takes = self._in_stored.get(entity, frozenset()), self._in_taken.get(entity, frozenset())
         after, stored_until = self._groups(stored, now)
         coming, expected_until = self._groups(expected, now)
@@ -87,7 +97,20 @@ class Tally:
         _move(self.stored, before, after)
         _move(self.taken, takes, taking)
         crossed |= {AtLeast(group, self.stored[group]) for group in after - before}
-        return before ^ after | crossed, set(takes - taking)
+        freed: set[Group] = set(takes - taking)
+        if any(not self.taken[group] for group in takes - taking):
+            freed.add(AnotherGroup())
+        freed |= {Joined(group) for group in taking - takes if self.taken[group] == 1}
+        return before ^ after | crossed, freed
+
+    def has_room(self, group: Group, most: int) -> bool:
+        match group:
+            case AnotherGroup():
+                return len(self.taken) < most
+            case Joined():
+                return self.taken[group.group] > 0
+            case _:
+                return self.taken[group] < most
 
     def _groups(self, row: Row | None, now: datetime | None) -> tuple[frozenset[Group], datetime | None]:
         """The groups that a row belongs to now, and when the first of them ends."""
@@ -110,6 +133,8 @@ class Tally:
 
     def members(self, group: Group) -> list[Key]:
         """Who takes a place, in order; for people, as it looks at everyone."""
+        if group == AnotherGroup():
+            return sorted(self._in_taken)
         return sorted(entity for entity, groups in self._in_taken.items() if group in groups)
 
     def next_end(self) -> datetime | None:

@@ -109,7 +109,7 @@ class Store:
         return self._tally(cluster, count).stored[group]
 
     def has_room(self, limit: Limit) -> bool:
-        return self._tally(limit.cluster, limit.count).taken[limit.group] < limit.most
+        return self._tally(limit.cluster, limit.count).has_room(limit.group, limit.most)
 
     def takers(self, limit: Limit) -> list[Key]:
         return self._tally(limit.cluster, limit.count).members(limit.group)

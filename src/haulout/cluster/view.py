@@ -111,13 +111,19 @@ class View:
         Whoever asks in vain sleeps until all of the set have room at once. So a set is asked as a whole, when all
         else passes, and only where a yes is what is waited for.
         """
-        wanted = frozenset(limits)
-        for limit in wanted:
+        return self.fits_any((limits,))
+
+    def fits_any(self, alternatives: Iterable[Iterable[Limit]]) -> tuple[Limit, ...]:
+        """The same where there are several ways to fit: none if there is one, else the least that is in the way."""
+        sets = [frozenset(limits) for limits in alternatives]
+        for limit in frozenset().union(*sets):
             self._listed(limit.cluster, limit.count.kind)
-        full = tuple(limit for limit in wanted if not self._store.has_room(limit))
-        if full:
-            self._record.rooms.add(wanted)
-        return tuple(sorted(full, key=repr))
+        full = [[limit for limit in wanted if not self._store.has_room(limit)] for wanted in sets]
+        if not all(full):
+            return ()
+        self._record.rooms.update(sets)
+        least = min(full, key=len)
+        return tuple(sorted(least, key=repr))
 
     def recall(self, key: Key, kind: type[R]) -> R | None:
         """A row that the asking decision itself made: its own earlier answer wakes nobody."""

@@ -15,18 +15,27 @@ from haulout.cluster.limits import Limit
 from haulout.cluster.rows import Row
 from haulout.cluster.store import Listing, Store, reservations
 from haulout.cluster.view import View, holds_table
+from haulout.core.budgets.cover import Cover, Need, cover_of, ways
+from haulout.core.budgets.rule import NAME as BUDGETS
 from haulout.core.decision import Decider, Decision, earliest
 from haulout.core.holds import HOLDS_OF_NODE, Blocked, Grant, Hold, Rank, Want, grant_key
 from haulout.core.reason import Reason
 
 PHASE = 1
+PAUSED = "backing-off"
+# Before any priority that a person would write.
+FIRST = Rank(-(1 << 64))
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """`turns`: one surface at a time may work on a node (off where a single original's behaviour is wanted)."""
+    """`turns`: one surface at a time may work on a node (off where a single original's behaviour is wanted).
+
+    `budgets`: NodeDisruptionBudgets are obeyed; their decision has to be among those asked.
+    """
 
     surfaces: tuple[str, ...]
     turns: bool = True
+    budgets: bool = False
 
 
 def arbiter(rules: Rules) -> Decider:
@@ -37,8 +46,13 @@ def arbiter(rules: Rules) -> Decider:
 
 
 def best_rank(key: Key, store: Store) -> Rank:
-    """Of those who wait: what stands already must not carry others past older ones."""
+    """Of those who wait: what stands already must not carry others past older ones.
+
+    What has begun and is not counted yet (after a start, nothing is) comes before them all: it takes its places.
+    """
     holds = [row for row in store.bucket(HOLDS_OF_NODE, key.cluster, key) if isinstance(row, Hold)]
+    if any(hold.claim.begun and not _stands(hold, store) for hold in holds):
+        return FIRST
     return min((hold.rank for hold in holds if not hold.claim.begun and not _stands(hold, store)), default=Rank())
 
 
@@ -48,23 +62,42 @@ def _stands(hold: Hold, store: Store) -> bool:
 
 
 def arbitrate(rules: Rules, node: Key, view: View, now: datetime) -> Decision:
-    for surface in rules.surfaces:
+    for name in (*rules.surfaces, *([BUDGETS] if rules.budgets and not node.cluster else [])):
         # A surface whose objects cannot be read claims nothing that we could know of; the others go on.
-        if view.listing(holds_table(surface), node.cluster) is Listing.WAITING:
-            view.require(holds_table(surface), node.cluster)
+        if view.listing(holds_table(name), node.cluster) is Listing.WAITING:
+            view.require(holds_table(name), node.cluster)
     rows = view.rows(HOLDS_OF_NODE, node, Row, node.cluster)
     holds = sorted((row for row in rows if isinstance(row, Hold)), key=lambda hold: (not hold.claim.begun, hold.rank))
     blocked = [row.surface for row in rows if isinstance(row, Blocked)]
+    cover = cover_of(node, view) if rules.budgets and any(hold.claim.disrupts for hold in holds) else None
+    refused = _judge(rules, holds, cover, view, now, blocked)
+    pauses = (reason.until for reasons in refused.values() for reason in reasons if reason.code == PAUSED)
+    return Decision(
+        grants=tuple(_answer(hold, refused[hold.key], cover) for hold in holds),
+        # Whoever waits for a room or a window is offered it: to be asked by the clock, all at once, would be a crowd.
+        until=earliest(*pauses),
+    )
+
+
+def _judge(
+    rules: Rules, holds: list[Hold], cover: Cover | None, view: View, now: datetime, blocked: list[str]
+) -> dict[Key, tuple[Reason, ...]]:
+    """Why each is refused; for no reason: it is granted."""
     turn = _turn(rules, holds, view, now)
-    grants: list[Grant] = []
-    until: datetime | None = None
-    for hold in holds:
-        refusals = _refusals(rules, hold, view, now, turn, blocked)
-        grants.append(_answer(hold, refusals))
-        until = earliest(until, *(reason.until for reason in refusals))
-        if not refusals and turn is None and Want.EXCLUSIVE in hold.claim.wants:
-            turn = hold.surface
-    return Decision(grants=tuple(grants), until=until)
+    held = any(hold.claim.disrupts and (hold.claim.begun or _granted(hold, view, now)) for hold in holds)
+    refused: dict[Key, tuple[Reason, ...]] = {}
+    waiting, joinable = holds, held
+    while waiting:
+        for hold in waiting:
+            reasons = _refusals(rules, hold, cover, view, now, turn, blocked, held=held)
+            refused[hold.key] = reasons
+            if not reasons and turn is None and Want.EXCLUSIVE in hold.claim.wants:
+                turn = hold.surface
+            held |= not reasons and hold.claim.disrupts
+        # Once somebody may take the node out of service, an earlier one that was refused may be able to join.
+        waiting = [hold for hold in holds if refused[hold.key] and hold.claim.disrupts] if held != joinable else []
+        joinable = held
+    return refused
 
 
 def _turn(rules: Rules, holds: list[Hold], view: View, now: datetime) -> str | None:
@@ -84,30 +117,49 @@ def _granted(hold: Hold, view: View, now: datetime) -> bool:
 
 
 def _refusals(
-    rules: Rules, hold: Hold, view: View, now: datetime, turn: str | None, blocked: list[str]
+    rules: Rules,
+    hold: Hold,
+    cover: Cover | None,
+    view: View,
+    now: datetime,
+    turn: str | None,
+    blocked: list[str],
+    *,
+    held: bool,
 ) -> tuple[Reason, ...]:
     claim = hold.claim
     if claim.begun or _granted(hold, view, now):
         return ()
     if hold.paused_until is not None and hold.paused_until > now:
-        return (Reason("backing-off", claim.owner, "its last attempt was refused", until=hold.paused_until),)
+        return (Reason(PAUSED, claim.owner, "its last attempt was refused", until=hold.paused_until),)
     if hold.declined:
         return (Reason("not-used", claim.owner, "it was let, and did nothing"),)
     if blocked:
         return tuple(Reason("claims-unknown", claim.node, f"what {name} claims is not known") for name in blocked)
     if rules.turns and Want.EXCLUSIVE in claim.wants and turn not in (None, hold.surface):
         return (Reason("turn-taken", claim.node, f"{turn} is working on the node"),)
-    full = view.fits(claim.limits) if claim.limits else ()
-    return tuple(_no_room(claim.node, limit) for limit in full)
+    needs: tuple[Need, ...] = ()
+    if cover is not None and claim.disrupts:
+        if invalid := cover.invalid(hold.surface):
+            return invalid
+        needs = cover.needs(hold.surface, held=held)
+    if not claim.limits and not needs:
+        return ()
+    full = view.fits_any(ways(claim.limits, needs))
+    own = (_no_room(claim.node, limit) for limit in full if limit in claim.limits)
+    return (*own, *(need.reason(view) for need in needs if any(limit in full for limit in need.any_of)))
 
 
 def _no_room(node: Key, limit: Limit) -> Reason:
     return Reason("no-room", node, f"{limit.count.describe(limit.group)}: no more than {limit.most} at a time")
 
 
-def _answer(hold: Hold, refusals: tuple[Reason, ...]) -> Grant:
-    claim = hold.claim
-    granted = not refusals
+def _answer(hold: Hold, refusals: tuple[Reason, ...], cover: Cover | None) -> Grant:
+    claim, granted = hold.claim, not refusals
     # Once begun, the objects themselves show what is taken.
-    places = tuple(reservations(claim.limits, claim.node)) if granted and not claim.begun else ()
-    return Grant(key=grant_key(hold.key), hold=hold.key, granted=granted, reasons=refusals, reserves=places)
+    own = tuple(reservations(claim.limits, claim.node)) if granted and not claim.begun else ()
+    grant = Grant(key=grant_key(hold.key), hold=hold.key, granted=granted, reasons=refusals, reserves=own)
+    if cover is None or not granted or not claim.disrupts:
+        return grant
+    # Under a budget the node stays counted for as long as it is held, also should a person uncordon it meanwhile.
+    return msgspec.structs.replace(grant, reserves=(*own, *cover.places()), budgets=cover.budgets)

@@ -23,6 +23,9 @@ class Want(Enum):
     EXCLUSIVE = "exclusive"
 
 
+DISRUPTIVE = frozenset({Want.CORDON, Want.DRAIN})
+
+
 class Rank(msgspec.Struct, frozen=True, order=True):
     """Who comes first: the higher priority, then the older claim, then the name."""
 
@@ -47,6 +50,11 @@ class Claim(msgspec.Struct, frozen=True):
     begun: bool = False
     slot: str = ""
 
+    @property
+    def disrupts(self) -> bool:
+        """Whether it takes the node out of service; the turn to work on it alone does not."""
+        return bool(self.wants & DISRUPTIVE)
+
 
 class Hold(Row, frozen=True, kw_only=True):
     """A claim as a row, with the surface that makes it. `declined`: it was granted, and nothing was done with it."""
@@ -69,11 +77,15 @@ class Blocked(Row, frozen=True, kw_only=True):
 
 
 class Grant(ReservingRow, frozen=True, kw_only=True):
-    """The arbiter's answer to one hold. It keeps the places that it was granted until the objects show them."""
+    """The arbiter's answer to one hold. It keeps the places that it was granted until the objects show them.
+
+    `budgets`: under which it takes a place for as long as it stands.
+    """
 
     hold: Key
     granted: bool = False
     reasons: tuple[Reason, ...] = ()
+    budgets: tuple[Key, ...] = ()
 
 
 def hold_key(surface: str, claim: Claim) -> Key:

@@ -1,0 +1,150 @@
+"""What a NodeDisruptionBudget says, read strictly: whatever is wrong with it is kept, and makes it refuse."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from haulout.base.selector import EVERYTHING, Selector, SelectorError, from_object
+from haulout.base.windows import WindowError, Windows, window_from_object
+from haulout.cluster.key import Key
+from haulout.cluster.rows import NodeRow
+from haulout.core.budgets.wire import SURFACES, NodeBudgetRow
+
+_PERCENT = re.compile("(100|[1-9]?[0-9])%")
+
+
+class Share(msgspec.Struct, frozen=True):
+    """So many of a hundred."""
+
+    percent: int
+
+    def of(self, total: int) -> int:
+        """Rounded down, but one where it is more than none: in a small pool the rest would never get its turn."""
+        return max(total * self.percent // 100, 1 if self.percent else 0)
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """`selector` None: which nodes it concerns cannot be read, so it may be any. `surfaces` None: it refuses all.
+
+    `most` None: any number may be out. `problems`: what is wrong with it; the rest is as far as it could be read.
+    """
+
+    key: Key
+    selector: Selector | None = EVERYTHING
+    most: int | Share | None = None
+    topology_key: str = ""
+    most_domains: int = 1
+    windows: Windows = Windows()
+    surfaces: frozenset[str] | None = None
+    problems: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.key.name
+
+    def concerns(self, node: NodeRow) -> bool:
+        return self.selector is None or self.selector.matches(node.labels)
+
+    def refuses(self, surface: str) -> bool:
+        return self.surfaces is None or surface in self.surfaces
+
+
+def read_budget(row: NodeBudgetRow) -> Budget:
+    reader = _Reader()
+    spec = reader.mapping(row.spec, "spec")
+    topology_key = reader.label(spec.get("topologyKey"), "spec.topologyKey")
+    return Budget(
+        key=row.key,
+        selector=reader.selector(spec.get("selector"), "spec.selector"),
+        most=reader.most(spec.get("maxUnavailable"), "spec.maxUnavailable"),
+        topology_key=topology_key,
+        most_domains=reader.domains(spec.get("maxDomains"), "spec.maxDomains", bool(topology_key)),
+        windows=reader.windows(spec.get("windows"), "spec.windows"),
+        surfaces=reader.surfaces(spec.get("surfaces"), "spec.surfaces"),
+        problems=tuple(reader.problems),
+    )
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def mapping(self, value: Any, path: str) -> Mapping[str, Any]:
+        if isinstance(value, Mapping):
+            return value
+        if value is not None:
+            self.problems.append(f"{path}: must be an object")
+        return {}
+
+    def selector(self, value: Any, path: str) -> Selector | None:
+        try:
+            return EVERYTHING if value is None else from_object(value, path)
+        except SelectorError as error:
+            self.problems.append(str(error))
+            return None
+
+    def most(self, value: Any, path: str) -> int | Share | None:
+        match value:
+            case None:
+                return None
+            case int() if not isinstance(value, bool) and value >= 0:
+                return value
+            case str() if found := _PERCENT.fullmatch(value):
+                return Share(int(found[1]))
+            case _:
+                self.problems.append(f"{path}: {_shown(value)} is neither a number nor a percentage (3 or 10%)")
+                return 0
+
+    def label(self, value: Any, path: str) -> str:
+        if value is None:
+            return ""
+        try:
+            return from_object({"matchExpressions": [{"key": value, "operator": "Exists"}]}).requirements[0].key
+        except SelectorError:
+            self.problems.append(f"{path}: {_shown(value)} is no label (such as topology.kubernetes.io/zone)")
+            return ""
+
+    def domains(self, value: Any, path: str, has_topology: bool) -> int:
+        if value is None:
+            return 1
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            self.problems.append(f"{path}: {_shown(value)} is no number of at least 1")
+            return 1
+        if not has_topology:
+            self.problems.append(f"{path}: goes with topologyKey, and there is none")
+        return value
+
+    def windows(self, value: Any, path: str) -> Windows:
+        if value is None:
+            return Windows()
+        if not isinstance(value, list | tuple):
+            self.problems.append(f"{path}: must be a list")
+            return Windows()
+        found = []
+        for number, each in enumerate(value):
+            try:
+                found.append(window_from_object(each, f"{path}[{number}]"))
+            except WindowError as error:
+                self.problems.append(str(error))
+        return Windows(tuple(found))
+
+    def surfaces(self, value: Any, path: str) -> frozenset[str] | None:
+        if value is None:
+            return None
+        if not isinstance(value, list | tuple) or not value:
+            self.problems.append(f"{path}: must be a list with at least one surface (leave it out for all)")
+            return None
+        for name in value:
+            if name not in SURFACES:
+                self.problems.append(f"{path}: there is no surface {_shown(name)} (there are: {', '.join(SURFACES)})")
+                return None
+        return frozenset(value)
+
+
+def _shown(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."

@@ -1,0 +1,128 @@
+"""The budgets over one node: what a hold on it needs of them, what it takes, and why it is refused."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.limits import AnotherGroup, Joined, Limit
+from haulout.cluster.rows import NodeRow, Reservation, Value
+from haulout.cluster.view import View
+from haulout.core.budgets.counts import (
+    RULING,
+    RULINGS,
+    ClosedBudgets,
+    Ruling,
+    Unavailable,
+    closed_key,
+    is_unavailable,
+)
+from haulout.core.reason import Reason
+
+MOST_SHOWN = 3
+
+
+class Need(msgspec.Struct, frozen=True):
+    """A room that a budget asks for; of several, any one will do."""
+
+    ruling: Ruling
+    code: str
+    any_of: tuple[Limit, ...]
+
+    def reason(self, view: View) -> Reason:
+        budget, limit = self.ruling.budget, self.any_of[0]
+        if self.code == "window-closed":
+            opening = view.recall(closed_key(budget.name), Value)
+            opens_at = opening.value if opening is not None and isinstance(opening.value, datetime) else None
+            return Reason(self.code, budget.key, f"budget {budget.name} lets nothing begin at this time", opens_at)
+        takers = view.takers(limit)
+        where = f"domains of {budget.topology_key}" if self.code == "domain-taken" else "nodes"
+        most = budget.most_domains if self.code == "domain-taken" else self.ruling.allowed
+        text = f"budget {budget.name} lets {most} {where} at a time be unavailable"
+        shown = tuple(_taker(view, taker, budget.topology_key) for taker in takers[:MOST_SHOWN])
+        if len(takers) > MOST_SHOWN:
+            more = f"and {len(takers) - MOST_SHOWN} more"
+            shown = (*shown, Reason("unavailable", budget.key, more))
+        return Reason(self.code, budget.key, text, because=shown)
+
+
+class Cover(msgspec.Struct, frozen=True):
+    node: NodeRow
+    rulings: tuple[Ruling, ...]
+
+    @property
+    def budgets(self) -> tuple[Key, ...]:
+        return tuple(ruling.budget.key for ruling in self.rulings)
+
+    def invalid(self, surface: str) -> tuple[Reason, ...]:
+        """Which nodes, how many, when: what cannot be read might have said no."""
+        broken = (ruling.budget for ruling in self.rulings if ruling.budget.problems)
+        return tuple(
+            Reason("budget-invalid", budget.key, f"budget {budget.name} is invalid: {'; '.join(budget.problems)}")
+            for budget in broken
+            if budget.refuses(surface)
+        )
+
+    def needs(self, surface: str, *, held: bool) -> tuple[Need, ...]:
+        """`held`: somebody else keeps the node out of service already, which a second one joins at no cost."""
+        found: list[Need] = []
+        # A node that is out for whatever reason takes a place itself: there must be no more than allowed with it.
+        itself = 1 if is_unavailable(self.node) else 0
+        for ruling in self.rulings:
+            budget = ruling.budget
+            if not budget.refuses(surface) or budget.selector is None:
+                continue
+            if budget.windows.all:
+                found.append(Need(ruling, "window-closed", (Limit(ClosedBudgets(), budget.name, 1),)))
+            if ruling.allowed is not None and not held:
+                limit = Limit(Unavailable(budget.selector), (), ruling.allowed + itself)
+                found.append(Need(ruling, "budget-full", (limit,)))
+            if budget.topology_key and not held:
+                domains = Unavailable(budget.selector, budget.topology_key)
+                another = Limit(domains, AnotherGroup(), budget.most_domains)
+                same = Limit(domains, Joined(domains.group_of(self.node)), 0)
+                found.append(Need(ruling, "domain-taken", (another, same)))
+        return tuple(found)
+
+    def places(self) -> tuple[Reservation, ...]:
+        """What keeping the node out of service takes, also under budgets that would not have refused it."""
+        found: list[Reservation] = []
+        for ruling in self.rulings:
+            budget = ruling.budget
+            if budget.selector is not None:
+                counts = [Unavailable(budget.selector)]
+                counts += [Unavailable(budget.selector, budget.topology_key)] if budget.topology_key else []
+                found += [Reservation(count, count.group_of(self.node), self.node.key) for count in counts]
+        return tuple(dict.fromkeys(found))
+
+
+def cover_of(node: Key, view: View) -> Cover | None:
+    """None: no budget concerns the node. Budgets are of the home cluster, and so are the nodes that they select."""
+    if node.cluster:
+        return None
+    row = view.get(node, NodeRow)
+    if row is None:
+        return None
+    marks = view.rows(RULINGS, RULING, Value)
+    rulings = (mark.value for mark in marks if isinstance(mark.value, Ruling))
+    found = tuple(ruling for ruling in rulings if ruling.budget.concerns(row))
+    return Cover(row, found) if found else None
+
+
+def ways(limits: Iterable[Limit], needs: Iterable[Need]) -> list[tuple[Limit, ...]]:
+    """Every set of rooms that would do."""
+    own = tuple(limits)
+    return [(*own, *chosen) for chosen in itertools.product(*(need.any_of for need in needs))]
+
+
+def _taker(view: View, taker: Key, topology_key: str) -> Reason:
+    row = view.recall(taker, NodeRow)
+    states = []
+    if row is not None:
+        states = ["cordoned"] * row.unschedulable + ["not ready"] * (not row.ready)
+    where = f" ({row.labels[topology_key]})" if row is not None and topology_key in row.labels else ""
+    return Reason("unavailable", taker, f"{taker.name}{where} is {' and '.join(states) or 'about to go'}")

@@ -1,0 +1,55 @@
+"""Each budget as a rule for the arbiter: how many it allows now, and whether it is open."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Value
+from haulout.cluster.view import View
+from haulout.core.action import Measure, Say, Step, Tell
+from haulout.core.budgets.budget import Budget, Share, read_budget
+from haulout.core.budgets.counts import Ruling, Selected, closed_key, ruling_key
+from haulout.core.budgets.wire import KIND, NodeBudgetRow
+from haulout.core.decision import NOTHING, Decider, Decision
+
+NAME = "budgets"
+REPORTER = "haulout"
+INVALID = "haulout_node_budget_invalid_total"
+
+
+def decide(key: Key, view: View, now: datetime) -> Decision:
+    """It only ever makes marks, so that no write under way keeps it from being asked."""
+    row = view.get(key, NodeBudgetRow)
+    if row is None:
+        return NOTHING
+    budget = read_budget(row)
+    ruling = Value(key=ruling_key(key.name), value=Ruling(budget, _allowed(budget, view)))
+    if budget.problems:
+        return Decision(actions=(_complaint(budget, row),), marks=(ruling,))
+    until = budget.windows.changes_at(now)
+    if budget.windows.is_open(now):
+        return Decision(marks=(ruling,), until=until)
+    # Who waits for the window stands before it as before a room: when it opens, only those are asked who fit.
+    closed = Value(key=closed_key(key.name), value=budget.windows.opens_at(now))
+    return Decision(marks=(ruling, closed), until=until)
+
+
+# Before the surfaces and the arbiter, so that no grant is given on a rule of a moment ago.
+RULER = Decider(NAME, KIND, decide, phase=-2)
+
+
+def _allowed(budget: Budget, view: View) -> int | None:
+    if not isinstance(budget.most, Share):
+        return budget.most
+    return budget.most.of(view.count(Selected(budget.selector), ())) if budget.selector is not None else 0
+
+
+def _complaint(budget: Budget, row: NodeBudgetRow) -> Step:
+    problem = "; ".join(budget.problems)
+    note = f"The budget is invalid, and nothing new is let begin on its nodes: {problem}"
+    return (
+        Tell(budget.key, "BudgetInvalid", "ReadBudget", note, REPORTER, warning=True),
+        Measure(INVALID, (("budget", budget.name),), occasion=row.generation),
+        Say("node disruption budget is invalid", (("budget", budget.name), ("error", problem)), "error"),
+    )

@@ -1,0 +1,41 @@
+"""NodeDisruptionBudget as it is on the wire, and what is kept of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from haulout.cluster.key import Key
+from haulout.cluster.project import Resource
+from haulout.cluster.rows import ObjectRow
+from haulout.model.meta import ObjectMeta
+
+KIND = "NodeDisruptionBudget"
+# Whom a budget may name: a name that nobody has would refuse nobody, and nobody would notice.
+SURFACES = ("profiles", "nodemaintenance", "notify", "clusterapi", "packages")
+
+
+class NodeDisruptionBudget(Struct, frozen=True):
+    """`spec` in whatever shape: one that could not be decoded would be overlooked, and must refuse instead."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Any = None
+    status: Any = None
+
+
+class NodeBudgetRow(ObjectRow, frozen=True, kw_only=True, gc=False):
+    spec: Any = None
+    status: Any = None
+    generation: int = 0
+
+
+def budget_key(name: str) -> Key:
+    return Key("", KIND, "", name)
+
+
+def _row(obj: NodeDisruptionBudget, common: dict[str, Any]) -> NodeBudgetRow:
+    return NodeBudgetRow(**common, spec=obj.spec, status=obj.status, generation=obj.metadata.generation)
+
+
+NODE_BUDGETS = Resource(KIND, "/apis/haulout.dev/v1alpha1", "nodedisruptionbudgets", False, NodeDisruptionBudget, _row)

@@ -5,15 +5,19 @@ from __future__ import annotations
 from datetime import timedelta
 
 from haulout.app.parts import Part, Surroundings
+from haulout.app.webhooks import is_openshift
 from haulout.base import selector
 from haulout.cli.settings import Settings
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Value
 from haulout.cluster.view import CONFIG
+from haulout.core.admission import Webhook
 from haulout.core.decision import Source
 from haulout.core.drain.options import ACTS, PodRules, Rule
 from haulout.kube.errors import Conflict, NotFound
+from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
+from haulout.surfaces.nodemaintenance.admit import Quorum, webhook
 from haulout.surfaces.nodemaintenance.decide import SURFACE
 from haulout.surfaces.nodemaintenance.options import DrainDefaults, Options
 from haulout.surfaces.nodemaintenance.surface import DECIDERS, OWN_KINDS, sources
@@ -29,6 +33,7 @@ class NodeMaintenances(Part):
 
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
+        self._openshift = False
         self.follow(around.settings)
 
     def watches(self) -> frozenset[Source]:
@@ -37,6 +42,13 @@ class NodeMaintenances(Part):
     def follow(self, settings: Settings) -> None:
         self.options = options_of(settings)
         self.around.store.write(Value(key=CONFIG_KEY, value=self.options))
+
+    async def introduce(self, transport: Transport) -> None:
+        self._openshift = await is_openshift(transport)
+
+    def webhooks(self) -> tuple[Webhook, ...]:
+        quorum = Quorum.MEMBERS if self.options.quorum_on_kubernetes else Quorum.NONE
+        return (webhook(Quorum.OPENSHIFT if self._openshift else quorum),)
 
     async def prepare(self, writer: Writer) -> None:
         """Whoever may not read namespaces finds out when the first lease is made."""

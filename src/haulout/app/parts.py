@@ -11,7 +11,9 @@ from haulout.base.clock import Clock
 from haulout.cli.settings import Settings
 from haulout.cluster.project import Resource
 from haulout.cluster.store import Store
+from haulout.core.admission import Webhook
 from haulout.core.decision import Decider, Source
+from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.runtime.metrics import Metrics, Sample
 
@@ -49,6 +51,13 @@ class Part:
 
     def samples(self) -> Iterable[Sample]:
         """Gauges, worked out when asked for."""
+        return ()
+
+    async def introduce(self, transport: Transport) -> None:
+        """What has to be known of the cluster before anything is served; raises KubeError where it cannot be."""
+
+    def webhooks(self) -> tuple[Webhook, ...]:
+        """Served on every replica."""
         return ()
 
     async def prepare(self, writer: Writer) -> None:

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import uuid
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 
 from haulout.app.nodemaintenance import NodeMaintenances
@@ -18,6 +18,7 @@ from haulout.app.parts import Part, Surroundings
 from haulout.app.profiles import Profiles
 from haulout.app.prometheus import Prometheus
 from haulout.app.reload import Reload
+from haulout.app.webhooks import certificates_of, guarded_metrics, looker, webhook_server
 from haulout.base.address import AddressError
 from haulout.base.clock import Clock, SystemClock
 from haulout.cli.settings import Settings
@@ -34,6 +35,7 @@ from haulout.kube.errors import KubeError
 from haulout.kube.http import HttpTransport
 from haulout.kube.lease import Election, Terms
 from haulout.kube.recorder import Recorder
+from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.plugins.checks.prometheus_instant import PROBE as PROMETHEUS
 from haulout.plugins.load import PluginProblem
@@ -93,6 +95,7 @@ class Process(Reports):
         self.pump = Pump(self.kernel.store, self.clock, self.metrics, self._stir, kinds)
         self._driver: Driver | None = None
         self._election: Election | None = None
+        self._webhooks_lack: Callable[[], str] = lambda: ""
         self._lost = asyncio.Event()
         self._why = "leadership lost"
         self._signalled = asyncio.Event()
@@ -114,7 +117,9 @@ class Process(Reports):
         log.info("Loaded kubeconfig", extra={"server": endpoint.server})
         transport = HttpTransport(endpoint, self.clock)
         try:
-            async with self._servers():
+            for part in self.parts:
+                await part.introduce(transport)
+            async with self._servers(transport), self._admission(endpoint, transport):
                 return await self._serve(endpoint, transport)
         finally:
             await transport.close()
@@ -149,14 +154,40 @@ class Process(Reports):
     # Serving
 
     @contextlib.asynccontextmanager
-    async def _servers(self) -> AsyncIterator[None]:
+    async def _servers(self, transport: Transport) -> AsyncIterator[None]:
         probes = {"/healthz": probe_route(lambda: ""), "/readyz": probe_route(self._unready)}
         scraped = metrics_route(self.metrics, self._scraped.set)
+        plain = {self.settings.health: probes}
         async with contextlib.AsyncExitStack() as stack:
-            for address, routes in ((self.settings.health, probes), (self.settings.http, {"/metrics": scraped})):
+            if self.settings.guarded:
+                guarded = guarded_metrics(
+                    self.settings.http, scraped, transport=transport, clock=self.clock, metrics=self.metrics
+                )
+                await stack.enter_async_context(guarded)
+            else:
+                plain[self.settings.http] = {**plain.get(self.settings.http, {}), "/metrics": scraped}
+            for address, routes in plain.items():
                 runner = await listen(address, routes)
                 if runner is not None:
                     stack.push_async_callback(runner.cleanup)
+            yield
+
+    @contextlib.asynccontextmanager
+    async def _admission(self, endpoint: Endpoint, transport: Transport) -> AsyncIterator[None]:
+        said = self.settings.webhooks
+        webhooks = tuple(webhook for part in self.parts for webhook in part.webhooks())
+        namespace = self.settings.namespace or _own_namespace() or endpoint.namespace
+        server = webhook_server(
+            said.address,
+            webhooks,
+            certificates_of(said, namespace),
+            transport=transport,
+            store=self.kernel.store,
+            clock=self.clock,
+            metrics=self.metrics,
+            look=looker(transport, self.kernel.store, self.pump.projector, self._stir),
+        )
+        async with server as self._webhooks_lack:
             yield
 
     async def _serve(self, endpoint: Endpoint, transport: HttpTransport) -> int:
@@ -314,6 +345,8 @@ class Process(Reports):
                 await self._scraped.wait()
 
     def _unready(self) -> str:
+        if lack := self._webhooks_lack():
+            return lack
         if self.settings.ready_at_once or self.kernel.store.table("", "Node").listing is Listing.LISTED:
             return ""
         return "the cluster has not been listed yet"

@@ -7,7 +7,6 @@ import contextlib
 import logging
 import os
 import re
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import msgspec
 
 from haulout.base.address import OFF
 from haulout.base.clock import Clock
+from haulout.cli.settings import Webhooks
 from haulout.cluster.key import Key
 from haulout.cluster.project import Projector
 from haulout.cluster.store import Store
@@ -52,9 +52,26 @@ class Certificates(msgspec.Struct, frozen=True, kw_only=True):
     secret: str
 
 
+def certificates_of(settings: Webhooks, namespace: str) -> Certificates:
+    """Whose certificates are served: files of the original's places, a mounted directory, or our own."""
+    places: tuple[tuple[str, str], ...] = ()
+    match settings.certificates:
+        case "self":
+            pass
+        case "original":
+            places = (OLM_FILES, mounted_in(WEBHOOK_FILES))
+        case "cert-manager":
+            places = (mounted_in(WEBHOOK_FILES),)
+        case folder:
+            places = ((f"{folder}/tls.crt", f"{folder}/tls.key"),)
+    own = settings.certificates in ("self", "original")
+    return Certificates(files=places, own=own, namespace=namespace, service=settings.service, secret=settings.secret)
+
+
 def mounted_in(folder: str) -> tuple[str, str]:
     """Relative to where temporary files are, as the originals have it."""
-    base = Path(os.environ.get("TMPDIR") or tempfile.gettempdir())
+    # Not the tempfile module's answer: that insists on a place to write to, which pods need not have.
+    base = Path(os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - others' choice
     return str(base / folder / "tls.crt"), str(base / folder / "tls.key")
 
 

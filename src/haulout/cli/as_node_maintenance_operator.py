@@ -9,12 +9,13 @@ from datetime import timedelta
 import click
 
 from haulout.cli.goflags import Flag, FlagProblem, HelpWanted, parse_flags, usage
-from haulout.cli.settings import Lease, NodeMaintenance, Settings
+from haulout.cli.settings import Lease, NodeMaintenance, Settings, Webhooks
 from haulout.cli.zap import log_format, log_level, zap_flags
 
 PROGRAM = "manager"
 LEASE = "135b1886.medik8s.io"
 LEASE_NAMESPACE = "LEASE_NAMESPACE"
+SERVICE = "node-maintenance-operator-webhook-service"
 BACKENDS = ("eviction", "evictionrequest")
 ACTIONS = ("Fail", "ForceDelete")
 
@@ -86,6 +87,8 @@ def main(words: Sequence[str]) -> int | Settings:
         kubeconfig=values["kubeconfig"],
         http=values["metrics-bind-address"],
         health=values["health-probe-bind-address"],
+        webhooks=Webhooks(address=":9443", certificates="original", service=SERVICE),
+        guarded=True,
         lease=lease if values["leader-elect"] else None,
         turns=False,
         alone=True,

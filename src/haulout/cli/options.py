@@ -9,6 +9,37 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# What kubectl's booleans and its --dry-run may be set to, as opposed to just being there.
+_ON, _OFF = ("true", "1", "client", "server"), ("false", "0", "none")
+
+
+class KubectlFlags(click.Command):
+    """Takes `--force=true` and `--dry-run=client` for what kubectl takes them for."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        flags = {
+            name for param in self.params if isinstance(param, click.Option) and param.is_flag for name in param.opts
+        }
+        words: list[str] = []
+        for word in args:
+            name, given, value = word.partition("=")
+            if not given or name not in flags or value not in (*_ON, *_OFF):
+                words.append(word)
+            elif value in _ON:
+                words.append(name)
+        return super().parse_args(ctx, words)
+
+
+def label_selector(ctx: click.Context, param: click.Parameter, text: str) -> str:
+    """A label selector, as given; what cannot be read is an error of the command line."""
+    from haulout.base.selector import SelectorError, parse
+
+    try:
+        parse(text)
+    except SelectorError as error:
+        raise click.BadParameter(str(error)) from None
+    return text
+
 
 def cluster_options(command: F) -> F:
     """Where the cluster is and as whom to talk to it, named as kubectl names them."""

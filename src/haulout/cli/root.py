@@ -19,10 +19,12 @@ COMMANDS = {
     "completion": "haulout.cli.completion",
     "crds": "haulout.cli.crds",
     "demo": "haulout.cli.demo",
+    "drain": "haulout.cli.drain",
     "explain": "haulout.cli.explain",
     "lint": "haulout.cli.lint",
     "rbac": "haulout.cli.rbac",
     "run": "haulout.cli.run",
+    "uncordon": "haulout.cli.uncordon",
     "version": "haulout.cli.version",
     "webhooks": "haulout.cli.webhooks",
 }

@@ -49,6 +49,15 @@ class NodeMaintenance(msgspec.Struct, frozen=True, kw_only=True):
     drain: tuple[tuple[str, bool | int | str], ...] = ()
 
 
+class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
+    """`certificates`: self, cert-manager, or a directory with tls.crt and tls.key; originals: where theirs look."""
+
+    address: str = "0"
+    certificates: str = "self"
+    service: str = "haulout-webhook"
+    secret: str = "haulout-webhook-cert"  # noqa: S105 - the name of a Secret
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """`turns`: surfaces take turns on a node. `ready_at_once`: the readiness probe does not wait for the cluster.
 
@@ -63,6 +72,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     as_groups: tuple[str, ...] = ()
     http: str = ":8080"
     health: str = ":8081"
+    webhooks: Webhooks = Webhooks()
+    # Metrics over TLS, for whoever the API server lets see them.
+    guarded: bool = False
     lease: Lease | None = None
     turns: bool = True
     ready_at_once: bool = False

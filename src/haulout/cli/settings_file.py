@@ -13,7 +13,7 @@ import msgspec
 from haulout.base import duration, selector, yaml
 from haulout.base.address import OFF, AddressError, split_address
 from haulout.base.yaml import Node, Place, Scalar, YamlError
-from haulout.cli.settings import Lease, NodeMaintenance, PodRule, PodRules, Settings
+from haulout.cli.settings import Lease, NodeMaintenance, PodRule, PodRules, Settings, Webhooks
 
 ENVIRONMENT_PREFIX = "HAULOUT_"
 HOME_NAMESPACE = "haulout-system"
@@ -37,6 +37,13 @@ class LogBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ListenBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     http: str = ":8080"
     health: str = ":8081"
+    webhooks: str = ":9443"
+
+
+class WebhooksBlock(msgspec.Struct, frozen=True):
+    certificates: str = "self"
+    service: str = "haulout-webhook"
+    secret: str = "haulout-webhook-cert"  # noqa: S105 - the name of a Secret
 
 
 class LeaderBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,6 +115,7 @@ class File(msgspec.Struct, frozen=True):
     log: LogBlock = LogBlock()
     listen: ListenBlock = ListenBlock()
     leader: LeaderBlock = LeaderBlock()
+    webhooks: WebhooksBlock = WebhooksBlock()
     drain: DrainBlock = DrainBlock()
     surfaces: SurfacesBlock = SurfacesBlock()
 
@@ -170,6 +178,12 @@ def _settings(file: File) -> Settings:
         namespace=file.namespace,
         http=file.listen.http,
         health=file.listen.health,
+        webhooks=Webhooks(
+            address=file.listen.webhooks,
+            certificates=file.webhooks.certificates,
+            service=file.webhooks.service,
+            secret=file.webhooks.secret,
+        ),
         lease=lease,
         log_format=file.log.format,
         log_level=LEVELS[file.log.level],
@@ -275,8 +289,11 @@ class _Reader:
             self._wrong(("log", "level"), f"{file.log.level!r} is no log level", f"one of {', '.join(LEVELS)}")
         if file.log.format not in FORMATS:
             self._wrong(("log", "format"), f"{file.log.format!r} is no log format", f"one of {', '.join(FORMATS)}")
-        for name, address in (("http", file.listen.http), ("health", file.listen.health)):
+        for name, address in msgspec.structs.asdict(file.listen).items():
             self._check_address(("listen", name), address)
+        for name, text in msgspec.structs.asdict(file.webhooks).items():
+            if not text:
+                self._wrong(("webhooks", name), "empty", "a name")
         if not file.leader.lease:
             self._wrong(("leader", "lease"), "empty", "the name of a Lease")
         if file.surfaces.profiles is not None and not file.surfaces.profiles.config:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from haulout.cli.root import main
-from haulout.cli.settings import Lease, NodeMaintenance, PodRule, PodRules, Settings
+from haulout.cli.settings import Lease, NodeMaintenance, PodRule, PodRules, Settings, Webhooks
 from haulout.cli.settings_file import SettingsProblem, read_settings
 
 SOURCE = "haulout.yaml"
@@ -35,6 +35,7 @@ def test_a_file_that_only_switches_a_surface_on_has_the_defaults() -> None:
     assert settings() == Settings(
         http=":8080",
         health=":8081",
+        webhooks=Webhooks(address=":9443"),
         lease=Lease("haulout", outside="haulout-system", duration=15, renew_within=10, retry=2, release=True),
         turns=True,
         log_format="json",

@@ -37,7 +37,6 @@ class Options(msgspec.Struct, frozen=True):
     most_at_once: int = 0
     restore: bool = False
     quorum_on_kubernetes: bool = False
-    openshift: bool = False
     node_conditions: bool = False
     by_priority: bool = False
     skip_unreachable_for: timedelta = timedelta()

@@ -1,0 +1,82 @@
+"""`haulout drain`: cordons nodes and evicts their pods at the pace of the budgets, all nodes together."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from haulout.cli.options import KubectlFlags, cluster_options, label_selector
+
+
+def _span(ctx: click.Context, param: click.Parameter, text: str) -> timedelta:
+    from haulout.base.duration import DurationError, parse
+
+    try:
+        span = parse(text)
+    except DurationError as error:
+        raise click.BadParameter(f"{error} (a duration such as 90s or 5m)") from None
+    if span < timedelta():
+        raise click.BadParameter("it must not be negative")
+    return span
+
+
+@click.command("drain", cls=KubectlFlags, short_help="Empty nodes for maintenance.")
+@click.argument("nodes", nargs=-1, metavar="NODE...")
+@click.option(
+    "-l", "--selector", default="", callback=label_selector, metavar="LABELS", help="Nodes with these labels."
+)
+@click.option("--force", is_flag=True, help="Also evict pods that no controller would start elsewhere.")
+@click.option("--ignore-daemonsets", is_flag=True, help="Leave pods of DaemonSets where they are.")
+@click.option("--delete-emptydir-data", is_flag=True, help="Also evict pods whose emptyDir data get lost.")
+@click.option(
+    "--grace-period", default=-1, type=int, metavar="SECONDS", help="Instead of each pod's own; -1: each pod's own."
+)
+@click.option("--timeout", default="0s", callback=_span, metavar="DURATION", help="Give up after so long; 0s: never.")
+@click.option(
+    "--pod-selector", default="", callback=label_selector, metavar="LABELS", help="Only pods with these labels."
+)
+@click.option("--disable-eviction", is_flag=True, help="Delete pods, whatever their budgets say.")
+@click.option(
+    "--skip-wait-for-delete-timeout",
+    default=0,
+    type=click.IntRange(min=0),
+    metavar="SECONDS",
+    help="Do not wait for pods that should have been gone for so long; 0: wait.",
+)
+@click.option("--no-wait", is_flag=True, help="End as soon as nothing goes on unless somebody helps (exit code 3).")
+@click.option("--dry-run", is_flag=True, help="Say what would be evicted and what would block it; touch nothing.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to tell the result.")
+@cluster_options
+def command(nodes: tuple[str, ...], selector: str, **given: Any) -> int:
+    """Cordons the nodes and evicts their pods, as many at a time as their disruption budgets allow over all nodes.
+
+    Exit codes: 0 all are drained; 3 blocked; 4 timed out; 1 failed or interrupted. Pods behind a closed budget are
+    waited for until --timeout. The nodes stay cordoned: `haulout uncordon NODE...` brings them back.
+    """
+    if bool(nodes) == bool(selector):
+        raise click.UsageError("name nodes or give a --selector" + (", not both" if nodes else ""))
+    from haulout.base.selector import parse
+    from haulout.cli.draining import Order, drain_nodes
+    from haulout.core.drain.options import DrainOptions
+
+    options = DrainOptions(
+        force=given["force"],
+        ignore_daemonsets=given["ignore_daemonsets"],
+        delete_local_data=given["delete_emptydir_data"],
+        grace_for=given["grace_period"] if given["grace_period"] >= 0 else None,
+        selector=parse(given["pod_selector"]) if given["pod_selector"] else None,
+        disable_eviction=given["disable_eviction"],
+        skip_ending_for=given["skip_wait_for_delete_timeout"],
+    )
+    order = Order(
+        nodes,
+        options,
+        selector=selector,
+        timeout_for=given["timeout"],
+        wait=not given["no_wait"],
+        dry_run=given["dry_run"],
+        json=given["output"] == "json",
+    )
+    return drain_nodes(order, given)

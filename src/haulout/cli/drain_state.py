@@ -1,0 +1,186 @@
+"""How a drain by hand stands: which pods have gone, which are going, which stay and why. Pure, from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from haulout.cluster.key import Key, node_key
+from haulout.cluster.rows import NodeRow, PodRow
+from haulout.cluster.store import Store
+from haulout.cluster.view import NotListed, View
+from haulout.core.action import Refusal
+from haulout.core.drain.causes import Cause, causes
+from haulout.core.drain.options import Act
+from haulout.core.drain.plan import outcome_name
+from haulout.core.drain.report import PodStanding, Progress, Standing, explained, progress
+from haulout.core.reason import Reason
+from haulout.surfaces.byhand.decide import Wish
+
+# Refusals after which the same request may well be carried out: too late, another version, less traffic, please.
+PASSING = frozenset({0, 408, 409, 429})
+
+
+class Outcome(StrEnum):
+    RUNNING = "running"
+    DONE = "done"
+    BLOCKED = "blocked"
+    TIMED_OUT = "timed-out"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
+CODES = {
+    Outcome.DONE: 0,
+    Outcome.BLOCKED: 3,
+    Outcome.TIMED_OUT: 4,
+    Outcome.FAILED: 1,
+    Outcome.INTERRUPTED: 1,
+}
+# Of several nodes the gravest outcome is that of the whole.
+GRAVITY = (Outcome.FAILED, Outcome.INTERRUPTED, Outcome.RUNNING, Outcome.TIMED_OUT, Outcome.BLOCKED, Outcome.DONE)
+
+
+class NodeState(msgspec.Struct, frozen=True):
+    """Pods by "namespace/name". `before`: it was cordoned already. `stuck`: nothing moves unless somebody helps."""
+
+    name: str
+    outcome: Outcome = Outcome.RUNNING
+    cordoned: bool = False
+    before: bool = False
+    gone: tuple[str, ...] = ()
+    ending: tuple[str, ...] = ()
+    staying: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    warnings: str = ""
+    error: str = ""
+    stuck: bool = False
+
+    @property
+    def total(self) -> int:
+        return len(self.gone) + len(self.ending) + len(self.staying)
+
+
+class DrainState(msgspec.Struct, frozen=True):
+    seconds: float
+    nodes: tuple[NodeState, ...]
+    causes: tuple[Cause, ...] = ()
+
+    @property
+    def outcome(self) -> Outcome:
+        found = {node.outcome for node in self.nodes}
+        return next((outcome for outcome in GRAVITY if outcome in found), Outcome.DONE)
+
+    @property
+    def ended(self) -> bool:
+        return all(node.outcome is not Outcome.RUNNING for node in self.nodes)
+
+    @property
+    def stuck(self) -> bool:
+        return all(node.stuck or node.outcome is not Outcome.RUNNING for node in self.nodes)
+
+    def ended_as(self, outcome: Outcome) -> DrainState:
+        """The same where whoever is not done ends like that."""
+        nodes = tuple(
+            msgspec.structs.replace(node, outcome=outcome) if node.outcome is Outcome.RUNNING else node
+            for node in self.nodes
+        )
+        return msgspec.structs.replace(self, nodes=nodes)
+
+
+class Tracker:
+    """Remembers whom it has seen, so that it can tell who has gone. `before`: which nodes were cordoned at the start.
+
+    `refusals`: nodes that may not be cordoned, with the server's words.
+    """
+
+    def __init__(self, wish: Wish, store: Store, before: Mapping[str, bool], refusals: Mapping[str, str]) -> None:
+        self._wish = wish
+        self._store = store
+        self._before = before
+        self._refusals = refusals
+        self._seen: dict[str, dict[str, Key]] = {node: {} for node in wish.nodes}
+
+    def look(self, now: datetime) -> DrainState | None:
+        """None: not everything that it takes has been listed yet."""
+        view = View(self._store, explaining=True)
+        trees: list[Reason] = []
+        nodes: list[NodeState] = []
+        try:
+            for name in self._wish.nodes:
+                drain = self._wish.drain(name)
+                state = progress(view, drain, now)
+                node = self._node(view, name, state, now)
+                nodes.append(node)
+                if node.outcome is not Outcome.DONE:
+                    trees += explained(view, drain, state, now)
+        except NotListed:
+            return None
+        return DrainState((now - self._wish.since).total_seconds(), tuple(nodes), causes(trees))
+
+    def _node(self, view: View, name: str, state: Progress, now: datetime) -> NodeState:
+        row = view.get(node_key(name), NodeRow)
+        seen = self._seen[name]
+        here = {each.pod.uid for each in state.pods}
+        seen.update({each.pod.uid: each.pod.key for each in state.pods})
+        outcome, error = self._outcome(view, name, row, state)
+        return NodeState(
+            name=name,
+            outcome=outcome,
+            error=error,
+            cordoned=row is not None and row.unschedulable,
+            before=self._before.get(name, False),
+            gone=tuple(_named(key) for uid, key in seen.items() if uid not in here),
+            ending=tuple(_named(each.pod.key) for each in state.pods if each.pod.deleting_at is not None),
+            staying=tuple(
+                _named(pod.key)
+                for pod, fate in state.selection.pods
+                if fate.error or (fate.awaited and pod.deleting_at is None)
+            ),
+            ignored=tuple(
+                _named(pod.key) for pod, fate in state.selection.pods if fate.act is Act.IGNORE and fate.warning
+            ),
+            warnings=state.selection.warnings,
+            stuck=bool(state.pods) and all(_is_stuck(each, now) for each in state.pods),
+        )
+
+    def _outcome(self, view: View, name: str, row: NodeRow | None, state: Progress) -> tuple[Outcome, str]:
+        if name in self._refusals:
+            return Outcome.FAILED, self._refusals[name]
+        if row is None:
+            return Outcome.FAILED, "the node is not there any more"
+        if state.errors:
+            return Outcome.BLOCKED, state.errors
+        if not row.unschedulable:
+            return Outcome.RUNNING, ""
+        if state.done:
+            return Outcome.DONE, ""
+        if not all(_is_refused(view, each) for each in state.pods):
+            return Outcome.RUNNING, ""
+        errors = dict.fromkeys(each.error for each in state.pods if each.standing is Standing.FAILED)
+        return (Outcome.FAILED, "; ".join(errors)) if errors else (Outcome.BLOCKED, state.pods[0].message)
+
+
+def _is_refused(view: View, each: PodStanding) -> bool:
+    """For good, as far as the server's answer tells."""
+    if not each.error:
+        return False
+    if each.standing is Standing.SEVERAL_BUDGETS:
+        return True
+    outcome = view.outcome(outcome_name(each.pod.key, each.pod.uid))
+    refusal = outcome.value if outcome is not None else None
+    return isinstance(refusal, Refusal) and refusal.code < 500 and refusal.code not in PASSING
+
+
+def _is_stuck(each: PodStanding, now: datetime) -> bool:
+    pod: PodRow = each.pod
+    if pod.deleting_at is not None:
+        return bool(pod.finalizers) and now >= pod.deleting_at
+    return each.blocked
+
+
+def _named(key: Key) -> str:
+    return f"{key.namespace}/{key.name}"

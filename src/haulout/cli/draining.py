@@ -1,0 +1,305 @@
+"""Runs a drain by hand: a kernel of its own with the shared drain engine, for as long as the command lasts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.live import Live
+
+from haulout.base.clock import Clock, SystemClock
+from haulout.cli.drain_picture import Lines, document, drawn, preview, statement
+from haulout.cli.drain_state import CODES, DrainState, Outcome, Tracker
+from haulout.cli.explaining import endpoint_of
+from haulout.cluster.key import node_key
+from haulout.cluster.project import Keep
+from haulout.cluster.rows import NodeRow
+from haulout.cluster.store import Listing
+from haulout.core.drain.deciders import DRAIN_DECIDERS
+from haulout.core.drain.options import DrainOptions
+from haulout.kube.errors import KubeError, NotFound
+from haulout.kube.http import HttpTransport
+from haulout.kube.recorder import Recorder
+from haulout.kube.transport import Transport
+from haulout.kube.writer import Writer
+from haulout.model.node import Node
+from haulout.runtime.actor import Reports
+from haulout.runtime.driver import LONGEST_REQUEST, Driver
+from haulout.runtime.kernel import Kernel
+from haulout.runtime.metrics import Metrics
+from haulout.runtime.pump import Pump
+from haulout.runtime.requests import Body, Refused
+from haulout.runtime.rooms import Subject
+from haulout.runtime.sender import Sender
+from haulout.surfaces.byhand.decide import SURFACE, Wish
+from haulout.surfaces.byhand.surface import DECIDERS, KINDS, config_row
+
+LIST_WITHIN = 60.0
+LOOK_EVERY = 0.25
+# With nothing left that moves, budgets and replicas get this long to answer what has just happened.
+SETTLED_AFTER = 2.0
+# Interrupted: what was sent is answered within this, or nobody knows.
+ANSWERED_WITHIN = 0.5
+# Without these nothing can be said; budgets and DaemonSets may be unreadable, as for kubectl.
+NEEDED = ("Node", "Pod")
+# What another try may well carry out.
+PASSING = frozenset({0, 408, 409, 429})
+
+
+class Order(msgspec.Struct, frozen=True):
+    """The command line. `timeout_for` zero: for as long as it takes. `wait`: for budgets to open."""
+
+    nodes: tuple[str, ...]
+    options: DrainOptions
+    selector: str = ""
+    timeout_for: timedelta = timedelta()
+    wait: bool = True
+    dry_run: bool = False
+    json: bool = False
+
+
+class NotPossible(Exception):
+    pass
+
+
+def drain_nodes(order: Order, cluster: Mapping[str, Any]) -> int:
+    endpoint = endpoint_of(cluster)
+    logging.getLogger("haulout").setLevel(logging.CRITICAL)
+    try:
+        return asyncio.run(_drain(order, HttpTransport(endpoint, SystemClock())))
+    except (KubeError, NotPossible) as error:
+        raise click.ClickException(str(error)) from None
+
+
+async def _drain(order: Order, transport: HttpTransport) -> int:
+    try:
+        before = await _cordoned_before(order, transport)
+        if not before:
+            click.echo("no node has these labels", err=True)
+            return 1
+        clock = SystemClock()
+        wish = Wish(tuple(before), order.options, since=clock.now())
+        draining = Draining(wish, order, before, transport, clock)
+        return await (draining.preview() if order.dry_run else draining.run())
+    finally:
+        await transport.close()
+
+
+async def _cordoned_before(order: Order, transport: Transport) -> dict[str, bool]:
+    """The nodes that are meant, and whether each was cordoned already. All that are missing are named at once."""
+    return {
+        node.metadata.name: node.spec.unschedulable for node in await find_nodes(order.nodes, order.selector, transport)
+    }
+
+
+class NodeList(msgspec.Struct, frozen=True):
+    items: tuple[Node, ...] = ()
+
+
+async def find_nodes(names: tuple[str, ...], selector: str, transport: Transport) -> list[Node]:
+    if selector:
+        reply = await transport.request("GET", "/api/v1/nodes", query={"labelSelector": selector})
+        return list(msgspec.json.decode(reply.body, type=NodeList).items)
+    found: list[Node] = []
+    missing: list[str] = []
+    for name in dict.fromkeys(names):
+        try:
+            reply = await transport.request("GET", f"/api/v1/nodes/{name}")
+        except NotFound:
+            missing.append(name)
+        else:
+            found.append(msgspec.json.decode(reply.body, type=Node))
+    if missing:
+        raise NotPossible(f"there is no node named {', '.join(missing)}; nothing was done")
+    return found
+
+
+class Draining(Reports):
+    def __init__(
+        self, wish: Wish, order: Order, before: Mapping[str, bool], transport: HttpTransport, clock: Clock
+    ) -> None:
+        self._wish = wish
+        self._order = order
+        self._transport = transport
+        self._clock = clock
+        self._metrics = Metrics()
+        self._changed = asyncio.Event()
+        self._signalled = asyncio.Event()
+        self._refusals: dict[str, str] = {}
+        self._driver: Driver | None = None
+        self.kernel = Kernel([*DECIDERS, *DRAIN_DECIDERS], self)
+        self.kernel.store.write(config_row(wish))
+        self._pump = Pump(self.kernel.store, clock, self._metrics, self._stir)
+        self._tracker = Tracker(wish, self.kernel.store, before, self._refusals)
+
+    def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
+        if subject.decider == SURFACE and answer.code < 500 and answer.code not in PASSING:
+            self._refusals[subject.key.name] = answer.message
+
+    # Looking only
+
+    async def preview(self) -> int:
+        """The picture as it would be with the nodes cordoned; what the kernel then wants sent is taken by nobody."""
+        async with asyncio.TaskGroup() as group:
+            problem = await self._listed(group)
+            self._pump.close_all()
+        if problem:
+            raise NotPossible(problem)
+        for name in self._wish.nodes:
+            row = self.kernel.store.row(node_key(name))
+            if isinstance(row, NodeRow):
+                self.kernel.store.write(msgspec.structs.replace(row, unschedulable=True))
+        now = self._clock.now()
+        self.kernel.run(now)
+        state = self._tracker.look(now)
+        assert state is not None
+        refused = any(node.error for node in state.nodes)
+        outcome = (
+            Outcome.BLOCKED if refused or any(cause.act and cause.blocks for cause in state.causes) else Outcome.DONE
+        )
+        state = state.ended_as(outcome)
+        click.echo(document(state, outcome, dry_run=True) if self._order.json else preview(state))
+        return CODES[outcome]
+
+    # Draining
+
+    async def run(self) -> int:
+        writer = Writer(self._transport, self._clock)
+        recorder = Recorder(writer, self._clock)
+        sender = Sender(self._pump, recorder, self._clock, self._metrics, host=socket.gethostname())
+        sender.writers[""] = writer
+        driver = self._driver = Driver(self.kernel, sender, self._clock, self._metrics)
+        driver.may_write_for = lambda: None if self._signalled.is_set() else LONGEST_REQUEST
+        with self._signals():
+            async with asyncio.TaskGroup() as group:
+                problem, state = await self._listed(group), None
+                if not problem:
+                    work = group.create_task(driver.run())
+                    state = await self._watched()
+                    work.cancel()
+                self._pump.close_all()
+        if state is None:
+            raise NotPossible(problem)
+        return self._told(state)
+
+    async def _listed(self, group: asyncio.TaskGroup) -> str:
+        """Everything that it takes, listed once or known to be unreadable; or why that is not to be had."""
+        for kind in KINDS:
+            self._pump.open(group, self._transport, "", kind, Keep())
+        try:
+            async with asyncio.timeout(LIST_WITHIN):
+                while any(self.kernel.store.table("", kind).listing is Listing.WAITING for kind in KINDS):
+                    if self._signalled.is_set():
+                        return "interrupted; nothing was done"
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            return f"the cluster was not listed within {LIST_WITHIN:g} s; nothing was done"
+        for kind in NEEDED:
+            table = self.kernel.store.table("", kind)
+            if table.listing is Listing.UNREADABLE:
+                return f"{kind.lower()}s cannot be listed: {table.why}; nothing was done"
+        return ""
+
+    async def _watched(self) -> DrainState:
+        """Looks at it until it has ended, one way or another."""
+        timeout_for = self._order.timeout_for
+        deadline_at = self._wish.since + timeout_for if timeout_for else None
+        still_since: float | None = None
+        with _Teller(self._order) as teller:
+            while True:
+                now = self._clock.now()
+                state = self._tracker.look(now)
+                if state is not None:
+                    teller.tell(state)
+                    if state.ended:
+                        return state
+                    elapsed = self._clock.elapsed()
+                    still_since = (still_since or elapsed) if state.stuck else None
+                    if not self._order.wait and still_since is not None and elapsed - still_since >= SETTLED_AFTER:
+                        return state.ended_as(Outcome.BLOCKED)
+                    if deadline_at is not None and now >= deadline_at:
+                        return state.ended_as(Outcome.TIMED_OUT)
+                if self._signalled.is_set():
+                    return await self._interrupted(teller)
+                await self._pause(deadline_at)
+
+    async def _interrupted(self, teller: _Teller) -> DrainState:
+        await asyncio.sleep(ANSWERED_WITHIN)
+        state = self._tracker.look(self._clock.now())
+        assert state is not None
+        teller.tell(state)
+        return state.ended_as(Outcome.INTERRUPTED)
+
+    async def _pause(self, deadline_at: datetime | None) -> None:
+        """Until something has come in, the next picture is due or the time is over; never more often than need be."""
+        left = (deadline_at - self._clock.now()).total_seconds() if deadline_at else LOOK_EVERY
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(min(left, LOOK_EVERY), 0.01)):
+                await self._signalled.wait()
+
+    def _told(self, state: DrainState) -> int:
+        outcome = state.outcome
+        if self._order.json:
+            click.echo(document(state, outcome))
+        if outcome is not Outcome.DONE:
+            click.echo(statement(state, outcome), err=True)
+        return CODES[outcome]
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._signal)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+    def _signal(self) -> None:
+        if self._signalled.is_set():
+            os._exit(1)
+        self._signalled.set()
+        self._changed.set()
+
+    def _stir(self) -> None:
+        self._changed.set()
+        if self._driver is not None:
+            self._driver.stir()
+
+
+class _Teller:
+    """Shows how it goes: on a terminal as a living picture, else line by line. A document leaves stdout to itself."""
+
+    def __init__(self, order: Order) -> None:
+        self._console = Console(stderr=order.json)
+        self._err = order.json
+        self._lines = Lines(verb="deleting" if order.options.disable_eviction else "evicting")
+        self._live = Live(console=self._console, auto_refresh=False) if self._console.is_terminal else None
+
+    def __enter__(self) -> _Teller:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def tell(self, state: DrainState) -> None:
+        if self._live is not None:
+            self._live.update(drawn(state), refresh=True)
+            return
+        for line in self._lines.of(state):
+            click.echo(line, err=self._err)

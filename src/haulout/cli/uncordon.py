@@ -1,0 +1,28 @@
+"""`haulout uncordon`: lets pods onto nodes again, and says who else holds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from haulout.cli.options import KubectlFlags, cluster_options, label_selector
+
+
+@click.command("uncordon", cls=KubectlFlags, short_help="Put nodes back into service.")
+@click.argument("nodes", nargs=-1, metavar="NODE...")
+@click.option(
+    "-l", "--selector", default="", callback=label_selector, metavar="LABELS", help="Nodes with these labels."
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be done; touch nothing.")
+@cluster_options
+def command(nodes: tuple[str, ...], selector: str, dry_run: bool, **cluster: Any) -> int:
+    """Makes the nodes schedulable, whoever cordoned them, and warns where somebody still holds one.
+
+    Exit codes: 0 all are schedulable; 1 at least one could not be changed.
+    """
+    if bool(nodes) == bool(selector):
+        raise click.UsageError("name nodes or give a --selector" + (", not both" if nodes else ""))
+    from haulout.cli.uncordoning import uncordon_nodes
+
+    return uncordon_nodes(nodes, selector, cluster, dry_run=dry_run)

@@ -114,15 +114,19 @@ class SelfManagedCertificate:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._listen(self._collection, own))
             group.create_task(self._listen(REGISTRATIONS, {}))
-            backoff = Backoff(1.0, 60.0, self._random)
+            backoff, said = Backoff(1.0, 60.0, self._random), ""
             while True:
                 self._bell.clear()
                 try:
                     next_at = await self.look()
                 except KubeError as error:
-                    log.error("certificate cannot be kept", extra={"error": str(error)})
+                    # Once for each cause: whoever lacks a role lacks it for long.
+                    if said != str(error):
+                        said = str(error)
+                        log.error("certificate cannot be kept", extra=self._fields(error=said))
                     await self._sleep(1.0 + backoff.failed())
                 else:
+                    said = ""
                     backoff.worked()
                     await self._until(next_at)
 

@@ -60,7 +60,11 @@ class Replica:
             secret=SECRET,
             webhooks=[HOOK],
             names=["haulout-webhook.haulout-system.svc"],
+            sleep=self._nap,
         )
+
+    async def _nap(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / 100)
 
     def writes(self) -> list[str]:
         return [act for act in self.wire.asked if not act.startswith("GET")]
@@ -258,3 +262,18 @@ async def test_a_registration_that_comes_later_is_found(world: World, clock: Man
         await until(lambda: replica.identity.ready)
         world.server.create(REGISTRATIONS, registration("ours", HOOK))
         await until(lambda: registered(world, "ours") != b"")
+
+
+async def test_whoever_may_not_keep_it_says_so_once_and_goes_on_trying(
+    world: World, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    replica = Replica(world, clock)
+    replica.wire.forbidden = {"POST secrets"}
+    async with running(replica):
+        await until(lambda: replica.wire.asked.count("POST secrets") >= 3)
+        assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
+            "certificate cannot be kept"
+        ]
+        assert not replica.identity.ready
+        replica.wire.forbidden = set()
+        await until(lambda: replica.identity.ready)

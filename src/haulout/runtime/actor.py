@@ -119,7 +119,7 @@ class Actor:
         self._known: dict[int, int] = {}
         self._backoff: dict[Subject, dict[Hashable, Backoff]] = {}
         self._conflicts: dict[Key, set[Subject]] = {}
-        self._edits: dict[tuple[Subject, Key], deque[datetime]] = {}
+        self._edits: dict[tuple[Subject, Key], tuple[datetime, ...]] = {}
         self._said: dict[Subject, frozenset[Statement]] = {}
         self._throttled: dict[str, datetime] = {}
         self._timers: list[tuple[datetime, int, Subject | Key]] = []
@@ -298,9 +298,8 @@ class Actor:
         work.sent.add(self._emit(request_body(job, row), work, job))
         if job.edits:
             # In the order of the last edit, so that what is over is found at the front.
-            edits = self._edits.pop((work.subject, job.target), None) or deque(maxlen=RESTLESS_EDITS)
-            edits.append(now)
-            self._edits[work.subject, job.target] = edits
+            edits = self._edits.pop((work.subject, job.target), ())
+            self._edits[work.subject, job.target] = (*edits, now)[-RESTLESS_EDITS:]
 
     def _forget_edits(self, now: datetime) -> None:
         while self._edits:

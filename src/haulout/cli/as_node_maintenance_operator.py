@@ -47,6 +47,7 @@ FLAGS = (
     Flag("eviction-backend", "eviction", "How pods are made to go: eviction or evictionrequest."),
     Flag("priority-order", False, "Evict pods of lower priority first."),
     Flag("skip-unreachable-after", timedelta(), "On a lost node, do not wait longer than this for pods.", "duration"),
+    Flag("listen-webhooks", ":9443", "The address on which webhooks are served over HTTPS; 0 for none."),
     *DRAIN_FLAGS,
 )
 
@@ -87,7 +88,7 @@ def main(words: Sequence[str]) -> int | Settings:
         kubeconfig=values["kubeconfig"],
         http=values["metrics-bind-address"],
         health=values["health-probe-bind-address"],
-        webhooks=Webhooks(address=":9443", certificates="original", service=SERVICE),
+        webhooks=Webhooks(address=values["listen-webhooks"], certificates="original", service=SERVICE),
         guarded=True,
         lease=lease if values["leader-elect"] else None,
         turns=False,

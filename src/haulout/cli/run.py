@@ -23,6 +23,7 @@ from haulout.cli.settings import Settings
 @click.option("--log-level", default="", metavar="LEVEL", help="debug, info, warning or error.")
 @click.option("--listen-http", default="", metavar="ADDRESS", help="Address of metrics; 0 for none.")
 @click.option("--listen-health", default="", metavar="ADDRESS", help="Address of the probes; 0 for none.")
+@click.option("--listen-webhooks", default="", metavar="ADDRESS", help="Address of the webhooks; 0 for none.")
 @click.option("--leader-elect", default=None, type=click.BOOL, help="Whether to act only while holding the lease.")
 def command(
     config: str, surfaces: str, leader_elect: bool | None, as_user: str, as_groups: tuple[str, ...], **given: str
@@ -34,7 +35,7 @@ def command(
     from haulout.cli.settings_file import SettingsProblem, read_settings
 
     names = {"log_format": "log.format", "log_level": "log.level", "listen_http": "listen.http"}
-    names |= {"listen_health": "listen.health"}
+    names |= {"listen_health": "listen.health", "listen_webhooks": "listen.webhooks"}
     flags = {names.get(name, name): text for name, text in given.items() if text}
     if leader_elect is not None:
         flags["leader.elect"] = str(leader_elect).lower()

@@ -47,6 +47,15 @@ class Kind(NamedTuple):
     show: str = "*"
 
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def required(*expressions: Json) -> Json:
+    """Affinity to nodes."""
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": list(expressions)}]}}}
+
+
 SETTLED = "kind apiVersion metadata.namespace metadata.labels metadata.generation spec"
 CORE_EVENT: Json = {
     "involvedObject": {"kind": "Pod", "namespace": "PLACE", "name": "a"},
@@ -158,6 +167,34 @@ def missing(w: World, kind: Kind) -> None:
                 ],
             ),
         ),
+        "pod-affinity-operator": Kind("pods", pod(affinity=required({"key": "k", "operator": "Huh"}))),
+        "pod-affinity-values": Kind("pods", pod(affinity=required({"key": "k", "operator": "In"}))),
+        "pod-affinity-number": Kind(
+            "pods", pod(affinity=required({"key": "k", "operator": "Gt", "values": ["a", "b"]}))
+        ),
+        "pod-affinity-exists": Kind(
+            "pods", pod(affinity=required({"key": "k", "operator": "Exists", "values": ["a"]}))
+        ),
+        "pod-affinity-no-terms": Kind("pods", pod(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}}})),
+        "pod-affinity-weight": Kind(
+            "pods", pod(affinity={"nodeAffinity": {PREFERRED: [{"weight": 0, "preference": {}}]}})
+        ),
+        "pod-toleration-effect": Kind("pods", pod(tolerations=[{"key": "k", "operator": "Exists", "effect": "Some"}])),
+        "pod-toleration-seconds": Kind(
+            "pods", pod(tolerations=[{"key": "k", "operator": "Exists", "tolerationSeconds": 5}])
+        ),
+        "pod-toleration-operator": Kind("pods", pod(tolerations=[{"key": "k", "operator": "Like"}])),
+        "pod-toleration-value": Kind("pods", pod(tolerations=[{"key": "k", "value": "not valid!"}])),
+        "pod-deadline": Kind("pods", pod(activeDeadlineSeconds=0)),
+        "pod-dns": Kind("pods", pod(dnsPolicy="Sometimes")),
+        "pod-node-name": Kind("pods", pod(node="Not_Valid")),
+        "pod-selector": Kind("pods", pod(nodeSelector={"not valid!": "x"})),
+        "pod-amount": Kind("pods", pod(containers=[container(resources={"requests": {"cpu": "-1"}})])),
+        "pod-pull-policy": Kind("pods", pod(containers=[container(imagePullPolicy="Sometimes")])),
+        "pod-port": Kind("pods", pod(containers=[container(ports=[{"containerPort": 0}])])),
+        "pod-port-protocol": Kind("pods", pod(containers=[container(ports=[{"containerPort": 80, "protocol": "X"}])])),
+        "pod-env": Kind("pods", pod(containers=[container(env=[{"name": ""}])])),
+        "pod-volume-twins": Kind("pods", pod(volumes=[{"name": "v", "emptyDir": {}}, {"name": "v", "emptyDir": {}}])),
         "pod-mount-nowhere": Kind("pods", pod(containers=[container(volumeMounts=[{"name": "none"}])])),
         "pod-resources": Kind(
             "pods", pod(containers=[container(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "1"}})])
@@ -196,6 +233,38 @@ def missing(w: World, kind: Kind) -> None:
             DEPLOYMENTS, deployment(strategy={"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}})
         ),
         "replicaset-restart": Kind(REPLICASETS, replica_set(template=template(restartPolicy="Never"))),
+        "daemonset-zero": Kind(
+            DAEMONSETS, daemon_set(updateStrategy={"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 0}})
+        ),
+        "daemonset-both": Kind(
+            DAEMONSETS, daemon_set(updateStrategy={"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 1}})
+        ),
+        "daemonset-ready": Kind(DAEMONSETS, daemon_set(minReadySeconds=-1)),
+        "deployment-ready": Kind(DEPLOYMENTS, deployment(minReadySeconds=-1)),
+        "deployment-deadline": Kind(DEPLOYMENTS, deployment(progressDeadlineSeconds=10, minReadySeconds=10)),
+        "deployment-history": Kind(DEPLOYMENTS, deployment(revisionHistoryLimit=-1)),
+        "deployment-zero": Kind(
+            DEPLOYMENTS, deployment(strategy={"rollingUpdate": {"maxUnavailable": 0, "maxSurge": "0%"}})
+        ),
+        "deployment-recreate": Kind(DEPLOYMENTS, deployment(strategy={"type": "Recreate", "rollingUpdate": {}})),
+        "replicaset-ready": Kind(REPLICASETS, replica_set(minReadySeconds=-1)),
+        "statefulset-strategy": Kind(STATEFULSETS, stateful_set(updateStrategy={"type": "Careless"})),
+        "statefulset-partition": Kind(STATEFULSETS, stateful_set(updateStrategy={"rollingUpdate": {"partition": -1}})),
+        "statefulset-on-delete": Kind(
+            STATEFULSETS, stateful_set(updateStrategy={"type": "OnDelete", "rollingUpdate": {"partition": 1}})
+        ),
+        "statefulset-ordinals": Kind(STATEFULSETS, stateful_set(ordinals={"start": -1})),
+        "statefulset-ready": Kind(STATEFULSETS, stateful_set(minReadySeconds=-1)),
+        "job-indexed": Kind(JOBS, job(completionMode="Indexed")),
+        "job-mode": Kind(JOBS, job(completionMode="Other")),
+        "job-deadline": Kind(JOBS, job(activeDeadlineSeconds=-1)),
+        "job-ttl": Kind(JOBS, job(ttlSecondsAfterFinished=-1)),
+        "job-replacement": Kind(JOBS, job(podReplacementPolicy="Maybe")),
+        "job-long-name": Kind(JOBS, job("j" * 64)),
+        "job-selector": Kind(JOBS, job(selector={"matchLabels": {"a": "b"}})),
+        "pdb-selector-values": Kind(
+            PDBS, pdb(minAvailable=1, selector={"matchExpressions": [{"key": "k", "operator": "In"}]})
+        ),
         "daemonset-strategy": Kind(DAEMONSETS, daemon_set(updateStrategy={"type": "Careless"})),
         "statefulset-policy": Kind(STATEFULSETS, stateful_set(podManagementPolicy="Odd")),
         "job-restart": Kind(JOBS, job(template=template())),

@@ -22,6 +22,10 @@ _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _RESTARTS = ("Always", "OnFailure", "Never")
 _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_PULLS = ("Always", "IfNotPresent", "Never")
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _DEFAULT_MODE = 0o644
 
 
@@ -122,9 +126,7 @@ def check_spec(spec: Json, path: str, restarts: Iterable[str] = _RESTARTS) -> li
     volumes = {volume.get("name") for volume in spec.get("volumes", ())}
     for group in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(group) or ()):
-            here = f"{path}.{group}[{index}]"
-            problems += _check_container(container, here, seen)
-            problems += _check_mounts(container.get("volumeMounts", ()), f"{here}.volumeMounts", volumes)
+            problems += _check_container(container, f"{path}.{group}[{index}]", seen, volumes)
     problems += _check_volumes(spec.get("volumes", ()), f"{path}.volumes")
     if spec["restartPolicy"] not in restarts:
         problems.append(unsupported(f"{path}.restartPolicy", spec["restartPolicy"], restarts))
@@ -134,6 +136,7 @@ def check_spec(spec: Json, path: str, restarts: Iterable[str] = _RESTARTS) -> li
         problems += names.check_labels(spec["nodeSelector"], f"{path}.nodeSelector")
     if name := spec.get("nodeName"):
         problems += [wrong(f"{path}.nodeName", name, text) for text in names.subdomain(name)]
+    problems += _check_node_affinity((spec.get("affinity") or {}).get("nodeAffinity") or {}, path)
     for index, toleration in enumerate(spec.get("tolerations", ())):
         problems += check_toleration(toleration, f"{path}.tolerations[{index}]")
     if (deadline := spec.get("activeDeadlineSeconds")) is not None and not 1 <= deadline <= 2**31 - 1:
@@ -141,7 +144,7 @@ def check_spec(spec: Json, path: str, restarts: Iterable[str] = _RESTARTS) -> li
     return problems
 
 
-def _check_container(container: Json, path: str, seen: set[str]) -> list[Problem]:
+def _check_container(container: Json, path: str, seen: set[str], volumes: Container[str]) -> list[Problem]:
     problems: list[Problem] = []
     name = container.get("name", "")
     if not name:
@@ -156,6 +159,14 @@ def _check_container(container: Json, path: str, seen: set[str]) -> list[Problem
         problems.append(missing(f"{path}.image"))
     elif image.strip() != image:
         problems.append(wrong(f"{path}.image", image, "must not have leading or trailing whitespace"))
+    for index, port in enumerate(container.get("ports", ())):
+        problems += _check_port(port, f"{path}.ports[{index}]")
+    for index, variable in enumerate(container.get("env", ())):
+        if not variable.get("name"):
+            problems.append(missing(f"{path}.env[{index}].name"))
+    problems += _check_mounts(container.get("volumeMounts", ()), f"{path}.volumeMounts", volumes)
+    if container["imagePullPolicy"] not in _PULLS:
+        problems.append(unsupported(f"{path}.imagePullPolicy", container["imagePullPolicy"], _PULLS))
     resources = container.get("resources", {})
     for kind in ("limits", "requests"):
         problems += _check_amounts(resources.get(kind, {}), f"{path}.resources.{kind}")
@@ -164,6 +175,18 @@ def _check_container(container: Json, path: str, seen: set[str]) -> list[Problem
         if limit is not None and wanted != limit and amount(wanted) > amount(limit):
             text = f"must be less than or equal to {resource} limit of {limit}"
             problems.append(wrong(f"{path}.resources.requests", wanted, text))
+    return problems
+
+
+def _check_port(port: Json, path: str) -> list[Problem]:
+    problems: list[Problem] = []
+    if not port["containerPort"]:
+        problems.append(missing(f"{path}.containerPort"))
+    elif not 1 <= port["containerPort"] <= 65535:
+        text = "must be between 1 and 65535, inclusive"
+        problems.append(wrong(f"{path}.containerPort", port["containerPort"], text))
+    if port["protocol"] not in _PROTOCOLS:
+        problems.append(unsupported(f"{path}.protocol", port["protocol"], _PROTOCOLS))
     return problems
 
 
@@ -207,6 +230,46 @@ def _check_volumes(volumes: Iterable[Json], path: str) -> list[Problem]:
     return problems
 
 
+def _check_node_affinity(affinity: Json, path: str) -> list[Problem]:
+    problems: list[Problem] = []
+    if (required := affinity.get(_REQUIRED)) is not None:
+        here = f"{path}.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
+        if not required.get("nodeSelectorTerms"):
+            problems.append(missing(here, "must have at least one node selector term"))
+        for index, term in enumerate(required.get("nodeSelectorTerms") or ()):
+            problems += _check_term(term, f"{here}[{index}]")
+    for index, wish in enumerate(affinity.get(_PREFERRED, ())):
+        here = f"{path}.affinity.nodeAffinity.{_PREFERRED}[{index}]"
+        if not 1 <= wish["weight"] <= 100:
+            problems.append(wrong(f"{here}.weight", wish["weight"], "must be in the range 1-100"))
+        problems += _check_term(wish["preference"], f"{here}.preference")
+    return problems
+
+
+def _check_term(term: Json, path: str) -> list[Problem]:
+    problems: list[Problem] = []
+    for index, expression in enumerate(term.get("matchExpressions", ())):
+        here = f"{path}.matchExpressions[{index}]"
+        problems += _check_operator(expression, here)
+        problems += [wrong(f"{here}.key", expression["key"], text) for text in names.label_key(expression["key"])]
+    return problems
+
+
+def _check_operator(expression: Json, path: str) -> list[Problem]:
+    """How many values an operator goes with."""
+    operator, count = expression["operator"], len(expression.get("values", ()))
+    if operator in {"In", "NotIn"} and not count:
+        return [missing(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")]
+    if operator in {"Exists", "DoesNotExist"} and count:
+        text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+        return [forbidden_field(f"{path}.values", text)]
+    if operator in {"Gt", "Lt"} and count != 1:
+        return [missing(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")]
+    if operator not in {"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"}:
+        return [wrong(f"{path}.operator", operator, "not a valid selector operator")]
+    return []
+
+
 def check_toleration(toleration: Json, path: str) -> list[Problem]:
     problems: list[Problem] = []
     key, operator = toleration.get("key", ""), toleration.get("operator", "")
@@ -216,6 +279,8 @@ def check_toleration(toleration: Json, path: str) -> list[Problem]:
     elif operator != "Exists":
         text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         problems.append(wrong(f"{path}.operator", operator, text))
+    if operator in {"", "Equal"} and (texts := names.label_value(toleration.get("value", ""))):
+        problems.append(wrong(f"{path}.operator", toleration["value"], ";".join(texts)))
     if operator == "Exists" and toleration.get("value"):
         text = "value must be empty when `operator` is 'Exists'"
         problems.append(wrong(f"{path}.operator", toleration["value"], text))

@@ -108,17 +108,21 @@ def prepare_job(obj: Json) -> None:
         "controller-uid": uid,
         "job-name": name,
     }
-    meta = spec["template"]["metadata"]
+    meta, given = spec["template"]["metadata"], spec.get("selector", {})
     template_meta = {**meta, "labels": {**meta.get("labels", {}), **own}}
     spec["template"] = {**spec["template"], "metadata": template_meta}
-    spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    chosen = {**given.get("matchLabels", {}), "batch.kubernetes.io/controller-uid": uid}
+    spec["selector"] = {**given, "matchLabels": chosen}
     if "labels" not in obj["metadata"]:
         obj["metadata"] = {**obj["metadata"], "labels": dict(template_meta["labels"])}
 
 
-def check_replicas(spec: Json) -> list[Problem]:
-    replicas = spec.get("replicas", 0)
-    return [wrong("spec.replicas", replicas, "must be greater than or equal to 0")] if replicas < 0 else []
+def _not_negative(part: Json, path: str, *members: str) -> list[Problem]:
+    return [
+        wrong(f"{path}.{member}", part[member], "must be greater than or equal to 0")
+        for member in members
+        if part.get(member, 0) < 0
+    ]
 
 
 def _check_selector(spec: Json, kind: str, *, required: bool = True) -> list[Problem]:
@@ -141,7 +145,21 @@ def _check_template(spec: Json) -> list[Problem]:
 
 def check_deployment(obj: Json) -> list[Problem]:
     spec = obj["spec"]
-    problems = [*check_replicas(spec), *_check_selector(spec, "deployment"), *_check_template(spec)]
+    problems = [
+        *_not_negative(spec, "spec", "replicas"),
+        *_check_selector(spec, "deployment"),
+        *_check_template(spec),
+        *_check_strategy(spec),
+        *_not_negative(spec, "spec", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"),
+    ]
+    if spec["progressDeadlineSeconds"] <= spec.get("minReadySeconds", 0):
+        text = "must be greater than minReadySeconds"
+        problems.append(wrong("spec.progressDeadlineSeconds", spec["progressDeadlineSeconds"], text))
+    return problems
+
+
+def _check_strategy(spec: Json) -> list[Problem]:
+    problems: list[Problem] = []
     rolling = spec["strategy"].get("rollingUpdate")
     if spec["strategy"]["type"] not in {"Recreate", "RollingUpdate"}:
         problems.append(_strange_strategy("spec.strategy", spec["strategy"], ("Recreate", "RollingUpdate")))
@@ -159,9 +177,12 @@ def check_deployment(obj: Json) -> list[Problem]:
 
 
 def _strange_strategy(path: str, strategy: Json, known: tuple[str, ...]) -> Problem:
-    # Printed as the server's own type, which no file has.
-    shown = {"Type": strategy["type"], "RollingUpdate": strategy.get("rollingUpdate")}
-    return unsupported(path, shown, known)
+    return unsupported(path, _in_go(strategy), known)
+
+
+def _in_go(strategy: Json) -> Json:
+    """As the server prints its own type, which no file has."""
+    return {"Type": strategy["type"], "RollingUpdate": strategy.get("rollingUpdate")}
 
 
 def check_share(value: int | str, path: str, *, most: bool = False) -> list[Problem]:
@@ -176,24 +197,65 @@ def check_share(value: int | str, path: str, *, most: bool = False) -> list[Prob
 
 def check_replica_set(obj: Json) -> list[Problem]:
     spec = obj["spec"]
-    return [*check_replicas(spec), *_check_selector(spec, "replicaset"), *_check_template(spec)]
+    numbers = _not_negative(spec, "spec", "replicas", "minReadySeconds")
+    return [*numbers, *_check_selector(spec, "replicaset"), *_check_template(spec)]
 
 
 def check_stateful_set(obj: Json) -> list[Problem]:
     spec = obj["spec"]
-    problems = [*check_replicas(spec), *_check_selector(spec, "statefulset", required=False), *_check_template(spec)]
+    problems = []
     if spec["podManagementPolicy"] not in {"OrderedReady", "Parallel"}:
         text = "must be 'OrderedReady' or 'Parallel'"
         problems.append(wrong("spec.podManagementPolicy", spec["podManagementPolicy"], text))
-    return problems
+    return [
+        *problems,
+        *_check_stateful_update(spec["updateStrategy"]),
+        *_not_negative(spec, "spec", "replicas", "minReadySeconds"),
+        *_not_negative(spec.get("ordinals", {}), "spec.ordinals", "start"),
+        *_check_selector(spec, "statefulset", required=False),
+        *_check_template(spec),
+    ]
+
+
+def _check_stateful_update(strategy: Json) -> list[Problem]:
+    path, rolling = "spec.updateStrategy", strategy.get("rollingUpdate")
+    match strategy["type"]:
+        case "RollingUpdate":
+            return _not_negative(rolling or {}, f"{path}.rollingUpdate", "partition")
+        case "OnDelete" if rolling is not None:
+            shown = {"Partition": rolling.get("partition", 0), "MaxUnavailable": rolling.get("maxUnavailable")}
+            return [wrong(f"{path}.rollingUpdate", shown, "only allowed for updateStrategy 'RollingUpdate'")]
+        case "OnDelete":
+            return []
+    return [wrong(path, _in_go(strategy), "must be 'RollingUpdate' or 'OnDelete'")]
 
 
 def check_daemon_set(obj: Json) -> list[Problem]:
     spec = obj["spec"]
-    problems = [*_check_selector(spec, "daemonset", required=False), *_check_template(spec)]
-    if spec["updateStrategy"]["type"] not in {"RollingUpdate", "OnDelete"}:
-        known = ("RollingUpdate", "OnDelete")
-        problems.append(_strange_strategy("spec.updateStrategy", spec["updateStrategy"], known))
+    return [
+        *_check_selector(spec, "daemonset", required=False),
+        *_check_template(spec),
+        *_not_negative(spec, "spec", "minReadySeconds"),
+        *_check_daemon_update(spec["updateStrategy"]),
+        *_not_negative(spec, "spec", "revisionHistoryLimit"),
+    ]
+
+
+def _check_daemon_update(strategy: Json) -> list[Problem]:
+    path, rolling = "spec.updateStrategy", strategy.get("rollingUpdate", {})
+    if strategy["type"] not in {"RollingUpdate", "OnDelete"}:
+        return [_strange_strategy(path, strategy, ("RollingUpdate", "OnDelete"))]
+    if strategy["type"] == "OnDelete":
+        return []
+    problems: list[Problem] = []
+    for member in ("maxUnavailable", "maxSurge"):
+        problems += check_share(rolling[member], f"{path}.rollingUpdate.{member}", most=True)
+    surges, fails = (str(rolling[member]).rstrip("%") != "0" for member in ("maxSurge", "maxUnavailable"))
+    if surges and fails:
+        text = "may not be set when maxUnavailable is non-zero"
+        problems.append(wrong(f"{path}.rollingUpdate.maxSurge", rolling["maxSurge"], text))
+    if not surges and not fails:
+        problems.append(missing(f"{path}.rollingUpdate.maxUnavailable", "cannot be 0 when maxSurge is 0"))
     return problems
 
 
@@ -209,13 +271,21 @@ def _check_generated(obj: Json) -> list[Problem]:
     return [wrong("spec.selector", in_order(spec["selector"]), "`selector` not auto-generated")]
 
 
+_JOB_NUMBERS = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
+_JOB_WORDS = {
+    "completionMode": ("NonIndexed", "Indexed"),
+    "podReplacementPolicy": ("Failed", "TerminatingOrFailed"),
+}
+
+
 def _check_job_spec(spec: Json) -> list[Problem]:
-    problems: list[Problem] = []
-    for member in ("parallelism", "completions", "backoffLimit"):
-        if spec.get(member, 0) < 0:
-            problems.append(wrong(f"spec.{member}", spec[member], "must be greater than or equal to 0"))
+    problems = _not_negative(spec, "spec", *_JOB_NUMBERS)
+    for member, known in _JOB_WORDS.items():
+        if spec[member] not in known:
+            problems.append(unsupported(f"spec.{member}", spec[member], known))
     policy, path = spec["template"]["spec"]["restartPolicy"], "spec.template.spec.restartPolicy"
-    found = check_spec(spec["template"]["spec"], "spec.template.spec", (policy,))
+    found = names.check_labels(spec["template"]["metadata"].get("labels", {}), "spec.template.labels")
+    found += check_spec(spec["template"]["spec"], "spec.template.spec", (policy,))
     if not policy:
         found.append(missing(path, 'valid values: "OnFailure", "Never"'))
     elif policy not in {"OnFailure", "Never"}:

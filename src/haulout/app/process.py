@@ -13,6 +13,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 
+from haulout.app.budgets import Budgets
 from haulout.app.nodemaintenance import NodeMaintenances
 from haulout.app.parts import Part, Surroundings
 from haulout.app.profiles import Profiles
@@ -86,7 +87,8 @@ class Process(Reports):
         self.clock = clock or SystemClock()
         self.metrics = Metrics()
         wanted = _parts(settings)
-        rules = Rules(tuple(part.name for part in wanted), turns=settings.turns)
+        surfaces = tuple(part.name for part in wanted if part is not Budgets)
+        rules = Rules(surfaces, turns=settings.turns, budgets=Budgets in wanted)
         drain = DRAIN_DECIDERS if any(part.drains for part in wanted) else ()
         deciders = [*(decider for part in wanted for decider in part.deciders), *drain, arbiter(rules)]
         self.kernel = Kernel(deciders, self, self._decision_failed)
@@ -371,5 +373,6 @@ def _parts(settings: Settings) -> list[type[Part]]:
     wanted: list[tuple[bool, type[Part]]] = [
         (bool(settings.profiles_config), Profiles),
         (settings.nodemaintenance is not None, NodeMaintenances),
+        (settings.turns, Budgets),
     ]
     return [part for is_wanted, part in wanted if is_wanted]

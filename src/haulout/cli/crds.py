@@ -7,7 +7,7 @@ import click
 from haulout.cli.manifests import crd, picked
 
 # What each surface brings; profiles live on Nodes alone.
-CRDS: dict[str, tuple[str, ...]] = {"nodemaintenance": ("nodemaintenances",)}
+CRDS: dict[str, tuple[str, ...]] = {"kernel": ("nodedisruptionbudgets",), "nodemaintenance": ("nodemaintenances",)}
 
 
 @click.command("crds", short_help="Print the custom resource definitions of surfaces.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 
 from haulout.app.parts import Part, Surroundings
@@ -17,10 +18,13 @@ from haulout.core.drain.options import ACTS, PodRules, Rule
 from haulout.kube.errors import Conflict, NotFound
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
+from haulout.runtime.metrics import Sample
 from haulout.surfaces.nodemaintenance.admit import Quorum, webhook
 from haulout.surfaces.nodemaintenance.decide import SURFACE
 from haulout.surfaces.nodemaintenance.options import DrainDefaults, Options
+from haulout.surfaces.nodemaintenance.present import samples
 from haulout.surfaces.nodemaintenance.surface import DECIDERS, OWN_KINDS, sources
+from haulout.surfaces.nodemaintenance.wire import KIND, MaintenanceRow
 
 CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 
@@ -42,6 +46,13 @@ class NodeMaintenances(Part):
     def follow(self, settings: Settings) -> None:
         self.options = options_of(settings)
         self.around.store.write(Value(key=CONFIG_KEY, value=self.options))
+
+    def samples(self) -> Iterable[Sample]:
+        rows = self.around.store.table("", KIND).rows.values()
+        yield from samples(row for row in list(rows) if isinstance(row, MaintenanceRow))
+        for labels, value in self.around.metrics.series("haulout_evictions").items():
+            if ("surface", SURFACE) in labels:
+                yield "nodemaintenance_evictions_total", tuple(each for each in labels if each[0] == "result"), value
 
     async def introduce(self, transport: Transport) -> None:
         self._openshift = await is_openshift(transport)

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 
 from haulout.app.budgets import Budgets
+from haulout.app.controllers import depths, observed
 from haulout.app.nodemaintenance import NodeMaintenances
 from haulout.app.parts import Part, Surroundings
 from haulout.app.profiles import Profiles
@@ -90,7 +91,8 @@ class Process(Reports):
         surfaces = tuple(part.name for part in wanted if part is not Budgets)
         rules = Rules(surfaces, turns=settings.turns, budgets=Budgets in wanted)
         drain = DRAIN_DECIDERS if any(part.drains for part in wanted) else ()
-        deciders = [*(decider for part in wanted for decider in part.deciders), *drain, arbiter(rules)]
+        own = [observed(decider, self.metrics, self.clock) for part in wanted for decider in part.deciders]
+        deciders = [*own, *drain, arbiter(rules)]
         self.kernel = Kernel(deciders, self, self._decision_failed)
         self.kernel.leading = False
         kinds = [kind for part in wanted for kind in part.kinds]
@@ -137,7 +139,8 @@ class Process(Reports):
     def _samples(self) -> Iterable[Sample]:
         """Told by the leader alone, or as many replicas as there are would be added up."""
         parts = self.parts if self.kernel.leading else []
-        return itertools.chain.from_iterable([part.samples() for part in parts])
+        names = [decider.name for part in self.parts for decider in part.deciders]
+        return itertools.chain(depths(self.kernel.loop, names), *[part.samples() for part in parts])
 
     def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
         self.metrics.count("haulout_refusals", surface=subject.decider, code=str(answer.code))

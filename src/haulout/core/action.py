@@ -81,10 +81,13 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Evict(msgspec.Struct, frozen=True):
+    """`surface`: for whom, so that it can be counted."""
+
     target: Key
     uid: str
     grace_for: int | None = None
     outcome: str = ""
+    surface: str = ""
 
 
 class Delete(msgspec.Struct, frozen=True):

@@ -160,6 +160,10 @@ class Loop:
     def has_due(self) -> bool:
         return bool(self._due) or self._store.has_changes
 
+    def due(self, decider: str) -> int:
+        """How many wait to be asked."""
+        return sum(subject.decider == decider for subject in self._due)
+
     def next_instant(self) -> datetime | None:
         while self._timers and not self._stands(*self._timers[0]):
             heapq.heappop(self._timers)

@@ -5,17 +5,35 @@ Names are the surfaces' contracts, so that they stand exactly as given: no suffi
 
 from __future__ import annotations
 
+import bisect
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import Metric
+from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 Labels = tuple[tuple[str, str], ...]
 Sample = tuple[str, Labels, float]
 
+# Of controller-runtime's reconcile times, which dashboards know.
+BUCKETS: tuple[float, ...] = (
+    *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9),
+    *(1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0),
+    *(15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0),
+)
+
 HELP = {
+    "controller_runtime_reconcile_errors_total": "Decisions of a controller that failed.",
+    "controller_runtime_reconcile_time_seconds": "How long a controller's decisions took.",
+    "controller_runtime_reconcile_total": "Decisions of a controller by result.",
+    "haulout_evictions": "Evictions by surface and result.",
+    "nodemaintenance_drain_progress_ratio": "How much of a maintenance's drain is done.",
+    "nodemaintenance_evictions_total": "Evictions for maintenances by result.",
+    "nodemaintenance_info": "1 for each maintenance, with its node and phase.",
+    "nodemaintenance_lease_errors_total": "Node leases that could not be had or kept.",
+    "nodemaintenance_pending_pods": "Pods that a maintenance still waits for.",
+    "workqueue_depth": "Objects that wait for a controller's decision.",
     "haulout_askings": "How often a decision was asked.",
     "haulout_decision_failures": "Decisions that failed instead of answering.",
     "haulout_leader": "Whether this process leads.",
@@ -35,8 +53,14 @@ HELP = {
 class Snapshot(Collector):
     """What was counted up to one moment; putting it into text takes long, and can be done anywhere."""
 
-    def __init__(self, families: Iterable[tuple[str, str, dict[Labels, float]]], sourced: Iterable[Sample]) -> None:
+    def __init__(
+        self,
+        families: Iterable[tuple[str, str, dict[Labels, float]]],
+        histograms: Mapping[str, Mapping[Labels, Sequence[float]]],
+        sourced: Iterable[Sample],
+    ) -> None:
         self._families = list(families)
+        self._histograms = histograms
         self._sourced = sourced
 
     def collect(self) -> Iterable[Metric]:
@@ -49,6 +73,17 @@ class Snapshot(Collector):
             for labels, value in sorted(series.items()):
                 metric.add_sample(name, dict(labels), value)
             yield metric
+
+        for name, known in sorted(self._histograms.items()):
+            histogram = HistogramMetricFamily(name, HELP.get(name, name.replace("_", " ")))
+            for labels, counts in sorted(known.items()):
+                edges = [*(f"{edge:g}" for edge in BUCKETS), "+Inf"]
+                sums = itertools.accumulate(counts[:-1])
+                for edge, total in zip(edges, sums, strict=True):
+                    histogram.add_sample(f"{name}_bucket", {**dict(labels), "le": edge}, total)
+                histogram.add_sample(f"{name}_count", dict(labels), sum(counts[:-1]))
+                histogram.add_sample(f"{name}_sum", dict(labels), counts[-1])
+            yield histogram
 
     def render(self) -> bytes:
         registry = CollectorRegistry(auto_describe=False)
@@ -67,6 +102,8 @@ class Metrics:
     def __init__(self) -> None:
         self._counters: dict[str, dict[Labels, float]] = {}
         self._gauges: dict[str, dict[Labels, float]] = {}
+        # A count for each bucket and for what is above them all, then the sum.
+        self._histograms: dict[str, dict[Labels, list[float]]] = {}
         self._sources: list[Callable[[], Iterable[Sample]]] = []
 
     def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
@@ -75,6 +112,20 @@ class Metrics:
     def add(self, name: str, labels: Labels, amount: float = 1.0) -> None:
         series = self._counters.setdefault(name, {})
         series[labels] = series.get(labels, 0.0) + amount
+
+    def series(self, name: str) -> dict[Labels, float]:
+        """What has been counted under a name so far."""
+        return dict(self._counters.get(name, {}))
+
+    def observe(self, name: str, value: float, **labels: str) -> None:
+        key = tuple(sorted(labels.items()))
+        buckets = self._histograms.setdefault(name, {}).setdefault(key, [0.0] * (len(BUCKETS) + 2))
+        buckets[bisect.bisect_left(BUCKETS, value)] += 1
+        buckets[-1] += value
+
+    def begin(self, name: str, **labels: str) -> None:
+        """A histogram that is there before anything was observed."""
+        self._histograms.setdefault(name, {}).setdefault(tuple(sorted(labels.items())), [0.0] * (len(BUCKETS) + 2))
 
     def gauge(self, name: str, value: float, **labels: str) -> None:
         self._gauges.setdefault(name, {})[tuple(sorted(labels.items()))] = value
@@ -92,7 +143,10 @@ class Metrics:
             for kind, known in (("counter", self._counters), ("gauge", self._gauges))
             for name, series in known.items()
         ]
-        return Snapshot(families, itertools.chain.from_iterable([source() for source in self._sources]))
+        histograms = {
+            name: {labels: list(counts) for labels, counts in known.items()} for name, known in self._histograms.items()
+        }
+        return Snapshot(families, histograms, itertools.chain.from_iterable([source() for source in self._sources]))
 
     def render(self) -> bytes:
         return self.snapshot().render()

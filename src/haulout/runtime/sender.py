@@ -110,7 +110,9 @@ class Sender:
         answer = await self._outcome(writer, body, guard)
         verb = type(body).__name__.lower()
         self._metrics.count("haulout_requests", verb=verb, kind=body.target.kind, outcome=_outcome_name(answer))
-        if isinstance(answer, Refused | Lost):
+        if isinstance(body, Evict):
+            self._metrics.count("haulout_evictions", surface=body.surface, result=_eviction_result(answer))
+        if isinstance(answer, Refused | Lost) and not _is_closed_budget(answer):
             log.warning("write failed", extra={"verb": verb, "object": str(body.target), "error": answer.message})
         return answer
 
@@ -174,6 +176,21 @@ class Sender:
             return Done()
         # A deletion that is complete is answered with a Status, which has no name.
         return Done(row=projector.row(obj)) if obj.metadata.name else Done()
+
+
+def _is_closed_budget(answer: Answer) -> bool:
+    """Expected, and told where it matters: not a failure."""
+    return isinstance(answer, Refused) and answer.by_budget
+
+
+def _eviction_result(answer: Answer) -> str:
+    match answer:
+        case Done():
+            return "evicted"
+        case Refused():
+            return "blocked" if answer.by_budget else "failed"
+        case _:
+            return _outcome_name(answer)
 
 
 def _outcome_name(answer: Answer) -> str:

@@ -34,7 +34,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return Decision(until=retry_at)
     if wanted.by_budget and not _permitted(view, wanted):
         return NOTHING
-    return Decision(actions=((Evict(pod.key, pod.uid, wanted.grace_for, name),),))
+    return Decision(actions=((Evict(pod.key, pod.uid, wanted.grace_for, name, wanted.surface),),))
 
 
 def _rank(key: Key, store: Store) -> Rank:

@@ -32,6 +32,7 @@ class EvictionRow(Row, frozen=True, kw_only=True):
     grace_for: int | None = None
     retry_for: float = 5.0
     since: datetime = LONG_AGO
+    surface: str = ""
 
     @property
     def rank(self) -> Rank:
@@ -124,6 +125,7 @@ def _eviction(node: Key, drain: DrainRow, pod: PodRow, fate: Fate, *, forced: bo
         grace_for=0 if forced else drain.options.grace_for,
         retry_for=drain.retry_for,
         since=drain.since,
+        surface=drain.surface,
     )
 
 

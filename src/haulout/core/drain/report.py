@@ -187,6 +187,8 @@ def _budget_causes(view: View, key: Key) -> tuple[Reason, ...]:
         f"{name}: {budget.current_healthy} healthy, {budget.desired_healthy} needed of {budget.expected_pods}, "
         f"{budget.disruptions_allowed} may go"
     )
+    if budget.disruptions_allowed > 0 or budget.current_healthy > budget.desired_healthy:
+        return (Reason("pdb-paced", key, f"{text}: the others go in turn"),)
     pods = _covered(view, budget)
     shown = tuple(
         Reason("replica-not-ready", pod.key, f"{_named(pod)} is not ready{_why(pod)}", act=advice.fix(pod))
@@ -194,7 +196,7 @@ def _budget_causes(view: View, key: Key) -> tuple[Reason, ...]:
     )
     if shown:
         return (Reason("pdb-closed", key, text, because=shown),)
-    if budget.current_healthy < budget.desired_healthy:
+    if budget.current_healthy < budget.expected_pods:
         act = f"wait until {advice.workload(pods)} has its pods again"
         return (Reason("pdb-short", key, f"{text}: the others are being replaced", act=act),)
     strict = f"{text}: with every pod healthy it still allows none"

@@ -20,6 +20,7 @@ from haulout.core.action import (
     Edit,
     Finalize,
     Label,
+    Measure,
     Patch,
     Refusal,
     SetTaint,
@@ -66,6 +67,8 @@ MOST_LEASE_ERRORS = 3
 LEASE_RETRY_FOR = timedelta(seconds=3)
 # During a pass the status follows what blocks it, but not at every step.
 REPORT_EVERY_FOR = timedelta(seconds=2)
+
+LEASE_ERROR = Measure("nodemaintenance_lease_errors_total")
 
 replace = msgspec.structs.replace
 
@@ -295,7 +298,10 @@ def _held_by_another(given: Given) -> Decision:
     )
     failed = replace(failed_with(_pending(given), text, now), error_on_lease_count=count)
     return Decision(
-        actions=(patch(given.row, failed),), until=runs_out_at, reasons=(reason,), holds=_claims(given, drained=False)
+        actions=((*patch(given.row, failed), LEASE_ERROR),),
+        until=runs_out_at,
+        reasons=(reason,),
+        holds=_claims(given, drained=False),
     )
 
 
@@ -321,7 +327,7 @@ def _lease_failed(given: Given) -> Decision | None:
         return None
     count = status.error_on_lease_count + 1
     failed = replace(failed_with(_pending(given), refusal.message, now), error_on_lease_count=count)
-    return Decision(actions=(patch(given.row, failed),), holds=_claims(given, drained=False))
+    return Decision(actions=((*patch(given.row, failed), LEASE_ERROR),), holds=_claims(given, drained=False))
 
 
 def _pending(given: Given) -> Status:
@@ -541,8 +547,15 @@ def _succeeded(given: Given, state: Progress) -> list[Step]:
     over = _conditions(given, state, over)
     if over == status:
         return []
-    said = (_told(row.key, "SucceedMaintenance", "Node maintenance was succeeded"),)
-    return [(*patch(row, replace(over, last_update=second(given.now))), *(said if status.phase != SUCCEEDED else ()))]
+    took = given.now - (given.lease.acquired_at if given.lease and given.lease.acquired_at else given.now)
+    said: tuple[Tell | Measure, ...] = (
+        _told(row.key, "SucceedMaintenance", "Node maintenance was succeeded"),
+        Measure("nodemaintenance_drain_duration_seconds_sum", amount=took.total_seconds()),
+        Measure("nodemaintenance_drain_duration_seconds_count"),
+    )
+    if status.phase == SUCCEEDED:
+        said = ()
+    return [(*patch(row, replace(over, last_update=second(given.now))), *said)]
 
 
 def _report(given: Given, current: Status, began_at: datetime) -> tuple[list[Step], datetime | None, tuple[Row, ...]]:

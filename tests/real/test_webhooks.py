@@ -23,7 +23,9 @@ from haulout.surfaces.nodemaintenance.admit import Quorum, webhook
 from haulout.surfaces.nodemaintenance.wire import API_VERSION, KIND, WEBHOOK, WEBHOOK_PATH
 from tests.rig.api import CRDS, Api, ApiError, Json
 from tests.rig.hooks import Hooks
+from tests.rig.operator import HAULOUT, Operator, environment
 from tests.rig.plane import ControlPlane
+from tests.rig.process import Process, Scratch, free_port
 from tests.rig.wait import eventually
 
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kubectl")
@@ -82,7 +84,7 @@ def hooks_of(plane: ControlPlane, operator: str, home: str, files: tuple[tuple[s
 
 
 @contextlib.contextmanager
-def registered(api: Api, hooks: Hooks, bundle: bytes = b"") -> Iterator[str]:
+def registered(api: Api, hooks: Hooks | Replica, bundle: bytes = b"") -> Iterator[str]:
     """As printed; yields when the API server asks us."""
     [registration] = printed("webhooks", "nodemaintenance", "--url", hooks.url)
     if bundle:
@@ -312,3 +314,84 @@ def test_metrics_are_for_those_who_may_get_them(plane: ControlPlane, hooks: Hook
     code, text = hooks.scrape(plane.token(reader))
     assert (code, "controller_runtime_webhook_requests_total" in text) == (200, True)
     assert [hooks.scrape(token)[0] for token in ("", "nonsense", plane.token(other))] == [401, 401, 403]
+
+
+class Replica(Operator):
+    """`haulout run` with NodeMaintenances, or the drop-in; webhooks on a port of their own."""
+
+    def __init__(self, directory: Path, name: str, argv: list[str], kubeconfig: Path) -> None:
+        super().__init__(directory, "")
+        self.webhook_port = free_port()
+        self.url = f"https://127.0.0.1:{self.webhook_port}"
+        ports = {
+            "PORT": str(self.port),
+            "HEALTH": str(self.health_port),
+            "WEBHOOKS": str(self.webhook_port),
+        }
+        words = [word.format(**ports) for word in argv]
+        # TMPDIR: what others have mounted on this machine is not ours.
+        env = environment(KUBECONFIG=str(kubeconfig), TMPDIR=str(directory))
+        self.process = Process(name, [str(HAULOUT), *words], directory, env=env, cwd=directory)
+
+
+PLATFORM = [
+    "run",
+    "--surfaces=nodemaintenance",
+    "--listen-http=127.0.0.1:{PORT}",
+    "--listen-health=127.0.0.1:{HEALTH}",
+    "--listen-webhooks=127.0.0.1:{WEBHOOKS}",
+]
+DROP_IN = [
+    "as",
+    "node-maintenance-operator",
+    "--zap-devel=false",
+    "--metrics-bind-address=127.0.0.1:{PORT}",
+    "--health-probe-bind-address=127.0.0.1:{HEALTH}",
+    "--listen-webhooks=127.0.0.1:{WEBHOOKS}",
+]
+
+
+def test_every_replica_serves_and_the_printed_roles_are_enough_for_a_maintenance(
+    plane: ControlPlane, home: str, operator: str, definition: Json, scratch: Scratch
+) -> None:
+    api, kubeconfig = plane.api(), plane.kubeconfig(operator)
+    argv = [*PLATFORM, f"--namespace={home}"]
+    replicas = [Replica(scratch.directory(f"{home}-{name}"), name, argv, kubeconfig) for name in ("a", "b")]
+    with replicas[0], replicas[1]:
+        for replica in replicas:
+            eventually(lambda at=replica: ready(at), "ready")  # type: ignore[misc]
+            with registered(api, replica):
+                assert refusal(api, "x", None) == denied("invalid nodeName, no node with name  found")
+        with registered(api, replicas[0]):
+            api.create("nodes", {"metadata": {"name": home}})
+            api.create(NMS, maintenance(home, home))
+            eventually(lambda: phase(api, home) == "Succeeded", "the maintenance succeeds", 60)
+            api.delete(NMS, home)
+            eventually(lambda: api.find(NMS, home) is None, "the maintenance ends", 60)
+    assert not [line for replica in replicas for line in forbidden(replica)]
+
+
+def test_the_drop_in_makes_its_own_certificate_where_none_is_mounted(
+    plane: ControlPlane, definition: Json, scratch: Scratch, prefix: str
+) -> None:
+    api = plane.api()
+    # Outside of a pod its namespace is that of the kubeconfig.
+    api.delete("secrets", SECRET, "default")
+    directory = scratch.directory(f"{prefix}-drop-in")
+    try:
+        with Replica(directory, "drop-in", DROP_IN, plane.kubeconfig("operator")) as replica, registered(api, replica):
+            assert refusal(api, "x", "ghost") == denied("invalid nodeName, no node with name ghost found")
+    finally:
+        api.delete("secrets", SECRET, "default")
+
+
+def ready(replica: Replica) -> bool:
+    return replica._get(replica.health_port, "/readyz") == (200, "ok")
+
+
+def phase(api: Api, name: str) -> str:
+    return str(api.get(NMS, name).get("status", {}).get("phase", ""))
+
+
+def forbidden(replica: Replica) -> list[str]:
+    return [line for line in replica.process.text().splitlines() if "forbidden" in line.lower()]

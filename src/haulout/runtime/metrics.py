@@ -24,6 +24,11 @@ BUCKETS: tuple[float, ...] = (
 )
 
 HELP = {
+    "certwatcher_read_certificate_errors_total": "Mounted certificates that could not be used.",
+    "certwatcher_read_certificate_total": "How often mounted certificates were read.",
+    "controller_runtime_webhook_latency_seconds": "How long reviews took to answer.",
+    "controller_runtime_webhook_requests_in_flight": "Reviews that are being answered.",
+    "controller_runtime_webhook_requests_total": "Reviews by the code of the answer.",
     "controller_runtime_reconcile_errors_total": "Decisions of a controller that failed.",
     "controller_runtime_reconcile_time_seconds": "How long a controller's decisions took.",
     "controller_runtime_reconcile_total": "Decisions of a controller by result.",

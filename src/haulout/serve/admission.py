@@ -33,6 +33,8 @@ MOST_DOUBTS = 4
 # The API server cuts off what is longer, and complains.
 LONGEST_WARNING = 256
 
+LATENCY = "controller_runtime_webhook_latency_seconds"
+
 Look = Callable[[Key], Awaitable[None]]
 
 
@@ -119,6 +121,7 @@ class Admission:
     def routes(self, webhooks: tuple[Webhook, ...]) -> Mapping[str, Handler]:
         for webhook in webhooks:
             self._move(webhook.path, 0)
+            self._metrics.begin(LATENCY, webhook=webhook.path)
             for code in ("200", "500"):
                 self._count(webhook.path, code, 0)
         return {webhook.path: self._handler(webhook) for webhook in webhooks}
@@ -165,10 +168,12 @@ class Admission:
     def _handler(self, webhook: Webhook) -> Handler:
         async def answer(http: web.Request) -> web.Response:
             self._move(webhook.path, 1)
+            started = time.monotonic()
             try:
                 made = await self._answered(webhook, http)
             finally:
                 self._move(webhook.path, -1)
+                self._metrics.observe(LATENCY, time.monotonic() - started, webhook=webhook.path)
             self._count(webhook.path, str(made.status))
             return made
 

@@ -152,10 +152,10 @@ class Tracker:
             return Outcome.FAILED, self._refusals[name]
         if row is None:
             return Outcome.FAILED, "the node is not there any more"
-        if state.errors:
-            return Outcome.BLOCKED, state.errors
         if not row.unschedulable:
             return Outcome.RUNNING, ""
+        if state.errors:
+            return Outcome.BLOCKED, state.errors
         if state.done:
             return Outcome.DONE, ""
         if not all(_is_refused(view, each) for each in state.pods):

@@ -1,0 +1,115 @@
+"""The embedded cluster in a thread of its own, for commands that are run as a person would run them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+from haulout.app.world import World
+from haulout.embedded.controllers.behaviour import KubeletOptions, PodBehaviour
+from haulout.embedded.controllers.kinds import NODES, PODS
+from haulout.embedded.seams import Json, Resource
+from tests.build.workloads import node, replica_set, template
+
+HAULOUT = Path(sys.executable).parent / "haulout"
+QUICK = KubeletOptions(
+    pod=PodBehaviour(starts_after=timedelta(), stops_after=timedelta(milliseconds=200)), node_ready_after=timedelta()
+)
+T = TypeVar("T")
+
+
+class Served:
+    """`run` a command against it; look at it and change it by `call`, which is carried out in its own thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._stack = contextlib.AsyncExitStack()
+        self.world: World
+
+    def __enter__(self) -> Served:
+        self._thread.start()
+        self._wait_for(self._start())
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self._wait_for(self._stack.aclose())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _start(self) -> None:
+        self.world = World(kubelet=QUICK)
+        await self._stack.enter_async_context(self.world.served(str(self.folder / "kubeconfig")))
+
+    def _wait_for(self, work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+
+    def call(self, act: Callable[[World], T]) -> T:
+        async def carried_out() -> T:
+            return act(self.world)
+
+        done: T = self._wait_for(carried_out())
+        return done
+
+    def make(self, *objects: Json) -> None:
+        self.call(lambda world: world.apply(objects))
+
+    def change(self, resource: Resource, name: str, body: Json, namespace: str = "default") -> None:
+        place = "" if resource == NODES else namespace
+        self.call(lambda world: world.server.patch(resource, place, name, body))
+
+    def node(self, name: str) -> Json:
+        found = self.call(lambda world: world.server.get(NODES, "", name))
+        assert found is not None, f"there is no node {name}"
+        return found
+
+    def pods_on(self, name: str) -> list[Json]:
+        pods: list[Json] = self.call(lambda world: world.server.list(PODS, "default"))
+        return [pod for pod in pods if pod["spec"].get("nodeName") == name]
+
+    def until(self, holds: Callable[[], bool], within: float = 10.0) -> None:
+        end = time.monotonic() + within
+        while not holds():
+            assert time.monotonic() < end, "it did not come to pass in time"
+            time.sleep(0.02)
+
+    def environment(self) -> dict[str, str]:
+        return {"PATH": os.environ["PATH"], "HOME": str(self.folder), "KUBECONFIG": str(self.folder / "kubeconfig")}
+
+    def run(self, *words: str, within: float = 30) -> subprocess.CompletedProcess[str]:
+        argv = [str(HAULOUT), *words]
+        return subprocess.run(
+            argv, cwd=self.folder, env=self.environment(), text=True, capture_output=True, check=False, timeout=within
+        )
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [str(HAULOUT), *words],
+            cwd=self.folder,
+            env=self.environment(),
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def add_busy_node(self, name: str, app: str, replicas: int, *more: Json) -> None:
+        """A node with the pods of a ReplicaSet that fits nowhere else."""
+        place = {"kubernetes.io/hostname": name}
+        self.make(node(name), replica_set(app, replicas, template(app, nodeSelector=place)), *more)
+        self.until(lambda: len([pod for pod in self.pods_on(name) if _is_ready(pod)]) == replicas)
+
+
+def _is_ready(pod: Json) -> bool:
+    conditions = pod.get("status", {}).get("conditions") or []
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)

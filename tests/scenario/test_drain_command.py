@@ -1,0 +1,202 @@
+"""`haulout drain` and `haulout uncordon` as a person runs them, against the embedded cluster over HTTPS."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import signal
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS, NODES, PODS
+from tests.build.served import Served
+from tests.build.workloads import budget, node, pod, replica_set, template
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with Served(tmp_path_factory.mktemp("served")) as made:
+        yield made
+
+
+def is_cordoned(served: Served, name: str) -> bool:
+    return bool(served.node(name)["spec"].get("unschedulable"))
+
+
+def test_a_node_is_drained(served: Served) -> None:
+    served.add_busy_node("d1", "free", 3)
+    names = [f"default/{one['metadata']['name']}" for one in served.pods_on("d1")]
+    done = served.run("drain", "d1")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "node/d1 cordoned"
+    assert lines[-1] == "node/d1 drained"
+    assert {f"evicting pod {name}" for name in names} < set(lines)
+    assert {f"pod {name} gone" for name in names} < set(lines)
+    assert served.pods_on("d1") == []
+    assert "haulout.dev/cordon" not in served.node("d1")["metadata"].get("annotations", {})
+
+
+def test_several_nodes_keep_to_one_budget(served: Served) -> None:
+    pool = {"pool": "paced"}
+    served.make(node("d2", pool="paced", tier="old"), node("d3", pool="paced", tier="old"))
+    served.make(replica_set("paced", 4, template("paced", nodeSelector=pool)), budget("paced", maxUnavailable=1))
+    served.until(lambda: len(served.pods_on("d2")) == len(served.pods_on("d3")) == 2)
+    served.make(node("d4", pool="paced"))
+    healthy: list[int] = []
+    watch = lambda change: healthy.append(change.object["status"].get("currentHealthy", 4))  # noqa: E731
+    served.call(lambda world: world.server.subscribe(DISRUPTION_BUDGETS, watch))
+    done = served.run("drain", "-l", "tier=old", "-o", "json")
+    assert done.returncode == 0
+    told = json.loads(done.stdout)
+    assert (told["outcome"], told["exitCode"], told["causes"]) == ("done", 0, [])
+    assert [(one["name"], one["total"], len(one["gone"])) for one in told["nodes"]] == [("d2", 2, 2), ("d3", 2, 2)]
+    assert "node/d2 cordoned" in done.stderr
+    assert len(served.pods_on("d4")) == 4
+    assert min(healthy) == 3
+
+
+def test_pods_that_must_not_be_evicted_block_the_drain(served: Served) -> None:
+    served.make(node("d5"), pod("lone", nodeName="d5"))
+    refused = served.run("drain", "d5")
+    assert refused.returncode == 3
+    why = "cannot delete cannot delete Pods that declare no controller (use --force to override): default/lone"
+    assert f"node/d5 blocked: {why}" in refused.stdout
+    assert refused.stderr.splitlines()[0].startswith("blocked after ")
+    assert refused.stderr.splitlines()[-1] == "to undo: haulout uncordon d5"
+    assert len(served.pods_on("d5")) == 1
+    forced = served.run("drain", "d5", "--force=true")
+    assert forced.returncode == 0
+    assert forced.stdout.splitlines()[0] == "node/d5 already cordoned"
+    assert "Warning: deleting Pods that declare no controller: default/lone" in forced.stdout
+
+
+class Shut(msgspec.Struct, frozen=True):
+    """A node of its own with two pods behind a budget that lets none go."""
+
+    served: Served
+    node: str
+    app: str
+
+    @property
+    def act(self) -> str:
+        return f"raise maxUnavailable of PodDisruptionBudget default/{self.app} (now 0)"
+
+
+numbers = itertools.count()
+
+
+@pytest.fixture
+def shut(served: Served) -> Shut:
+    made = Shut(served, f"closed-{(number := next(numbers))}", f"shut{number}")
+    served.add_busy_node(made.node, made.app, 2, budget(made.app, maxUnavailable=0))
+
+    def is_counted() -> bool:
+        found = served.call(lambda world: world.server.get(DISRUPTION_BUDGETS, "default", made.app))
+        return bool(found and found.get("status", {}).get("currentHealthy") == 2)
+
+    served.until(is_counted)
+    return made
+
+
+class TestBehindAClosedBudget:
+    def test_a_dry_run_touches_nothing_and_tells(self, shut: Shut) -> None:
+        done = shut.served.run("drain", shut.node, "--dry-run=server")
+        assert done.returncode == 3
+        lines = done.stdout.splitlines()
+        assert lines[0] == f"node/{shut.node} would be cordoned"
+        assert [line.split("-")[0] for line in lines[1:3]] == [f"  would wait with pod default/{shut.app}"] * 2
+        assert lines[-1] == f"  to go on: {shut.act}"
+        assert not is_cordoned(shut.served, shut.node)
+
+    def test_time_runs_out(self, shut: Shut) -> None:
+        done = shut.served.run("drain", shut.node, "--timeout", "1s", "-o", "json")
+        assert done.returncode == 4
+        told = json.loads(done.stdout)
+        assert (told["outcome"], told["exitCode"], told["nodes"][0]["outcome"]) == ("timed-out", 4, "timed-out")
+        assert len(told["nodes"][0]["notEvicted"]) == 2
+        assert [(cause["code"], cause["act"]) for cause in told["causes"]] == [("pdb-blocks", shut.act)]
+        assert done.stderr.splitlines()[-1] == f"to undo: haulout uncordon {shut.node}"
+
+    def test_nobody_waits(self, shut: Shut) -> None:
+        done = shut.served.run("drain", shut.node, "--no-wait")
+        assert done.returncode == 3
+        assert f"    to go on: {shut.act}" in done.stderr.splitlines()
+
+    def test_interrupted_it_says_what_stands(self, shut: Shut) -> None:
+        also = f"also-{shut.app}"
+        shut.served.make(pod(also, nodeName=shut.node))
+        running = shut.served.start("drain", shut.node, "--force")
+        assert running.stdout is not None
+        assert running.stderr is not None
+        lines = iter(running.stdout.readline, "")
+        assert any(line.startswith("waiting: ") for line in lines)
+        shut.served.until(lambda: len(shut.served.pods_on(shut.node)) == 2)
+        running.send_signal(signal.SIGINT)
+        said = running.stderr.read().splitlines()
+        assert running.wait(10) == 1
+        running.stdout.close()
+        running.stderr.close()
+        assert said[0].startswith("interrupted after ")
+        assert said[1] == f"  node/{shut.node}: cordoned; 1 of 3 pods gone, 2 not evicted"
+        assert said[2] == f"    gone: default/{also}"
+        assert said[3].startswith(f"    not evicted: default/{shut.app}-")
+        assert said[-1] == f"to undo: haulout uncordon {shut.node}"
+
+    def test_budgets_do_not_count_where_eviction_is_disabled(self, shut: Shut) -> None:
+        done = shut.served.run("drain", shut.node, "--disable-eviction", "--grace-period=0")
+        assert done.returncode == 0
+        assert f"deleting pod default/{shut.app}-" in done.stdout
+        assert shut.served.pods_on(shut.node) == []
+
+
+def test_a_finalizer_keeps_a_pod_until_the_time_is_over(served: Served) -> None:
+    served.make(node("d7"), pod("kept", nodeName="d7"))
+    served.change(PODS, "kept", {"metadata": {"finalizers": ["example.com/keep"]}})
+    done = served.run("drain", "d7", "--force", "--timeout=1500ms")
+    assert done.returncode == 4
+    assert "    terminating: default/kept" in done.stderr.splitlines()
+    assert "remove finalizer example.com/keep from pod default/kept" in done.stderr
+    served.change(PODS, "kept", {"metadata": {"finalizers": None}})
+
+
+@pytest.mark.parametrize("command", ["drain", "uncordon"])
+def test_a_node_that_is_not_there(served: Served, command: str) -> None:
+    served.make(node(f"here-{command}"))
+    done = served.run(command, f"here-{command}", "ghost", "spook")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "Error: there is no node named ghost, spook; nothing was done\n"
+    assert not is_cordoned(served, f"here-{command}")
+
+
+def test_a_cluster_that_is_not_there(served: Served) -> None:
+    broken = served.folder / "broken"
+    text = (served.folder / "kubeconfig").read_text()
+    broken.write_text(text.replace(f":{served.world.face.url.rsplit(':', 1)[1]}", ":1"))
+    done = served.run("drain", "d1", "--kubeconfig", str(broken))
+    assert done.returncode == 1
+    assert "no connection: Connection refused" in done.stderr
+
+
+def test_uncordon_says_who_holds_a_node_and_does_as_it_is_told(served: Served) -> None:
+    served.make(node("u1"), node("u2"))
+    labels = {"cloud.sap/maintenance-state": "in-maintenance"}
+    notes = {"haulout.dev/cordon": '{"before":false,"by":["profiles"]}'}
+    taint = {"key": "medik8s.io/drain", "effect": "NoSchedule"}
+    served.change(
+        NODES,
+        "u2",
+        {"metadata": {"annotations": notes, "labels": labels}, "spec": {"unschedulable": True, "taints": [taint]}},
+    )
+    assert served.run("uncordon", "u2", "--dry-run").stdout == "node/u2 would be uncordoned\n"
+    done = served.run("uncordon", "u1", "u2")
+    assert (done.returncode, done.stdout) == (0, "node/u1 already uncordoned\nnode/u2 uncordoned\n")
+    assert done.stderr.splitlines() == [
+        "Warning: node/u2: a NodeMaintenance holds it (taint medik8s.io/drain) and may cordon it again",
+        "Warning: node/u2: a maintenance profile is at work on it (label cloud.sap/maintenance-state=in-maintenance)",
+        "Warning: node/u2: profiles cordoned it (annotation haulout.dev/cordon)",
+    ]
+    assert not is_cordoned(served, "u2")
+    assert served.node("u2")["metadata"]["annotations"]["haulout.dev/cordon"] == notes["haulout.dev/cordon"]

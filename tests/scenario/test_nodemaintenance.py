@@ -6,10 +6,11 @@ from datetime import timedelta
 
 import pytest
 
+from haulout.base import selector
 from haulout.core.drain.options import Act, PodRules, Rule
 from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS, NODES, PODS
 from tests.build.maintenances import LEASES, MAINTENANCES, NAMESPACES, Maintenances, options
-from tests.build.workloads import budget, daemon_set, deployment, pod
+from tests.build.workloads import budget, condition_of, daemon_set, deployment, is_leaving, pod
 
 OUT = (True, ["node.kubernetes.io/unschedulable", "medik8s.io/drain"], "true")
 IN: tuple[bool, list[str], str | None] = (False, [], None)
@@ -30,6 +31,16 @@ def blocked(ops: Maintenances) -> str:
     ops.world.make(deployment("web", replicas=3), budget("web", minAvailable=3))
     ops.run(30).make("a", "n0").run(3)
     return ops.pods("n0")[0]
+
+
+def leaving(ops: Maintenances) -> list[str]:
+    return [each["metadata"]["name"] for each in ops.world.pods() if is_leaving(each)]
+
+
+def shown(ops: Maintenances, node: str) -> dict[str, str]:
+    """The conditions of a node that tell of maintenances."""
+    kinds = ("DrainInProgress", "Drained", "MaintenanceInProgress")
+    return {kind: found for kind in kinds if (found := condition_of(ops.node(node), kind))}
 
 
 class TestFlow:
@@ -333,12 +344,41 @@ class TestBeyond:
         assert ops.marks("n0")[2] == ("maybe" if restore else None)
         assert "haulout.dev/cordon" not in ops.node("n0")["metadata"].get("annotations", {})
 
+    def test_g14_the_node_shows_it_where_asked_for(self) -> None:
+        ops = Maintenances(options=options(node_conditions=True))
+        ops.world.make(deployment("web", replicas=3))
+        ops.run(30).make("a", "n0").run(1)
+        assert shown(ops, "n0") == {"DrainInProgress": "True", "Drained": "False", "MaintenanceInProgress": "False"}
+        ops.run(10)
+        assert shown(ops, "n0") == {"DrainInProgress": "False", "Drained": "True", "MaintenanceInProgress": "True"}
+        ops.delete("a").run(2)
+        assert shown(ops, "n0") == {}
+        assert condition_of(ops.node("n0"), "Ready") == "True", "those of others stay"
+
+    def test_g17_our_own_pod_goes_last(self) -> None:
+        ops = Maintenances(options=options(own_pods=selector.parse("app=operator")))
+        ops.world.make(pod("own", app="operator", nodeName="n0"), pod("other", nodeName="n0"))
+        ops.run(10).make("a", "n0").run(1)
+        assert leaving(ops) == ["other"]
+        ops.run(10)
+        assert ops.phase("a") == "Succeeded"
+
+    def test_g19_pods_of_a_lost_node_are_not_waited_for_too_long(self) -> None:
+        ops = Maintenances(options=options(skip_unreachable_for=timedelta(minutes=5)))
+        ops.world.make(deployment("web", replicas=3))
+        ops.run(30)
+        ops.world.actors.kill_kubelet("n0")
+        ops.run(120).make("a", "n0").run(60)
+        assert ops.phase("a") == "Running"
+        ops.run(600)
+        assert ops.phase("a") == "Succeeded"
+        assert ops.pods("n0") != []
+
     def test_g16_lower_priorities_go_first(self) -> None:
         ops = Maintenances(options=options(by_priority=True))
         ops.world.make(pod("high", nodeName="n0", priority=10), pod("low", nodeName="n0", priority=1))
         ops.run(10).make("a", "n0").run(1)
-        leaving = [each["metadata"]["name"] for each in ops.world.pods() if "deletionTimestamp" in each["metadata"]]
-        assert leaving == ["low"]
+        assert leaving(ops) == ["low"]
         ops.run(10)
         assert ops.phase("a") == "Succeeded"
 

@@ -26,6 +26,8 @@ from haulout.surfaces.nodemaintenance.present import samples
 from haulout.surfaces.nodemaintenance.surface import DECIDERS, OWN_KINDS, sources
 from haulout.surfaces.nodemaintenance.wire import KIND, MaintenanceRow
 
+# What the pods of the original's Deployment carry, and what ours do.
+OWN_PODS_ALONE, OWN_PODS = "node-maintenance-operator", "app.kubernetes.io/name=haulout"
 CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 
 
@@ -89,6 +91,7 @@ def options_of(settings: Settings) -> Options:
         skip_unreachable_for=timedelta(seconds=said.skip_unreachable_after),
         drain=DrainDefaults(**dict(said.drain)),  # type: ignore[arg-type]
         rules=pod_rules(settings),
+        own_pods=selector.parse(OWN_PODS_ALONE if settings.alone else OWN_PODS),
         alone=settings.alone,
     )
 

@@ -49,7 +49,8 @@ class SetTaint(msgspec.Struct, frozen=True):
 class Patch(msgspec.Struct, frozen=True):
     """A merge patch for what has no action of its own; `becomes` is the row as limits should count it meanwhile.
 
-    A refusal is the outcome row of the name `outcome`, if it has one; so it is for the actions below.
+    A refusal is the outcome row of the name `outcome`, if it has one; so it is for the actions below. `strategic`: the
+    server merges lists entry by entry.
     """
 
     target: Key
@@ -57,6 +58,7 @@ class Patch(msgspec.Struct, frozen=True):
     subresource: str = ""
     becomes: Row | None = None
     outcome: str = ""
+    strategic: bool = False
 
 
 class Create(msgspec.Struct, frozen=True):

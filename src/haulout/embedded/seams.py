@@ -46,9 +46,16 @@ class Objects(Protocol):
         ...
 
     def patch(
-        self, resource: Resource, namespace: str, name: str, body: Mapping[str, Any], *, subresource: str = ""
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str = "",
+        strategic: bool = False,
     ) -> Json:
-        """A JSON merge patch."""
+        """A JSON merge patch, or a strategic one."""
         ...
 
     def delete(

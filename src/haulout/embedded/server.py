@@ -13,6 +13,7 @@ from haulout.embedded import fields, refusals
 from haulout.embedded.crds import DEFINITION, Definitions
 from haulout.embedded.eviction import Evictions
 from haulout.embedded.namespaces import NamespaceController
+from haulout.embedded.patches import strategic_merge
 from haulout.embedded.registry import Deletion, Registry, check_update, parse
 from haulout.embedded.resources import BUILT_IN, Catalog, Kind
 from haulout.embedded.seams import Change, Json, Resource, Timers
@@ -86,13 +87,21 @@ class Server:
         return self.show(kind, self.change(kind, old, self.merged(kind, old, obj, []), subresource=subresource))
 
     def patch(
-        self, resource: Resource, namespace: str, name: str, body: Mapping[str, Any], *, subresource: str = ""
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str = "",
+        strategic: bool = False,
     ) -> Json:
         kind = self.kind(resource)
         old = self.existing(kind, namespace, name)
         if subresource == "scale":
             return self.scales.replace(kind, old, merge(self.scales.get(kind, old), body))
-        sent = merge(self.show(kind, old), body)
+        shown = self.show(kind, old)
+        sent = strategic_merge(kind.type, shown, dict(body)) if strategic else merge(shown, body)
         check_update(kind, old, sent, whole=False)
         return self.show(kind, self.change(kind, old, self.merged(kind, old, sent, []), subresource=subresource))
 

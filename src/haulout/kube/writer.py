@@ -12,7 +12,7 @@ import msgspec
 from haulout.base.backoff import Sleep
 from haulout.base.clock import Clock
 from haulout.kube.errors import KubeError, TooManyRequests
-from haulout.kube.transport import JSON, JSON_PATCH, MERGE_PATCH, METADATA_ONLY, Transport
+from haulout.kube.transport import JSON, JSON_PATCH, MERGE_PATCH, METADATA_ONLY, STRATEGIC_PATCH, Transport
 
 # Called at the very moment of sending: the seconds that the request may take, or None if it must not be sent any more.
 Guard = Callable[[], float | None]
@@ -123,12 +123,14 @@ class Writer:
         version: str | None = None,
         subresource: str | None = None,
         slim: bool = False,
+        strategic: bool = False,
         dry_run: bool = False,
         guard: Guard | None = None,
     ) -> bytes:
         """With `version`, refused (`Conflict`) unless the object is still of that version.
 
-        `slim` asks for the metadata alone: right only where nothing but metadata changes.
+        `slim` asks for the metadata alone: right only where nothing but metadata changes. `strategic`: lists are
+        merged by the server, entry by entry; built-in kinds alone can do that.
         """
         if version is not None:
             body = {**body, "metadata": {**body.get("metadata", {}), "resourceVersion": version}}
@@ -138,7 +140,7 @@ class Writer:
             body,
             key=key,
             query=self._query(dry_run=dry_run),
-            content_type=MERGE_PATCH,
+            content_type=STRATEGIC_PATCH if strategic else MERGE_PATCH,
             accept=_accept(slim=slim),
             guard=guard,
         )

@@ -113,7 +113,12 @@ class VirtualDriver:
                 if body.version:
                     patch["metadata"] = {**patch.get("metadata", {}), "resourceVersion": str(body.version)}
                 changed = self._world.patch(
-                    resource, target.namespace, target.name, patch, subresource=body.subresource
+                    resource,
+                    target.namespace,
+                    target.name,
+                    patch,
+                    subresource=body.subresource,
+                    strategic=body.strategic,
                 )
                 return Done(row=self._row_of(target, changed))
             case Create():

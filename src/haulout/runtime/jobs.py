@@ -54,6 +54,10 @@ class Job(msgspec.Struct, frozen=True):
         return next((edit.outcome for edit in self.edits if isinstance(edit, Patch) and edit.outcome), "")
 
     @property
+    def strategic(self) -> bool:
+        return any(isinstance(edit, Patch) and edit.strategic for edit in self.edits)
+
+    @property
     def subresource(self) -> str:
         return next((edit.subresource for edit in self.edits if isinstance(edit, Patch)), "")
 
@@ -114,7 +118,7 @@ def request_body(job: Job, row: Row | None) -> Body:
     # A patch of its own may change what the row keeps of metadata beyond what a slim answer brings.
     own = any(isinstance(edit, Patch) for edit in job.edits)
     slim = row is not None and not job.subresource and not own and set(body) == {"metadata"}
-    return Change(job.target, body, row.version if row else None, job.subresource, slim)
+    return Change(job.target, body, row.version if row else None, job.subresource, slim, job.strategic)
 
 
 def signature(job: Job) -> Hashable:

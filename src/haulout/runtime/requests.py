@@ -13,13 +13,17 @@ from haulout.core.action import Create, Delete, Evict, Measure, Say, Send, Tell
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A merge patch. `slim`: only metadata changes, so that metadata is answer enough (K2)."""
+    """A merge patch. `slim`: only metadata changes, so that metadata is answer enough (K2).
+
+    `strategic`: lists are merged by the server.
+    """
 
     target: Key
     body: Mapping[str, Any]
     version: int | None = None
     subresource: str = ""
     slim: bool = False
+    strategic: bool = False
 
 
 class Look(msgspec.Struct, frozen=True):

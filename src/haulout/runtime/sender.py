@@ -148,6 +148,7 @@ class Sender:
                     version=version,
                     subresource=body.subresource or None,
                     slim=body.slim,
+                    strategic=body.strategic,
                     guard=guard,
                 )
             case Create():

@@ -32,6 +32,7 @@ from haulout.core.drain.options import DrainRow, drain_row
 from haulout.core.drain.report import Progress, progress, reasons
 from haulout.core.holds import HOLDS_OF_NODE, Claim, Grant, Hold, Want, grant_key, hold_key
 from haulout.core.reason import Reason
+from haulout.surfaces.nodemaintenance import conditions
 from haulout.surfaces.nodemaintenance import lease as leases
 from haulout.surfaces.nodemaintenance.counts import ACTIVE, active_mark, is_marked
 from haulout.surfaces.nodemaintenance.lease import Holder
@@ -365,8 +366,11 @@ def _maintain(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
         return Decision(actions=tuple(steps), holds=claims, until=renew_at)
     status, until, waiting = _status(given, wanted, state, claims)
     steps += status
+    if options.node_conditions:
+        succeeded = row.status.phase == SUCCEEDED
+        steps.append(conditions.shown(node, now, drained=state.done, succeeded=succeeded))
     return Decision(
-        actions=tuple(steps),
+        actions=tuple(step for step in steps if step),
         holds=claims,
         until=earliest(renew_at, until),
         marks=(drain, *active_mark(row), *waiting),

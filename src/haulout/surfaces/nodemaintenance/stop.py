@@ -5,6 +5,7 @@ from __future__ import annotations
 from haulout.cluster.rows import LeaseRow, NodeRow
 from haulout.core import cordon
 from haulout.core.action import Cordon, Delete, Edit, Label, SetTaint, Step, Tell
+from haulout.surfaces.nodemaintenance import conditions
 from haulout.surfaces.nodemaintenance.counts import is_marked
 from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.wire import (
@@ -26,6 +27,8 @@ def stop_steps(
     if node is not None and owned:
         said = Tell(node.key, "UncordonNode", "UncordonNode", "Uncordon a node", REPORTER, core=True)
         steps.append((*_returned(row, node, options, others), said))
+        if options.node_conditions:
+            steps.append(conditions.cleared(node))
     # One without a holder goes, too; another's stays, even where it has run out.
     if lease is not None and lease.holder in (None, "", LEASE_HOLDER):
         steps.append((Delete(lease.key, lease.uid),))

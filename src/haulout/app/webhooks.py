@@ -8,7 +8,10 @@ import logging
 import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from typing import Never
 
 import msgspec
 
@@ -31,6 +34,8 @@ from haulout.serve.tls import ServerIdentity
 from haulout.serve.web import Handler, listen
 
 log = logging.getLogger("haulout.webhooks")
+
+SELF_SIGNED_ANEW = timedelta(days=30)
 
 # Where controller-runtime looks for certificates, and so where everybody mounts them.
 WEBHOOK_FILES = "k8s-webhook-server/serving-certs"
@@ -119,8 +124,7 @@ async def guarded_metrics(
         mounted.look()
         keeper: Callable[[], Awaitable[object]] = mounted.run
     else:
-        identity.use(make_self_signed(("localhost", "127.0.0.1"), clock.now()))
-        keeper = asyncio.Event().wait
+        keeper = partial(_keep_self_signed, identity, clock)
     routes = {"/metrics": guarded(handler, Guard(transport, clock))}
     runner = await listen(address, routes, tls=identity.context)
     assert runner is not None
@@ -203,6 +207,12 @@ def _keeper(
         names=[f"{certificates.service}.{certificates.namespace}.svc"],
     )
     return own.run
+
+
+async def _keep_self_signed(identity: ServerIdentity, clock: Clock) -> Never:
+    while True:
+        identity.use(make_self_signed(("localhost", "127.0.0.1"), clock.now()))
+        await asyncio.sleep(SELF_SIGNED_ANEW.total_seconds())
 
 
 def _are_there(*files: str) -> bool:

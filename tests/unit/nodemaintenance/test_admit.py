@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import BudgetRow, NodeRow, PodRow, Row, Taint
@@ -322,3 +324,19 @@ def test_taking_the_last_schedulable_node_is_warned_of(rows: list[Row], warned: 
     verdict = created("a", rows)
     text = "no schedulable node is left beside a: pods that leave it cannot run elsewhere"
     assert (verdict.allowed, verdict.warnings) == (True, (text,) if warned else ())
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["spec", "nodeName", "x"]), inner),
+    max_leaves=8,
+)
+OBJECTS = st.none() | st.dictionaries(st.sampled_from(["spec", "metadata", "status"]), ANYTHING)
+
+
+@given(operation=st.sampled_from(["CREATE", "UPDATE", "DELETE", ""]), new=OBJECTS, old=OBJECTS)
+def test_whatever_is_in_an_object_there_is_a_verdict(operation: str, new: Any, old: Any) -> None:
+    rows = [node("", labels=MASTER), node("a", labels=MASTER), guard(0), guard_pod("a", "True")]
+    for quorum in Quorum:
+        verdict = admit(quorum, asked(operation, new, old), view_of(rows))
+        assert verdict.allowed or verdict.message

@@ -75,8 +75,8 @@ class Sampled:
 class Sampling:
     """Follows the nodes of a selector; a watch that the server ends goes on from where it was, so nothing is missed."""
 
-    def __init__(self, plane: Cluster, selector: str) -> None:
-        self.seen = Sampled()
+    def __init__(self, plane: Cluster, selector: str, seen: Sampled | None = None) -> None:
+        self.seen = seen or Sampled()
         self._api = plane.api()
         self._selector = selector
         self._over = False
@@ -110,8 +110,8 @@ class Sampling:
 
 
 @contextmanager
-def sampled(plane: Cluster, selector: str) -> Iterator[Sampled]:
-    sampling = Sampling(plane, selector)
+def sampled(plane: Cluster, selector: str, seen: Sampled | None = None) -> Iterator[Sampled]:
+    sampling = Sampling(plane, selector, seen)
     try:
         yield sampling.seen
     finally:

@@ -42,7 +42,8 @@ def arbiter(rules: Rules) -> Decider:
     def decide(key: Key, view: View, now: datetime) -> Decision:
         return arbitrate(rules, key, view, now)
 
-    return Decider(name="arbiter", kind="Node", decide=decide, phase=PHASE, cluster=None, rank=best_rank)
+    # Should it fail itself, what it granted stands: it claims nothing that anybody would have to be kept from.
+    return Decider("arbiter", "Node", decide, PHASE, cluster=None, rank=best_rank, nodes=lambda key, store: ())
 
 
 def best_rank(key: Key, store: Store) -> Rank:

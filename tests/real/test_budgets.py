@@ -1,0 +1,174 @@
+"""NodeDisruptionBudgets on a real API server: obeyed at every instant, and told of in their status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from haulout.cli.root import root
+from tests.real.profiles import Sampled, sampled
+from tests.rig.api import CRDS, Api, ApiError, Json
+from tests.rig.fleet import node_object
+from tests.rig.operator import Platform
+from tests.rig.plane import ControlPlane
+from tests.rig.wait import eventually
+
+pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kubectl")
+
+NDBS = "haulout.dev/v1alpha1/nodedisruptionbudgets"
+NMS = "nodemaintenance.medik8s.io/v1beta1/nodemaintenances"
+NAMES = "abcde"
+POOL = "budgets.test/pool"
+
+
+class Cordoned(Sampled):
+    """Every node that is cordoned, in the server's own order."""
+
+    def take(self, event: dict[str, Any]) -> None:
+        if event["type"] == "BOOKMARK":
+            return
+        name = event["object"]["metadata"]["name"]
+        if event["object"]["spec"].get("unschedulable"):
+            self.inside.add(name)
+        else:
+            self.inside.discard(name)
+        self.most = max(self.most, len(self.inside))
+
+
+@pytest.fixture(scope="module")
+def definitions(plane: ControlPlane) -> None:
+    done = CliRunner().invoke(root, ["crds", "kernel", "nodemaintenance"])
+    for crd in yaml.safe_load_all(done.output):
+        if plane.api().find(CRDS, crd["metadata"]["name"]) is None:
+            plane.api().create(CRDS, crd)
+    served = [partial(plane.api().items, resource) for resource in (NDBS, NMS)]
+    eventually(lambda: all(items() is not None for items in served), "they are served", refused=(ApiError,))
+
+
+@pytest.fixture
+def api(plane: ControlPlane, definitions: None, prefix: str, tmp_path: Path) -> Iterator[Api]:
+    """Five nodes of one pool, and an operator that serves NodeMaintenances."""
+    plane.load(node_object(f"{prefix}-{name}", labels={POOL: prefix}) for name in NAMES)
+    operator = Platform(plane, tmp_path, "", "leader: {elect: false}")
+    operator.basic = operator.basic.replace("{profiles: {config: config/maintenance.yaml}}", "{nodemaintenance: {}}")
+    operator.settle("leader: {elect: false}")
+    with operator:
+        yield plane.api()
+    plane.wipe(prefix)
+
+
+def budget(api: Api, prefix: str, **spec: Any) -> None:
+    body = {
+        "apiVersion": "haulout.dev/v1alpha1",
+        "kind": "NodeDisruptionBudget",
+        "metadata": {"name": prefix},
+        "spec": {"selector": {"matchLabels": {POOL: prefix}}, **spec},
+    }
+    api.create(NDBS, body)
+
+
+def maintenance(api: Api, prefix: str, name: str) -> None:
+    body = {
+        "apiVersion": "nodemaintenance.medik8s.io/v1beta1",
+        "kind": "NodeMaintenance",
+        "metadata": {"name": f"{prefix}-{name}"},
+        "spec": {"nodeName": f"{prefix}-{name}", "reason": "kernel"},
+    }
+    api.create(NMS, body)
+
+
+def status(api: Api, prefix: str) -> Json:
+    found: Json = api.get(NDBS, prefix).get("status") or {}
+    return found
+
+
+def phases(api: Api, prefix: str) -> dict[str, str]:
+    found = [each for each in api.items(NMS) if each["metadata"]["name"].startswith(prefix)]
+    return {each["metadata"]["name"]: each.get("status", {}).get("phase", "") for each in found}
+
+
+def test_one_node_at_a_time(plane: ControlPlane, api: Api, prefix: str) -> None:
+    budget(api, prefix, maxUnavailable=1)
+    with sampled(plane, f"{POOL}={prefix}", Cordoned()) as seen:
+        for name in NAMES:
+            maintenance(api, prefix, name)
+        served = [serve_one(api, prefix, left) for left in (4, 3, 2, 1, 0)]
+        eventually(lambda: told_of(status(api, prefix))["used"] == 0, "all are back")
+    assert sorted(served) == [f"{prefix}-{name}" for name in NAMES]
+    assert seen.most == 1
+
+
+def serve_one(api: Api, prefix: str, left: int) -> str:
+    """The one that is out of service now, brought back; so many wait meanwhile."""
+    (done,) = eventually(lambda: [name for name, phase in phases(api, prefix).items() if phase == "Succeeded"], "one")
+    told = {"used": 1, "allowed": 1, "waiting": left}
+    eventually(lambda: told_of(status(api, prefix)) == told, f"the status says {told}")
+    api.delete(NMS, done)
+    eventually(lambda: done not in phases(api, prefix), "it is gone")
+    return done
+
+
+def told_of(said: Json) -> Json:
+    return {"used": said.get("used"), "allowed": said.get("allowed"), "waiting": said.get("waiting", {}).get("count")}
+
+
+def test_what_people_are_shown(plane: ControlPlane, api: Api, prefix: str) -> None:
+    """A node that somebody else cordoned takes the place; whoever waits says for what."""
+    api.patch("nodes", f"{prefix}-e", {"spec": {"unschedulable": True}})
+    budget(api, prefix, maxUnavailable="25%")
+    maintenance(api, prefix, "a")
+    waiting = eventually(lambda: status(api, prefix).get("waiting", {}).get("first"), "it waits")
+    assert waiting == [{"node": f"{prefix}-a", "surface": "nodemaintenance", "reason": "budget-full"}]
+    assert status(api, prefix)["holders"] == [{"node": f"{prefix}-e", "reason": "Cordoned"}]
+    error = eventually(lambda: api.get(NMS, f"{prefix}-a")["status"].get("lastError"), "the maintenance says so")
+    assert f"budget {prefix} lets 1 nodes at a time be unavailable" in error
+    header, line = plane.kubectl("get", "ndb", prefix).stdout.splitlines()
+    assert header.split() == ["NAME", "ALLOWED", "USED", "WAITING", "AGE"]
+    assert line.split()[:4] == [prefix, "1", "1", "1"]
+    api.patch("nodes", f"{prefix}-e", {"spec": {"unschedulable": None}})
+    eventually(lambda: phases(api, prefix)[f"{prefix}-a"] == "Succeeded", "it goes")
+
+
+def test_a_window_that_is_closed_and_one_that_cannot_be_read(api: Api, prefix: str) -> None:
+    budget(api, prefix, windows=[{"schedule": "0 4 29 feb *", "duration": "1h", "timeZone": "Europe/Berlin"}])
+    maintenance(api, prefix, "a")
+    eventually(lambda: status(api, prefix).get("waiting", {}).get("count") == 1, "it waits")
+    assert status(api, prefix)["nextOpening"].endswith("-02-29T03:00:00Z")
+    broken = [{"days": ["Mon"], "timeZone": "Mars/Olympus"}]
+    api.patch(NDBS, prefix, {"spec": {"windows": broken}})
+    eventually(lambda: status(api, prefix)["conditions"][0]["status"] == "False", "it says that it is invalid")
+    said = status(api, prefix)
+    assert "nextOpening" not in said
+    assert "unknown time zone Mars/Olympus" in said["conditions"][0]["message"]
+    assert said["waiting"]["first"][0]["reason"] == "budget-invalid"
+    events = eventually(
+        lambda: [each for each in api.items("events.k8s.io/v1/events") if each["regarding"].get("name") == prefix],
+        "told",
+    )
+    assert {each["reason"] for each in events} == {"BudgetInvalid"}
+    api.patch(NDBS, prefix, {"spec": {"windows": None}})
+    eventually(lambda: phases(api, prefix)[f"{prefix}-a"] == "Succeeded", "it goes")
+    eventually(lambda: status(api, prefix)["conditions"][0]["status"] == "True", "it is valid again")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"maxUnavailable": -1},
+        {"maxUnavailable": "110%"},
+        {"maxDomains": 0},
+        {"surfaces": ["ghosts"]},
+        {"windows": [{"to": "25:00"}]},
+    ],
+    ids=str,
+)
+def test_what_the_server_refuses(plane: ControlPlane, definitions: None, prefix: str, spec: Json) -> None:
+    with pytest.raises(ApiError) as refused:
+        budget(plane.api(), prefix, **spec)
+    assert refused.value.code == 422

@@ -35,19 +35,23 @@ DRAIN = {"key": "medik8s.io/drain", "effect": "NoSchedule"}
 CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
-def definition() -> Json:
-    names = {"kind": KIND, "plural": PLURAL, "singular": "nodemaintenance", "listKind": f"{KIND}List"}
+def definition(kind: str = KIND, group: str = GROUP, version: str = VERSION, *, namespaced: bool = False) -> Json:
+    plural = f"{kind.lower()}s"
+    names = {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": f"{kind}List"}
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": VERSION, "served": True, "storage": True, "subresources": {"status": {}}}
+    served = {"name": version, "served": True, "storage": True, "subresources": {"status": {}}}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "metadata": {
+            "name": f"{plural}.{group}",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+        },
         "spec": {
-            "group": GROUP,
+            "group": group,
             "names": names,
-            "scope": "Cluster",
-            "versions": [{**version, "schema": {"openAPIV3Schema": schema}}],
+            "scope": "Namespaced" if namespaced else "Cluster",
+            "versions": [{**served, "schema": {"openAPIV3Schema": schema}}],
         },
     }
 

@@ -9,8 +9,10 @@ import pytest
 from haulout.base import selector
 from haulout.core.drain.options import Act, PodRules, Rule
 from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS, NODES, PODS
-from tests.build.maintenances import LEASES, MAINTENANCES, NAMESPACES, Maintenances, options
-from tests.build.workloads import budget, condition_of, daemon_set, deployment, is_leaving, pod
+from haulout.embedded.seams import Resource
+from tests.build.drains import QUICK
+from tests.build.maintenances import DEFINITIONS, LEASES, MAINTENANCES, NAMESPACES, Maintenances, definition, options
+from tests.build.workloads import World, budget, condition_of, daemon_set, deployment, is_leaving, pod
 
 OUT = (True, ["node.kubernetes.io/unschedulable", "medik8s.io/drain"], "true")
 IN: tuple[bool, list[str], str | None] = (False, [], None)
@@ -373,6 +375,27 @@ class TestBeyond:
         ops.run(600)
         assert ops.phase("a") == "Succeeded"
         assert ops.pods("n0") != []
+
+    def test_g15_eviction_requests_where_the_cluster_knows_them(self) -> None:
+        requests = Resource("lifecycle.k8s.io", "v1alpha1", "evictionrequests")
+        world = World(QUICK, nodes=3)
+        world.objects.create(DEFINITIONS, definition("EvictionRequest", *requests[:2], namespaced=True))
+        ops = Maintenances(world, options(by_request=True))
+        world.make(deployment("web", replicas=3))
+        ops.run(30).make("a", "n0").run(5)
+        (pod_name,) = ops.pods("n0")
+        (request,) = world.objects.list(requests)
+        assert request["spec"]["target"]["pod"]["name"] == pod_name
+        assert (request["spec"]["requesterName"], request["spec"]["intent"]) == ("haulout.dev/drain", "Eviction")
+        ops.delete("a").run(5)
+        (request,) = world.objects.list(requests)
+        assert request["spec"]["intent"] == "Withdrawn"
+        assert ops.pods("n0") == [pod_name]
+        ops.make("b", "n0").run(5)
+        world.objects.delete(PODS, "default", pod_name)
+        ops.run(10)
+        assert ops.phase("b") == "Succeeded"
+        assert len(world.objects.list(requests)) == 1
 
     def test_g16_lower_priorities_go_first(self) -> None:
         ops = Maintenances(options=options(by_priority=True))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from datetime import timedelta
 
+import msgspec
+
 from haulout.app.parts import Part, Surroundings
-from haulout.app.webhooks import is_openshift
+from haulout.app.webhooks import served_groups
 from haulout.base import selector
 from haulout.cli.settings import Settings
 from haulout.cluster.key import Key
@@ -14,6 +17,7 @@ from haulout.cluster.rows import Value
 from haulout.cluster.view import CONFIG
 from haulout.core.admission import Webhook
 from haulout.core.decision import Source
+from haulout.core.drain import requests
 from haulout.core.drain.options import ACTS, PodRules, Rule
 from haulout.kube.errors import Conflict, NotFound
 from haulout.kube.transport import Transport
@@ -28,6 +32,7 @@ from haulout.surfaces.nodemaintenance.wire import KIND, MaintenanceRow
 
 # What the pods of the original's Deployment carry, and what ours do.
 OWN_PODS_ALONE, OWN_PODS = "node-maintenance-operator", "app.kubernetes.io/name=haulout"
+log = logging.getLogger("haulout.nodemaintenance")
 CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 
 
@@ -40,13 +45,15 @@ class NodeMaintenances(Part):
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
         self._openshift = False
+        self._knows_requests = True
         self.follow(around.settings)
 
     def watches(self) -> frozenset[Source]:
         return sources(self.options)
 
     def follow(self, settings: Settings) -> None:
-        self.options = options_of(settings)
+        options = options_of(settings)
+        self.options = msgspec.structs.replace(options, by_request=options.by_request and self._knows_requests)
         self.around.store.write(Value(key=CONFIG_KEY, value=self.options))
 
     def samples(self) -> Iterable[Sample]:
@@ -57,7 +64,12 @@ class NodeMaintenances(Part):
                 yield "nodemaintenance_evictions_total", tuple(each for each in labels if each[0] == "result"), value
 
     async def introduce(self, transport: Transport) -> None:
-        self._openshift = await is_openshift(transport)
+        groups = await served_groups(transport)
+        self._openshift = "config.openshift.io/v1" in groups
+        self._knows_requests = requests.API_VERSION in groups
+        if self.options.by_request and not self._knows_requests:
+            log.warning("evicting pods ourselves: the API server does not know EvictionRequests")
+            self.follow(self.around.settings)
 
     def webhooks(self) -> tuple[Webhook, ...]:
         quorum = Quorum.MEMBERS if self.options.quorum_on_kubernetes else Quorum.NONE
@@ -88,6 +100,7 @@ def options_of(settings: Settings) -> Options:
         quorum_on_kubernetes=said.quorum_on_kubernetes,
         node_conditions=said.node_conditions,
         by_priority=said.priority_order,
+        by_request=said.eviction_backend == "evictionrequest",
         skip_unreachable_for=timedelta(seconds=said.skip_unreachable_after),
         drain=DrainDefaults(**dict(said.drain)),  # type: ignore[arg-type]
         rules=pod_rules(settings),

@@ -161,14 +161,14 @@ def looker(
     return look
 
 
-async def is_openshift(transport: Transport) -> bool:
-    """Whether the API server has OpenShift's own configuration; raises KubeError if it does not say."""
+async def served_groups(transport: Transport) -> set[str]:
+    """The groups and versions that the API server has; raises KubeError if it does not say."""
     reply = await transport.request("GET", "/apis")
     try:
         groups = msgspec.json.decode(reply.body, type=_Groups).groups
     except msgspec.DecodeError as error:
         raise KubeError(f"GET /apis: the answer cannot be read: {error}") from error
-    return any(version.group_version == "config.openshift.io/v1" for group in groups for version in group.versions)
+    return {version.group_version for group in groups for version in group.versions}
 
 
 class _GroupVersion(msgspec.Struct, frozen=True, rename="camel"):

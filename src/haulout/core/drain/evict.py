@@ -10,6 +10,7 @@ from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import EVICTION, View
 from haulout.core.action import Delete, Evict, Refusal
 from haulout.core.decision import NOTHING, Decider, Decision
+from haulout.core.drain import requests
 from haulout.core.drain.pace import PERMITS_OF_POD, Permit
 from haulout.core.drain.pace import PHASE as PACE_PHASE
 from haulout.core.drain.plan import EvictionRow, outcome_name
@@ -19,7 +20,7 @@ from haulout.core.holds import Rank
 def decide(key: Key, view: View, now: datetime) -> Decision:
     wanted = view.get(key, EvictionRow)
     if wanted is None:
-        return NOTHING
+        return _taken_back(key, view)
     pod = view.get(wanted.pod, PodRow)
     if pod is None or pod.uid != wanted.uid:
         return NOTHING
@@ -32,9 +33,23 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     retry_at = _retry_at(view, wanted, outcome.value if outcome is not None else None)
     if retry_at is not None and retry_at > now:
         return Decision(until=retry_at)
+    if wanted.by_request:
+        writes = requests.asked(view, pod, name)
+        return Decision(actions=(writes,) if writes else ())
     if wanted.by_budget and not _permitted(view, wanted):
         return NOTHING
     return Decision(actions=((Evict(pod.key, pod.uid, wanted.grace_for, name, wanted.surface),),))
+
+
+def _taken_back(key: Key, view: View) -> Decision:
+    """A pod that is not to go any more; one that is on its way out needs nothing either."""
+    if view.listing(requests.KIND, key.cluster) is not Listing.LISTED:
+        return NOTHING
+    pod = view.get(Key(key.cluster, "Pod", key.namespace, key.name), PodRow)
+    if pod is None or pod.deleting_at is not None:
+        return NOTHING
+    writes = requests.withdrawn(view, pod.key)
+    return Decision(actions=(writes,) if writes else ())
 
 
 def _rank(key: Key, store: Store) -> Rank:

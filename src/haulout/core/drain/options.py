@@ -65,7 +65,8 @@ class DrainOptions(msgspec.Struct, frozen=True):
     """The defaults are kubectl's. `grace_for` None: each pod's own. `skip_ending_for` 0: terminating ones are waited for.
 
     `own`: labels of the pods that go last because they do the draining. `skip_lost_for`: on a node that does not
-    answer, pods that should have been gone for so long are not waited for.
+    answer, pods that should have been gone for so long are not waited for. `by_request`: pods are not evicted but
+    asked for by EvictionRequests, and the cluster sees to the rest.
     """
 
     force: bool = False
@@ -79,6 +80,7 @@ class DrainOptions(msgspec.Struct, frozen=True):
     by_priority: bool = False
     own: Selector | None = None
     ignored: Selector | None = None
+    by_request: bool = False
 
 
 class DrainRow(Row, frozen=True, kw_only=True):

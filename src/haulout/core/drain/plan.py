@@ -33,6 +33,7 @@ class EvictionRow(Row, frozen=True, kw_only=True):
     retry_for: float = 5.0
     since: datetime = LONG_AGO
     surface: str = ""
+    by_request: bool = False
 
     @property
     def rank(self) -> Rank:
@@ -120,12 +121,13 @@ def _eviction(node: Key, drain: DrainRow, pod: PodRow, fate: Fate, *, forced: bo
         node=node,
         labels=pod.labels,
         healthy=pod.ready,
-        by_budget=pod.phase not in ("Pending", "Succeeded", "Failed"),
+        by_budget=pod.phase not in ("Pending", "Succeeded", "Failed") and not drain.options.by_request,
         delete=forced or fate.act is Act.DELETE,
         grace_for=0 if forced else drain.options.grace_for,
         retry_for=drain.retry_for,
         since=drain.since,
         surface=drain.surface,
+        by_request=drain.options.by_request,
     )
 
 

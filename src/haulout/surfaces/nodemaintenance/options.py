@@ -39,6 +39,7 @@ class Options(msgspec.Struct, frozen=True):
     quorum_on_kubernetes: bool = False
     node_conditions: bool = False
     by_priority: bool = False
+    by_request: bool = False
     skip_unreachable_for: timedelta = timedelta()
     drain: DrainDefaults = DrainDefaults()
     rules: PodRules = PodRules()
@@ -74,6 +75,7 @@ def wish(spec: DrainSpec, options: Options) -> DrainWish:
         skip_lost_for=int(options.skip_unreachable_for.total_seconds()),
         by_priority=options.by_priority,
         own=options.own_pods,
+        by_request=options.by_request,
     )
     return DrainWish(
         options=drain,

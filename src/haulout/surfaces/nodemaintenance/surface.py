@@ -7,6 +7,7 @@ from haulout.cluster.project import Keep, within
 from haulout.cluster.store import Store
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.decision import Decider, Source
+from haulout.core.drain import requests
 from haulout.core.drain.options import POD_ANNOTATION
 from haulout.surfaces.nodemaintenance.decide import SURFACE, decide
 from haulout.surfaces.nodemaintenance.options import Options
@@ -19,11 +20,12 @@ def _nodes(key: Key, store: Store) -> tuple[Key, ...]:
 
 
 DECIDERS = (Decider(SURFACE, KIND, decide, nodes=_nodes),)
-OWN_KINDS = (RESOURCE,)
+OWN_KINDS = (RESOURCE, requests.RESOURCE)
 
 
 def sources(options: Options) -> frozenset[Source]:
-    return frozenset(
+    more = {Source("", requests.KIND)} if options.by_request else set()
+    return frozenset(more) | frozenset(
         {
             Source("", KIND),
             Source("", "Node", Keep(frozenset({CORDON_ANNOTATION}))),

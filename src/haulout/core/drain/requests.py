@@ -1,0 +1,100 @@
+"""EvictionRequests: asking for a pod to go where the cluster itself finds out how (KEP-4563, `lifecycle.k8s.io`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from haulout.cluster.key import Key
+from haulout.cluster.project import Resource
+from haulout.cluster.rows import ObjectRow, PodRow, Row
+from haulout.cluster.store import Index
+from haulout.cluster.view import View
+from haulout.core.action import Create, Patch, Write
+from haulout.model.meta import ObjectMeta
+
+KIND, GROUP, API_VERSION = "EvictionRequest", "lifecycle.k8s.io", "lifecycle.k8s.io/v1alpha1"
+REQUESTER = "haulout.dev/drain"
+WANTED, WITHDRAWN = "Eviction", "Withdrawn"
+
+
+class _Pod(Struct, frozen=True):
+    name: str = ""
+    uid: str = ""
+
+
+class _Target(Struct, frozen=True):
+    pod: _Pod = _Pod()
+
+
+class _Spec(Struct, frozen=True, rename="camel"):
+    target: _Target = _Target()
+    requester_name: str = ""
+    intent: str = ""
+
+
+class EvictionRequest(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _Spec = _Spec()
+
+
+class RequestRow(ObjectRow, frozen=True, kw_only=True):
+    pod: str = ""
+    pod_uid: str = ""
+    requester: str = ""
+    intent: str = ""
+
+
+def _project(obj: EvictionRequest, common: dict[str, Any]) -> RequestRow:
+    pod = obj.spec.target.pod
+    return RequestRow(
+        **common, pod=pod.name, pod_uid=pod.uid, requester=obj.spec.requester_name, intent=obj.spec.intent
+    )
+
+
+RESOURCE = Resource(KIND, f"/apis/{API_VERSION}", "evictionrequests", True, EvictionRequest, _project)
+
+
+def _pod_of(row: Row) -> tuple[tuple[str, str], ...]:
+    """Ours alone: those of other requesters are none of our business."""
+    return ((row.key.namespace, row.pod),) if isinstance(row, RequestRow) and row.requester == REQUESTER else ()
+
+
+REQUESTS_OF_POD = Index("eviction-requests-of-pod", KIND, _pod_of)
+
+
+def asked(view: View, pod: PodRow, outcome: str) -> tuple[Write, ...]:
+    """What makes the cluster know that the pod is to go; nothing, where it does."""
+    known = [row for row in _of(view, pod.key) if row.pod_uid == pod.uid]
+    if not known:
+        return (Create(_key(pod), _body(pod), outcome),)
+    return tuple(_intent(row, WANTED) for row in known if row.intent != WANTED)
+
+
+def withdrawn(view: View, pod: Key) -> tuple[Write, ...]:
+    """What takes our wish back."""
+    return tuple(_intent(row, WITHDRAWN) for row in _of(view, pod) if row.intent != WITHDRAWN)
+
+
+def _of(view: View, pod: Key) -> list[RequestRow]:
+    return view.rows(REQUESTS_OF_POD, (pod.namespace, pod.name), RequestRow, pod.cluster)
+
+
+def _intent(row: RequestRow, intent: str) -> Patch:
+    return Patch(row.key, {"spec": {"intent": intent}})
+
+
+def _key(pod: PodRow) -> Key:
+    return Key(pod.key.cluster, KIND, pod.key.namespace, f"{pod.key.name[:200]}.{pod.uid[:13]}")
+
+
+def _body(pod: PodRow) -> dict[str, Any]:
+    key = _key(pod)
+    target = {"pod": {"name": pod.key.name, "uid": pod.uid}}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": key.name, "namespace": key.namespace},
+        "spec": {"target": target, "requesterName": REQUESTER, "intent": WANTED},
+    }

@@ -106,7 +106,13 @@ PEOPLE: dict[str, tuple[tuple[str, tuple[Allow, ...]], ...]] = {
         ),
     ),
 }
-DELETES_PODS = ("nodemaintenance",)
+# What a surface needs only where it is told to do so.
+ON_REQUEST: dict[str, tuple[Allow, ...]] = {
+    "delete_pods": (Allow("", ("pods",), ("delete",)),),
+    "node_conditions": (Allow("", ("nodes/status",), ("patch",)),),
+    "eviction_requests": (Allow("lifecycle.k8s.io", ("evictionrequests",), (*READ, "create", "patch")),),
+}
+TAKES_REQUESTS = ("nodemaintenance",)
 SCRAPER = "haulout-metrics-reader"
 
 
@@ -117,23 +123,23 @@ SCRAPER = "haulout-metrics-reader"
     "--service-account", default=ACCOUNT, metavar="NAME", show_default=True, help="The account that it runs as."
 )
 @click.option("--delete-pods", is_flag=True, help="Also allow to delete pods: for drains past disruption budgets.")
-def command(surfaces: tuple[str, ...], namespace: str, service_account: str, delete_pods: bool) -> None:
+@click.option("--node-conditions", is_flag=True, help="Also allow what the setting nodeConditions needs.")
+@click.option("--eviction-requests", is_flag=True, help="Also allow what evictionBackend: evictionrequest needs.")
+def command(surfaces: tuple[str, ...], namespace: str, service_account: str, **requests: bool) -> None:
     """Prints the roles that the SURFACEs need, or all of them, and binds them to a service account, as YAML.
 
     `kernel` is what all surfaces share. Drains delete pods only where a NodeMaintenance or the settings say
     `disableEviction` or `ForceDelete`.
     """
     subject = {"kind": "ServiceAccount", "name": service_account, "namespace": namespace}
+    more = tuple(allow for name, wanted in requests.items() if wanted for allow in ON_REQUEST[name])
     for surface in picked(surfaces):
-        say(_documents(surface, namespace, subject, delete_pods=delete_pods))
+        say(_documents(surface, namespace, subject, more if surface in TAKES_REQUESTS else ()))
 
 
-def _documents(surface: str, namespace: str, subject: Json, *, delete_pods: bool) -> Iterator[Json]:
+def _documents(surface: str, namespace: str, subject: Json, more: tuple[Allow, ...]) -> Iterator[Json]:
     name = f"haulout-{surface}"
-    allowed = CLUSTER[surface]
-    if delete_pods and surface in DELETES_PODS:
-        allowed = (*allowed, Allow("", ("pods",), ("delete",)))
-    yield _role("ClusterRole", {"name": name}, allowed)
+    yield _role("ClusterRole", {"name": name}, (*CLUSTER[surface], *more))
     yield _binding("ClusterRole", {"name": name}, subject)
     if surface in LOCAL:
         meta = {"name": name, "namespace": namespace}

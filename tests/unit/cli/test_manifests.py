@@ -132,9 +132,20 @@ class TestNodeMaintenance:
         assert ("", "pods", "delete") not in allowed
         assert not {group for group, _, _ in allowed} & {"oauth.openshift.io", "monitoring.coreos.com"}
 
-    def test_pods_are_deleted_only_where_that_is_asked_for(self, capsys: Capture) -> None:
-        documents = printed(capsys, "rbac", "nodemaintenance", "--delete-pods")
-        assert ("", "pods", "delete") in rules(documents, "ClusterRole", "haulout-nodemaintenance")
+    @pytest.mark.parametrize(
+        ("flag", "allowed"),
+        [
+            ("--delete-pods", ("", "pods", "delete")),
+            ("--node-conditions", ("", "nodes/status", "patch")),
+            ("--eviction-requests", ("lifecycle.k8s.io", "evictionrequests", "create")),
+        ],
+    )
+    def test_some_things_are_allowed_only_on_request(
+        self, capsys: Capture, flag: str, allowed: tuple[str, str, str]
+    ) -> None:
+        name = ("ClusterRole", "haulout-nodemaintenance")
+        assert allowed not in rules(printed(capsys, "rbac", "nodemaintenance"), *name)
+        assert allowed in rules(printed(capsys, "rbac", "nodemaintenance", flag), *name)
 
     def test_people_have_roles_of_their_own(self, capsys: Capture) -> None:
         documents = printed(capsys, "rbac", "nodemaintenance")

@@ -24,7 +24,7 @@ from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.runtime.metrics import Sample
 from haulout.surfaces.nodemaintenance.admit import Quorum, webhook
-from haulout.surfaces.nodemaintenance.decide import SURFACE
+from haulout.surfaces.nodemaintenance.given import SURFACE
 from haulout.surfaces.nodemaintenance.options import DrainDefaults, Options
 from haulout.surfaces.nodemaintenance.present import samples
 from haulout.surfaces.nodemaintenance.surface import DECIDERS, OWN_KINDS, sources

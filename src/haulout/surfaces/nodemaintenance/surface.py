@@ -9,7 +9,8 @@ from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.decision import Decider, Source
 from haulout.core.drain import requests
 from haulout.core.drain.options import POD_ANNOTATION
-from haulout.surfaces.nodemaintenance.decide import SURFACE, decide
+from haulout.surfaces.nodemaintenance.decide import decide
+from haulout.surfaces.nodemaintenance.given import SURFACE
 from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.wire import KIND, RESOURCE, SEEN_ANNOTATION, MaintenanceRow
 

@@ -1,0 +1,64 @@
+"""What a NodeMaintenance claims of its node, and what is said while that is not granted."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from haulout.cluster.limits import Limit
+from haulout.core.action import Tell
+from haulout.core.decision import Decision
+from haulout.core.holds import Claim, Grant, Want, grant_key, hold_key
+from haulout.core.reason import Reason
+from haulout.surfaces.nodemaintenance import lease as leases
+from haulout.surfaces.nodemaintenance.counts import ACTIVE, is_marked
+from haulout.surfaces.nodemaintenance.given import MOST_LEASE_ERRORS, SURFACE, Given, pending
+from haulout.surfaces.nodemaintenance.lease import Holder
+from haulout.surfaces.nodemaintenance.status import failed_with, patch
+from haulout.surfaces.nodemaintenance.wire import FAILED, SUCCEEDED, Status
+
+replace = msgspec.structs.replace
+
+
+def claims_of(given: Given, *, drained: bool) -> tuple[Claim, ...]:
+    """Drain before its turn; the turn itself, for `Succeeded`, once the node is empty."""
+    row, node = given.row, given.node
+    if node is None or (row.status.phase == FAILED and row.status.error_on_lease_count > MOST_LEASE_ERRORS):
+        return ()
+    if given.row.drain.dry_run:
+        return ()
+    since = row.created_at or given.now
+    begun = is_marked(node)
+    if not begun and (row.deleting_at is not None or leases.holder(given.lease, given.now) is Holder.ANOTHER):
+        return ()
+    most = given.options.most_at_once
+    limits = (Limit(ACTIVE, "", most),) if most else ()
+    claims = [Claim(node.key, row.key, frozenset({Want.CORDON, Want.DRAIN}), limits, since, begun=begun, slot="drain")]
+    succeeded = row.status.phase == SUCCEEDED
+    if (drained or succeeded) and row.deleting_at is None:
+        claims.append(Claim(node.key, row.key, frozenset({Want.EXCLUSIVE}), (), since, begun=succeeded, slot="work"))
+    return tuple(claims)
+
+
+def not_granted(given: Given, claims: tuple[Claim, ...]) -> Decision | None:
+    """What is said while something that is claimed is not granted."""
+    for claim in claims:
+        if claim.begun:
+            continue
+        grant = given.view.get(grant_key(hold_key(SURFACE, claim)), Grant)
+        if grant is None:
+            return Decision()
+        if not grant.granted:
+            why = "; ".join(reason.text for reason in grant.reasons)
+            text = f"waiting for its turn on node {given.row.node}: {why}"
+            waits = with_status(given, failed_with(pending(given), text, given.now))
+            return replace(waits, reasons=(Reason("waits-for-grant", given.key, text, because=grant.reasons),))
+    return None
+
+
+def with_status(given: Given, status: Status, *said: Tell, until: datetime | None = None) -> Decision:
+    """Writes a status where something but its time differs, and tells of it."""
+    alike = replace(status, last_update=given.status.last_update) == given.status
+    edits = () if alike else patch(given.row, status)
+    return Decision(actions=((*edits, *said),) if edits else (), until=until, holds=claims_of(given, drained=False))

@@ -1,0 +1,86 @@
+"""What a decision about a NodeMaintenance is made upon, and what follows from it alone."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from haulout.base.selector import SelectorError
+from haulout.cluster.key import Key, node_key
+from haulout.cluster.rows import LeaseRow, NodeRow
+from haulout.cluster.view import View
+from haulout.core.action import Tell
+from haulout.core.drain.options import DrainRow, drain_row
+from haulout.core.drain.report import progress
+from haulout.surfaces.nodemaintenance.options import DrainWish, Options, wish
+from haulout.surfaces.nodemaintenance.status import with_pods
+from haulout.surfaces.nodemaintenance.wire import REPORTER, MaintenanceRow, Status
+
+SURFACE = "nodemaintenance"
+# More lease errors than this in a row end a maintenance.
+MOST_LEASE_ERRORS = 3
+FAILED_EVENT = ("FailedMaintenance", "Failed a node maintenance")
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What one decision is made upon."""
+
+    row: MaintenanceRow
+    view: View
+    now: datetime
+    options: Options
+    node: NodeRow | None
+    lease: LeaseRow | None
+
+    @property
+    def status(self) -> Status:
+        return self.row.status
+
+    @property
+    def key(self) -> Key:
+        return self.row.key
+
+    @property
+    def node_key(self) -> Key:
+        return node_key(self.row.node)
+
+
+def told(regarding: Key, reason: str, note: str, *, warning: bool = False) -> Tell:
+    return Tell(regarding, reason, reason, note, REPORTER, warning=warning, core=True)
+
+
+def drain_of(given: Given, wanted: DrainWish) -> DrainRow:
+    deadline_at = deadline_of(given.status, wanted)
+    return drain_row(
+        SURFACE,
+        given.key,
+        given.node_key,
+        options=wanted.options,
+        rules=given.options.rules,
+        since=given.row.created_at or given.now,
+        deadline_at=deadline_at,
+        force_after=wanted.force_after and deadline_at is not None,
+        retry_for=wanted.retry_for,
+    )
+
+
+def deadline_of(status: Status, wanted: DrainWish) -> datetime | None:
+    cordoned = next((each for each in status.conditions if each.type == "Cordoned" and each.status == "True"), None)
+    if wanted.deadline_for is None or cordoned is None or cordoned.last_transition_time is None:
+        return None
+    return cordoned.last_transition_time + wanted.deadline_for
+
+
+def is_expired(given: Given, wanted: DrainWish) -> bool:
+    deadline_at = deadline_of(given.status, wanted)
+    return deadline_at is not None and given.now >= deadline_at and not wanted.force_after
+
+
+def pending(given: Given) -> Status:
+    """The status with the pods that are still there, as far as they can be told."""
+    try:
+        state = progress(given.view, drain_of(given, wish(given.row.drain, given.options)), given.now)
+    except SelectorError:
+        return given.status
+    return with_pods(given.status, [each.pod for each in state.pods])

@@ -1,0 +1,131 @@
+"""The status of a NodeMaintenance while its node is drained: written when a pass ends, and in between when blocked."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Row, Value
+from haulout.cluster.view import MARK
+from haulout.core.action import Measure, Step, Tell
+from haulout.core.decision import earliest
+from haulout.core.drain.report import Progress
+from haulout.core.holds import Claim
+from haulout.surfaces.nodemaintenance.claims import not_granted
+from haulout.surfaces.nodemaintenance.given import FAILED_EVENT, SURFACE, Given, deadline_of, told
+from haulout.surfaces.nodemaintenance.options import DrainWish
+from haulout.surfaces.nodemaintenance.status import (
+    blocked_pods,
+    drain_error,
+    failed_with,
+    patch,
+    second,
+    with_condition,
+    with_pods,
+)
+from haulout.surfaces.nodemaintenance.wire import FAILED, RUNNING, SUCCEEDED, Status
+
+# During a pass the status follows what blocks it, but not at every step.
+REPORT_EVERY_FOR = timedelta(seconds=2)
+
+replace = msgspec.structs.replace
+
+
+def drain_status(
+    given: Given, wanted: DrainWish, state: Progress, claims: tuple[Claim, ...]
+) -> tuple[list[Step], datetime | None, tuple[Row, ...]]:
+    """The steps that write it, when time alone changes it, and what has to be remembered of the last report."""
+    row, now, status = given.row, given.now, given.status
+    if state.done:
+        refusal = not_granted(given, claims[1:])
+        if refusal is not None:
+            return list(refusal.actions), None, ()
+        return _succeeded(given, state), None, ()
+    current = _conditions(given, state, status)
+    if status.phase in (SUCCEEDED, FAILED):
+        again = replace(with_pods(current, [each.pod for each in state.pods]), phase=RUNNING, last_update=second(now))
+        return [patch(row, replace(again, error_on_lease_count=0))], None, ()
+    deadline_at = deadline_of(status, wanted)
+    if deadline_at is not None and now >= deadline_at and not wanted.force_after:
+        text = f"the drain did not end within {wanted.deadline_for}: {drain_error(state, wanted.timeout_for)}"
+        over = replace(failed_with(_passed(given, state, current), text, now), phase=FAILED)
+        return [(*patch(row, over), told(row.key, *FAILED_EVENT, warning=True))], None, ()
+    began_at = _pass_began_at(given)
+    ends_at = began_at + wanted.timeout_for if wanted.timeout_for else None
+    error = drain_error(state, wanted.timeout_for)
+    tried_at = max((each.refused_at for each in state.pods if each.refused_at), default=None)
+    news = error != status.last_error or (tried_at is not None and tried_at > began_at + timedelta(seconds=1))
+    if (
+        (state.errors and news)
+        or (state.failed and news)
+        or (ends_at is not None and now >= ends_at and not state.errors)
+    ):
+        failed = failed_with(_passed(given, state, current), error, now)
+        return [patch(row, replace(failed, error_on_lease_count=0))], None, ()
+    report, report_at, mark = _report(given, current, began_at)
+    future = ends_at if ends_at is not None and ends_at > now else None
+    return report, earliest(future, report_at, deadline_at if deadline_at and deadline_at > now else None), mark
+
+
+def _pass_began_at(given: Given) -> datetime:
+    """Bounded by what is stored, so that a restart does not begin it anew."""
+    instants = [given.status.last_update, given.lease.acquired_at if given.lease else None]
+    return max((instant for instant in instants if instant is not None), default=given.now)
+
+
+def _passed(given: Given, state: Progress, current: Status) -> Status:
+    return with_pods(current, [each.pod for each in state.pods])
+
+
+def _conditions(given: Given, state: Progress, status: Status) -> Status:
+    now = given.now
+    blocked = blocked_pods(state, status.blocked_pods)
+    status = with_condition(status, "Cordoned", True, "Cordoned", "", now)
+    status = with_condition(status, "LeaseHeld", True, "LeaseHeld", "", now)
+    reason = "Drained" if state.done else "PodsPending"
+    status = with_condition(status, "Drained", state.done, reason, "", now)
+    stuck = [each for each in blocked if each.reason != "Terminating"]
+    reason = stuck[0].reason if stuck else "DrainRefused" if state.errors else "NotBlocked"
+    status = with_condition(status, "Blocked", bool(stuck) or bool(state.errors), reason, state.errors, now)
+    return replace(status, blocked_pods=blocked)
+
+
+def _succeeded(given: Given, state: Progress) -> list[Step]:
+    status, row = given.status, given.row
+    over = replace(
+        status,
+        phase=SUCCEEDED,
+        drain_progress=100,
+        pending_pods=(),
+        pending_pods_refs=(),
+        last_error="",
+        error_on_lease_count=0,
+    )
+    over = _conditions(given, state, over)
+    if over == status:
+        return []
+    took = given.now - (given.lease.acquired_at if given.lease and given.lease.acquired_at else given.now)
+    said: tuple[Tell | Measure, ...] = (
+        told(row.key, "SucceedMaintenance", "Node maintenance was succeeded"),
+        Measure("nodemaintenance_drain_duration_seconds_sum", amount=took.total_seconds()),
+        Measure("nodemaintenance_drain_duration_seconds_count"),
+    )
+    if status.phase == SUCCEEDED:
+        said = ()
+    return [(*patch(row, replace(over, last_update=second(given.now))), *said)]
+
+
+def _report(given: Given, current: Status, began_at: datetime) -> tuple[list[Step], datetime | None, tuple[Row, ...]]:
+    """What blocks the drain, written between two passes; the time of the pass is left alone."""
+    key = Key("", MARK, SURFACE, given.key.name)
+    last = given.view.recall(key, Value)
+    standing: tuple[Row, ...] = (last,) if last is not None else ()
+    if current == given.status:
+        return [], None, standing
+    reported_at = last.value if last is not None and isinstance(last.value, datetime) else began_at
+    due_at = max(began_at, reported_at) + REPORT_EVERY_FOR
+    if given.now < due_at:
+        return [], due_at, standing
+    return [patch(given.row, current)], None, (Value(key=key, value=given.now),)

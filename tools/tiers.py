@@ -81,7 +81,9 @@ def run(tier: Tier) -> Result:
         )
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
-        argv = [str(BIN / "pytest"), "-q", *tier.tests, f"--junit-xml={report}", "-n", tier.workers]
+        # Tests of seconds stand among thousands of milliseconds: whoever has finished takes over what is left.
+        spread = ("-n", tier.workers, "--dist", "worksteal")
+        argv = [str(BIN / "pytest"), "-q", *tier.tests, f"--junit-xml={report}", *spread]
         code = subprocess.run(argv, cwd=ROOT, check=False).returncode
         passed, failed, skipped = count(report)
     # A test may be skipped on a machine that lacks something; where everything must run, that is a failure too.

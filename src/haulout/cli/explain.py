@@ -6,17 +6,44 @@ import click
 
 from haulout.cli.options import cluster_options
 
+NODE, MAINTENANCE = "node", "nodemaintenance"
+# As kubectl names them: singular, plural, short, with or without the group.
+KINDS = {
+    **dict.fromkeys(("node", "nodes", "no"), NODE),
+    **dict.fromkeys(("nodemaintenance", "nodemaintenances", "nm"), MAINTENANCE),
+    "nodemaintenances.nodemaintenance.medik8s.io": MAINTENANCE,
+}
+
 
 @click.command("explain", short_help="Say what a node waits for, and why.")
-@click.argument("node")
+@click.argument("words", nargs=-1, metavar="NODE | KIND NAME")
 @click.option("--config", default="", metavar="FILE", help="haulout.yaml, or the profiles' own file.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
 @cluster_options
-def command(node: str, config: str, output: str, **cluster: str) -> int:
+def command(words: tuple[str, ...], config: str, output: str, **cluster: str) -> int:
     """Asks the decisions about NODE afresh, against the cluster as it is now, and prints their reasons.
 
+    KIND NAME asks about another object, with kubectl's names of kinds: `explain nm NAME` about a NodeMaintenance.
     Nothing is changed. The configuration is the operator's, so that the answer is the operator's too.
     """
-    from haulout.cli.explaining import explain_node
+    kind, name = _meant(words)
+    from haulout.cli.explaining import explain_object
 
-    return explain_node(node, config, output, cluster)
+    return explain_object(kind, name, config, output, cluster)
+
+
+def _meant(words: tuple[str, ...]) -> tuple[str, str]:
+    """One word is a node; KIND/NAME is taken too, as kubectl does."""
+    if len(words) == 1 and "/" in words[0]:
+        words = tuple(words[0].split("/", 1))
+    match words:
+        case ():
+            raise click.UsageError("Missing argument 'NODE'.")
+        case (name,):
+            return NODE, name
+        case (kind, name):
+            if kind.lower() not in KINDS:
+                raise click.UsageError(f"{kind!r} cannot be explained (there are: node, nm)")
+            return KINDS[kind.lower()], name
+        case _:
+            raise click.UsageError(f"Got unexpected extra arguments ({' '.join(words[2:])})")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import operator
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -10,24 +12,38 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from haulout.base import yaml
 from haulout.base.clock import SystemClock
-from haulout.cli.explanation import as_json, as_text, explain
+from haulout.cli.explain import MAINTENANCE
+from haulout.cli.explanation import as_json, as_text, explain, explain_maintenance
+from haulout.cli.maintenance_options import options_of
 from haulout.cli.settings_file import SettingsProblem, read_settings
 from haulout.cluster.key import Key, node_key
+from haulout.cluster.project import RESOURCES
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Listing
 from haulout.cluster.view import CONFIG
 from haulout.core.arbiter import Rules, arbiter
+from haulout.core.decision import Decider, Source
+from haulout.core.drain.deciders import DRAIN_DECIDERS
 from haulout.kube.config import load as load_endpoint
 from haulout.kube.endpoint import Endpoint, impersonation
 from haulout.kube.errors import ApiError, KubeError, Unauthorized
 from haulout.kube.http import HttpTransport
+from haulout.kube.transport import Transport
 from haulout.plugins.load import PluginProblem
 from haulout.runtime.kernel import Kernel
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
+from haulout.surfaces.nodemaintenance.given import SURFACE
+from haulout.surfaces.nodemaintenance.options import Options
+from haulout.surfaces.nodemaintenance.surface import DECIDERS as MAINTENANCE_DECIDERS
+from haulout.surfaces.nodemaintenance.surface import OWN_KINDS as MAINTENANCE_KINDS
+from haulout.surfaces.nodemaintenance.surface import sources as maintenance_sources
+from haulout.surfaces.nodemaintenance.wire import RESOURCE as MAINTENANCES
+from haulout.surfaces.nodemaintenance.wire import NodeMaintenance, maintenance_key
 from haulout.surfaces.profiles.engine import Config
 from haulout.surfaces.profiles.load import load, problems
 from haulout.surfaces.profiles.surface import DECIDER, DECIDERS, OWN_KINDS, known_plugins, sources
@@ -35,10 +51,23 @@ from haulout.surfaces.profiles.surface import DECIDER, DECIDERS, OWN_KINDS, know
 LIST_WITHIN = 60.0
 
 
-def explain_node(name: str, config: str, output: str, cluster: Mapping[str, Any]) -> int:
+class MaintenanceList(msgspec.Struct, frozen=True):
+    items: tuple[NodeMaintenance, ...] = ()
+
+
+class Setup(msgspec.Struct, frozen=True):
+    """Whose decisions are asked. `together`: they run in one process and take turns."""
+
+    profiles: Config | None = None
+    maintenances: Options | None = None
+    together: bool = False
+
+
+def explain_object(kind: str, name: str, config: str, output: str, cluster: Mapping[str, Any]) -> int:
     endpoint = endpoint_of(cluster)
+    setup = read_setup(config)
     try:
-        kernel = asyncio.run(_picture(read_config(profiles_file(config)), endpoint))
+        kernel = asyncio.run(_one_picture(setup, kind, name, endpoint))
     except Unauthorized as error:
         raise click.ClickException(str(error)) from None
     except ApiError as error:
@@ -48,25 +77,31 @@ def explain_node(name: str, config: str, output: str, cluster: Mapping[str, Any]
     except TimeoutError:
         raise click.ClickException(f"{endpoint.server} did not list its nodes within {LIST_WITHIN:g} s") from None
     now = datetime.now(UTC)
-    found = explain(kernel, DECIDER.name, node_key(name), now)
+    if kind == MAINTENANCE:
+        found = explain_maintenance(kernel, maintenance_key(name), now)
+    else:
+        found = explain(kernel, DECIDER.name if setup.profiles else "", node_key(name), now)
     if found is None:
-        raise click.ClickException(f"there is no node named {name}")
+        raise click.ClickException(f"there is no {'NodeMaintenance' if kind == MAINTENANCE else 'node'} named {name}")
     click.echo(as_json(found) if output == "json" else as_text(found, now))
     return 0
 
 
-def profiles_file(given: str) -> str:
-    """The profiles' configuration: the file itself, or the one that a haulout.yaml names."""
+def read_setup(given: str) -> Setup:
+    """From the file itself, or from what a haulout.yaml switches on. Without any file, profiles are left out."""
     path = Path(given or "haulout.yaml")
     if not given and not path.exists():
-        return "config/maintenance.yaml"
+        default = Path("config/maintenance.yaml")
+        return Setup(read_config(str(default)) if default.exists() else None, Options())
     data = _content(path)
     if given and not _is_settings(data):
-        return given
+        return Setup(read_config(given), Options())
     try:
-        return read_settings(data, str(path), os.environ, {}, "").profiles_config
+        settings = read_settings(data, str(path), os.environ, {}, "")
     except SettingsProblem as problem:
         raise click.ClickException(str(problem)) from None
+    profiles = read_config(settings.profiles_config) if settings.profiles_config else None
+    return Setup(profiles, options_of(settings) if settings.nodemaintenance else None, together=True)
 
 
 def read_config(path: str) -> Config:
@@ -111,29 +146,62 @@ def _is_settings(data: bytes) -> bool:
     return isinstance(tree, yaml.Mapping) and "surfaces" in tree.entries
 
 
-async def _picture(loaded: Config, endpoint: Endpoint) -> Kernel:
+async def _one_picture(setup: Setup, kind: str, name: str, endpoint: Endpoint) -> Kernel:
+    transport = HttpTransport(endpoint, SystemClock())
+    try:
+        # Asked once by itself: what a reflector retries in silence is an error for whoever waits at a terminal.
+        await transport.request("GET", RESOURCES["Node"].path, query={"limit": "1"})
+        if kind == MAINTENANCE:
+            setup = msgspec.structs.replace(setup, maintenances=setup.maintenances or Options())
+        elif not await _is_maintained(name, transport):
+            # Nobody needs all the pods of a cluster to tell that.
+            setup = msgspec.structs.replace(setup, maintenances=None)
+        return await picture(setup, transport)
+    finally:
+        await transport.close()
+
+
+async def _is_maintained(node: str, transport: Transport) -> bool:
+    """Whether a NodeMaintenance names the node; where they are not served or may not be read, none does."""
+    try:
+        reply = await transport.request("GET", MAINTENANCES.path)
+    except ApiError:
+        return False
+    items = msgspec.json.decode(reply.body, type=MaintenanceList).items
+    return any(item.spec is not None and item.spec.node_name == node for item in items)
+
+
+async def picture(setup: Setup, transport: Transport) -> Kernel:
     """Everything that the decisions read, listed once, and their claims and grants worked out.
 
     What the kernel then wants sent is taken by nobody: whoever would go counts as on its way, and nothing happens.
     """
-    kernel = Kernel([*DECIDERS, arbiter(Rules((DECIDER.name,)))])
-    kernel.store.write(Value(key=Key("", CONFIG, "", DECIDER.name), value=loaded))
-    changed = asyncio.Event()
-    clock = SystemClock()
-    transport = HttpTransport(endpoint, clock)
-    pump = Pump(kernel.store, clock, Metrics(), changed.set, OWN_KINDS)
-    kinds = {source.kind: source.keep for source in sources(loaded)}
-    try:
-        # Asked once by itself: what a reflector retries in silence is an error for whoever waits at a terminal.
-        await transport.request("GET", pump.resource("Node").path, query={"limit": "1"})
-        async with asyncio.timeout(LIST_WITHIN), asyncio.TaskGroup() as group:
-            for kind, keep in kinds.items():
-                pump.open(group, transport, "", kind, keep)
-            while any(kernel.store.table("", kind).listing is Listing.WAITING for kind in kinds):
-                changed.clear()
-                await changed.wait()
-            pump.close_all()
-    finally:
-        await transport.close()
-    kernel.run(clock.now())
+    deciders: list[Decider] = []
+    wanted: set[Source] = set(sources(setup.profiles))
+    if setup.profiles is not None:
+        deciders += DECIDERS
+    if setup.maintenances is not None:
+        deciders += [*MAINTENANCE_DECIDERS, *DRAIN_DECIDERS]
+        wanted |= maintenance_sources(setup.maintenances)
+    surfaces = tuple(name for name, has in ((DECIDER.name, setup.profiles), (SURFACE, setup.maintenances)) if has)
+    kernel = Kernel([*deciders, arbiter(Rules(surfaces, turns=setup.together or len(surfaces) < 2))])
+    if setup.profiles is not None:
+        kernel.store.write(Value(key=Key("", CONFIG, "", DECIDER.name), value=setup.profiles))
+    if setup.maintenances is not None:
+        kernel.store.write(Value(key=Key("", CONFIG, "", SURFACE), value=setup.maintenances))
+    await _list(kernel, {source.kind for source in wanted}, wanted, transport)
+    kernel.run(SystemClock().now())
     return kernel
+
+
+async def _list(kernel: Kernel, kinds: set[str], wanted: set[Source], transport: Transport) -> None:
+    changed = asyncio.Event()
+    pump = Pump(kernel.store, SystemClock(), Metrics(), changed.set, (*OWN_KINDS, *MAINTENANCE_KINDS))
+    async with asyncio.timeout(LIST_WITHIN), asyncio.TaskGroup() as group:
+        for kind in sorted(kinds):
+            keep = functools.reduce(operator.or_, (source.keep for source in wanted if source.kind == kind))
+            pump.open(group, transport, "", kind, keep)
+        while any(kernel.store.table("", kind).listing is Listing.WAITING for kind in kinds):
+            changed.clear()
+            await changed.wait()
+        pump.close_all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,16 +10,21 @@ from typing import Any
 import msgspec
 
 from haulout.base.duration import to_text
-from haulout.cluster.key import Key
+from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow
+from haulout.cluster.view import NotListed
 from haulout.core.cordon import ledger
 from haulout.core.holds import HOLDS_OF_NODE, Grant, Hold, grant_key
-from haulout.core.reason import Reason, roots
+from haulout.core.reason import Reason, best_act, roots
 from haulout.runtime.kernel import Kernel
 from haulout.runtime.rooms import Subject
+from haulout.surfaces.nodemaintenance.given import SURFACE
+from haulout.surfaces.nodemaintenance.wire import MAINTENANCES_OF_NODE, SUCCEEDED, MaintenanceRow
 
-# What goes needs nothing more, and an annotation that is not understood keeps nothing.
-GOES, ODD = "goes", "annotation-invalid"
+# What goes needs nothing more; an annotation that is not understood and a surface that is not there keep nothing.
+GOES, IDLE = "goes", frozenset({"annotation-invalid", "no-surface"})
+NOBODY = "no profiles are configured here (--config names them), and no NodeMaintenance concerns it"
+MOST_ALIKE = 10
 
 
 class Holding(msgspec.Struct, frozen=True):
@@ -33,18 +39,68 @@ class Holding(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
+    """Of a node, or of the NodeMaintenance that `maintenance` names. `act`: what would let it go on."""
+
     node: str
     flags: tuple[str, ...]
     cordon: str
     holds: tuple[Holding, ...]
     reasons: tuple[Reason, ...]
+    act: str = ""
+    maintenance: str = ""
 
 
 def explain(kernel: Kernel, surface: str, key: Key, now: datetime) -> Explanation | None:
-    """None: there is no such node."""
+    """None: there is no such node. `surface`: the one whose decisions are asked per node; empty: none is."""
     row = kernel.store.row(key)
     if not isinstance(row, NodeRow):
         return None
+    own = _asked(kernel, Subject(surface, key), now) if surface else ()
+    maintained = tuple(
+        _maintained(kernel, each, now)
+        for each in kernel.store.bucket(MAINTENANCES_OF_NODE, key.cluster, key.name)
+        if isinstance(each, MaintenanceRow)
+    )
+    nothing = () if surface or maintained else (Reason("no-surface", key, NOBODY),)
+    return _explanation(kernel, row, (*own, *maintained, *nothing))
+
+
+def explain_maintenance(kernel: Kernel, key: Key, now: datetime) -> Explanation | None:
+    """None: there is no such NodeMaintenance."""
+    row = kernel.store.row(key)
+    if not isinstance(row, MaintenanceRow):
+        return None
+    node = kernel.store.row(node_key(row.node))
+    reasons = (_maintained(kernel, row, now),)
+    if not isinstance(node, NodeRow):
+        return Explanation(row.node, ("not there",), "", (), reasons, _act(reasons), key.name)
+    return msgspec.structs.replace(_explanation(kernel, node, reasons), maintenance=key.name)
+
+
+def _asked(kernel: Kernel, subject: Subject, now: datetime) -> tuple[Reason, ...]:
+    try:
+        return kernel.loop.explain(subject, now).reasons
+    except NotListed as error:
+        table = kernel.store.table(error.table.cluster, error.table.kind)
+        return (Reason("unreadable", subject.key, f"{table.name.kind} cannot be read: {table.why or 'not listed'}"),)
+
+
+def _maintained(kernel: Kernel, row: MaintenanceRow, now: datetime) -> Reason:
+    """A maintenance that has nothing left to wait for waits for whoever made it."""
+    name, phase = row.key.name, row.status.phase or "new"
+    causes = _asked(kernel, Subject(SURFACE, row.key), now)
+    act = f"end it when the work is done: kubectl delete nm {name}" if phase == SUCCEEDED and not causes else ""
+    text = f"NodeMaintenance {name} is {phase}" + (f" ({row.reason})" if row.reason else "")
+    return Reason("maintenance", row.key, text, because=causes, act=act)
+
+
+def _act(reasons: tuple[Reason, ...]) -> str:
+    """Where a maintenance waits for many pods, what frees most of them."""
+    return best_act(child for reason in reasons for child in (reason.because or (reason,)))
+
+
+def _explanation(kernel: Kernel, row: NodeRow, reasons: tuple[Reason, ...]) -> Explanation:
+    key = row.key
     flags = (("cordoned", row.unschedulable), ("not ready", not row.ready), ("being deleted", bool(row.deleting_at)))
     rows = kernel.store.bucket(HOLDS_OF_NODE, key.cluster, key)
     holds = sorted(
@@ -55,36 +111,42 @@ def explain(kernel: Kernel, surface: str, key: Key, now: datetime) -> Explanatio
         flags=tuple(word for word, applies in flags if applies),
         cordon=_cordon(row),
         holds=tuple(_holding(kernel, hold) for hold in holds),
-        reasons=kernel.loop.explain(Subject(surface, key), now).reasons,
+        reasons=reasons,
+        act=_act(reasons),
     )
 
 
 def as_text(found: Explanation, now: datetime) -> str:
-    lines = [f"node {found.node}" + (f" ({', '.join(found.flags)})" if found.flags else "")]
+    node = f"node {found.node}" + (f" ({', '.join(found.flags)})" if found.flags else "")
+    lines = [f"nodemaintenance {found.maintenance} of {node}" if found.maintenance else node]
     if found.cordon:
         lines.append(f"  {found.cordon}")
     lines += [f"  {_held(hold)}" for hold in found.holds]
-    for reason in found.reasons:
-        lines += _tree(reason, now, "  ")
+    lines += _forest(found.reasons, now, "  ")
     if keeping := _keeping(found.reasons):
         lines += ["what keeps it:", *(f"  {_line(root, now)}" for root in keeping)]
+    if found.act:
+        lines += ["what would help:", f"  {found.act}"]
     return "\n".join(lines)
 
 
 def as_json(found: Explanation) -> str:
-    body = {
+    body: dict[str, Any] = {"nodemaintenance": found.maintenance} if found.maintenance else {}
+    body |= {
         "node": found.node,
         "flags": found.flags,
         "cordon": found.cordon,
         "holds": found.holds,
         "reasons": [_plain(reason) for reason in found.reasons],
     }
+    if found.act:
+        body["act"] = found.act
     return msgspec.json.format(msgspec.json.encode(body), indent=2).decode()
 
 
 def _keeping(reasons: Iterable[Reason]) -> list[Reason]:
     """The ends of all chains of those trees in which nothing goes."""
-    ends = [roots(reason) for reason in reasons if reason.code != ODD]
+    ends = [roots(reason) for reason in reasons if reason.code not in IDLE]
     stuck = [found for found in ends if not any(root.code == GOES for root in found)]
     return list(dict.fromkeys(root for found in stuck for root in found))
 
@@ -116,10 +178,16 @@ def _held(hold: Holding) -> str:
     return f"wanted by {who}: {'granted' if hold.granted else 'waits'}"
 
 
-def _tree(reason: Reason, now: datetime, indent: str) -> list[str]:
-    lines = [f"{indent}{_line(reason, now)}"]
-    for cause in reason.because:
-        lines += _tree(cause, now, f"{indent}  ")
+def _forest(reasons: Iterable[Reason], now: datetime, indent: str) -> list[str]:
+    """Neighbours that have the same causes share them: a budget is told of once, not once for each of its pods."""
+    lines: list[str] = []
+    for because, group in itertools.groupby(reasons, key=lambda reason: reason.because):
+        members = list(group)
+        shown = members[:MOST_ALIKE] if because else members
+        lines += [f"{indent}{_line(reason, now)}" for reason in shown]
+        if len(shown) < len(members):
+            lines.append(f"{indent}and {len(members) - len(shown)} more")
+        lines += _forest(because, now, f"{indent}  ")
     return lines
 
 
@@ -141,4 +209,6 @@ def _plain(reason: Reason) -> dict[str, Any]:
         plain["until"] = reason.until
     if reason.because:
         plain["because"] = [_plain(cause) for cause in reason.because]
+    if reason.act:
+        plain["act"] = reason.act
     return plain

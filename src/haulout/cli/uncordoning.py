@@ -11,7 +11,7 @@ import msgspec
 
 from haulout.base.clock import SystemClock
 from haulout.cli.draining import NotPossible, find_nodes
-from haulout.cli.explaining import endpoint_of
+from haulout.cli.explaining import MaintenanceList, endpoint_of
 from haulout.cluster.key import node_key
 from haulout.cluster.rows import NodeRow
 from haulout.core.cordon import ANNOTATION, ledger
@@ -20,17 +20,13 @@ from haulout.kube.http import HttpTransport
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.model.node import Node
-from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT, RESOURCE, NodeMaintenance
+from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT, RESOURCE
 from haulout.surfaces.profiles.wire import STATE_LABEL
 
 IN_MAINTENANCE = "in-maintenance"
 # Marks by which other surfaces show a claim, and whose they are.
 MARKS = {"haulout.dev/cordoned-by": "a NotifyMaintenance"}
 PREFIXES = {"skyhook.nvidia.com/cordon_": "Skyhook {}"}
-
-
-class MaintenanceList(msgspec.Struct, frozen=True):
-    items: tuple[NodeMaintenance, ...] = ()
 
 
 def uncordon_nodes(names: tuple[str, ...], selector: str, cluster: Mapping[str, Any], *, dry_run: bool) -> int:

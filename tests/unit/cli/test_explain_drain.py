@@ -1,0 +1,113 @@
+"""What `haulout explain` says of a NodeMaintenance and of its node while it is drained."""
+
+from __future__ import annotations
+
+import json
+
+from haulout.cli.explanation import Explanation, as_json, as_text, explain, explain_maintenance
+from haulout.cluster.key import node_key
+from haulout.embedded.controllers.kinds import PODS
+from haulout.surfaces.nodemaintenance.wire import maintenance_key
+from tests.build.maintenances import Maintenances
+from tests.build.workloads import budget, deployment
+
+CLOSED = (
+    "PodDisruptionBudget default/web: 3 healthy, 3 needed of 3, 0 may go: with every pod healthy it still allows none"
+)
+ACT = "add a replica to Deployment default/web or lower minAvailable of PodDisruptionBudget default/web (now 3)"
+
+
+def blocked() -> Maintenances:
+    ops = Maintenances()
+    ops.world.make(deployment("web", replicas=3), budget("web", minAvailable=3))
+    return ops.run(30).make("a", "n0").run(3)
+
+
+def of_maintenance(ops: Maintenances, name: str = "a") -> Explanation:
+    found = explain_maintenance(ops.kernel, maintenance_key(name), ops.world.time.now())
+    assert found is not None
+    return found
+
+
+def of_node(ops: Maintenances, name: str) -> Explanation:
+    found = explain(ops.kernel, "", node_key(name), ops.world.time.now())
+    assert found is not None
+    return found
+
+
+def test_down_to_the_budget_and_to_the_one_act() -> None:
+    ops = blocked()
+    (pod,) = ops.pods("n0")
+    lines = as_text(of_maintenance(ops), ops.world.time.now()).splitlines()
+    assert lines[0] == "nodemaintenance a of node n0 (cordoned)"
+    assert lines[-7:] == [
+        "  NodeMaintenance a is Running",
+        f"    pod default/{pod}: PodDisruptionBudget default/web allows no disruption now",
+        f"      {CLOSED}",
+        "what keeps it:",
+        f"  {CLOSED}",
+        "what would help:",
+        f"  {ACT}",
+    ]
+
+
+def test_of_the_node_it_is_the_same() -> None:
+    ops = blocked()
+    lines = as_text(of_node(ops, "n0"), ops.world.time.now()).splitlines()
+    assert lines[0] == "node n0 (cordoned)"
+    assert lines[-2:] == ["what would help:", f"  {ACT}"]
+
+
+def test_json_has_the_act_at_its_root_and_on_top() -> None:
+    told = json.loads(as_json(of_maintenance(blocked())))
+    assert (told["nodemaintenance"], told["node"], told["act"]) == ("a", "n0", ACT)
+    assert told["reasons"][0]["because"][0]["because"][0]["act"] == ACT
+
+
+def test_a_finalizer() -> None:
+    ops = Maintenances()
+    ops.world.make(deployment("web", replicas=1))
+    ops.run(30)
+    pod = ops.world.pods()[0]
+    name = pod["metadata"]["name"]
+    ops.world.change(PODS, name, {"metadata": {"finalizers": ["example.com/f"]}})
+    ops.make("a", pod["spec"]["nodeName"]).run(60)
+    found = of_maintenance(ops)
+    assert found.act == f"remove finalizer example.com/f from pod default/{name}, or see why its owner does not"
+
+
+def test_pods_behind_one_budget_share_its_line() -> None:
+    ops = Maintenances()
+    ops.world.make(deployment("web", replicas=60), budget("web", maxUnavailable=0))
+    ops.run(30).make("a", "n0").run(3)
+    pods = len(ops.pods("n0"))
+    assert pods > 10
+    lines = as_text(of_maintenance(ops), ops.world.time.now()).splitlines()
+    assert sum("allows no disruption now" in line for line in lines) == 10
+    assert f"    and {pods - 10} more" in lines
+    assert sum("PodDisruptionBudget default/web: " in line for line in lines) == 2
+
+
+def test_one_that_has_succeeded_waits_for_its_end() -> None:
+    ops = Maintenances().run(5).make("a", "n0").run(5)
+    assert of_maintenance(ops).act == "end it when the work is done: kubectl delete nm a"
+
+
+def test_a_node_that_is_gone() -> None:
+    ops = Maintenances().run(5).make("a", "ghost").run(5)
+    lines = as_text(of_maintenance(ops), ops.world.time.now()).splitlines()
+    assert lines[:2] == ["nodemaintenance a of node ghost (not there)", "  NodeMaintenance a is Failed"]
+
+
+def test_one_that_is_not_there() -> None:
+    ops = Maintenances().run(5)
+    assert explain_maintenance(ops.kernel, maintenance_key("ghost"), ops.world.time.now()) is None
+
+
+def test_a_node_that_concerns_nobody() -> None:
+    ops = blocked()
+    lines = as_text(of_node(ops, "n1"), ops.world.time.now()).splitlines()
+    assert lines == [
+        "node n1",
+        "  no profiles are configured here (--config names them), and no NodeMaintenance concerns it",
+    ]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from datetime import timedelta
 
 import msgspec
 
 from haulout.app.parts import Part, Surroundings
 from haulout.app.webhooks import served_groups
-from haulout.base import selector
+from haulout.cli.maintenance_options import options_of
 from haulout.cli.settings import Settings
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Value
@@ -18,20 +17,16 @@ from haulout.cluster.view import CONFIG
 from haulout.core.admission import Webhook
 from haulout.core.decision import Source
 from haulout.core.drain import requests
-from haulout.core.drain.options import ACTS, PodRules, Rule
 from haulout.kube.errors import Conflict, NotFound
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.runtime.metrics import Sample
 from haulout.surfaces.nodemaintenance.admit import Quorum, webhook
 from haulout.surfaces.nodemaintenance.given import SURFACE
-from haulout.surfaces.nodemaintenance.options import DrainDefaults, Options
 from haulout.surfaces.nodemaintenance.present import samples
 from haulout.surfaces.nodemaintenance.surface import DECIDERS, OWN_KINDS, sources
 from haulout.surfaces.nodemaintenance.wire import KIND, MaintenanceRow
 
-# What the pods of the original's Deployment carry, and what ours do.
-OWN_PODS_ALONE, OWN_PODS = "node-maintenance-operator", "app.kubernetes.io/name=haulout"
 log = logging.getLogger("haulout.nodemaintenance")
 CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 
@@ -87,39 +82,3 @@ class NodeMaintenances(Part):
             except Conflict as error:
                 if not error.exists:
                     raise
-
-
-def options_of(settings: Settings) -> Options:
-    said = settings.nodemaintenance
-    assert said is not None
-    return Options(
-        lease_namespace=said.lease_namespace,
-        lease_for=timedelta(seconds=said.lease_duration),
-        most_at_once=said.max_concurrent_maintenances,
-        restore=said.restore_node_state,
-        quorum_on_kubernetes=said.quorum_on_kubernetes,
-        node_conditions=said.node_conditions,
-        by_priority=said.priority_order,
-        by_request=said.eviction_backend == "evictionrequest",
-        skip_unreachable_for=timedelta(seconds=said.skip_unreachable_after),
-        drain=DrainDefaults(**dict(said.drain)),  # type: ignore[arg-type]
-        rules=pod_rules(settings),
-        own_pods=selector.parse(OWN_PODS_ALONE if settings.alone else OWN_PODS),
-        alone=settings.alone,
-    )
-
-
-def pod_rules(settings: Settings) -> PodRules:
-    said = settings.pod_rules
-    rules = (
-        Rule(
-            act=ACTS[rule.action],
-            namespaces=frozenset(rule.namespaces),
-            selector=selector.parse(rule.selector) if rule.selector else None,
-            controller_kinds=frozenset(rule.controller_kinds),
-            restart_policies=frozenset(rule.restart_policies),
-            order=rule.order,
-        )
-        for rule in said.rules
-    )
-    return PodRules(tuple(rules), said.annotation, said.cluster_api_label)

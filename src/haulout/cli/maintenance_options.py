@@ -23,6 +23,7 @@ def options_of(settings: Settings) -> Options:
         quorum_on_kubernetes=said.quorum_on_kubernetes,
         node_conditions=said.node_conditions,
         by_priority=said.priority_order,
+        by_request=said.eviction_backend == "evictionrequest",
         skip_unreachable_for=timedelta(seconds=said.skip_unreachable_after),
         drain=DrainDefaults(**dict(said.drain)),  # type: ignore[arg-type]
         rules=pod_rules(settings),

@@ -15,6 +15,7 @@ Made = Settings | DemoSettings | ClusterSettings
 
 COMMANDS = {
     "as": "haulout.cli.drop_in",
+    "bundle": "haulout.cli.bundle",
     "cluster": "haulout.cli.cluster",
     "completion": "haulout.cli.completion",
     "crds": "haulout.cli.crds",

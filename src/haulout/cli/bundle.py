@@ -1,0 +1,26 @@
+"""`haulout bundle`: what a support engineer needs, in one archive."""
+
+from __future__ import annotations
+
+import click
+
+from haulout.cli.options import cluster_options
+
+
+@click.command("bundle", short_help="Collect what a support engineer needs.")
+@click.argument("nodes", nargs=-1, metavar="[NODE...]")
+@click.option(
+    "-o", "--output", default="", metavar="FILE", help="Archive to write; haulout-bundle-TIME.tar.gz if not given."
+)
+@click.option("--config", default="", metavar="FILE", help="haulout.yaml, or the profiles' own file.")
+@cluster_options
+def command(nodes: tuple[str, ...], output: str, config: str, **cluster: str) -> int:
+    """Writes maintenance objects, nodes, their pods and budgets, leases, events, logs of our own pods, explanations,
+    versions and the configuration into a tar.gz.
+
+    Without NODE, the nodes that are cordoned or in maintenance are looked at closely. Secrets are removed: passwords,
+    tokens, webhook addresses, variables of containers. What may not be read is listed in the archive.
+    """
+    from haulout.cli.bundling import write_bundle
+
+    return write_bundle(nodes, output, config, cluster)

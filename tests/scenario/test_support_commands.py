@@ -1,0 +1,198 @@
+"""`haulout explain` and `haulout bundle` as a person runs them, while the operator drains a node."""
+
+from __future__ import annotations
+
+import json
+import signal
+import stat
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS
+from haulout.embedded.seams import Json
+from tests.build.maintenances import MAINTENANCES, definition
+from tests.build.served import Served
+from tests.build.workloads import budget, node, pod
+
+SETTINGS = """
+# password: in-a-comment
+listen: {http: "0", health: "0", webhooks: "0"}
+leader: {elect: false}
+surfaces: {nodemaintenance: {}}
+"""
+MAP = {"maintenance.yaml": "notify: {hook: https://hooks.slack.com/services/T0/B0/x, channel: c}\n", "blob": "{{"}
+ACT = "raise maxUnavailable of PodDisruptionBudget default/shop (now 0)"
+
+
+def maintenance(name: str, of: str) -> Json:
+    return {
+        "apiVersion": "nodemaintenance.medik8s.io/v1beta1",
+        "kind": "NodeMaintenance",
+        "metadata": {"name": name},
+        "spec": {"nodeName": of, "reason": "new disk"},
+    }
+
+
+def own_pod() -> Json:
+    made = pod("haulout-0", nodeName="s2", volumes=[{"name": "config", "configMap": {"name": "haulout"}}])
+    made["metadata"]["labels"] = {"app.kubernetes.io/name": "haulout"}
+    made["spec"]["containers"][0]["env"] = [{"name": "TOKEN", "value": "in-a-variable"}]
+    return made
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The operator runs, and its drain of one node is kept by a budget."""
+    with Served(tmp_path_factory.mktemp("support")) as made:
+        (made.folder / "haulout.yaml").write_text(SETTINGS)
+        made.make(definition())
+        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "haulout"}, "data": MAP}
+        made.make(node("s2"), config, own_pod())
+        made.add_busy_node("s1", "shop", 2, budget("shop", maxUnavailable=0))
+        operator = made.start("run")
+        try:
+            made.make(maintenance("mend", "s1"))
+            made.until(lambda: bool(status(made).get("blockedPods")))
+            yield made
+        finally:
+            end(operator)
+
+
+def status(served: Served) -> Json:
+    found = served.call(lambda world: world.server.get(MAINTENANCES, "", "mend"))
+    assert found is not None
+    result: Json = found.get("status", {})
+    return result
+
+
+def end(operator: subprocess.Popen[str]) -> None:
+    operator.send_signal(signal.SIGTERM)
+    operator.communicate(timeout=10)
+
+
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [
+        pytest.param(["s1"], "node s1 (cordoned)", id="the node"),
+        pytest.param(["node", "s1"], "node s1 (cordoned)", id="the node by its kind"),
+        pytest.param(["nm", "mend"], "nodemaintenance mend of node s1 (cordoned)", id="the maintenance"),
+        pytest.param(["nm/mend"], "nodemaintenance mend of node s1 (cordoned)", id="in one word"),
+    ],
+)
+def test_explain_names_the_root_and_the_act(served: Served, words: list[str], first: str) -> None:
+    done = served.run("explain", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == first
+    assert "  NodeMaintenance mend is Running (new disk)" in lines
+    assert lines[-2:] == ["what would help:", f"  {ACT}"]
+
+
+def test_explain_what_is_not_there(served: Served) -> None:
+    done = served.run("explain", "nm", "ghost")
+    assert (done.returncode, done.stderr) == (1, "Error: there is no NodeMaintenance named ghost\n")
+    done = served.run("explain", "pods", "x")
+    assert done.returncode == 2
+    assert "'pods' cannot be explained (there are: node, nm)" in done.stderr
+
+
+def test_uncordon_names_the_maintenance(served: Served) -> None:
+    done = served.run("uncordon", "s1", "--dry-run")
+    assert done.stderr == (
+        "Warning: node/s1: NodeMaintenance mend holds it and will cordon it again; to end it: kubectl delete nm mend\n"
+    )
+
+
+class TestBundle:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def archive(cls, served: Served) -> Path:
+        path = served.folder / "case-7.tar.gz"
+        done = served.run("bundle", "-o", str(path))
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith(f"{path}: ")
+        assert "nodes looked at closely: s1\n" in done.stdout
+        return path
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def files(cls, archive: Path) -> dict[str, str]:
+        with tarfile.open(archive) as opened:
+            members = [(member.name, opened.extractfile(member)) for member in opened.getmembers()]
+            return {name.removeprefix("case-7/"): file.read().decode() for name, file in members if file is not None}
+
+    def test_is_for_its_owner_alone(self, archive: Path) -> None:
+        assert stat.S_IMODE(archive.stat().st_mode) == 0o600
+
+    @pytest.mark.parametrize(
+        "start",
+        [
+            "version",
+            "versions.json",
+            "not-collected.txt",
+            "cluster-scoped-resources/core/nodes/s1.json",
+            "cluster-scoped-resources/core/nodes/s2.json",
+            "cluster-scoped-resources/nodemaintenance.medik8s.io/nodemaintenances/mend.json",
+            "cluster-scoped-resources/apiextensions.k8s.io/customresourcedefinitions/nodemaintenances.",
+            "namespaces/default/core/pods/shop-",
+            "namespaces/default/core/events.json",
+            "namespaces/default/policy/poddisruptionbudgets/shop.json",
+            "namespaces/medik8s-leases/coordination.k8s.io/leases/node-s1.json",
+            "namespaces/kube-node-lease/coordination.k8s.io/leases/s1.json",
+            "explain/s1.txt",
+            "config/haulout.yaml",
+            "config/default/haulout/maintenance.yaml",
+        ],
+    )
+    def test_has(self, files: dict[str, str], start: str) -> None:
+        assert any(name.startswith(start) for name in files), sorted(files)
+
+    def test_versions(self, files: dict[str, str]) -> None:
+        name, version, _ = files["version"].splitlines()
+        assert name == "haulout"
+        assert json.loads(files["versions.json"])["haulout"] == version.removeprefix("v")
+        assert json.loads(files["versions.json"])["server"]["gitVersion"].startswith("v1.")
+
+    def test_explanations_and_events(self, files: dict[str, str]) -> None:
+        assert files["explain/s1.txt"].endswith(f"what would help:\n  {ACT}\n")
+        events = json.loads(files["namespaces/default/core/events.json"])["items"]
+        assert "BeginMaintenance" in {event["reason"] for event in events}
+
+    def test_no_secrets(self, files: dict[str, str]) -> None:
+        everything = "\n".join(files.values())
+        assert all(secret not in everything for secret in ("in-a-comment", "in-a-variable", "hooks.slack.com"))
+        assert "channel: c" in files["config/default/haulout/maintenance.yaml"]
+
+    def test_says_what_could_not_be_read(self, files: dict[str, str]) -> None:
+        said = files["not-collected.txt"].splitlines()
+        assert "config/default/haulout/blob: it is no YAML, and may hold secrets" in said
+        assert any(line.startswith("/api/v1/namespaces/default/pods/haulout-0/log: ") for line in said)
+
+
+def test_a_bundle_of_nodes_by_name(served: Served) -> None:
+    path = served.folder / "named.tar.gz"
+    done = served.run("bundle", "s2", "ghost", "-o", str(path))
+    assert "nodes looked at closely: s2\n" in done.stdout
+    with tarfile.open(path) as opened:
+        names = opened.getnames()
+        missing = opened.extractfile("named/not-collected.txt")
+        assert missing is not None
+        assert "node ghost: there is none" in missing.read().decode().splitlines()
+    assert "named/explain/s2.txt" in names
+    assert "named/namespaces/default/core/pods/haulout-0.json" in names
+
+
+def test_a_bundle_that_cannot_be_written(served: Served) -> None:
+    done = served.run("bundle", "-o", "no/such/folder.tar.gz")
+    assert (done.returncode, done.stderr) == (1, "Error: no/such/folder.tar.gz: No such file or directory\n")
+
+
+def test_the_act_helps(served: Served) -> None:
+    served.change(DISRUPTION_BUDGETS, "shop", {"spec": {"maxUnavailable": 2}})
+    served.until(lambda: status(served).get("phase") == "Succeeded")
+    done = served.run("explain", "nm", "mend")
+    assert done.stdout.splitlines()[-1] == "  end it when the work is done: kubectl delete nm mend"

@@ -176,12 +176,13 @@ async def picture(setup: Setup, transport: Transport) -> Kernel:
 
     What the kernel then wants sent is taken by nobody: whoever would go counts as on its way, and nothing happens.
     """
-    deciders: list[Decider] = []
+    # Without a drain that is wanted, those of the drain have nothing to say.
+    deciders: list[Decider] = [*DRAIN_DECIDERS]
     wanted: set[Source] = set(sources(setup.profiles))
     if setup.profiles is not None:
         deciders += DECIDERS
     if setup.maintenances is not None:
-        deciders += [*MAINTENANCE_DECIDERS, *DRAIN_DECIDERS]
+        deciders += MAINTENANCE_DECIDERS
         wanted |= maintenance_sources(setup.maintenances)
     surfaces = tuple(name for name, has in ((DECIDER.name, setup.profiles), (SURFACE, setup.maintenances)) if has)
     kernel = Kernel([*deciders, arbiter(Rules(surfaces, turns=setup.together or len(surfaces) < 2))])

@@ -19,7 +19,8 @@ from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.runtime.kernel import Kernel
 from haulout.runtime.requests import Telling
 from haulout.runtime.rooms import Subject
-from haulout.surfaces.profiles.decide import SURFACE, decide
+from haulout.surfaces.profiles.decide import decide
+from haulout.surfaces.profiles.engine import SURFACE
 from haulout.surfaces.profiles.load import load
 from haulout.surfaces.profiles.surface import DECIDER, known_plugins
 from tests.build.rows import START, node

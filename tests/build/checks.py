@@ -17,7 +17,7 @@ from haulout.plugins.api import CheckInput, TriggerInput, Verdict
 from haulout.plugins.config import ConfigProblem
 from haulout.plugins.hypervisors import HYPERVISORS, Hypervisor, HypervisorRow
 from haulout.surfaces.profiles.counts import FLEET, InMaintenance, unreadable
-from haulout.surfaces.profiles.decide import SURFACE
+from haulout.surfaces.profiles.engine import SURFACE
 from haulout.surfaces.profiles.load import load
 from haulout.surfaces.profiles.marks import mark
 from haulout.surfaces.profiles.surface import known_plugins, sources

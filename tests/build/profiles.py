@@ -16,7 +16,7 @@ from haulout.core.action import Measure, Say, Tell
 from haulout.core.arbiter import Rules, arbiter
 from haulout.plugins.api import Check, Trigger
 from haulout.runtime.requests import Change, Telling
-from haulout.surfaces.profiles.decide import SURFACE
+from haulout.surfaces.profiles.engine import SURFACE
 from haulout.surfaces.profiles.load import Plugins, load
 from haulout.surfaces.profiles.surface import DECIDER, known_plugins
 from haulout.surfaces.profiles.wire import DATA_ANNOTATION, PROFILE_LABEL, STATE_LABEL, Entry, parse_data

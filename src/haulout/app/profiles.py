@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from haulout.app.parts import Part, Surroundings
+from haulout.cli.maintenance_options import pod_rules
 from haulout.cli.settings import Settings
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow, Value
@@ -16,7 +17,8 @@ from haulout.core.decision import Source
 from haulout.plugins.config import ConfigProblem
 from haulout.runtime.files import WatchedFile
 from haulout.runtime.metrics import Sample
-from haulout.surfaces.profiles.decide import SURFACE
+from haulout.surfaces.profiles.decide import MODE
+from haulout.surfaces.profiles.engine import SURFACE, Mode
 from haulout.surfaces.profiles.load import load, problems
 from haulout.surfaces.profiles.present import samples
 from haulout.surfaces.profiles.surface import DECIDERS, OWN_KINDS, known_plugins, sources
@@ -31,6 +33,7 @@ class Profiles(Part):
     name = SURFACE
     deciders = DECIDERS
     kinds = OWN_KINDS
+    drains = True
 
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
@@ -38,7 +41,12 @@ class Profiles(Part):
         self._metrics = around.metrics
         self._plugins = known_plugins()
         self._sources = sources(None)
+        self._say_how(around.settings)
         self._watch(around.settings.profiles_config)
+
+    def _say_how(self, settings: Settings) -> None:
+        mode = Mode(alone=settings.alone, rules=pod_rules(settings))
+        self._store.write(Value(key=Key("", CONFIG, "", MODE), value=mode))
 
     def _watch(self, path: str) -> None:
         self._path = path
@@ -52,6 +60,7 @@ class Profiles(Part):
         self._file.look(closely=closely)
 
     def follow(self, settings: Settings) -> None:
+        self._say_how(settings)
         if settings.profiles_config != self._path:
             self._watch(settings.profiles_config)
 

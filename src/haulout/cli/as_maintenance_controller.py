@@ -49,6 +49,7 @@ def main(words: Sequence[str]) -> int | Settings:
         health=values["health-addr"],
         lease=lease if values["enable-leader-election"] else None,
         turns=False,
+        alone=True,
         ready_at_once=True,
         scrape_within=values["metrics-timeout"].total_seconds(),
         log_format=log_format(values),

@@ -17,9 +17,11 @@ import msgspec
 from haulout.base.semver import Version
 from haulout.cluster.limits import Count, Limit
 from haulout.cluster.project import Keep
-from haulout.cluster.rows import NodeRow
+from haulout.cluster.rows import NodeRow, Row
 from haulout.cluster.view import View
-from haulout.core.action import Write
+from haulout.core.action import Statement, Write
+from haulout.core.drain.options import PodRules
+from haulout.core.holds import LONG_AGO, Want
 from haulout.plugins.config import Config
 
 __all__ = [
@@ -104,18 +106,32 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class TriggerInput(msgspec.Struct, frozen=True):
+    """`alone`: no other surface is served, so that nobody else's claims on the node count.
+
+    `since`: when the profile came into its state. `rules`: what all drains of the process do with certain pods.
+    """
+
     node: NodeRow
     profile: str
     state: str
     now: datetime
     view: View
+    alone: bool = True
+    since: datetime = LONG_AGO
+    rules: PodRules = PodRules()
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """Not finished; what has been changed so far stands, and the trigger runs again. `node` is the draft by now."""
+    """Not finished; what has been changed so far stands, and the trigger runs again. `node` is the draft by now.
+
+    `marks` stand until then; `until`: time alone changes it no sooner; `says` is told once for as long as it is said.
+    """
 
     reason: str
     node: NodeRow
+    marks: tuple[Row, ...] = ()
+    until: datetime | None = None
+    says: tuple[Statement, ...] = ()
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -140,6 +156,10 @@ def _needs_nothing(config: Any) -> frozenset[str]:
     return frozenset()
 
 
+def _wants_nothing(config: Any) -> frozenset[Want]:
+    return frozenset()
+
+
 class Check(msgspec.Struct, frozen=True):
     """A check plugin. `keeps` declares what it reads of Nodes beyond labels, taints and conditions.
 
@@ -155,7 +175,7 @@ class Check(msgspec.Struct, frozen=True):
 
 
 class Trigger(msgspec.Struct, frozen=True):
-    """A trigger plugin: answers the changed draft."""
+    """A trigger plugin: answers the changed draft. `wants`: what it makes its profile claim of the node."""
 
     name: str
     config: type[Config]
@@ -163,6 +183,7 @@ class Trigger(msgspec.Struct, frozen=True):
     takes_null: bool = False
     keeps: Callable[[Any], Keep] = _keeps_nothing
     needs: Callable[[Any], frozenset[str]] = _needs_nothing
+    wants: Callable[[Any], frozenset[Want]] = _wants_nothing
 
 
 def check(
@@ -186,8 +207,9 @@ def trigger(
     takes_null: bool = False,
     keeps: Callable[[C], Keep] = _keeps_nothing,
     needs: Callable[[C], frozenset[str]] = _needs_nothing,
+    wants: Callable[[C], frozenset[Want]] = _wants_nothing,
 ) -> Callable[[Callable[[C, TriggerInput], Pulled]], Trigger]:
     def found(pull: Callable[[C, TriggerInput], Pulled]) -> Trigger:
-        return Trigger(name, config, pull, takes_null, keeps, needs)
+        return Trigger(name, config, pull, takes_null, keeps, needs, wants)
 
     return found

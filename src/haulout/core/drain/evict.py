@@ -8,13 +8,16 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import PodRow
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import EVICTION, View
-from haulout.core.action import Delete, Evict, Refusal
+from haulout.core.action import Delete, Evict, Refusal, Tell
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.drain import requests
 from haulout.core.drain.pace import PERMITS_OF_POD, Permit
 from haulout.core.drain.pace import PHASE as PACE_PHASE
 from haulout.core.drain.plan import EvictionRow, outcome_name
 from haulout.core.holds import Rank
+
+EVICTING = ("Evicting", "Evicting pod during node drain")
+FORCED = ("ForceDeleting", "Force deleting pod that exceeded grace period during node drain")
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
@@ -27,7 +30,8 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     name = outcome_name(pod.key, pod.uid)
     outcome = view.outcome(name)
     if wanted.delete:
-        return Decision(actions=((Delete(pod.key, pod.uid, wanted.grace_for, name),),))
+        told = _told(wanted, FORCED) if pod.deleting_at is not None else _told(wanted, EVICTING)
+        return Decision(actions=((Delete(pod.key, pod.uid, wanted.grace_for, name), *told),))
     if pod.deleting_at is not None:
         return NOTHING
     retry_at = _retry_at(view, wanted, outcome.value if outcome is not None else None)
@@ -38,7 +42,14 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return Decision(actions=(writes,) if writes else ())
     if wanted.by_budget and not _permitted(view, wanted):
         return NOTHING
-    return Decision(actions=((Evict(pod.key, pod.uid, wanted.grace_for, name, wanted.surface),),))
+    evict = Evict(pod.key, pod.uid, wanted.grace_for, name, wanted.surface)
+    return Decision(actions=((evict, *_told(wanted, EVICTING)),))
+
+
+def _told(wanted: EvictionRow, what: tuple[str, str]) -> tuple[Tell, ...]:
+    if not wanted.reporter:
+        return ()
+    return (Tell(wanted.pod, what[0], "Drain", what[1], wanted.reporter, related=wanted.node),)
 
 
 def _taken_back(key: Key, view: View) -> Decision:

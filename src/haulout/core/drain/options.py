@@ -66,7 +66,8 @@ class DrainOptions(msgspec.Struct, frozen=True):
 
     `own`: labels of the pods that go last because they do the draining. `skip_lost_for`: on a node that does not
     answer, pods that should have been gone for so long are not waited for. `by_request`: pods are not evicted but
-    asked for by EvictionRequests, and the cluster sees to the rest.
+    asked for by EvictionRequests, and the cluster sees to the rest. `any_daemonset`: whatever says that a DaemonSet owns
+    it is left alone, existing or not. `force_ending`: what should be gone, and once more its grace, is deleted at once.
     """
 
     force: bool = False
@@ -81,10 +82,12 @@ class DrainOptions(msgspec.Struct, frozen=True):
     own: Selector | None = None
     ignored: Selector | None = None
     by_request: bool = False
+    any_daemonset: bool = False
+    force_ending: bool = False
 
 
 class DrainRow(Row, frozen=True, kw_only=True):
-    """A surface wants a node drained. After `deadline_at`, where it is to `force`, pods are deleted without grace."""
+    """A surface wants a node drained. After `deadline_at`, where it is to `force_after`, pods are deleted."""
 
     surface: str
     node: Key
@@ -93,6 +96,10 @@ class DrainRow(Row, frozen=True, kw_only=True):
     since: datetime = LONG_AGO
     deadline_at: datetime | None = None
     force_after: bool = False
+    # What pods get to end when they are forced; None: their own grace.
+    forced_grace_for: int | None = 0
+    # Under whose name evictions are told as events; empty: they are not.
+    reporter: str = ""
     retry_for: float = 5.0
 
 

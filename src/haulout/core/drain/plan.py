@@ -13,7 +13,7 @@ from haulout.cluster.view import EVICTION, View
 from haulout.core.decision import NOTHING as NO_DECISION
 from haulout.core.decision import Decider, Decision, earliest
 from haulout.core.drain.options import DRAINS_OF_NODE, Act, DrainRow
-from haulout.core.drain.select import Fate, Selection, changes_at, select
+from haulout.core.drain.select import Fate, Selection, changes_at, forced_at, select
 from haulout.core.holds import LONG_AGO, Rank
 
 # After the surfaces, which say what is to be drained, and the arbiter.
@@ -34,6 +34,7 @@ class EvictionRow(Row, frozen=True, kw_only=True):
     since: datetime = LONG_AGO
     surface: str = ""
     by_request: bool = False
+    reporter: str = ""
 
     @property
     def rank(self) -> Rank:
@@ -97,23 +98,28 @@ def _evictions(node: Key, chosen: list[tuple[DrainRow, Selection]], now: datetim
     """The first in order of each drain that are still there; one pod once, with the strongest act."""
     found: dict[Key, EvictionRow] = {}
     for drain, selection in chosen:
-        forced = drain.force_after and drain.deadline_at is not None and now >= drain.deadline_at
+        late = drain.force_after and drain.deadline_at is not None and now >= drain.deadline_at
         awaited = [(pod, fate) for pod, fate in selection.pods if fate.awaited]
         first = min((fate.order for _, fate in awaited if fate.act is not Act.BLOCK), default=0)
         for pod, fate in awaited:
-            row = _eviction(node, drain, pod, fate, forced=forced)
-            if row is not None and (fate.order == first or forced):
+            row = _eviction(node, drain, pod, fate, now, late=late)
+            if row is not None and (fate.order == first or late):
                 found[pod.key] = _stronger(found.get(pod.key), row)
     return [found[key] for key in sorted(found)]
 
 
-def _eviction(node: Key, drain: DrainRow, pod: PodRow, fate: Fate, *, forced: bool) -> EvictionRow | None:
-    # A pod that is on its way out needs no more pushing, unless its grace is to be cut short.
-    if forced:
-        if pod.deleting_at is not None and pod.deletion_grace_for == 0:
+def _eviction(node: Key, drain: DrainRow, pod: PodRow, fate: Fate, now: datetime, *, late: bool) -> EvictionRow | None:
+    """A pod that is on its way out needs no more pushing, unless its grace is to be cut short."""
+    options = drain.options
+    overdue_at = forced_at(pod, options)
+    overdue = overdue_at is not None and now > overdue_at
+    cut_short = late and drain.forced_grace_for == 0 and pod.deletion_grace_for != 0
+    if pod.deleting_at is not None:
+        if not overdue and not cut_short:
             return None
-    elif not fate.goes or pod.deleting_at is not None:
+    elif not fate.goes and not late:
         return None
+    forced = late or overdue
     return EvictionRow(
         key=eviction_key(pod.key),
         uid=pod.uid,
@@ -121,13 +127,14 @@ def _eviction(node: Key, drain: DrainRow, pod: PodRow, fate: Fate, *, forced: bo
         node=node,
         labels=pod.labels,
         healthy=pod.ready,
-        by_budget=pod.phase not in ("Pending", "Succeeded", "Failed") and not drain.options.by_request,
+        by_budget=pod.phase not in ("Pending", "Succeeded", "Failed") and not options.by_request,
         delete=forced or fate.act is Act.DELETE,
-        grace_for=0 if forced else drain.options.grace_for,
+        grace_for=0 if overdue else drain.forced_grace_for if late else options.grace_for,
         retry_for=drain.retry_for,
         since=drain.since,
         surface=drain.surface,
-        by_request=drain.options.by_request,
+        by_request=options.by_request,
+        reporter=drain.reporter,
     )
 
 

@@ -108,7 +108,7 @@ LAST = 2**31
 
 def changes_at(pods: Iterable[PodRow], options: DrainOptions, now: datetime, node: NodeRow | None) -> datetime | None:
     """When time alone changes a fate: a terminating pod is no longer waited for."""
-    instants = (_overdue_at(pod, options, node) for pod in pods)
+    instants = (instant for pod in pods for instant in (_overdue_at(pod, options, node), forced_at(pod, options)))
     return min((instant for instant in instants if instant is not None and instant > now), default=None)
 
 
@@ -148,9 +148,18 @@ def _overdue_at(pod: PodRow, options: DrainOptions, node: NodeRow | None) -> dat
     return pod.deleting_at + timedelta(seconds=min(spans)) if spans else None
 
 
+def forced_at(pod: PodRow, options: DrainOptions) -> datetime | None:
+    """From when on a terminating pod is deleted without grace. Its `deletionTimestamp` has the grace in it already."""
+    if not options.force_ending or pod.deleting_at is None or pod.deletion_grace_for == 0:
+        return None
+    return pod.deleting_at + timedelta(seconds=pod.deletion_grace_for or 0)
+
+
 def _filtered(pod: PodRow, options: DrainOptions, daemonset: DaemonSetLookup) -> Fate:
     """The chain of kubectl: the first filter that keeps the pod decides; else the last one's warning is the one that stays."""
     owner = pod.controller
+    if options.any_daemonset and any(each.kind == "DaemonSet" for each in pod.owners):
+        return IGNORED
     if owner is not None and (owner.kind, owner.api_version) == ("DaemonSet", "apps/v1") and not pod.ended:
         exists = daemonset(pod.key.namespace, owner.name)
         if exists is False and not options.force:

@@ -14,13 +14,16 @@ from haulout.core.action import Say, Statement, Step, Tell, Write
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.cordon import ledger
 from haulout.core.decision import NOTHING, Decision, earliest
+from haulout.core.drain.started import started, with_started
 from haulout.core.edit import between
 from haulout.core.holds import Claim, is_granted
 from haulout.core.reason import Reason
 from haulout.surfaces.profiles.engine import (
     PRIORITY_ANNOTATION,
     REPORTER,
+    SURFACE,
     Config,
+    Mode,
     Pass,
     Result,
     failure_statements,
@@ -44,7 +47,8 @@ from haulout.surfaces.profiles.wire import (
     write_data,
 )
 
-SURFACE = "profiles"
+# The configuration row that says how the surface is served.
+MODE = "profiles-mode"
 KERNEL_REPORTER = "haulout"
 MOST_SHOWN = 60
 
@@ -64,17 +68,25 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     config: Config = setting.value
     names = attached_profiles(node.labels.get(PROFILE_LABEL))
     attached = attach(data, names, config, now)
-    (draft, data, results), claims = _pass(config, view, now, node, attached, names, granted=lambda claim: False)
+    mode = mode_of(view)
+    (draft, data, results), claims = _pass(config, view, now, node, attached, names, mode, granted=lambda claim: False)
     granted = {claim for claim in claims if not claim.begun and is_granted(view, SURFACE, claim)}
     # What is claimed must not depend on what is granted, so it is settled before anything granted is acted upon.
     if granted:
-        (draft, data, results), _ = _pass(config, view, now, node, attached, names, granted=granted.__contains__)
+        (draft, data, results), _ = _pass(config, view, now, node, attached, names, mode, granted=granted.__contains__)
     return Decision(
         actions=_actions(node, draft, data, results, names, config),
         holds=claims,
         until=earliest(*(result.until for result in results)),
+        marks=tuple(mark for result in results for mark in result.marks),
         reasons=_reasons(node, results, names, config, view) if view.explaining else (),
     )
+
+
+def mode_of(view: View) -> Mode:
+    """As the process serves the surface; by default as its original does."""
+    setting = view.config(MODE)
+    return setting.value if setting is not None and isinstance(setting.value, Mode) else Mode()
 
 
 def attach(data: MaintenanceData, names: tuple[str, ...], config: Config, now: datetime) -> MaintenanceData:
@@ -103,11 +115,12 @@ def _pass(
     node: NodeRow,
     data: MaintenanceData,
     names: tuple[str, ...],
+    mode: Mode,
     granted: Callable[[Claim], bool],
 ) -> tuple[Passed, tuple[Claim, ...]]:
-    outcome = Pass(config, view, now, granted).run(node, data, names)
+    outcome = Pass(config, view, now, granted, mode).run(node, data, names)
     standing = (
-        standing_claim(node, name, entry)
+        standing_claim(node, name, entry, config.profiles[name].stages[State.IN_MAINTENANCE].enter)
         for name, entry in data.profiles.items()
         if entry.current == State.IN_MAINTENANCE and name in config.profiles
     )
@@ -130,8 +143,9 @@ def _actions(
         labels={**draft.labels, STATE_LABEL: state.value},
         annotations={**draft.annotations, DATA_ANNOTATION: write_data(data)},
     )
-    edits = between(node, draft)
+    edits = between(node, _without_ended_drains(draft, results, names_now))
     told = tuple(said for result in results if result.moved for said in moved_statements(result))
+    says = tuple(said for result in results for said in result.says)
     failures = tuple(said for result in results if result.failure for said in failure_statements(result))
     unknown = tuple(_unknown(node.key, name) for name in names if name not in config.profiles)
     steps: list[Step] = []
@@ -140,11 +154,19 @@ def _actions(
     if edits:
         steps.append((*edits, *told))
     odd = tuple(said for annotation, note in misread(node).items() for said in _odd(node.key, annotation, note))
-    if failures or unknown or odd:
-        steps.append((*failures, *unknown, *odd))
+    if failures or unknown or odd or says:
+        steps.append((*failures, *unknown, *odd, *says))
     if prepared := tuple(_prepared(results)):
         steps.append(prepared)
     return tuple(steps)
+
+
+def _without_ended_drains(draft: NodeRow, results: list[Result], names: tuple[str, ...]) -> NodeRow:
+    """A profile that is elsewhere by now, or gone, drains no longer."""
+    moved = {result.profile for result in results if result.moved}
+    since = started(draft)
+    kept = {name: at for name, at in since.items() if name in names and name not in moved}
+    return draft if kept == since else with_started(draft, kept)
 
 
 def _prepared(results: list[Result]) -> Iterator[Write]:

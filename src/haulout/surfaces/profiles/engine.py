@@ -11,20 +11,32 @@ import msgspec
 from haulout.base.expression import conjuncts, evaluate
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Limit
-from haulout.cluster.rows import NodeRow
+from haulout.cluster.rows import NodeRow, Row
 from haulout.cluster.store import Listing
 from haulout.cluster.view import NotListed, View
 from haulout.core.action import Measure, Say, Statement, Tell, Write
+from haulout.core.cordon import ledger
 from haulout.core.decision import earliest
+from haulout.core.drain.options import PodRules
+from haulout.core.drain.started import started
 from haulout.core.holds import Claim, Want
 from haulout.plugins.api import Also, Check, CheckInput, Failed, Pulled, Retry, Trigger, TriggerInput, Verdict
 from haulout.surfaces.profiles.counts import FLEET, InMaintenance, unreadable
 from haulout.surfaces.profiles.load import Configuration, Instance, Profile, Transition
 from haulout.surfaces.profiles.wire import Entry, MaintenanceData, State, known_state, stamp
 
+SURFACE = "profiles"
 REPORTER = "maintenance"
 PRIORITY_ANNOTATION = "haulout.dev/priority"
 FAILURES = "maintenance_controller_transition_failure_count"
+
+
+class Mode(msgspec.Struct, frozen=True):
+    """`alone`: the drop-in, which knows no other surfaces. `rules`: what all drains do with certain pods."""
+
+    alone: bool = True
+    rules: PodRules = PodRules()
+
 
 Config = Configuration[Check, Any, Trigger]
 Chain = tuple[Instance[Trigger], ...]
@@ -64,6 +76,8 @@ class Result(msgspec.Struct, frozen=True):
     failure: str = ""
     error: str = ""
     writes: tuple[Write, ...] = ()
+    marks: tuple[Row, ...] = ()
+    says: tuple[Statement, ...] = ()
 
 
 class Pulling(msgspec.Struct, frozen=True):
@@ -81,6 +95,7 @@ class Pass(msgspec.Struct, frozen=True):
     view: View
     now: datetime
     granted: Callable[[Claim], bool]
+    mode: Mode = Mode()
 
     def run(
         self, node: NodeRow, data: MaintenanceData, names: tuple[str, ...]
@@ -114,10 +129,10 @@ class Pass(msgspec.Struct, frozen=True):
         stage = profile.stages[state]
         result = Result(profile.name, state, state, node, entry)
         if entry.previous != entry.current:
-            entered = self._pull(stage.enter, node, profile.name, state)
+            entered = self._pull(stage.enter, node, profile.name, state, entry)
             result = msgspec.structs.replace(result, writes=entered.writes)
             if isinstance(entered.trouble, Retry):
-                return msgspec.structs.replace(result, node=entered.node, error=entered.trouble.reason)
+                return msgspec.structs.replace(_again(result, entered.trouble), error=entered.trouble.reason)
             if isinstance(entered.trouble, Failed):
                 return _failed(result, f"Failed to enter state {state}", entered.trouble.reason)
             # Stored even if what follows fails, so that entering is not repeated.
@@ -176,10 +191,10 @@ class Pass(msgspec.Struct, frozen=True):
         for each in result.judged:
             if not each.passed or not each.allowed:
                 continue
-            claim = _claim(result, each)
+            claim = _claim(result, each, profile.stages[each.transition.next].enter)
             if claim is not None:
                 claims.append(claim)
-            if claim is not None and not self.granted(claim):
+            if claim is not None and not claim.begun and not self.granted(claim):
                 continue
             taken = _taken(each, spent)
             if isinstance(taken, tuple):
@@ -190,11 +205,11 @@ class Pass(msgspec.Struct, frozen=True):
         result = msgspec.structs.replace(result, claims=tuple(claims))
         if chosen is None or chosen.next == result.state:
             return result
-        pulled = self._pull(chosen.trigger, result.node, result.profile, result.state)
+        pulled = self._pull(chosen.trigger, result.node, result.profile, result.state, result.entry)
         result = msgspec.structs.replace(result, writes=(*result.writes, *pulled.writes))
         if pulled.trouble is not None:
             if isinstance(pulled.trouble, Retry):
-                result = msgspec.structs.replace(result, node=pulled.node)
+                result = _again(result, pulled.trouble)
             return _failed(result, "At least one trigger plugin failed", pulled.trouble.reason)
         target = profile.stages[chosen.next]
         # Where there is nothing to do on entering, having entered needs no patch of its own.
@@ -202,10 +217,13 @@ class Pass(msgspec.Struct, frozen=True):
         entry = Entry(stamp(self.now), chosen.next, previous)
         return msgspec.structs.replace(result, node=pulled.node, entry=entry, next=chosen.next, moved=True)
 
-    def _pull(self, chain: Chain, node: NodeRow, profile: str, state: str) -> Pulling:
+    def _pull(self, chain: Chain, node: NodeRow, profile: str, state: str, entry: Entry) -> Pulling:
         writes: tuple[Write, ...] = ()
         for instance in chain:
-            pulled = _pulled(instance, TriggerInput(node, profile, state, self.now, self.view))
+            given = TriggerInput(
+                node, profile, state, self.now, self.view, self.mode.alone, entry.transition.at, self.mode.rules
+            )
+            pulled = _pulled(instance, given)
             if isinstance(pulled, Retry | Failed):
                 reason = f"Trigger instance {instance.name} failed: {pulled.reason}"
                 node = pulled.node if isinstance(pulled, Retry) else node
@@ -214,6 +232,12 @@ class Pass(msgspec.Struct, frozen=True):
                 writes, pulled = (*writes, *pulled.writes), pulled.node
             node = pulled
         return Pulling(node, writes)
+
+
+def _again(result: Result, trouble: Retry) -> Result:
+    """What a trigger that is not finished has changed so far stands."""
+    until = earliest(result.until, trouble.until)
+    return msgspec.structs.replace(result, node=trouble.node, marks=trouble.marks, says=trouble.says, until=until)
 
 
 def _verdict(instance: Instance[Check], given: CheckInput) -> Verdict:
@@ -251,18 +275,24 @@ def _pulled(instance: Instance[Trigger], given: TriggerInput) -> Pulled:
         return Failed(f"{type(error).__name__}: {error}")
 
 
-def _claim(result: Result, judged: Judged) -> Claim | None:
-    """What a transition needs besides its checks: the turn to work on the node, and room under its limits."""
+def _claim(result: Result, judged: Judged, enter: Chain) -> Claim | None:
+    """What a transition needs besides its checks: the turn to work on the node, and room under its limits.
+
+    `enter`: what is done in the state that it leads to, which the node then has to be had for.
+    """
     entering = judged.transition.next == State.IN_MAINTENANCE
-    if not entering and not judged.limits:
+    wants = wanted_by((*judged.transition.trigger, *(enter if entering else ())))
+    if not entering and not judged.limits and not wants:
         return None
     return Claim(
         node=result.node.key,
         owner=result.node.key,
-        wants=frozenset({Want.EXCLUSIVE}) if entering else frozenset(),
+        wants=wants | {Want.EXCLUSIVE} if entering or wants else frozenset(),
         limits=judged.limits,
         since=result.entry.transition.at,
         priority=priority(result.node),
+        # A drain that has begun goes on, whoever else might come first by now.
+        begun=Want.DRAIN in wants and result.profile in started(result.node),
         slot=slot_of(result, judged),
     )
 
@@ -272,17 +302,29 @@ def slot_of(result: Result, judged: Judged) -> str:
     return f"profile {result.profile}, transition {judged.number + 1} to {judged.transition.next}"
 
 
-def standing_claim(node: NodeRow, profile: str, entry: Entry) -> Claim:
-    """A profile in maintenance works on the node."""
+def wanted_by(chain: Chain) -> frozenset[Want]:
+    """What the triggers of a chain do to the node."""
+    return frozenset(want for instance in chain for want in instance.plugin.wants(instance.config))
+
+
+def standing_claim(node: NodeRow, profile: str, entry: Entry, enter: Chain) -> Claim:
+    """A profile in maintenance works on the node, and has it cordoned if it made it so or is about to."""
     return Claim(
         node=node.key,
         owner=node.key,
-        wants=frozenset({Want.EXCLUSIVE}),
+        wants=frozenset({Want.EXCLUSIVE})
+        | wanted_by(enter)
+        | ({Want.CORDON} if is_cordoned_by_us(node) else frozenset()),
         since=entry.transition.at,
         priority=priority(node),
         begun=True,
         slot=f"profile {profile}",
     )
+
+
+def is_cordoned_by_us(node: NodeRow) -> bool:
+    stood = ledger(node)
+    return stood is not None and SURFACE in stood.by
 
 
 def priority(node: NodeRow) -> int:

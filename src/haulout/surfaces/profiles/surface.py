@@ -7,11 +7,12 @@ from typing import Any
 from haulout.cluster.project import Keep
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.decision import Decider, Source
+from haulout.core.drain.options import POD_ANNOTATION
 from haulout.plugins.api import Check, Trigger
 from haulout.plugins.hypervisors import HYPERVISORS
 from haulout.plugins.load import load_plugins
-from haulout.surfaces.profiles.decide import SURFACE, decide
-from haulout.surfaces.profiles.engine import PRIORITY_ANNOTATION, Config
+from haulout.surfaces.profiles.decide import decide
+from haulout.surfaces.profiles.engine import PRIORITY_ANNOTATION, SURFACE, Config
 from haulout.surfaces.profiles.load import Plugins
 from haulout.surfaces.profiles.marks import mark
 from haulout.surfaces.profiles.wire import DATA_ANNOTATION
@@ -23,6 +24,10 @@ DECIDERS = (MARKER, DECIDER)
 OWN_KINDS = (HYPERVISORS,)
 
 BASIC = Keep(frozenset({DATA_ANNOTATION, PRIORITY_ANNOTATION, CORDON_ANNOTATION}))
+
+
+# What drains read of pods.
+OTHERS = {"Pod": Keep(frozenset({POD_ANNOTATION}))}
 
 
 def keeps(config: Config | None) -> Keep:
@@ -42,7 +47,7 @@ def sources(config: Config | None) -> frozenset[Source]:
     if config is not None:
         needs.update(*(check.plugin.needs(check.config) for check in config.checks.values()))
         needs.update(*(trigger.plugin.needs(trigger.config) for trigger in config.triggers.values()))
-    return frozenset({Source("", "Node", keeps(config)), *(Source("", kind) for kind in needs)})
+    return frozenset({Source("", "Node", keeps(config)), *(Source("", kind, OTHERS.get(kind, Keep())) for kind in needs)})
 
 
 def known_plugins() -> Plugins[Check, Any, Trigger]:

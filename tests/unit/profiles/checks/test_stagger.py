@@ -13,7 +13,7 @@ from haulout.cluster.rows import LeaseRow
 from haulout.core.action import Create, Patch
 from haulout.core.arbiter import Rules, arbiter
 from haulout.model.meta import wire_micro_time
-from haulout.surfaces.profiles.decide import SURFACE
+from haulout.surfaces.profiles.engine import SURFACE
 from haulout.surfaces.profiles.surface import DECIDER, sources
 from tests.build.checks import configured, judged, refusal
 from tests.build.desk import Cluster, Desk

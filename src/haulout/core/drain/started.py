@@ -1,0 +1,29 @@
+"""Since when a node is drained, and for whom: an annotation, so that time-outs outlive a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from haulout.cluster.rows import NodeRow
+from haulout.model.meta import wire_time
+
+ANNOTATION = "haulout.dev/drain-started-at"
+
+
+def started(node: NodeRow) -> dict[str, datetime]:
+    """By profile; what cannot be read counts as absent."""
+    try:
+        return msgspec.json.decode(node.annotations.get(ANNOTATION, "{}"), type=dict[str, datetime])
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+
+
+def with_started(node: NodeRow, since: Mapping[str, datetime]) -> NodeRow:
+    annotations = {name: text for name, text in node.annotations.items() if name != ANNOTATION}
+    if since:
+        stamps = {name: wire_time(at) for name, at in sorted(since.items())}
+        annotations[ANNOTATION] = msgspec.json.encode(stamps).decode()
+    return msgspec.structs.replace(node, annotations=annotations)

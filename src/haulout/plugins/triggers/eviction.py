@@ -1,0 +1,135 @@
+"""eviction: cordons, uncordons or drains the node; a drain goes on until the node is empty."""
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import NodeRow, Row
+from haulout.core import cordon
+from haulout.core.action import Edit, Statement, Tell
+from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
+from haulout.core.drain.report import PodStanding, progress
+from haulout.core.drain.started import ANNOTATION as STARTED_ANNOTATION
+from haulout.core.drain.started import started, with_started
+from haulout.core.edit import apply_all
+from haulout.core.holds import HOLDS_OF_NODE, Hold, Want
+from haulout.plugins.api import Config, Keep, Retry, TriggerInput, trigger
+from haulout.plugins.config import ConfigProblem, GoDuration
+
+SURFACE = "profiles"
+REPORTER = "maintenance"
+ACTIONS = ("cordon", "uncordon", "drain")
+NEEDS = frozenset({"Pod", "PodDisruptionBudget"})
+
+
+class Eviction(Config, frozen=True, kw_only=True):
+    """After the time-outs a drain goes on, but says that it stalls; with force, what is left is then deleted."""
+
+    action: str
+    deletion_timeout: GoDuration = timedelta(minutes=10)
+    eviction_timeout: GoDuration = timedelta(minutes=10)
+    force_eviction: bool = False
+
+    def validate(self) -> None:
+        if self.action not in ACTIONS:
+            raise ConfigProblem(f"got invalid eviction action: {self.action}", right=f"one of {', '.join(ACTIONS)}")
+
+
+def _needs(config: Eviction) -> frozenset[str]:
+    return NEEDS if config.action == "drain" else frozenset()
+
+
+def _wants(config: Eviction) -> frozenset[Want]:
+    wants = {"cordon": {Want.CORDON}, "drain": {Want.CORDON, Want.DRAIN}}
+    return frozenset(wants.get(config.action, set()))
+
+
+KEEPS = Keep(frozenset({STARTED_ANNOTATION, cordon.ANNOTATION}))
+
+
+@trigger("eviction", Eviction, keeps=lambda config: KEEPS, needs=_needs, wants=_wants)
+def eviction(config: Eviction, given: TriggerInput) -> NodeRow | Retry:
+    match config.action:
+        case "uncordon":
+            return _uncordoned(given)
+        case "cordon":
+            return _cordoned(given)
+        case _:
+            return _drained(config, given)
+
+
+def _cordoned(given: TriggerInput) -> NodeRow:
+    if given.alone:
+        return msgspec.structs.replace(given.node, unschedulable=True)
+    return _applied(given.node, cordon.claim(given.node, SURFACE, shown=False))
+
+
+def _uncordoned(given: TriggerInput) -> NodeRow:
+    """It also acts without a claim of its own, unless another's stands."""
+    if given.alone:
+        return msgspec.structs.replace(given.node, unschedulable=False)
+    node = _applied(given.node, cordon.release(given.node, SURFACE, others=_others(given)))
+    claimed = _others(given) or cordon.ledger(given.node) is not None
+    return node if claimed else msgspec.structs.replace(node, unschedulable=False)
+
+
+def _others(given: TriggerInput) -> bool:
+    holds = given.view.rows(HOLDS_OF_NODE, given.node.key, Row, given.node.key.cluster)
+    shared = {Want.CORDON, Want.DRAIN}
+    return any(
+        isinstance(hold, Hold) and hold.surface != SURFACE and hold.claim.begun and hold.claim.wants & shared
+        for hold in holds
+    )
+
+
+def _applied(node: NodeRow, edits: tuple[Edit, ...]) -> NodeRow:
+    row = apply_all(node, edits)
+    assert isinstance(row, NodeRow)
+    return row
+
+
+def _drained(config: Eviction, given: TriggerInput) -> NodeRow | Retry:
+    node = _cordoned(given)
+    since = started(node)
+    began_at = since.get(given.profile)
+    drain = _drain(config, given, began_at or given.now)
+    state = progress(given.view, drain, given.now)
+    if given.node.unschedulable and state.done:
+        return with_started(node, {name: at for name, at in since.items() if name != given.profile})
+    if began_at is None:
+        return Retry("drain still in progress", with_started(node, {**since, given.profile: given.now}))
+    stalls_at = began_at + min(config.eviction_timeout, config.deletion_timeout)
+    stalled = given.now >= stalls_at
+    says = _stalled(given.node.key) if stalled else ()
+    blocked = [each for each in state.pods if each.error]
+    reason = f"failed to delete/evict at least one pod: {_failures(blocked)}" if blocked else "drain still in progress"
+    return Retry(reason, node, (drain,), None if stalled else stalls_at, says)
+
+
+def _failures(blocked: list[PodStanding]) -> str:
+    return "; ".join(f"failed to evict pod {each.pod.key.name}: {each.error}" for each in blocked)
+
+
+def _drain(config: Eviction, given: TriggerInput, began_at: datetime) -> DrainRow:
+    """Everything but mirror pods and those of DaemonSets goes."""
+    key = given.node.key
+    options = DrainOptions(force=True, delete_local_data=True, any_daemonset=True, force_ending=config.force_eviction)
+    owner = Key(key.cluster, "Node", "", f"{key.name}/{given.profile}")
+    return drain_row(
+        SURFACE,
+        owner,
+        key,
+        options=options,
+        rules=given.rules,
+        since=given.since,
+        deadline_at=began_at + config.eviction_timeout,
+        force_after=config.force_eviction,
+        forced_grace_for=None,
+        reporter=REPORTER,
+    )
+
+
+def _stalled(node: Key) -> tuple[Statement, ...]:
+    note = "The drain has not ended in time; it goes on"
+    return (Tell(node, "DrainStalled", "Drain", note, REPORTER, warning=True),)

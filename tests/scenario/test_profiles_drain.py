@@ -1,0 +1,157 @@
+"""The eviction trigger of profiles on the embedded cluster, in virtual time."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from datetime import timedelta
+
+import pytest
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Value
+from haulout.cluster.view import CONFIG
+from haulout.core.arbiter import Rules, arbiter
+from haulout.core.drain.deciders import DRAIN_DECIDERS
+from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS, NODES
+from haulout.embedded.seams import Json
+from haulout.plan.virtual import VirtualDriver
+from haulout.runtime.kernel import Kernel
+from haulout.runtime.requests import Telling
+from haulout.surfaces.profiles.decide import MODE
+from haulout.surfaces.profiles.engine import SURFACE, Mode
+from haulout.surfaces.profiles.load import load
+from haulout.surfaces.profiles.surface import DECIDERS, known_plugins, sources
+from haulout.surfaces.profiles.wire import PROFILE_LABEL, STATE_LABEL
+from tests.build.drains import QUICK
+from tests.build.workloads import World, budget, daemon_set, deployment, pod
+
+CONFIG_TEXT = """
+intervals: {requeue: 30s}
+instances:
+  check:
+  - {type: hasLabel, name: go, config: {key: go}}
+  - {type: hasLabel, name: back, config: {key: back}}
+  trigger:
+  - {type: eviction, name: cordon, config: {action: cordon}}
+  - {type: eviction, name: uncordon, config: {action: uncordon}}
+  - {type: eviction, name: drain, config: {action: drain, EVICTION}}
+profiles:
+- name: p
+  operational: {transitions: [{check: go, next: in-maintenance, trigger: cordon}]}
+  in-maintenance: {enter: drain, transitions: [{check: back, next: operational, trigger: uncordon}]}
+"""
+
+
+class Fleet:
+    def __init__(self, eviction: str = "forceEviction: false", mode: Mode | None = None) -> None:
+        self.world = World(QUICK, nodes=3)
+        text = textwrap.dedent(CONFIG_TEXT).replace("EVICTION", eviction)
+        config = load(text, known_plugins(), source="maintenance.yaml", environment={})
+        self.told: list[tuple[str, str]] = []
+        self.kernel = Kernel((*DECIDERS, *DRAIN_DECIDERS, arbiter(Rules((SURFACE,), turns=False))))
+        self.kernel.store.write(Value(key=Key("", CONFIG, "", SURFACE), value=config))
+        self.kernel.store.write(Value(key=Key("", CONFIG, "", MODE), value=mode or Mode()))
+        self.driver = VirtualDriver(self.kernel, self.world.objects, self.world.time, self._stated)
+        for source in sorted(sources(config), key=repr):
+            self.driver.watch(source.kind, source.keep)
+
+    def _stated(self, statement: object) -> None:
+        if isinstance(statement, Telling):
+            self.told.append((statement.tell.reason, statement.tell.regarding.name))
+
+    def label(self, **labels: str | None) -> Fleet:
+        self.world.change(NODES, "n0", {"metadata": {"labels": labels}})
+        return self
+
+    def go(self) -> Fleet:
+        self.world.change(NODES, "n0", {"metadata": {"labels": {PROFILE_LABEL: "p", "go": "1"}}})
+        return self
+
+    def run(self, seconds: float) -> Fleet:
+        self.driver.run(self.world.time.now() + timedelta(seconds=seconds))
+        return self
+
+    @property
+    def node(self) -> Json:
+        return self.world.get(NODES, "n0")
+
+    @property
+    def state(self) -> str:
+        return str(self.node["metadata"]["labels"].get(STATE_LABEL))
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        found: dict[str, str] = self.node["metadata"].get("annotations", {})
+        return found
+
+    def is_draining(self) -> bool:
+        entry = json.loads(self.annotations["cloud.sap/maintenance-data"])["Profiles"]["p"]
+        return bool(entry["Previous"] != entry["Current"])
+
+    def pods(self) -> list[str]:
+        return [each["metadata"]["name"] for each in self.world.pods() if each["spec"].get("nodeName") == "n0"]
+
+
+def reasons(fleet: Fleet) -> list[str]:
+    return [reason for reason, _ in fleet.told]
+
+
+def test_cordoned_drained_and_put_back() -> None:
+    fleet = Fleet()
+    fleet.world.make(deployment("web", replicas=3), daemon_set("agent"), pod("bare", nodeName="n0"))
+    fleet.run(30).go().run(1)
+    assert fleet.state == "in-maintenance"
+    assert fleet.node["spec"]["unschedulable"] is True
+    assert fleet.is_draining()
+    fleet.run(10)
+    assert [name.split("-")[0] for name in fleet.pods()] == ["agent"]
+    assert not fleet.is_draining()
+    assert "haulout.dev/drain-started-at" not in fleet.annotations
+    assert reasons(fleet).count("Evicting") == 2
+    fleet.label(back="1", go=None).run(1)
+    assert fleet.state == "operational"
+    assert "unschedulable" not in fleet.node["spec"]
+
+
+def test_a_budget_is_waited_for_and_the_stall_is_told_once() -> None:
+    fleet = Fleet("evictionTimeout: 1m, deletionTimeout: 1m")
+    fleet.world.make(deployment("web", replicas=3), budget("web", minAvailable=3))
+    fleet.run(30).go().run(600)
+    assert len(fleet.pods()) == 1
+    assert reasons(fleet).count("DrainStalled") == 1
+    assert reasons(fleet).count("Evicting") == 0
+    fleet.world.change(DISRUPTION_BUDGETS, "web", {"spec": {"minAvailable": 1}})
+    fleet.run(10)
+    assert fleet.pods() == []
+    assert not fleet.is_draining()
+
+
+def test_g12_with_force_what_is_left_after_the_timeout_is_deleted() -> None:
+    fleet = Fleet("evictionTimeout: 20s, forceEviction: true")
+    fleet.world.make(deployment("web", replicas=3), budget("web", minAvailable=3))
+    fleet.run(30).go().run(15)
+    assert len(fleet.pods()) == 1
+    fleet.run(15)
+    assert fleet.pods() == []
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_node_that_a_person_had_cordoned(alone: bool) -> None:
+    fleet = Fleet(mode=Mode(alone=alone))
+    fleet.world.change(NODES, "n0", {"spec": {"unschedulable": True}})
+    fleet.run(1).go().run(5).label(back="1", go=None).run(5)
+    assert fleet.state == "operational"
+    assert fleet.node["spec"].get("unschedulable", False) is not alone
+    assert "haulout.dev/cordon" not in fleet.annotations
+
+
+def test_a_profile_that_goes_takes_its_drain_along() -> None:
+    fleet = Fleet()
+    fleet.world.make(deployment("web", replicas=3), budget("web", minAvailable=3))
+    fleet.run(30).go().run(5)
+    fleet.label(**{PROFILE_LABEL: None}).run(1)
+    assert "haulout.dev/drain-started-at" not in fleet.annotations
+    fleet.world.change(DISRUPTION_BUDGETS, "web", {"spec": {"minAvailable": 1}})
+    fleet.run(60)
+    assert len(fleet.pods()) == 1

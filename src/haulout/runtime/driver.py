@@ -11,7 +11,7 @@ from haulout.base.clock import Clock
 from haulout.core.action import Measure, Say
 from haulout.runtime.kernel import Kernel
 from haulout.runtime.metrics import Metrics
-from haulout.runtime.requests import Look, Request, Telling
+from haulout.runtime.requests import Answer, Look, Lost, Request, Telling
 from haulout.runtime.sender import Sender
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,13 @@ class Driver:
                 requests.create_task(self._perform(request))
 
     async def _perform(self, request: Request) -> None:
-        answer = await self._sender.perform(request, lambda: self._guard(request))
+        answer: Answer
+        try:
+            answer = await self._sender.perform(request, lambda: self._guard(request))
+        except Exception as error:
+            # A bug in one request must not end the work on all other objects; a look will tell what became of it.
+            log.exception("request failed", extra={"request": type(request.body).__name__})
+            answer = Lost(f"{type(error).__name__}: {error}")
         self._kernel.answered(request.id, answer, self._clock.now())
         self.poke()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -56,6 +57,35 @@ async def test_what_is_decided_is_sent_and_its_answer_is_the_row() -> None:
 def wants_label(shell: Shell) -> Decision:
     row = shell.kernel.store.row(A)
     return NOTHING if isinstance(row, NodeRow) and "x" in row.labels else steps(Label(A, "x", "1"))
+
+
+@virtual
+async def test_a_bug_in_one_request_does_not_end_the_work_on_others(caplog: pytest.LogCaptureFixture) -> None:
+    script = Script()
+    objects = objects_with()
+    put_node(objects, "b")
+    shell = Shell(objects, script.decider)
+    shell.list()
+    b = node_key("b")
+    script.wishes[A] = steps(Label(A, "x", "1"))
+    script.wishes[b] = lambda view, now: NOTHING if "x" in labels_of(shell, b) else steps(Label(b, "x", "1"))
+    perform = shell.sender.perform
+
+    async def buggy(request: Request, guard: Any) -> Answer:
+        if isinstance(request.body, Change) and request.body.target == A:
+            raise RuntimeError("a bug")
+        return await perform(request, guard)
+
+    shell.sender.perform = buggy  # type: ignore[method-assign]
+    async with shell.running():
+        await asyncio.sleep(1)
+    assert objects.stored[node_path("b")]["metadata"]["labels"] == {"x": "1"}
+    assert "request failed" in caplog.text
+
+
+def labels_of(shell: Shell, key: Key) -> Mapping[str, str]:
+    row = shell.kernel.store.row(key)
+    return row.labels if isinstance(row, NodeRow) else {}
 
 
 @virtual

@@ -60,17 +60,15 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     budget = view.get(key, BudgetRow)
     if budget is None:
         return NOTHING
-    evictions = [
-        row
-        for row in view.rows(EVICTIONS_OF_NAMESPACE, key.namespace, EvictionRow, key.cluster)
-        if _covers(budget, row)
-    ]
+    evictions = _covered(budget, view.rows(EVICTIONS_OF_NAMESPACE, key.namespace, EvictionRow, key.cluster))
     earlier = {permit.pod: permit for permit in view.recall_rows(PERMITS_OF_BUDGET, key, Permit, key.cluster)}
+    failed = {row.pod for row in evictions if _has_failed(view, row)}
     here = {row.pod: _seen(view, budget, row, earlier.get(row.pod), now) for row in evictions}
     gone = [
         left for permit in earlier.values() if permit.pod not in here and (left := _left(view, budget, permit, now))
     ]
-    free = _allowed(budget) - sum(permit.charged for permit in (*here.values(), *gone))
+    # Whoever was refused for another reason has used nothing, and is not waited for: it may be so for good.
+    free = _allowed(budget) - sum(permit.charged for permit in (*here.values(), *gone) if permit.pod not in failed)
     waiting = [row for row in sorted(evictions, key=lambda row: row.rank) if not here[row.pod].granted]
     for row in waiting:
         permit = here[row.pod]
@@ -79,11 +77,11 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
             continue
         if not uses or free > 0:
             free -= uses
-            here[row.pod] = _granted(view, budget, row, permit, charged=uses)
-    if waiting and not any(permit.granted for permit in here.values()):
+            here[row.pod] = _granted(budget, permit, charged=uses)
+    if waiting and not any(permit.granted and permit.pod not in failed for permit in here.values()):
         first = min(waiting, key=lambda row: _try_at(here[row.pod]))
         if now >= _try_at(here[first.pod]):
-            here[first.pod] = _granted(view, budget, first, here[first.pod], charged=True)
+            here[first.pod] = _granted(budget, here[first.pod], charged=True)
     tries = (_try_at(here[row.pod]) for row in waiting if not here[row.pod].granted)
     until = earliest(
         *(permit.gone_at + SHOWN_WITHIN_FOR for permit in gone if permit.gone_at),
@@ -99,14 +97,15 @@ def permit_key(budget: Key, pod: Key) -> Key:
     return Key(budget.cluster, PERMIT, budget.namespace, f"{budget.name}/{pod.name}")
 
 
-def _covers(budget: BudgetRow, eviction: EvictionRow) -> bool:
-    if budget.selector is None or eviction.delete or not eviction.by_budget:
-        return False
+def _covered(budget: BudgetRow, evictions: list[EvictionRow]) -> list[EvictionRow]:
+    if budget.selector is None:
+        return []
     try:
-        return from_object(budget.selector).matches(eviction.labels)
+        selector = from_object(budget.selector)
     except SelectorError:
-        # The server cannot read it either, and refuses every eviction of the namespace.
-        return True
+        # To the server, one that cannot be read selects nobody (pkg/registry/core/pod/storage/eviction.go).
+        return []
+    return [row for row in evictions if row.by_budget and not row.delete and selector.matches(row.labels)]
 
 
 def _allowed(budget: BudgetRow) -> int:
@@ -131,17 +130,25 @@ def _seen(view: View, budget: BudgetRow, eviction: EvictionRow, permit: Permit |
     permit = msgspec.structs.replace(permit, gone_at=None, charged=charged)
     if not permit.granted:
         return permit
-    outcome = view.outcome(outcome_name(eviction.pod, eviction.uid))
-    refusal = outcome.value if outcome is not None else None
+    refusal = _refusal(view, eviction)
     # The last one may be of an earlier try.
-    if isinstance(refusal, Refusal) and refusal.by_budget and (permit.tried_at is None or refusal.at > permit.tried_at):
+    if refusal is not None and refusal.by_budget and (permit.tried_at is None or refusal.at > permit.tried_at):
         return msgspec.structs.replace(permit, granted=False, charged=False, tried_at=refusal.at)
     return permit
 
 
-def _granted(view: View, budget: BudgetRow, eviction: EvictionRow, permit: Permit, *, charged: bool) -> Permit:
-    # Reading is subscribing: a refusal has to be heard of.
-    view.outcome(outcome_name(eviction.pod, eviction.uid))
+def _refusal(view: View, eviction: EvictionRow) -> Refusal | None:
+    outcome = view.outcome(outcome_name(eviction.pod, eviction.uid))
+    return outcome.value if outcome is not None and isinstance(outcome.value, Refusal) else None
+
+
+def _has_failed(view: View, eviction: EvictionRow) -> bool:
+    """Whether its last try was refused, and not by a budget. Reading is subscribing: a refusal has to be heard of."""
+    refusal = _refusal(view, eviction)
+    return refusal is not None and not refusal.by_budget
+
+
+def _granted(budget: BudgetRow, permit: Permit, *, charged: bool) -> Permit:
     return msgspec.structs.replace(permit, granted=True, charged=charged, tried_version=budget.version)
 
 

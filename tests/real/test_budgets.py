@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -12,10 +13,10 @@ import yaml
 from click.testing import CliRunner
 
 from haulout.cli.root import root
-from tests.real.profiles import Sampled, sampled
+from tests.real.profiles import GO, PROFILE, Sampled, sampled
 from tests.rig.api import CRDS, Api, ApiError, Json
 from tests.rig.fleet import node_object
-from tests.rig.operator import Platform
+from tests.rig.operator import HAULOUT, Platform
 from tests.rig.plane import ControlPlane
 from tests.rig.wait import eventually
 
@@ -155,6 +156,65 @@ def test_a_window_that_is_closed_and_one_that_cannot_be_read(api: Api, prefix: s
     api.patch(NDBS, prefix, {"spec": {"windows": None}})
     eventually(lambda: phases(api, prefix)[f"{prefix}-a"] == "Succeeded", "it goes")
     eventually(lambda: status(api, prefix)["conditions"][0]["status"] == "True", "it is valid again")
+
+
+CONFIG = f"""
+intervals: {{requeue: 30s}}
+instances:
+  check:
+  - {{type: hasLabel, name: go, config: {{key: {GO}}}}}
+  trigger:
+  - {{type: eviction, name: out, config: {{action: cordon}}}}
+  - {{type: eviction, name: back, config: {{action: uncordon}}}}
+  - {{type: alterLabel, name: done, config: {{key: {GO}, remove: true}}}}
+profiles:
+- &kernel
+  name: kernel
+  operational: {{transitions: [{{check: go, next: maintenance-required}}]}}
+  maintenance-required: {{transitions: [{{check: go, trigger: out, next: in-maintenance}}]}}
+  in-maintenance: {{transitions: [{{check: "!go", trigger: back, next: operational}}]}}
+- {{<<: *kernel, name: firmware}}
+"""
+
+
+@pytest.fixture
+def profiles(plane: ControlPlane, definitions: None, prefix: str, tmp_path: Path) -> Iterator[Platform]:
+    """Five nodes that want maintenance, of one profile or the other."""
+    wishes = {name: "kernel" if name in "ac" else "firmware" for name in NAMES}
+    plane.load(
+        node_object(f"{prefix}-{name}", labels={POOL: prefix, PROFILE: profile, GO: "yes"})
+        for name, profile in wishes.items()
+    )
+    budget(plane.api(), prefix, maxUnavailable=1)
+    with Platform(plane, tmp_path, CONFIG, "leader: {elect: false}") as operator:
+        yield operator
+    plane.wipe(prefix)
+
+
+def test_profiles_keep_to_it_and_explain_says_so(plane: ControlPlane, profiles: Platform, prefix: str) -> None:
+    api, names = plane.api(), [f"{prefix}-{name}" for name in NAMES]
+    with sampled(plane, f"{POOL}={prefix}", Cordoned()) as seen:
+        eventually(lambda: told_of(status(api, prefix)) == {"used": 1, "allowed": 1, "waiting": 4}, "four wait")
+        (out,) = seen.inside
+        waiting = next(name for name in names if name != out)
+        words = [str(HAULOUT), "explain", waiting, "--kubeconfig", str(plane.kubeconfig())]
+        explained = subprocess.run(words, cwd=profiles.directory, capture_output=True, text=True, check=False)
+        assert explained.returncode == 0, explained.stderr
+        assert f"budget {prefix} lets 1 nodes at a time be unavailable" in explained.stdout
+        assert f"what keeps it:\n  {out} is cordoned" in explained.stdout
+        done = [work_on(api, seen) for _ in names]
+        eventually(lambda: told_of(status(api, prefix)) == {"used": 0, "allowed": 1, "waiting": 0}, "all are back")
+    assert sorted(done) == names
+    assert seen.most == 1
+    assert profiles.metric(f'haulout_node_budget_allowed{{budget="{prefix}"}}') == 1
+
+
+def work_on(api: Api, seen: Sampled) -> str:
+    """Whoever is out of service is done."""
+    (out,) = eventually(seen.inside.copy, "one is out")
+    api.patch("nodes", out, {"metadata": {"labels": {GO: None}}})
+    eventually(lambda: out not in seen.inside, f"{out} is back")
+    return out
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,8 @@ from haulout.cluster.rows import Value
 from haulout.cluster.store import Listing
 from haulout.cluster.view import CONFIG
 from haulout.core.arbiter import Rules, arbiter
+from haulout.core.budgets.rule import RULER
+from haulout.core.budgets.wire import NODE_BUDGETS
 from haulout.core.decision import Decider, Source
 from haulout.core.drain.deciders import DRAIN_DECIDERS
 from haulout.kube.config import load as load_endpoint
@@ -56,7 +58,7 @@ class MaintenanceList(msgspec.Struct, frozen=True):
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """Whose decisions are asked. `together`: they run in one process and take turns."""
+    """Whose decisions are asked. `together`: they run in one process, take turns and obey budgets."""
 
     profiles: Config | None = None
     maintenances: Options | None = None
@@ -184,8 +186,12 @@ async def picture(setup: Setup, transport: Transport) -> Kernel:
     if setup.maintenances is not None:
         deciders += MAINTENANCE_DECIDERS
         wanted |= maintenance_sources(setup.maintenances)
+    if setup.together:
+        deciders.append(RULER)
+        wanted.add(Source("", NODE_BUDGETS.kind))
     surfaces = tuple(name for name, has in ((DECIDER.name, setup.profiles), (SURFACE, setup.maintenances)) if has)
-    kernel = Kernel([*deciders, arbiter(Rules(surfaces, turns=setup.together or len(surfaces) < 2))])
+    rules = Rules(surfaces, turns=setup.together or len(surfaces) < 2, budgets=setup.together)
+    kernel = Kernel([*deciders, arbiter(rules)])
     if setup.profiles is not None:
         kernel.store.write(Value(key=Key("", CONFIG, "", DECIDER.name), value=setup.profiles))
     if setup.maintenances is not None:
@@ -197,7 +203,7 @@ async def picture(setup: Setup, transport: Transport) -> Kernel:
 
 async def _list(kernel: Kernel, kinds: set[str], wanted: set[Source], transport: Transport) -> None:
     changed = asyncio.Event()
-    pump = Pump(kernel.store, SystemClock(), Metrics(), changed.set, (*OWN_KINDS, *MAINTENANCE_KINDS))
+    pump = Pump(kernel.store, SystemClock(), Metrics(), changed.set, (*OWN_KINDS, *MAINTENANCE_KINDS, NODE_BUDGETS))
     async with asyncio.timeout(LIST_WITHIN), asyncio.TaskGroup() as group:
         for kind in sorted(kinds):
             keep = functools.reduce(operator.or_, (source.keep for source in wanted if source.kind == kind))

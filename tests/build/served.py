@@ -43,7 +43,7 @@ class Served:
         return self
 
     def __exit__(self, *args: object) -> None:
-        self._wait_for(self._stack.aclose())
+        self._wait_for(self._stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -51,6 +51,11 @@ class Served:
     async def _start(self) -> None:
         self.world = World(kubelet=QUICK)
         await self._stack.enter_async_context(self.world.served(str(self.folder / "kubeconfig")))
+
+    async def _stop(self) -> None:
+        await self._stack.aclose()
+        # Connections of clients that are still there are closed in the turns after.
+        await asyncio.sleep(0.2)
 
     def _wait_for(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)

@@ -6,6 +6,7 @@ import itertools
 import json
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -42,7 +43,10 @@ def test_a_node_is_drained(served: Served) -> None:
 def test_several_nodes_keep_to_one_budget(served: Served) -> None:
     pool = {"pool": "paced"}
     served.make(node("d2", pool="paced", tier="old"), node("d3", pool="paced", tier="old"))
-    served.make(replica_set("paced", 4, template("paced", nodeSelector=pool)), budget("paced", maxUnavailable=1))
+    served.make(
+        replica_set("paced", 4, template("paced", notes={"stops-after": "500ms"}, nodeSelector=pool)),
+        budget("paced", maxUnavailable=1),
+    )
     served.until(lambda: len(served.pods_on("d2")) == len(served.pods_on("d3")) == 2)
     served.make(node("d4", pool="paced"))
     healthy: list[int] = []
@@ -169,6 +173,29 @@ def test_a_node_that_is_not_there(served: Served, command: str) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "Error: there is no node named ghost, spook; nothing was done\n"
     assert not is_cordoned(served, f"here-{command}")
+
+
+def test_a_failure_is_a_document_too(served: Served) -> None:
+    done = served.run("drain", "-l", "tier=none", "-o", "json")
+    assert (done.returncode, done.stderr) == (1, "Error: no node has these labels\n")
+    told = json.loads(done.stdout)
+    assert (told["outcome"], told["exitCode"], told["error"]) == ("failed", 1, "no node has these labels")
+
+
+def test_a_cluster_that_goes_away_is_told_of(tmp_path: Path) -> None:
+    with Served(tmp_path) as served:
+        served.add_busy_node("n", "shut", 1, budget("shut", maxUnavailable=0))
+        running = served.start("drain", "n")
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert any(line.startswith("waiting: ") for line in iter(running.stdout.readline, ""))
+    assert running.stderr.readline().startswith("Warning: the cluster does not tell what happens: ")
+    running.send_signal(signal.SIGINT)
+    said = running.stderr.read()
+    assert running.wait(10) == 1
+    running.stdout.close()
+    running.stderr.close()
+    assert said.endswith("to undo: haulout uncordon n\n")
 
 
 def test_a_cluster_that_is_not_there(served: Served) -> None:

@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -78,6 +78,8 @@ def drain_nodes(order: Order, cluster: Mapping[str, Any]) -> int:
     try:
         return asyncio.run(_drain(order, HttpTransport(endpoint, SystemClock())))
     except (KubeError, NotPossible) as error:
+        if order.json:
+            click.echo(document(DrainState(0.0, ()), Outcome.FAILED, dry_run=order.dry_run, error=str(error)))
         raise click.ClickException(str(error)) from None
 
 
@@ -85,8 +87,7 @@ async def _drain(order: Order, transport: HttpTransport) -> int:
     try:
         before = await _cordoned_before(order, transport)
         if not before:
-            click.echo("no node has these labels", err=True)
-            return 1
+            raise NotPossible("no node has these labels")
         clock = SystemClock()
         wish = Wish(tuple(before), order.options, since=clock.now())
         draining = Draining(wish, order, before, transport, clock)
@@ -216,30 +217,27 @@ class Draining(Reports):
         timeout_for = self._order.timeout_for
         deadline_at = self._wish.since + timeout_for if timeout_for else None
         still_since: float | None = None
-        with _Teller(self._order) as teller:
+        state = DrainState(0.0, ())
+        with _Teller(self._order) as teller, _troubles(teller.note):
             while True:
                 now = self._clock.now()
-                state = self._tracker.look(now)
-                if state is not None:
-                    teller.tell(state)
-                    if state.ended:
-                        return state
-                    elapsed = self._clock.elapsed()
-                    still_since = (still_since or elapsed) if state.stuck else None
-                    if not self._order.wait and still_since is not None and elapsed - still_since >= SETTLED_AFTER:
-                        return state.ended_as(Outcome.BLOCKED)
-                    if deadline_at is not None and now >= deadline_at:
-                        return state.ended_as(Outcome.TIMED_OUT)
+                # A table that has become unreadable in the middle says nothing; what was seen last stands.
+                state = self._tracker.look(now) or state
+                teller.tell(state)
+                if state.ended:
+                    return state
+                elapsed = self._clock.elapsed()
+                still_since = (still_since or elapsed) if state.stuck else None
+                if not self._order.wait and still_since is not None and elapsed - still_since >= SETTLED_AFTER:
+                    return state.ended_as(Outcome.BLOCKED)
+                if deadline_at is not None and now >= deadline_at:
+                    return state.ended_as(Outcome.TIMED_OUT)
                 if self._signalled.is_set():
-                    return await self._interrupted(teller)
+                    await asyncio.sleep(ANSWERED_WITHIN)
+                    state = self._tracker.look(self._clock.now()) or state
+                    teller.tell(state)
+                    return state if state.ended else state.ended_as(Outcome.INTERRUPTED)
                 await self._pause(deadline_at)
-
-    async def _interrupted(self, teller: _Teller) -> DrainState:
-        await asyncio.sleep(ANSWERED_WITHIN)
-        state = self._tracker.look(self._clock.now())
-        assert state is not None
-        teller.tell(state)
-        return state.ended_as(Outcome.INTERRUPTED)
 
     async def _pause(self, deadline_at: datetime | None) -> None:
         """Until something has come in, the next picture is due or the time is over; never more often than need be."""
@@ -297,9 +295,48 @@ class _Teller:
         if self._live is not None:
             self._live.stop()
 
+    def note(self, text: str) -> None:
+        if self._live is not None:
+            self._console.print(text, markup=False, soft_wrap=True)
+        else:
+            click.echo(text, err=True)
+
     def tell(self, state: DrainState) -> None:
         if self._live is not None:
             self._live.update(drawn(state), refresh=True)
             return
         for line in self._lines.of(state):
             click.echo(line, err=self._err)
+
+
+class _Troubles(logging.Handler):
+    """Of the four watches one is listened to: what cuts one off cuts them all off."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        super().__init__(logging.INFO)
+        self._note = note
+
+    def emit(self, record: logging.LogRecord) -> None:
+        told = vars(record)
+        if told.get("kind") != "Pod":
+            return
+        if record.msg == "watch interrupted" and told.get("code") != "expired":
+            self._note(f"Warning: the cluster does not tell what happens: {told.get('error')}")
+        elif record.msg == "watch restored":
+            self._note("the cluster tells again what happens")
+
+
+@contextlib.contextmanager
+def _troubles(note: Callable[[str], None]) -> Iterator[None]:
+    """A drain that seems to stand still because the cluster is away should say so."""
+    log = logging.getLogger("haulout.runtime.pump")
+    handler = _Troubles(note)
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(logging.NOTSET)
+        log.propagate = True

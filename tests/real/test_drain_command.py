@@ -1,0 +1,130 @@
+"""`haulout drain` on a real API server, by people who may do more or less."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.rig.api import PDBS, ApiError, Json
+from tests.rig.fleet import Owner
+from tests.rig.kwok import Kwok
+from tests.rig.operator import HAULOUT, environment
+from tests.rig.plane import ControlPlane
+from tests.rig.wait import eventually
+
+pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kubectl", "kwok")
+
+READ = ["get", "list", "watch"]
+NODES = {"apiGroups": [""], "resources": ["nodes"], "verbs": [*READ, "patch"]}
+PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": READ}
+EVICT = {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]}
+BUDGETS = {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": READ}
+DAEMONS = {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": READ}
+
+Drain = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def drain(plane: ControlPlane, tmp_path: Path) -> Drain:
+    """Runs the command as somebody with these rights and no others."""
+
+    def run(rights: list[Json], *words: str) -> subprocess.CompletedProcess[str]:
+        user = plane.limited_user(rights)
+        eventually(lambda: plane.api(user).items("pods") is not None, "the rights count", refused=(ApiError,))
+        env = environment(KUBECONFIG=str(plane.kubeconfig(user)))
+        argv = [str(HAULOUT), "drain", "--delete-emptydir-data", *words]
+        return subprocess.run(argv, cwd=tmp_path, env=env, text=True, capture_output=True, check=False, timeout=60)
+
+    return run
+
+
+def is_cordoned(plane: ControlPlane, node: str) -> bool:
+    return bool(plane.api().get("nodes", node)["spec"].get("unschedulable"))
+
+
+def add_budget(plane: ControlPlane, ns: str, app: str, healthy: int) -> None:
+    """One that is closed; nobody but the test keeps its status here."""
+    selector = {"matchLabels": {"app.kubernetes.io/name": app}}
+    made = plane.api().create(
+        PDBS, {"metadata": {"name": app}, "spec": {"maxUnavailable": 0, "selector": selector}}, ns
+    )
+    status = {"currentHealthy": healthy, "desiredHealthy": healthy, "expectedPods": healthy, "disruptionsAllowed": 0}
+    body = {"status": {**status, "observedGeneration": made["metadata"]["generation"]}}
+    plane.api().patch(PDBS, app, body, ns, sub="status")
+
+
+def test_with_the_rights_that_kubectl_needs_nodes_are_drained(
+    plane: ControlPlane, kwok: Kwok, namespace: str, prefix: str, drain: Drain
+) -> None:
+    nodes = kwok.nodes(prefix, 2)
+    pods = kwok.pods(namespace, nodes, 3, owner=Owner("ReplicaSet", prefix), stops_after="100ms")
+    done = drain([NODES, PODS, EVICT, BUDGETS, DAEMONS], *nodes)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {f"pod {namespace}/{pod} gone" for pod in pods} < set(done.stdout.splitlines())
+    assert plane.api().items("pods", namespace) == []
+    assert all(is_cordoned(plane, node) for node in nodes)
+    plane.wipe(prefix)
+
+
+def test_whoever_may_not_cordon_changes_nothing(
+    plane: ControlPlane, kwok: Kwok, namespace: str, prefix: str, drain: Drain
+) -> None:
+    (node,) = kwok.nodes(prefix, 1)
+    kwok.pods(namespace, [node], 1, owner=Owner("ReplicaSet", prefix))
+    done = drain([{**NODES, "verbs": READ}, PODS, EVICT, BUDGETS, DAEMONS], node)
+    assert done.returncode == 1
+    assert "cannot patch resource" in done.stderr
+    assert "to undo" not in done.stderr
+    assert not is_cordoned(plane, node)
+    plane.wipe(prefix)
+
+
+def test_whoever_may_not_evict_is_told_so_and_what_stands(
+    plane: ControlPlane, kwok: Kwok, namespace: str, prefix: str, drain: Drain
+) -> None:
+    (node,) = kwok.nodes(prefix, 1)
+    kwok.pods(namespace, [node], 2, owner=Owner("ReplicaSet", prefix))
+    done = drain([NODES, PODS, BUDGETS, DAEMONS], node)
+    assert done.returncode == 1
+    assert 'cannot create resource "pods/eviction"' in done.stderr
+    assert done.stderr.splitlines()[-1] == f"to undo: haulout uncordon {node}"
+    assert len(plane.api().items("pods", namespace)) == 2
+    plane.wipe(prefix)
+
+
+def test_pods_that_may_not_be_listed_end_it_before_it_begins(
+    plane: ControlPlane, kwok: Kwok, prefix: str, drain: Drain
+) -> None:
+    (node,) = kwok.nodes(prefix, 1)
+    user = plane.limited_user([NODES])
+    done = subprocess.run(
+        [str(HAULOUT), "drain", node],
+        env=environment(KUBECONFIG=str(plane.kubeconfig(user))),
+        text=True,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: ")
+    assert not is_cordoned(plane, node)
+    plane.wipe(prefix)
+
+
+@pytest.mark.parametrize("rights", [[BUDGETS, DAEMONS], []], ids=["budgets are read", "budgets may not be read"])
+def test_a_closed_budget_holds(
+    plane: ControlPlane, kwok: Kwok, namespace: str, prefix: str, drain: Drain, rights: list[Json]
+) -> None:
+    (node,) = kwok.nodes(prefix, 1)
+    kwok.pods(namespace, [node], 2, owner=Owner("ReplicaSet", prefix))
+    add_budget(plane, namespace, prefix, healthy=2)
+    done = drain([NODES, PODS, EVICT, *rights], node, "--timeout", "2s", "-o", "json")
+    assert done.returncode == 4
+    told = json.loads(done.stdout)
+    assert [cause["code"] for cause in told["causes"]] == ["pdb-blocks"]
+    assert len(told["causes"][0]["pods"]) == len(told["nodes"][0]["notEvicted"]) == 2
+    plane.wipe(prefix)

@@ -120,7 +120,7 @@ def test_a_budget_is_waited_for_and_the_stall_is_told_once() -> None:
     fleet.run(30).go().run(600)
     assert len(fleet.pods()) == 1
     assert reasons(fleet).count("DrainStalled") == 1
-    assert reasons(fleet).count("Evicting") == 0
+    assert reasons(fleet).count("Evicting") == 1
     fleet.world.change(DISRUPTION_BUDGETS, "web", {"spec": {"minAvailable": 1}})
     fleet.run(10)
     assert fleet.pods() == []

@@ -8,7 +8,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import PodRow
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import EVICTION, View
-from haulout.core.action import Delete, Evict, Refusal, Tell
+from haulout.core.action import Delete, Evict, Refusal, Tell, Write
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.drain import requests
 from haulout.core.drain.pace import PERMITS_OF_POD, Permit
@@ -30,20 +30,25 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     name = outcome_name(pod.key, pod.uid)
     outcome = view.outcome(name)
     if wanted.delete:
-        told = _told(wanted, FORCED) if pod.deleting_at is not None else _told(wanted, EVICTING)
-        return Decision(actions=((Delete(pod.key, pod.uid, wanted.grace_for, name), *told),))
+        what = EVICTING if pod.deleting_at is None else FORCED
+        return _going(wanted, what, (Delete(pod.key, pod.uid, wanted.grace_for, name),))
     if pod.deleting_at is not None:
         return NOTHING
     retry_at = _retry_at(view, wanted, outcome.value if outcome is not None else None)
     if retry_at is not None and retry_at > now:
-        return Decision(until=retry_at)
+        return _going(wanted, EVICTING, until=retry_at)
     if wanted.by_request:
-        writes = requests.asked(view, pod, name)
-        return Decision(actions=(writes,) if writes else ())
+        return _going(wanted, EVICTING, requests.asked(view, pod, name))
     if wanted.by_budget and not _permitted(view, wanted):
-        return NOTHING
-    evict = Evict(pod.key, pod.uid, wanted.grace_for, name, wanted.surface)
-    return Decision(actions=((evict, *_told(wanted, EVICTING)),))
+        return _going(wanted, EVICTING)
+    return _going(wanted, EVICTING, (Evict(pod.key, pod.uid, wanted.grace_for, name, wanted.surface),))
+
+
+def _going(
+    wanted: EvictionRow, what: tuple[str, str], writes: tuple[Write, ...] = (), until: datetime | None = None
+) -> Decision:
+    """A pod that is to go is told of once, whether or not its budget lets it go already."""
+    return Decision(actions=tuple(step for step in (_told(wanted, what), writes) if step), until=until)
 
 
 def _told(wanted: EvictionRow, what: tuple[str, str]) -> tuple[Tell, ...]:

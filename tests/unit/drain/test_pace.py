@@ -96,13 +96,41 @@ def test_as_many_as_it_allows_and_the_eldest_drain_first() -> None:
 def test_over_all_nodes_together() -> None:
     desk = Desk(budget("web", allowed=1)).wants(pod("a", node="n0"), pod("b", node="n1"), pod("c", node="n2"))
     assert desk.asked() == "a"
-    assert desk.until == at(30)
+    assert desk.until is None, "it hears of what becomes of that one"
+
+
+def test_not_more_than_two_at_once() -> None:
+    """The server would let the others sleep; whoever costs nothing does not count."""
+    desk = Desk(budget("web", allowed=9, desired_healthy=2)).wants(*pods("abcd")).wants(pod("x", ready=False))
+    assert desk.asked() == "abx"
+    assert desk.shows(disruptions_allowed=8, disrupted=frozenset({"a"})).asked(1) == "abcx"
+    assert desk.begins("b", version=15).asked(1) == "acdx", "marked before the budget shows it"
 
 
 def test_only_those_that_it_selects() -> None:
     desk = Desk(budget("web", allowed=2)).wants(*pods("ab")).wants(pod("c"), labels={"app": "other"})
     assert desk.asked() == "ab"
     assert Desk(budget("web", allowed=2, selector=None)).wants(pod("a")).asked() == ""
+
+
+@pytest.mark.parametrize(
+    ("selector", "covered"),
+    [
+        pytest.param({}, "ab", id="everything"),
+        pytest.param({"matchLabels": {"app": "web", "tier": "front"}}, "a", id="labels"),
+        pytest.param({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "x"]}]}, "ab", id="in"),
+        pytest.param({"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}, "b", id="without"),
+        pytest.param(
+            {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "tier", "operator": "Exists"}]}, "a", id="both"
+        ),
+        pytest.param({"matchLabels": {"app": "other"}}, "", id="none"),
+    ],
+)
+def test_selectors(selector: dict[str, Any], covered: str) -> None:
+    desk = Desk(budget("web", allowed=2, selector=selector))
+    desk.wants(pod("a"), labels={"app": "web", "tier": "front"}).wants(pod("b"), labels={"app": "web"})
+    desk.wants(pod("c", namespace="elsewhere"), labels={"app": "web"})
+    assert desk.asked() == covered
 
 
 def test_a_selector_that_cannot_be_read_selects_nobody() -> None:
@@ -239,7 +267,7 @@ class TestRefused:
         desk = Desk(budget("web", allowed=1)).wants(*pods("ab"))
         desk.asked()
         desk.refuses("a", 1, 500, "").shows(disruptions_allowed=0)
-        assert [desk.asked(2), desk.asked(30)] == ["a", "ab"]
+        assert [desk.asked(2), desk.asked(31.9), desk.asked(32)] == ["a", "a", "ab"]
 
 
 class TestSlowTry:
@@ -251,14 +279,22 @@ class TestSlowTry:
         assert desk.until == at(30)
         assert desk.asked(30) == "a"
 
-    def test_then_another_one(self) -> None:
+    def test_then_another_one_after_30_more(self) -> None:
+        """However many wait: one try, not one for each of them."""
         desk = Desk(budget("web")).wants(*pods("ab"))
         desk.asked()
         desk.asked(30)
-        assert desk.refuses("a", 30.1).asked(30.1) == "b"
-        assert desk.refuses("b", 30.2).asked(30.2) == ""
+        assert desk.refuses("a", 30.1).asked(30.1) == ""
         assert desk.until == at(60.1)
-        assert [desk.asked(60), desk.asked(60.1)] == ["", "a"]
+        assert [desk.asked(60), desk.asked(60.1)] == ["", "b"]
+
+    def test_not_while_the_budget_speaks(self) -> None:
+        desk = Desk(budget("web")).wants(*pods("ab"))
+        desk.asked()
+        desk.shows(current_healthy=2)
+        assert [desk.asked(20), desk.asked(30), desk.asked(49)] == ["", "", ""]
+        assert desk.until == at(50)
+        assert desk.asked(50) == "a"
 
     def test_not_while_one_is_on_its_way(self) -> None:
         desk = Desk(budget("web", allowed=1)).wants(*pods("ab"))

@@ -1,11 +1,13 @@
 """One PodDisruptionBudget: which of the pods that are to go, over all nodes, may go now.
 
 Evictions are sent exactly as far as the budget's own count allows. One that has been let go counts against it until
-the budget shows it: the API server answers before its watch does.
+the budget shows it: the API server answers before its watch does. Of one budget they are sent almost one after the
+other: each changes the budget, and of several at once the server lets all but one sleep for half a second.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 import msgspec
@@ -17,12 +19,15 @@ from haulout.cluster.store import Index
 from haulout.cluster.view import PERMIT, View
 from haulout.core.action import Refusal
 from haulout.core.decision import NOTHING, Decider, Decision, earliest
-from haulout.core.drain.plan import EVICTIONS_OF_NAMESPACE, EvictionRow, outcome_name
+from haulout.core.drain.plan import EVICTIONS_OF_LABEL, EvictionRow, outcome_name
 from haulout.core.drain.plan import PHASE as PLAN_PHASE
+from haulout.core.holds import LONG_AGO
 
 PHASE = PLAN_PHASE + 1
-# Should the budget's count be wrong (its controller is down), one pod is tried all the same.
+# Should the budget's count be wrong (its controller is down), one pod is tried all the same after so long a silence.
 TRY_AFTER_FOR = timedelta(seconds=30)
+# Two, so that one that has run into the budget's own controller, and sleeps, does not hold up the next.
+MOST_SENT = 2
 # Some evictions use no budget, so that it never shows them.
 SHOWN_WITHIN_FOR = timedelta(seconds=5)
 
@@ -44,6 +49,13 @@ class Permit(Row, frozen=True, kw_only=True):
     tried_version: int = 0
 
 
+class Quiet(Row, frozen=True, kw_only=True):
+    """Since when a budget has said nothing, and nobody has been let go or refused; `said`: its version by then."""
+
+    since: datetime
+    said: int
+
+
 def _pod_of(row: Row) -> tuple[Key, ...]:
     return (row.pod,) if isinstance(row, Permit) and row.gone_at is None else ()
 
@@ -60,34 +72,41 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     budget = view.get(key, BudgetRow)
     if budget is None:
         return NOTHING
-    evictions = _covered(budget, view.rows(EVICTIONS_OF_NAMESPACE, key.namespace, EvictionRow, key.cluster))
+    evictions = _covered(view, budget)
     earlier = {permit.pod: permit for permit in view.recall_rows(PERMITS_OF_BUDGET, key, Permit, key.cluster)}
+    if not evictions and not earlier:
+        return NOTHING
+    # Whoever was refused for another reason has used nothing, and is not waited for: it may be so for good.
     failed = {row.pod for row in evictions if _has_failed(view, row)}
     here = {row.pod: _seen(view, budget, row, earlier.get(row.pod), now) for row in evictions}
     gone = [
         left for permit in earlier.values() if permit.pod not in here and (left := _left(view, budget, permit, now))
     ]
-    # Whoever was refused for another reason has used nothing, and is not waited for: it may be so for good.
-    free = _allowed(budget) - sum(permit.charged for permit in (*here.values(), *gone) if permit.pod not in failed)
-    waiting = [row for row in sorted(evictions, key=lambda row: row.rank) if not here[row.pod].granted]
-    for row in waiting:
+    sent = sum(permit.charged for permit in here.values() if permit.pod not in failed)
+    free = _allowed(budget) - sent - sum(permit.charged for permit in gone)
+    waiting = [row for row in evictions if not here[row.pod].granted]
+    for row in sorted(waiting, key=lambda row: row.rank) if waiting else ():
         permit = here[row.pod]
         uses = _uses_budget(budget, row)
-        if permit.tried_at is not None and not _may_try_again(budget, permit, now):
+        if not _may_try_again(budget, permit, now):
             continue
-        if not uses or free > 0:
-            free -= uses
+        if not uses or (free > 0 and sent < MOST_SENT):
+            free, sent = free - uses, sent + uses
             here[row.pod] = _granted(budget, permit, charged=uses)
-    if waiting and not any(permit.granted and permit.pod not in failed for permit in here.values()):
-        first = min(waiting, key=lambda row: _try_at(here[row.pod]))
-        if now >= _try_at(here[first.pod]):
-            here[first.pod] = _granted(budget, here[first.pod], charged=True)
-    tries = (_try_at(here[row.pod]) for row in waiting if not here[row.pod].granted)
+    still = [row.pod for row in waiting if not here[row.pod].granted]
+    quiet = _quiet(view, budget, earlier, here, now)
+    sending = any(permit.granted and permit.pod not in failed for permit in here.values())
+    if still and not sending and now >= quiet.since + TRY_AFTER_FOR:
+        tried = min(still, key=lambda pod: here[pod].tried_at or LONG_AGO)
+        here[tried] = _granted(budget, here[tried], charged=True)
+        quiet = msgspec.structs.replace(quiet, since=now)
+    again = (here[pod].tried_at for pod in still) if free > 0 else ()
     until = earliest(
         *(permit.gone_at + SHOWN_WITHIN_FOR for permit in gone if permit.gone_at),
-        *(instant for instant in tries if instant > now),
+        *(tried_at + TRY_AFTER_FOR for tried_at in again if tried_at is not None and tried_at + TRY_AFTER_FOR > now),
+        quiet.since + TRY_AFTER_FOR if still and not sending else None,
     )
-    return Decision(marks=(*here.values(), *gone), until=until)
+    return Decision(marks=(*here.values(), *gone, quiet), until=until)
 
 
 DECIDER = Decider("pace", "PodDisruptionBudget", decide, phase=PHASE, cluster=None)
@@ -97,7 +116,8 @@ def permit_key(budget: Key, pod: Key) -> Key:
     return Key(budget.cluster, PERMIT, budget.namespace, f"{budget.name}/{pod.name}")
 
 
-def _covered(budget: BudgetRow, evictions: list[EvictionRow]) -> list[EvictionRow]:
+def _covered(view: View, budget: BudgetRow) -> list[EvictionRow]:
+    """Looked up by a label that they must carry, so that the pods of other budgets wake nobody here."""
     if budget.selector is None:
         return []
     try:
@@ -105,7 +125,10 @@ def _covered(budget: BudgetRow, evictions: list[EvictionRow]) -> list[EvictionRo
     except SelectorError:
         # To the server, one that cannot be read selects nobody (pkg/registry/core/pod/storage/eviction.go).
         return []
-    return [row for row in evictions if row.by_budget and not row.delete and selector.matches(row.labels)]
+    # The longest value is the likeliest to be shared with few others.
+    label = max(selector.equalities().items(), key=lambda pair: (len(pair[1]), pair), default=("", ""))
+    found = view.rows(EVICTIONS_OF_LABEL, (budget.key.namespace, *label), EvictionRow, budget.key.cluster)
+    return [row for row in found if row.by_budget and not row.delete and selector.matches(row.labels)]
 
 
 def _allowed(budget: BudgetRow) -> int:
@@ -167,8 +190,19 @@ def _left(view: View, budget: BudgetRow, permit: Permit, now: datetime) -> Permi
 
 def _may_try_again(budget: BudgetRow, permit: Permit, now: datetime) -> bool:
     """Refused although it seemed to fit: once the budget has spoken again, or after a while."""
-    return budget.version > permit.tried_version or now >= _try_at(permit)
+    return permit.tried_at is None or budget.version > permit.tried_version or now >= permit.tried_at + TRY_AFTER_FOR
 
 
-def _try_at(permit: Permit) -> datetime:
-    return (permit.tried_at or permit.waiting_since) + TRY_AFTER_FOR
+def _quiet(
+    view: View, budget: BudgetRow, before: Mapping[Key, Permit], permits: Mapping[Key, Permit], now: datetime
+) -> Quiet:
+    key = Key(budget.key.cluster, PERMIT, budget.key.namespace, budget.key.name)
+    last = view.recall(key, Quiet)
+    moved = any(
+        (stood := before.get(pod)) is None or (stood.granted, stood.tried_at) != (permit.granted, permit.tried_at)
+        for pod, permit in permits.items()
+        if permit.granted or permit.tried_at
+    )
+    if last is not None and last.said == budget.version and not moved:
+        return last
+    return Quiet(key=key, since=now, said=budget.version)

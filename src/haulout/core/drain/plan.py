@@ -50,11 +50,15 @@ def eviction_key(pod: Key) -> Key:
     return Key(pod.cluster, EVICTION, pod.namespace, pod.name)
 
 
-def _namespace(row: Row) -> tuple[str, ...]:
-    return (row.pod.namespace,) if isinstance(row, EvictionRow) else ()
+def _labels(row: Row) -> tuple[tuple[str, str, str], ...]:
+    """Namespace and label; without a label, all of the namespace."""
+    if not isinstance(row, EvictionRow):
+        return ()
+    namespace = row.pod.namespace
+    return ((namespace, "", ""), *((namespace, name, value) for name, value in row.labels.items()))
 
 
-EVICTIONS_OF_NAMESPACE = Index("evictions-of-namespace", EVICTION, _namespace)
+EVICTIONS_OF_LABEL = Index("evictions-of-label", EVICTION, _labels)
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:

@@ -52,8 +52,11 @@ class YamlError(ValueError):
 
 
 class Scalar(msgspec.Struct, frozen=True):
+    """`text`: as written, where a word was read as true or false."""
+
     value: str | int | float | bool | None
     place: Place
+    text: str = ""
 
 
 class Sequence(msgspec.Struct, frozen=True):
@@ -210,7 +213,7 @@ def _scalar(event: Any) -> _Built:
     else:
         value = _tagged(event.tag.removeprefix(_TAG), text, place)
     is_merge = text == "<<" and (plain or event.tag == f"{_TAG}merge")
-    return _Built(Scalar(value, place), is_merge=is_merge)
+    return _Built(Scalar(value, place, text if isinstance(value, bool) else ""), is_merge=is_merge)
 
 
 def _tagged(tag: str, text: str, place: Place) -> str | int | float | bool | None:

@@ -12,7 +12,7 @@ import msgspec
 from haulout.base import expression, yaml
 from haulout.base.expression import Expression, Mention
 from haulout.base.yaml import Node, Place
-from haulout.plugins.config import Block, Config, ConfigProblem, Context, GoDuration, examine
+from haulout.plugins.config import Block, Config, ConfigProblem, Context, GoDuration, Name, examine
 from haulout.plugins.document import open_document, splice_problems
 from haulout.surfaces.profiles.schedules import SCHEDULES, Schedule
 from haulout.surfaces.profiles.wire import DEFAULT_PROFILE, State
@@ -136,7 +136,7 @@ class _Intervals(Config, frozen=True, kw_only=True):
 
 
 class _Instance(Config, frozen=True, kw_only=True):
-    name: str = ""
+    name: Name = ""
     type: str = ""
     config: Block | None = None
 
@@ -147,7 +147,7 @@ class _Schedule(Config, frozen=True, kw_only=True):
 
 
 class _Notification(Config, frozen=True, kw_only=True):
-    name: str = ""
+    name: Name = ""
     type: str = ""
     schedule: _Schedule
     config: Block | None = None
@@ -160,19 +160,19 @@ class _Instances(Config, frozen=True, kw_only=True):
 
 
 class _Transition(Config, frozen=True, kw_only=True):
-    check: str
+    check: Name
     next: str
-    trigger: str = ""
+    trigger: Name = ""
 
 
 class _Stage(Config, frozen=True, kw_only=True):
-    enter: str = ""
-    notify: str = ""
+    enter: Name = ""
+    notify: Name = ""
     transitions: tuple[_Transition, ...] = ()
 
 
 class _Profile(Config, frozen=True, kw_only=True):
-    name: str
+    name: Name
     operational: _Stage
     required: _Stage = msgspec.field(name="maintenance-required")
     in_maintenance: _Stage = msgspec.field(name="in-maintenance")

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from haulout.cli.drain_state import CODES, DrainState, NodeState, Outcome
-from haulout.core.drain.causes import Cause
+from haulout.core.drain.causes import PACED, Cause
 
 # A picture has to fit on a screen.
 MOST_NODES, MOST_CAUSES, MOST_PODS = 20, 8, 4
@@ -114,6 +114,7 @@ def statement(state: DrainState, outcome: Outcome) -> str:
 def preview(state: DrainState) -> str:
     """What a drain would do now, of a look at which nothing was done."""
     held = {f"{pod.namespace}/{pod.name}" for cause in state.causes if cause.blocks for pod in cause.pods}
+    paced = {f"{pod.namespace}/{pod.name}" for cause in state.causes if cause.code == PACED for pod in cause.pods}
     lines: list[str] = []
     for node in state.nodes:
         lines.append(f"node/{node.name} {'already cordoned' if node.before else 'would be cordoned'}")
@@ -122,13 +123,14 @@ def preview(state: DrainState) -> str:
         if node.error:
             lines.append(f"  nothing would be evicted: {node.error}")
             continue
-        lines += [f"  would evict pod {pod}" for pod in node.staying if pod not in held]
+        lines += [f"  would evict pod {pod}" for pod in node.staying if pod not in held | paced]
+        lines += [f"  would evict pod {pod}, in turn" for pod in node.staying if pod in paced]
         lines += [f"  would wait for pod {pod}: it is terminating" for pod in node.ending if pod not in held]
         lines += [f"  would wait with pod {pod}" for pod in (*node.staying, *node.ending) if pod in held]
         if not node.total:
             lines.append("  no pod would have to go")
     for cause in state.causes:
-        if cause.blocks and cause.pods:
+        if (cause.blocks or cause.code == PACED) and cause.pods:
             lines += cause_lines(cause, len(cause.pods))
     return "\n".join(lines)
 

@@ -16,7 +16,7 @@ from haulout.core.action import Refusal
 from haulout.core.drain.causes import Cause, causes
 from haulout.core.drain.options import Act
 from haulout.core.drain.plan import outcome_name
-from haulout.core.drain.report import PodStanding, Progress, Standing, explained, progress
+from haulout.core.drain.report import Causes, PodStanding, Progress, Standing, explained, progress
 from haulout.core.reason import Reason
 from haulout.surfaces.byhand.decide import Wish
 
@@ -109,6 +109,7 @@ class Tracker:
         view = View(self._store, explaining=True)
         trees: list[Reason] = []
         nodes: list[NodeState] = []
+        budgets: Causes = {}
         try:
             for name in self._wish.nodes:
                 drain = self._wish.drain(name)
@@ -116,7 +117,7 @@ class Tracker:
                 node = self._node(view, name, state, now)
                 nodes.append(node)
                 if node.outcome is not Outcome.DONE:
-                    trees += explained(view, drain, state, now)
+                    trees += explained(view, drain, state, now, budgets)
         except NotListed:
             return None
         return DrainState((now - self._wish.since).total_seconds(), tuple(nodes), causes(trees))

@@ -46,6 +46,8 @@ from haulout.surfaces.byhand.surface import DECIDERS, KINDS, config_row
 
 LIST_WITHIN = 60.0
 LOOK_EVERY = 0.25
+# Looking must not hold up draining: thousands of pods are looked at less often.
+LOOK_SHARE = 0.1
 # With nothing left that moves, budgets and replicas get this long to answer what has just happened.
 SETTLED_AFTER = 2.0
 # Interrupted: what was sent is answered within this, or nobody knows.
@@ -165,9 +167,7 @@ class Draining(Reports):
         state = self._tracker.look(now)
         assert state is not None
         refused = any(node.error for node in state.nodes)
-        outcome = (
-            Outcome.BLOCKED if refused or any(cause.act and cause.blocks for cause in state.causes) else Outcome.DONE
-        )
+        outcome = Outcome.BLOCKED if refused or any(cause.blocks for cause in state.causes) else Outcome.DONE
         state = state.ended_as(outcome)
         click.echo(document(state, outcome, dry_run=True) if self._order.json else preview(state))
         return CODES[outcome]
@@ -220,7 +220,7 @@ class Draining(Reports):
         state = DrainState(0.0, ())
         with _Teller(self._order) as teller, _troubles(teller.note):
             while True:
-                now = self._clock.now()
+                now, began = self._clock.now(), self._clock.elapsed()
                 # A table that has become unreadable in the middle says nothing; what was seen last stands.
                 state = self._tracker.look(now) or state
                 teller.tell(state)
@@ -237,13 +237,14 @@ class Draining(Reports):
                     state = self._tracker.look(self._clock.now()) or state
                     teller.tell(state)
                     return state if state.ended else state.ended_as(Outcome.INTERRUPTED)
-                await self._pause(deadline_at)
+                took = self._clock.elapsed() - began
+                await self._pause(max(LOOK_EVERY, took / LOOK_SHARE), deadline_at)
 
-    async def _pause(self, deadline_at: datetime | None) -> None:
-        """Until something has come in, the next picture is due or the time is over; never more often than need be."""
-        left = (deadline_at - self._clock.now()).total_seconds() if deadline_at else LOOK_EVERY
+    async def _pause(self, seconds: float, deadline_at: datetime | None) -> None:
+        """Until the next picture is due, the time is over or somebody interrupts."""
+        left = (deadline_at - self._clock.now()).total_seconds() if deadline_at else seconds
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(min(left, LOOK_EVERY), 0.01)):
+            async with asyncio.timeout(max(min(left, seconds), 0.01)):
                 await self._signalled.wait()
 
     def _told(self, state: DrainState) -> int:

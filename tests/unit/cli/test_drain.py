@@ -161,12 +161,14 @@ def test_the_statement_of_what_stands() -> None:
 
 
 def test_a_preview() -> None:
-    staying = NodeState("n1", staying=("ns/c", "ns/e"), ending=("ns/b",), warnings="ignoring d")
+    paced = Cause("pdb-paced", "PodDisruptionBudget ns/p: 1 may go", pods("f"))
+    staying = NodeState("n1", staying=("ns/c", "ns/e", "ns/f"), ending=("ns/b",), warnings="ignoring d")
     refused = NodeState("n3", BLOCKED, staying=("ns/x",), error="cannot delete x")
-    assert preview(DrainState(0, (staying, EMPTY, refused), (BUDGET, ENDING))).splitlines() == [
+    assert preview(DrainState(0, (staying, EMPTY, refused), (BUDGET, paced, ENDING))).splitlines() == [
         "node/n1 would be cordoned",
         "  ignoring d",
         "  would evict pod ns/e",
+        "  would evict pod ns/f, in turn",
         "  would wait for pod ns/b: it is terminating",
         "  would wait with pod ns/c",
         "node/n2 already cordoned",
@@ -176,6 +178,8 @@ def test_a_preview() -> None:
         "PodDisruptionBudget ns/b: 1 healthy",
         "  1 pod: ns/c",
         "  to go on: add a replica",
+        "PodDisruptionBudget ns/p: 1 may go",
+        "  1 pod: ns/f",
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from haulout.cluster.key import Key
 from haulout.core.drain.causes import causes
 from haulout.core.drain.options import DrainOptions
 from haulout.core.reason import Reason, best_act, roots
@@ -120,3 +121,10 @@ def test_pods_are_grouped_by_cause_and_what_goes_is_told_last() -> None:
         "PodDisruptionBudget default/web: 3 healthy, 3 needed of 3, 0 may go: with every pod healthy it still allows none"
     )
     assert groups[1].until is not None
+
+
+def test_behind_an_open_budget_nobody_is_blocked() -> None:
+    paced = Reason("pdb-paced", Key("", "PodDisruptionBudget", "ns", "b"), "PodDisruptionBudget ns/b: 2 may go")
+    pods = [Key("", "Pod", "ns", name) for name in ("a", "b")]
+    (cause,) = causes([Reason("pdb-blocks", pod, f"pod {pod.name}: waits", because=(paced,)) for pod in pods])
+    assert (cause.code, cause.text, cause.pods, cause.blocks) == ("pdb-paced", paced.text, tuple(pods), False)

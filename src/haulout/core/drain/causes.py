@@ -10,9 +10,9 @@ import msgspec
 from haulout.cluster.key import Key
 from haulout.core.reason import Reason, best_act
 
-EVICTING, TERMINATING, REFUSED, BUDGET = "evicting", "terminating", "drain-refused", "pdb-blocks"
+EVICTING, TERMINATING, PACED = "evicting", "terminating", "pdb-paced"
 # What goes by itself is told last.
-GOING = frozenset({EVICTING, TERMINATING})
+GOING = frozenset({EVICTING, TERMINATING, PACED})
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ def causes(trees: Iterable[Reason]) -> tuple[Cause, ...]:
     """In the order of the trees, those that block first."""
     groups: dict[tuple[str, str], list[Reason]] = {}
     for tree in trees:
-        groups.setdefault((tree.code, _text(tree)), []).append(tree)
+        groups.setdefault((_code(tree), _text(tree)), []).append(tree)
     made = [_cause(code, text, members) for (code, text), members in groups.items()]
     return tuple(sorted(made, key=lambda cause: not cause.blocks))
 
@@ -42,6 +42,11 @@ def _cause(code: str, text: str, members: list[Reason]) -> Cause:
     pods = tuple(tree.subject for tree in members if tree.subject.kind == "Pod")
     until = max((tree.until for tree in members if tree.until), default=None)
     return Cause(code, text, pods, until, best_act(members))
+
+
+def _code(tree: Reason) -> str:
+    """Behind a budget that is open one does not wait for anybody to help."""
+    return PACED if tree.because and tree.because[0].code == PACED else tree.code
 
 
 def _text(tree: Reason) -> str:

@@ -145,9 +145,16 @@ def reasons(view: View, drain: DrainRow, now: datetime) -> tuple[Reason, ...]:
     return explained(view, drain, progress(view, drain, now), now)
 
 
-def explained(view: View, drain: DrainRow, state: Progress, now: datetime) -> tuple[Reason, ...]:
-    # Many pods wait for one budget: it is looked into once.
-    budgets = {key: _budget_causes(view, key) for each in state.pods for key in each.budgets}
+Causes = dict[Key, tuple[Reason, ...]]
+
+
+def explained(
+    view: View, drain: DrainRow, state: Progress, now: datetime, known: Causes | None = None
+) -> tuple[Reason, ...]:
+    """`known`: what has been found out about budgets at this instant. Many pods of many nodes wait for one budget."""
+    budgets = known if known is not None else {}
+    for key in {key for each in state.pods for key in each.budgets if key not in budgets}:
+        budgets[key] = _budget_causes(view, key)
     trees = [_explained(each, budgets, now) for each in state.pods]
     if state.errors:
         refused = [(pod, fate.error) for pod, fate in state.selection.pods if fate.error]
@@ -212,7 +219,12 @@ def _covered(view: View, budget: BudgetRow) -> list[PodRow]:
     except SelectorError:
         return []
     pods = view.rows(PODS_OF_NAMESPACE, budget.key.namespace, PodRow, budget.key.cluster)
-    return [pod for pod in pods if not pod.ended and selector.matches(pod.labels)]
+    # The pods of one ReplicaSet share their labels: each set is looked at once.
+    answers: dict[int, bool] = {}
+    for pod in pods:
+        if id(pod.labels) not in answers:
+            answers[id(pod.labels)] = selector.matches(pod.labels)
+    return [pod for pod in pods if answers[id(pod.labels)] and not pod.ended]
 
 
 def _named(pod: PodRow) -> str:

@@ -18,7 +18,7 @@ from haulout.base import yaml
 from haulout.base.clock import SystemClock
 from haulout.cli.explain import MAINTENANCE
 from haulout.cli.explanation import as_json, as_text, explain, explain_maintenance
-from haulout.cli.maintenance_options import options_of
+from haulout.cli.maintenance_options import options_of, pod_rules
 from haulout.cli.settings_file import SettingsProblem, read_settings
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.project import RESOURCES
@@ -46,7 +46,8 @@ from haulout.surfaces.nodemaintenance.surface import OWN_KINDS as MAINTENANCE_KI
 from haulout.surfaces.nodemaintenance.surface import sources as maintenance_sources
 from haulout.surfaces.nodemaintenance.wire import RESOURCE as MAINTENANCES
 from haulout.surfaces.nodemaintenance.wire import NodeMaintenance, maintenance_key
-from haulout.surfaces.profiles.engine import Config
+from haulout.surfaces.profiles.decide import MODE
+from haulout.surfaces.profiles.engine import Config, Mode
 from haulout.surfaces.profiles.load import load, problems
 from haulout.surfaces.profiles.surface import DECIDER, DECIDERS, OWN_KINDS, known_plugins, sources
 
@@ -63,6 +64,7 @@ class Setup(msgspec.Struct, frozen=True):
     profiles: Config | None = None
     maintenances: Options | None = None
     together: bool = False
+    mode: Mode = Mode()
 
 
 def explain_object(kind: str, name: str, config: str, output: str, cluster: Mapping[str, Any]) -> int:
@@ -103,7 +105,8 @@ def read_setup(given: str) -> Setup:
     except SettingsProblem as problem:
         raise click.ClickException(str(problem)) from None
     profiles = read_config(settings.profiles_config) if settings.profiles_config else None
-    return Setup(profiles, options_of(settings) if settings.nodemaintenance else None, together=True)
+    mode = Mode(alone=False, rules=pod_rules(settings))
+    return Setup(profiles, options_of(settings) if settings.nodemaintenance else None, together=True, mode=mode)
 
 
 def read_config(path: str) -> Config:
@@ -194,6 +197,7 @@ async def picture(setup: Setup, transport: Transport) -> Kernel:
     kernel = Kernel([*deciders, arbiter(rules)])
     if setup.profiles is not None:
         kernel.store.write(Value(key=Key("", CONFIG, "", DECIDER.name), value=setup.profiles))
+        kernel.store.write(Value(key=Key("", CONFIG, "", MODE), value=setup.mode))
     if setup.maintenances is not None:
         kernel.store.write(Value(key=Key("", CONFIG, "", SURFACE), value=setup.maintenances))
     await _list(kernel, {source.kind for source in wanted}, wanted, transport)

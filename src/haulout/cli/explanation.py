@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,8 +13,10 @@ import msgspec
 from haulout.base.duration import to_text
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow
-from haulout.cluster.view import NotListed
+from haulout.cluster.view import NotListed, View
 from haulout.core.cordon import ledger
+from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
+from haulout.core.drain.report import reasons as drain_reasons
 from haulout.core.holds import HOLDS_OF_NODE, Grant, Hold, grant_key
 from haulout.core.reason import Reason, best_act, roots
 from haulout.runtime.kernel import Kernel
@@ -61,8 +64,9 @@ def explain(kernel: Kernel, surface: str, key: Key, now: datetime) -> Explanatio
         for each in kernel.store.bucket(MAINTENANCES_OF_NODE, key.cluster, key.name)
         if isinstance(each, MaintenanceRow)
     )
-    nothing = () if surface or maintained else (Reason("no-surface", key, NOBODY),)
-    return _explanation(kernel, row, (*own, *maintained, *nothing))
+    drained = _drains(kernel, key, now)
+    nothing = () if surface or drained or maintained else (Reason("no-surface", key, NOBODY),)
+    return _explanation(kernel, row, (*own, *drained, *maintained, *nothing))
 
 
 def explain_maintenance(kernel: Kernel, key: Key, now: datetime) -> Explanation | None:
@@ -77,12 +81,27 @@ def explain_maintenance(kernel: Kernel, key: Key, now: datetime) -> Explanation 
     return msgspec.structs.replace(_explanation(kernel, node, reasons), maintenance=key.name)
 
 
+def _drains(kernel: Kernel, node: Key, now: datetime) -> tuple[Reason, ...]:
+    """The drains of surfaces that do not tell of them themselves."""
+    rows = kernel.store.bucket(DRAINS_OF_NODE, node.cluster, node)
+    drains = [row for row in rows if isinstance(row, DrainRow) and row.surface != SURFACE]
+    view = View(kernel.store, explaining=True)
+    trees = [(drain, _readable(kernel, node, partial(drain_reasons, view, drain, now))) for drain in drains]
+    return tuple(
+        Reason("drain", node, f"it is drained for {drain.surface}", because=causes) for drain, causes in trees if causes
+    )
+
+
 def _asked(kernel: Kernel, subject: Subject, now: datetime) -> tuple[Reason, ...]:
+    return _readable(kernel, subject.key, lambda: kernel.loop.explain(subject, now).reasons)
+
+
+def _readable(kernel: Kernel, subject: Key, ask: Callable[[], tuple[Reason, ...]]) -> tuple[Reason, ...]:
     try:
-        return kernel.loop.explain(subject, now).reasons
+        return ask()
     except NotListed as error:
         table = kernel.store.table(error.table.cluster, error.table.kind)
-        return (Reason("unreadable", subject.key, f"{table.name.kind} cannot be read: {table.why or 'not listed'}"),)
+        return (Reason("unreadable", subject, f"{table.name.kind} cannot be read: {table.why or 'not listed'}"),)
 
 
 def _maintained(kernel: Kernel, row: MaintenanceRow, now: datetime) -> Reason:

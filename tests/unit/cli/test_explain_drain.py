@@ -8,6 +8,7 @@ from haulout.cli.explanation import Explanation, as_json, as_text, explain, expl
 from haulout.cluster.key import node_key
 from haulout.embedded.controllers.kinds import PODS
 from haulout.surfaces.nodemaintenance.wire import maintenance_key
+from tests.build.drains import Drains
 from tests.build.maintenances import Maintenances
 from tests.build.workloads import budget, deployment
 
@@ -111,3 +112,15 @@ def test_a_node_that_concerns_nobody() -> None:
         "node n1",
         "  no profiles are configured here (--config names them), and no NodeMaintenance concerns it",
     ]
+
+
+def test_a_drain_of_a_surface_that_does_not_tell_of_it() -> None:
+    drains = Drains()
+    drains.world.make(deployment("web", replicas=3), budget("web", minAvailable=3))
+    drains.run(30).drain("n0").run(3)
+    now = drains.world.time.now()
+    found = explain(drains.kernel, "", node_key("n0"), now)
+    assert found is not None
+    lines = as_text(found, now).splitlines()
+    assert lines[:2] == ["node n0 (cordoned)", "  it is drained for toy"]
+    assert lines[-2:] == ["what would help:", f"  {ACT}"]

@@ -128,7 +128,7 @@ def test_what_people_are_shown(plane: ControlPlane, api: Api, prefix: str) -> No
     assert waiting == [{"node": f"{prefix}-a", "surface": "nodemaintenance", "reason": "budget-full"}]
     assert status(api, prefix)["holders"] == [{"node": f"{prefix}-e", "reason": "Cordoned"}]
     error = eventually(lambda: api.get(NMS, f"{prefix}-a")["status"].get("lastError"), "the maintenance says so")
-    assert f"budget {prefix} lets 1 nodes at a time be unavailable" in error
+    assert f"budget {prefix} lets no more than 1 node be unavailable at a time" in error
     header, line = plane.kubectl("get", "ndb", prefix).stdout.splitlines()
     assert header.split() == ["NAME", "ALLOWED", "USED", "WAITING", "AGE"]
     assert line.split()[:4] == [prefix, "1", "1", "1"]
@@ -200,7 +200,7 @@ def test_profiles_keep_to_it_and_explain_says_so(plane: ControlPlane, profiles: 
         words = [str(HAULOUT), "explain", waiting, "--kubeconfig", str(plane.kubeconfig())]
         explained = subprocess.run(words, cwd=profiles.directory, capture_output=True, text=True, check=False)
         assert explained.returncode == 0, explained.stderr
-        assert f"budget {prefix} lets 1 nodes at a time be unavailable" in explained.stdout
+        assert f"budget {prefix} lets no more than 1 node be unavailable at a time" in explained.stdout
         assert f"what keeps it:\n  {out} is cordoned" in explained.stdout
         done = [work_on(api, seen) for _ in names]
         eventually(lambda: told_of(status(api, prefix)) == {"used": 0, "allowed": 1, "waiting": 0}, "all are back")

@@ -262,12 +262,12 @@ def test_why_it_is_refused() -> None:
     few, zones = grant(desk, A).reasons
     assert flat(few) == (
         "budget-full",
-        "budget few lets 1 nodes at a time be unavailable",
+        "budget few lets no more than 1 node be unavailable at a time",
         ["c is cordoned", "d is cordoned and not ready"],
     )
     assert flat(zones) == (
         "domain-taken",
-        "budget zones lets 1 domains of zone at a time be unavailable",
+        "budget zones lets nodes be unavailable in no more than 1 domain of zone at a time",
         ["c (z1) is cordoned", "d is cordoned and not ready"],
     )
     assert {few.subject, zones.subject} == {budget_key("few"), budget_key("zones")}

@@ -40,9 +40,13 @@ class Need(msgspec.Struct, frozen=True):
             opens_at = opening.value if opening is not None and isinstance(opening.value, datetime) else None
             return Reason(self.code, budget.key, f"budget {budget.name} lets nothing begin at this time", opens_at)
         takers = view.takers(limit)
-        where = f"domains of {budget.topology_key}" if self.code == "domain-taken" else "nodes"
-        most = budget.most_domains if self.code == "domain-taken" else self.ruling.allowed
-        text = f"budget {budget.name} lets {most} {where} at a time be unavailable"
+        if self.code == "domain-taken":
+            where = (
+                f"nodes be unavailable in no more than {_many(budget.most_domains, 'domain')} of {budget.topology_key}"
+            )
+        else:
+            where = f"no more than {_many(self.ruling.allowed or 0, 'node')} be unavailable"
+        text = f"budget {budget.name} lets {where} at a time"
         shown = tuple(_taker(view, taker, budget.topology_key) for taker in takers[:MOST_SHOWN])
         if len(takers) > MOST_SHOWN:
             more = f"and {len(takers) - MOST_SHOWN} more"
@@ -117,6 +121,10 @@ def ways(limits: Iterable[Limit], needs: Iterable[Need]) -> list[tuple[Limit, ..
     """Every set of rooms that would do."""
     own = tuple(limits)
     return [(*own, *chosen) for chosen in itertools.product(*(need.any_of for need in needs))]
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _taker(view: View, taker: Key, topology_key: str) -> Reason:

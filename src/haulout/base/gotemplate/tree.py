@@ -1,0 +1,188 @@
+"""The nodes of a parsed template; as text they are what Go quotes in its errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from haulout.base.gotemplate.text import quote
+
+
+class TemplateError(Exception):
+    """A template that cannot be parsed or executed, in Go's words."""
+
+
+@dataclass
+class Node:
+    pos: int
+
+
+@dataclass
+class Text(Node):
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass
+class Listing(Node):
+    nodes: list[Node] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return "".join(map(str, self.nodes))
+
+
+@dataclass
+class Boolean(Node):
+    value: bool
+
+    def __str__(self) -> str:
+        return "true" if self.value else "false"
+
+
+@dataclass
+class Number(Node):
+    """`ideal` is what it is where nothing says which kind is wanted; an OverflowError fits none."""
+
+    text: str
+    ideal: object
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass
+class String(Node):
+    quoted: str
+    value: str
+
+    def __str__(self) -> str:
+        return self.quoted
+
+
+@dataclass
+class Dot(Node):
+    def __str__(self) -> str:
+        return "."
+
+
+@dataclass
+class NilWord(Node):
+    def __str__(self) -> str:
+        return "nil"
+
+
+@dataclass
+class Identifier(Node):
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass
+class Variable(Node):
+    names: list[str]
+
+    def __str__(self) -> str:
+        return ".".join(self.names)
+
+
+@dataclass
+class Field(Node):
+    names: list[str]
+
+    def __str__(self) -> str:
+        return "".join(f".{name}" for name in self.names)
+
+
+@dataclass
+class Chain(Node):
+    node: Node
+    names: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        inner = f"({self.node})" if isinstance(self.node, Pipe) else str(self.node)
+        return inner + "".join(f".{name}" for name in self.names)
+
+
+@dataclass
+class Command(Node):
+    args: list[Node] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return " ".join(f"({arg})" if isinstance(arg, Pipe) else str(arg) for arg in self.args)
+
+
+@dataclass
+class Pipe(Node):
+    is_assign: bool = False
+    declared: list[Variable] = field(default_factory=list)
+    commands: list[Command] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        sign = " = " if self.is_assign else " := "
+        declared = ", ".join(map(str, self.declared)) + sign if self.declared else ""
+        return declared + " | ".join(map(str, self.commands))
+
+
+@dataclass
+class Action(Node):
+    pipe: Pipe
+
+    def __str__(self) -> str:
+        return f"{{{{{self.pipe}}}}}"
+
+
+@dataclass
+class Branch(Node):
+    """`word`: if, with or range."""
+
+    word: str
+    pipe: Pipe
+    body: Listing
+    otherwise: Listing | None
+
+    def __str__(self) -> str:
+        otherwise = f"{{{{else}}}}{self.otherwise}" if self.otherwise is not None else ""
+        return f"{{{{{self.word} {self.pipe}}}}}{self.body}{otherwise}{{{{end}}}}"
+
+
+@dataclass
+class Call(Node):
+    """{{template}}, and what is left of {{block}}."""
+
+    name: str
+    pipe: Pipe | None
+
+    def __str__(self) -> str:
+        return f"{{{{template {quote(self.name)}{f' {self.pipe}' if self.pipe else ''}}}}}"
+
+
+@dataclass
+class Jump(Node):
+    """`word`: break or continue."""
+
+    word: str
+
+    def __str__(self) -> str:
+        return f"{{{{{self.word}}}}}"
+
+
+@dataclass
+class Else(Node):
+    def __str__(self) -> str:
+        return "{{else}}"
+
+
+@dataclass
+class End(Node):
+    def __str__(self) -> str:
+        return "{{end}}"
+
+
+def is_empty(node: Node) -> bool:
+    """Nothing but space: another template of the name takes its place."""
+    if isinstance(node, Listing):
+        return all(map(is_empty, node.nodes))
+    return isinstance(node, Text) and not node.text.strip()

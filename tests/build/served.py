@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import pty
 import subprocess
 import sys
 import threading
@@ -107,6 +108,22 @@ class Served:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
+
+    def run_on_terminal(self, *words: str) -> tuple[int, str]:
+        """The exit code, and everything that was drawn."""
+        ours, theirs = pty.openpty()
+        environment = {**self.environment(), "TERM": "xterm", "COLUMNS": "100"}
+        with subprocess.Popen(
+            [str(HAULOUT), *words], cwd=self.folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+        ) as running:
+            os.close(theirs)
+            drawn = b""
+            # The other end of a terminal that nobody has open any more is an error, not an end.
+            with contextlib.suppress(OSError):
+                while chunk := os.read(ours, 65536):
+                    drawn += chunk
+            os.close(ours)
+            return running.wait(30), drawn.decode()
 
     def add_busy_node(self, name: str, app: str, replicas: int, *more: Json) -> None:
         """A node with the pods of a ReplicaSet that fits nowhere else."""

@@ -40,6 +40,16 @@ def test_a_node_is_drained(served: Served) -> None:
     assert "haulout.dev/cordon" not in served.node("d1")["metadata"].get("annotations", {})
 
 
+def test_on_a_terminal_there_is_a_bar_for_each_node(served: Served) -> None:
+    served.add_busy_node("t1", "drawn", 2)
+    code, drawn = served.run_on_terminal("drain", "t1")
+    assert code == 0
+    assert "━" in drawn
+    assert "drained, 2 pods gone" in drawn
+    assert "1 of 1 nodes drained" in drawn
+    assert "evicting pod" not in drawn
+
+
 def test_several_nodes_keep_to_one_budget(served: Served) -> None:
     pool = {"pool": "paced"}
     served.make(node("d2", pool="paced", tier="old"), node("d3", pool="paced", tier="old"))

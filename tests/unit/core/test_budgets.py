@@ -11,6 +11,7 @@ import pytest
 from haulout.base.selector import parse
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow, ObjectRow
+from haulout.cluster.store import Listing
 from haulout.cluster.view import View
 from haulout.core.action import Label, Measure, Say
 from haulout.core.arbiter import Rules, arbiter
@@ -223,6 +224,23 @@ def test_budgets_that_are_not_listed_yet_are_waited_for() -> None:
     desk.feed.list()
     desk.run()
     assert granted(desk) == ["a"]
+
+
+def test_budgets_that_may_not_be_read_are_none() -> None:
+    world = Cluster(*fleet("a"))
+    desk = Desk(RULER, takes(), arbiter(Rules((SURFACE,), budgets=True)), world=world).begin()
+    desk.store.set_listing("", KIND, Listing.UNREADABLE)
+    desk.run()
+    assert granted(desk) == ["a"]
+
+
+def test_budgets_that_may_no_longer_be_read_stay_in_force() -> None:
+    desk = desk_of(*fleet(), budget("none", maxUnavailable=0))
+    desk.store.set_listing("", KIND, Listing.UNREADABLE)
+    desk.world.label(A, want="")
+    desk.watch()
+    desk.wait(100)
+    assert [reason.code for reason in grant(desk, A).reasons] == ["budget-full"]
 
 
 def test_what_has_begun_is_counted_and_never_refused() -> None:

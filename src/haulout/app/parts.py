@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -16,16 +16,22 @@ from haulout.core.decision import Decider, Source
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.runtime.metrics import Metrics, Sample
+from haulout.serve.web import Handler
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """What the process gives to every part. `poke`: something has come in, somebody may be due."""
+    """What the process gives to every part. `poke`: something has come in, somebody may be due.
+
+    `leader`: whom the lease names, and in which namespace its pods are; None: there is no lease, we act.
+    """
 
     settings: Settings
     store: Store
     metrics: Metrics
     clock: Clock
     poke: Callable[[], None]
+    leads: Callable[[], bool] = lambda: True
+    leader: Callable[[], tuple[str, str] | None] = lambda: None
 
 
 class Part:
@@ -52,6 +58,10 @@ class Part:
     def samples(self) -> Iterable[Sample]:
         """Gauges, worked out when asked for."""
         return ()
+
+    def routes(self, transport: Transport) -> Mapping[str, Handler]:
+        """What it serves beside the metrics, on every replica."""
+        return {}
 
     async def introduce(self, transport: Transport) -> None:
         """What has to be known of the cluster before anything is served; raises KubeError where it cannot be."""

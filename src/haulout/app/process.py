@@ -104,7 +104,9 @@ class Process(Reports):
         self._why = "leadership lost"
         self._signalled = asyncio.Event()
         self._scraped = asyncio.Event()
-        around = Surroundings(settings, self.kernel.store, self.metrics, self.clock, self._poke)
+        around = Surroundings(
+            settings, self.kernel.store, self.metrics, self.clock, self._poke, lambda: self.kernel.leading, self._leader
+        )
         self.parts = [part(around) for part in wanted]
         self._reload = Reload(settings, self._reloaded) if settings.file else None
         self.metrics.from_source(self._samples)
@@ -170,7 +172,8 @@ class Process(Reports):
                 )
                 await stack.enter_async_context(guarded)
             else:
-                plain[self.settings.http] = {**plain.get(self.settings.http, {}), "/metrics": scraped}
+                more = [routes for part in self.parts for routes in part.routes(transport).items()]
+                plain[self.settings.http] = {**plain.get(self.settings.http, {}), "/metrics": scraped, **dict(more)}
             for address, routes in plain.items():
                 runner = await listen(address, routes)
                 if runner is not None:
@@ -268,6 +271,9 @@ class Process(Reports):
             terms=Terms(lease.duration, lease.renew_within, lease.retry),
             release=lease.release,
         )
+
+    def _leader(self) -> tuple[str, str] | None:
+        return (self._election.holder, self._election.namespace) if self._election else None
 
     async def _lead(self, writer: Writer) -> None:
         async with asyncio.TaskGroup() as group:

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from haulout.app.info import info_route
 from haulout.app.parts import Part, Surroundings
 from haulout.cli.maintenance_options import pod_rules
 from haulout.cli.settings import Settings
 from haulout.cluster.key import Key
-from haulout.cluster.rows import NodeRow, Value
+from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.view import CONFIG
 from haulout.core.decision import Source
+from haulout.kube.transport import Transport
 from haulout.plugins.config import ConfigProblem
 from haulout.runtime.files import WatchedFile
 from haulout.runtime.metrics import Sample
+from haulout.serve.pages import static_route, to_static
+from haulout.serve.web import Handler
 from haulout.surfaces.profiles.decide import MODE
 from haulout.surfaces.profiles.engine import SURFACE, Mode
 from haulout.surfaces.profiles.load import load, problems
 from haulout.surfaces.profiles.present import samples
+from haulout.surfaces.profiles.shuffles import OWNERS, untouched
 from haulout.surfaces.profiles.surface import DECIDERS, OWN_KINDS, known_plugins, sources
 
 log = logging.getLogger("haulout.profiles")
@@ -45,7 +51,7 @@ class Profiles(Part):
         self._watch(around.settings.profiles_config)
 
     def _say_how(self, settings: Settings) -> None:
-        mode = Mode(alone=settings.alone, rules=pod_rules(settings))
+        mode = Mode(alone=settings.alone, rules=pod_rules(settings), counts=True)
         self._store.write(Value(key=Key("", CONFIG, "", MODE), value=mode))
 
     def _watch(self, path: str) -> None:
@@ -59,14 +65,26 @@ class Profiles(Part):
     def look(self, *, closely: bool = False) -> None:
         self._file.look(closely=closely)
 
+    def routes(self, transport: Transport) -> Mapping[str, Handler]:
+        return {
+            "/api/v1/info": info_route(self.around, transport),
+            "/static/{path:.*}": static_route(Path("static")),
+            "/{path:.*}": to_static,
+        }
+
     def follow(self, settings: Settings) -> None:
         self._say_how(settings)
         if settings.profiles_config != self._path:
             self._watch(settings.profiles_config)
 
     def samples(self) -> Iterable[Sample]:
-        rows = list(self._store.table("", "Node").rows.values())
-        return samples((row for row in rows if isinstance(row, NodeRow)), self.around.clock.now())
+        nodes = [row for row in self._rows("Node") if isinstance(row, NodeRow)]
+        pods, workloads = self._rows("Pod"), [row for kind in OWNERS for row in self._rows(kind)]
+        return itertools.chain(samples(nodes, self.around.clock.now()), untouched(nodes, pods, workloads))
+
+    def _rows(self, kind: str) -> list[Row]:
+        """Copied, for what is made of them is made off the loop."""
+        return list(self._store.table("", kind).rows.values())
 
     def _changed(self, content: bytes | OSError) -> None:
         self._store.write(self._row(content))

@@ -62,7 +62,7 @@ class Election:
     ) -> None:
         self._transport = transport
         self._clock = clock
-        self._namespace = namespace
+        self.namespace = namespace
         self._name = name
         self._identity = identity
         self._terms = terms or Terms()
@@ -188,7 +188,7 @@ class Election:
             **self._lease,
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {**(meta if isinstance(meta, dict) else {}), "name": self._name, "namespace": self._namespace},
+            "metadata": {**(meta if isinstance(meta, dict) else {}), "name": self._name, "namespace": self.namespace},
             "spec": {**_spec(self._lease), **fields},
         }
 
@@ -233,14 +233,14 @@ class Election:
 
     @property
     def _collection(self) -> str:
-        return f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases"
+        return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
 
     @property
     def _path(self) -> str:
         return f"{self._collection}/{self._name}"
 
     def _fields(self, **more: str) -> dict[str, str]:
-        return {"lease": f"{self._namespace}/{self._name}", "identity": self._identity, **more}
+        return {"lease": f"{self.namespace}/{self._name}", "identity": self._identity, **more}
 
 
 def _spec(lease: dict[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,18 @@ BUCKETS: tuple[float, ...] = (
     *(15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0),
 )
 
+# Of those that are worked out when asked for, the ones that only ever grow.
+COUNTERS = frozenset(
+    {
+        "maintenance_controller_pod_shuffle_count",
+        "maintenance_controller_pod_shuffles_per_replica",
+        "nodemaintenance_evictions_total",
+    }
+)
+
 HELP = {
+    "maintenance_controller_pod_shuffle_count": "Pods on nodes that entered maintenance, by owner and profile.",
+    "maintenance_controller_pod_shuffles_per_replica": "The same, each as its share of the owner's replicas.",
     "certwatcher_read_certificate_errors_total": "Mounted certificates that could not be used.",
     "certwatcher_read_certificate_total": "How often mounted certificates were read.",
     "controller_runtime_webhook_latency_seconds": "How long reviews took to answer.",
@@ -76,7 +87,12 @@ class Snapshot(Collector):
         worked_out: dict[str, dict[Labels, float]] = {}
         for name, labels, value in self._sourced:
             worked_out.setdefault(name, {})[labels] = value
-        more = [("gauge", name, series) for name, series in worked_out.items()]
+        counted = {name: series for _, name, series in self._families}
+        for name, series in counted.items():
+            # Zeros for what has not been counted yet.
+            for labels, value in worked_out.pop(name, {}).items():
+                series.setdefault(labels, value)
+        more = [("counter" if name in COUNTERS else "gauge", name, series) for name, series in worked_out.items()]
         for kind, name, series in sorted((*self._families, *more), key=lambda family: family[:2]):
             metric = Metric(name, HELP.get(name, name.replace("_", " ")), kind)
             for labels, value in sorted(series.items()):
@@ -98,10 +114,10 @@ class Snapshot(Collector):
         registry = CollectorRegistry(auto_describe=False)
         registry.register(self)
         text = generate_latest(registry)
-        for kind, name, _ in self._families:
-            if kind == "counter":
-                # The library announces counters under a name with the suffix that OpenMetrics wants.
-                text = text.replace(f" {name}_total ".encode(), f" {name} ".encode())
+        names = [name for kind, name, _ in self._families if kind == "counter"]
+        for name in (*names, *COUNTERS):
+            # The library announces counters under a name with the suffix that OpenMetrics wants.
+            text = text.replace(f" {name}_total ".encode(), f" {name} ".encode())
         return text
 
 

@@ -117,6 +117,7 @@ class TestAsMaintenanceController:
             health=":8081",
             lease=None,
             turns=False,
+            alone=True,
             ready_at_once=True,
             scrape_within=65,
             log_format="console",

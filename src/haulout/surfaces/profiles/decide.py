@@ -33,6 +33,7 @@ from haulout.surfaces.profiles.engine import (
 )
 from haulout.surfaces.profiles.load import Configuration
 from haulout.surfaces.profiles.present import reasons
+from haulout.surfaces.profiles.shuffles import measures
 from haulout.surfaces.profiles.wire import (
     DATA_ANNOTATION,
     PROFILE_LABEL,
@@ -75,12 +76,28 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if granted:
         (draft, data, results), _ = _pass(config, view, now, node, attached, names, mode, granted=granted.__contains__)
     return Decision(
-        actions=_actions(node, draft, data, results, names, config),
+        actions=_actions(node, draft, data, results, names, config, _shuffles(view, node, results, mode)),
         holds=claims,
         until=earliest(*(result.until for result in results)),
         marks=tuple(mark for result in results for mark in result.marks),
         reasons=_reasons(node, results, names, config, view) if view.explaining else (),
     )
+
+
+def pass_over(key: Key, view: View, now: datetime) -> tuple[NodeRow, Config, list[Result]] | None:
+    """What a pass over a node comes to now, for whoever looks; nothing is done."""
+    node, setting = view.get(key, NodeRow), view.config(SURFACE)
+    if node is None or setting is None or setting.value is None:
+        return None
+    assert isinstance(setting.value, Configuration)
+    config: Config = setting.value
+    names = attached_profiles(node.labels.get(PROFILE_LABEL))
+    try:
+        attached = attach(parse_data(node.annotations.get(DATA_ANNOTATION)), names, config, now)
+    except DataError:
+        return node, config, []
+    (_, _, results), _ = _pass(config, view, now, node, attached, names, mode_of(view), granted=lambda claim: True)
+    return node, config, results
 
 
 def mode_of(view: View) -> Mode:
@@ -129,7 +146,13 @@ def _pass(
 
 
 def _actions(
-    node: NodeRow, draft: NodeRow, data: MaintenanceData, results: list[Result], names: tuple[str, ...], config: Config
+    node: NodeRow,
+    draft: NodeRow,
+    data: MaintenanceData,
+    results: list[Result],
+    names: tuple[str, ...],
+    config: Config,
+    shuffles: tuple[Statement, ...],
 ) -> tuple[Step, ...]:
     """One patch with everything that changed, told about once it is stored; then what has to be said in any case.
 
@@ -152,13 +175,19 @@ def _actions(
     if writes := tuple(write for result in results for write in result.writes):
         steps.append(writes)
     if edits:
-        steps.append((*edits, *told))
+        steps.append((*edits, *told, *shuffles))
     odd = tuple(said for annotation, note in misread(node).items() for said in _odd(node.key, annotation, note))
     if failures or unknown or odd or says:
         steps.append((*failures, *unknown, *odd, *says))
     if prepared := tuple(_prepared(results)):
         steps.append(prepared)
     return tuple(steps)
+
+
+def _shuffles(view: View, node: NodeRow, results: list[Result], mode: Mode) -> tuple[Statement, ...]:
+    """Once an entry into maintenance, before anything is done there: a drain leaves nothing to count."""
+    entered = [result.profile for result in results if result.moved and result.next == State.IN_MAINTENANCE]
+    return tuple(each for name in entered for each in measures(view, node, name)) if mode.counts else ()
 
 
 def _without_ended_drains(draft: NodeRow, results: list[Result], names: tuple[str, ...]) -> NodeRow:

@@ -32,10 +32,14 @@ FAILURES = "maintenance_controller_transition_failure_count"
 
 
 class Mode(msgspec.Struct, frozen=True):
-    """`alone`: the drop-in, which knows no other surfaces. `rules`: what all drains do with certain pods."""
+    """`alone`: the drop-in, which knows no other surfaces. `rules`: what all drains do with certain pods.
+
+    `counts`: the pods that maintenance moves are counted by their owners.
+    """
 
     alone: bool = True
     rules: PodRules = PodRules()
+    counts: bool = False
 
 
 Config = Configuration[Check, Any, Trigger]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from haulout.cluster.project import Keep
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.decision import Decider, Source
 from haulout.core.drain.options import POD_ANNOTATION
-from haulout.plugins.api import Check, Trigger
+from haulout.plugins.api import Check, Notifier, Trigger
 from haulout.plugins.hypervisors import HYPERVISORS
 from haulout.plugins.load import load_plugins
 from haulout.surfaces.profiles.decide import decide
 from haulout.surfaces.profiles.engine import PRIORITY_ANNOTATION, SURFACE, Config
 from haulout.surfaces.profiles.load import Plugins
 from haulout.surfaces.profiles.marks import mark
+from haulout.surfaces.profiles.shuffles import KINDS as SHUFFLED
 from haulout.surfaces.profiles.wire import DATA_ANNOTATION
 
 DECIDER = Decider(SURFACE, "Node", decide)
@@ -43,13 +42,15 @@ def keeps(config: Config | None) -> Keep:
 
 def sources(config: Config | None) -> frozenset[Source]:
     """What has to be watched for this configuration: Nodes always, other kinds where a plugin needs them."""
-    needs: set[str] = set()
+    needs: set[str] = set(SHUFFLED)
     if config is not None:
         needs.update(*(check.plugin.needs(check.config) for check in config.checks.values()))
         needs.update(*(trigger.plugin.needs(trigger.config) for trigger in config.triggers.values()))
-    return frozenset({Source("", "Node", keeps(config)), *(Source("", kind, OTHERS.get(kind, Keep())) for kind in needs)})
+    return frozenset(
+        {Source("", "Node", keeps(config)), *(Source("", kind, OTHERS.get(kind, Keep())) for kind in needs)}
+    )
 
 
-def known_plugins() -> Plugins[Check, Any, Trigger]:
+def known_plugins() -> Plugins[Check, Notifier, Trigger]:
     found = load_plugins()
-    return Plugins(found.checks, {}, found.triggers)
+    return Plugins(found.checks, found.notifiers, found.triggers)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from haulout.cluster.rows import NodeRow
-from haulout.surfaces.profiles.surface import sources
 from haulout.surfaces.profiles.wire import DATA_ANNOTATION, PROFILE_LABEL
-from tests.build.checks import configured, judged, member, pod, refusal
+from tests.build.checks import judged, member, pod, refusal
 from tests.build.rows import node
 
 REQUIRED, OPERATIONAL = "maintenance-required", "operational"
@@ -120,8 +119,3 @@ class TestAffinity:
     def test_nobody_to_wait_for(self, other: tuple[NodeRow, ...]) -> None:
         verdict = judged("affinity", "null", member("n", p=REQUIRED), pod("a", "n"), *other, state=REQUIRED)
         assert (verdict.passed, verdict.info) == (True, {})
-
-    def test_pods_are_watched_only_for_it(self) -> None:
-        kinds = {source.kind for source in sources(configured("check", "affinity", "null"))}
-        assert kinds == {"Node", "Pod"}
-        assert {source.kind for source in sources(configured("check", "nodeCount", "{count: 1}"))} == {"Node"}

@@ -1,0 +1,48 @@
+"""The page under `/static/`: files of a directory where there is one, else the built-in one."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import resources
+from pathlib import Path
+
+from aiohttp import web
+
+from haulout.serve.web import Handler
+
+INDEX = "index.html"
+
+
+def static_route(folder: Path) -> Handler:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        found = await asyncio.to_thread(page_file, folder, request.match_info.get("path", ""))
+        return found if isinstance(found, web.Response) else web.FileResponse(found)
+
+    return answer
+
+
+def page_file(folder: Path, path: str) -> Path | web.Response:
+    """A directory is answered with its `index.html`; nothing outside the folder is ever reached."""
+    if not folder.is_dir():
+        return _built_in(path)
+    root = folder.resolve()
+    wanted = (root / path).resolve()
+    if wanted.is_dir():
+        wanted /= INDEX
+    if not wanted.is_relative_to(root) or not wanted.is_file():
+        raise web.HTTPNotFound
+    return wanted
+
+
+def _built_in(path: str) -> web.Response:
+    if path not in ("", INDEX):
+        raise web.HTTPNotFound
+    page = (resources.files("haulout") / "serve" / "static" / INDEX).read_bytes()
+    return web.Response(body=page, content_type="text/html", charset="utf-8")
+
+
+async def to_static(request: web.Request) -> web.StreamResponse:
+    """Everything that is nowhere leads to the page."""
+    if request.path == "/static":
+        raise web.HTTPTemporaryRedirect("/static/")
+    raise web.HTTPMovedPermanently("/static")

@@ -1,0 +1,74 @@
+"""A node as `/api/v1/info` shows it: its profiles, and what each transition's checks say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import NodeRow
+from haulout.cluster.view import View
+from haulout.plugins.api import Verdict
+from haulout.surfaces.profiles.decide import pass_over
+from haulout.surfaces.profiles.engine import Judged, Result
+
+Json = dict[str, Any]
+
+
+def node_info(key: Key, view: View, now: datetime) -> Json | None:
+    """None where there is nothing to show: no such node, no valid configuration."""
+    found = pass_over(key, view, now)
+    if found is None:
+        return None
+    node, config, results = found
+    return {
+        "node": key.name,
+        "profiles": [_profile(result, view) for result in results],
+        "labels": _chosen(node, config.label_filter),
+        "updated": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+    }
+
+
+def _chosen(node: NodeRow, names: tuple[str, ...]) -> Mapping[str, str]:
+    return {name: node.labels[name] for name in names if name in node.labels}
+
+
+def _profile(result: Result, view: View) -> Json:
+    applied = {
+        "next": result.next,
+        "transitions": [_transition(judged, view) for judged in result.judged],
+        "error": result.error,
+    }
+    return {"applied": applied, "name": result.profile, "state": result.state}
+
+
+def _transition(judged: Judged, view: View) -> Json:
+    instances = {each.name: each for each in judged.transition.checks}
+    verdicts = {name: (verdict, _passes(verdict, view)) for name, verdict in judged.verdicts.items()}
+    passed = judged.passed and all(passes for _, passes in verdicts.values() if not judged.error)
+    info = {
+        name: {"id": instances[name].plugin.name, "passed": passes, "info": _info(verdict)}
+        for name, (verdict, passes) in verdicts.items()
+    }
+    chain = {"passed": passed, "info": info, "expression": judged.transition.text}
+    return {
+        "passed": passed and judged.allowed,
+        "target": str(judged.transition.next),
+        "chain": chain,
+        "error": judged.error,
+    }
+
+
+def _passes(verdict: Verdict, view: View) -> bool:
+    """A check that stands for a limit passes while there is room."""
+    return verdict.passed and not verdict.error and not (verdict.limits and view.fits(verdict.limits))
+
+
+def _info(verdict: Verdict) -> Json:
+    shown = {name: value if _is_plain(value) else str(value) for name, value in verdict.info.items()}
+    return {**shown, "error": verdict.error} if verdict.error else shown
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, str | int | float | bool)

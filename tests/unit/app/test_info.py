@@ -1,0 +1,123 @@
+"""`/api/v1/info` and the page that shows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from haulout.app.info import info_route
+from haulout.app.parts import Surroundings
+from haulout.base.clock import SystemClock
+from haulout.cli.settings import Settings
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Value
+from haulout.cluster.store import Store
+from haulout.cluster.view import CONFIG
+from haulout.runtime.metrics import Metrics
+from haulout.serve.pages import page_file, static_route, to_static
+from haulout.surfaces.profiles.engine import SURFACE
+from haulout.surfaces.profiles.load import load
+from tests.build.objects import Objects
+from tests.build.profiles import config_text, plugins, worker
+
+PROFILE = """
+- name: p
+  operational:
+    transitions: [{check: a && one, next: maintenance-required}, {check: b, next: in-maintenance}]
+"""
+ONE = "- {type: maxMaintenance, name: one, config: {max: 1}}"
+
+
+def around(**more: Any) -> Surroundings:
+    store = Store()
+    text = config_text(PROFILE, checks=ONE) + "\ndashboard: {labelFilter: [zone]}\n"
+    config = load(text, plugins(), source="maintenance.yaml", environment={})
+    store.write(Value(key=Key("", CONFIG, "", SURFACE), value=config))
+    store.begin_list("", "Node")
+    store.put(worker("n1", a="1", zone="z1", other="x"))
+    store.end_list("", "Node", 1)
+    return Surroundings(Settings(http=":8080"), store, Metrics(), SystemClock(), lambda: None, **more)
+
+
+async def client(routes: dict[str, Any]) -> TestClient[Any, Any]:
+    app = web.Application()
+    for path, handler in routes.items():
+        app.router.add_get(path, handler)
+    made = TestClient(TestServer(app))
+    await made.start_server()
+    return made
+
+
+async def test_the_leader_shows_every_node() -> None:
+    served = await client({"/api/v1/info": info_route(around(), Objects())})
+    try:
+        reply = await served.get("/api/v1/info")
+        (info,) = await reply.json()
+    finally:
+        await served.close()
+    assert reply.content_type == "application/json"
+    assert (info["node"], info["labels"]) == ("n1", {"zone": "z1"})
+    assert info["updated"].endswith("Z")
+    (profile,) = info["profiles"]
+    assert (profile["name"], profile["state"]) == ("p", "operational")
+    first, second = profile["applied"]["transitions"]
+    assert (first["passed"], first["target"], first["error"]) == (True, "maintenance-required", "")
+    assert first["chain"]["expression"] == "a && one"
+    assert first["chain"]["info"]["a"]["id"] == "hasLabel"
+    assert first["chain"]["info"]["one"]["passed"] is True
+    assert second["chain"] == {"passed": False, "info": {"b": second["chain"]["info"]["b"]}, "expression": "b"}
+    assert second["chain"]["info"]["b"]["passed"] is False
+
+
+@pytest.mark.parametrize(
+    ("leader", "status", "text"),
+    [
+        pytest.param(None, 503, "no maintenance-controller is leading", id="no lease"),
+        pytest.param(("", "ns"), 503, "no maintenance-controller is leading", id="nobody"),
+        pytest.param(("pod_1", "ns"), 502, "the leader cannot be asked: ", id="gone"),
+    ],
+)
+async def test_another_replica_says_what_keeps_it_from_asking_the_leader(
+    leader: tuple[str, str] | None, status: int, text: str
+) -> None:
+    given = around(leads=lambda: False, leader=lambda: leader)
+    served = await client({"/api/v1/info": info_route(given, Objects())})
+    try:
+        reply = await served.get("/api/v1/info")
+        assert reply.status == status
+        assert (await reply.json())["error"].startswith(text)
+    finally:
+        await served.close()
+
+
+async def test_the_page_is_built_in_or_a_directorys(tmp_path: Path) -> None:
+    folder = tmp_path / "static"
+    routes = {"/static/{path:.*}": static_route(folder), "/{path:.*}": to_static}
+    served = await client(routes)
+    try:
+        assert "Maintenance profiles" in await (await served.get("/static/")).text()
+        assert (await served.get("/static/nothing.js")).status == 404
+        reply = await served.get("/", allow_redirects=False)
+        assert (reply.status, reply.headers["Location"]) == (301, "/static")
+        reply = await served.get("/static", allow_redirects=False)
+        assert (reply.status, reply.headers["Location"]) == (307, "/static/")
+        folder.mkdir()
+        (folder / "index.html").write_text("mine")
+        assert await (await served.get("/static/")).text() == "mine"
+        assert (await served.get("/static/missing")).status == 404
+    finally:
+        await served.close()
+
+
+def test_nothing_outside_the_directory_is_reached(tmp_path: Path) -> None:
+    folder = tmp_path / "static"
+    folder.mkdir()
+    (tmp_path / "secret").write_text("secret")
+    (folder / "link").symlink_to(tmp_path / "secret")
+    for path in ("../secret", "link", "/etc/passwd"):
+        with pytest.raises(web.HTTPNotFound):
+            page_file(folder, path)

@@ -91,7 +91,7 @@ def most_of_zone(nodes: int, zones: int) -> int:
 
 
 class Fleet:
-    """`pods`: so many on each node, in Deployments with budgets. `most`: of a zone at a time.
+    """`pods`: so many on each node, in Deployments with budgets, ten of them in a namespace. `most`: of a zone at once.
 
     `limits`: the specs of NodeDisruptionBudgets, by name.
     """
@@ -136,12 +136,19 @@ class Fleet:
         self.actors.start()
         self.time.run_for(timedelta(seconds=10))
         for number in range(self.nodes if self.pods else 0):
-            name = f"app{number:05}"
-            self.world.create(DEPLOYMENTS, deployment(name, self.pods, template(name, cpu="100m")))
-            self.world.create(DISRUPTION_BUDGETS, budget(name, maxUnavailable="10%"))
+            self._deploy(f"app{number:05}", f"team{number // 10:04}")
         self.time.run_for(timedelta(minutes=5))
         self.world.subscribe(NODES, self._node_changed)
         self.world.subscribe(MAINTENANCES, self._maintenance_changed)
+
+    def _deploy(self, name: str, namespace: str) -> None:
+        if self.world.get(NAMESPACES, "", namespace) is None:
+            self.world.create(NAMESPACES, {"metadata": {"name": namespace}})
+        made = deployment(name, self.pods, template(name, cpu="100m"))
+        guard = budget(name, maxUnavailable="10%")
+        for resource, obj in ((DEPLOYMENTS, made), (DISRUPTION_BUDGETS, guard)):
+            obj["metadata"]["namespace"] = namespace
+            self.world.create(resource, obj)
 
     def _product(self) -> Kernel:
         deciders = [*profiles.DECIDERS, *nodemaintenance.DECIDERS, *DRAIN_DECIDERS, RULER, TELLER]

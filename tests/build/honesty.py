@@ -175,6 +175,6 @@ def _edit(store: Store, edit: Edit) -> None:
 
 def _picture(store: Store) -> Hashable:
     """All objects, as far as something other than instants tells them apart."""
-    tables = [store.table(name.cluster, name.kind) for name in sorted(store._tables)]
+    tables = [store._tables[name] for name in sorted(store._tables)]
     rows = [row for table in tables for row in table.rows.values() if isinstance(row, ObjectRow)]
     return tuple(sorted(_INSTANT.sub("*", repr(msgspec.structs.replace(row, version=0))) for row in rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple, assert_never
 
 import msgspec
@@ -115,6 +116,7 @@ def culprits(expression: Expression, values: Mapping[str, bool], wanted: bool = 
             assert_never(expression)
 
 
+@lru_cache(maxsize=256)
 def conjuncts(expression: Expression) -> frozenset[str]:
     """The names without which nothing passes: under `&&` alone, and mentioned once.
 

@@ -14,6 +14,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import Row
 
 Group = Hashable
+NOWHERE: frozenset[Group] = frozenset()
 
 
 class Membership(NamedTuple):
@@ -83,13 +84,15 @@ class Tally:
 
     def update(
         self, entity: Key, stored: Row | None, expected: Row | None, reserved: frozenset[Group], now: datetime | None
-    ) -> tuple[frozenset[Group], set[Group]]:
+    ) -> tuple[frozenset[Group], frozenset[Group]]:
         """Counts an entity anew; answers where the stored count changed (see `AtLeast`) and where there is room now."""
-        before, takes = self._in_stored.get(entity, frozenset()), self._in_taken.get(entity, frozenset())
+        before, takes = self._in_stored.get(entity, NOWHERE), self._in_taken.get(entity, NOWHERE)
         after, stored_until = self._groups(stored, now)
         coming, expected_until = self._groups(expected, now)
         taking = after | reserved | coming
         self._end(entity, min((end for end in (stored_until, expected_until) if end is not None), default=None))
+        if before == after and takes == taking:
+            return NOWHERE, NOWHERE
         _replace(self._in_stored, entity, after)
         _replace(self._in_taken, entity, taking)
         # A number moves by one, so that it crosses exactly one threshold: the greater of before and after.
@@ -101,7 +104,7 @@ class Tally:
         if any(not self.taken[group] for group in takes - taking):
             freed.add(AnotherGroup())
         freed |= {Joined(group) for group in taking - takes if self.taken[group] == 1}
-        return before ^ after | crossed, freed
+        return before ^ after | crossed, frozenset(freed)
 
     def has_room(self, group: Group, most: int) -> bool:
         match group:
@@ -115,8 +118,10 @@ class Tally:
     def _groups(self, row: Row | None, now: datetime | None) -> tuple[frozenset[Group], datetime | None]:
         """The groups that a row belongs to now, and when the first of them ends."""
         if row is None:
-            return frozenset(), None
+            return NOWHERE, None
         found = [each for each in self.count.groups(row) if each.until is None or now is None or each.until > now]
+        if not found:
+            return NOWHERE, None
         ends = [each.until for each in found if each.until is not None]
         return frozenset(each.group for each in found), min(ends, default=None)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from haulout.cluster.key import Key
-from haulout.cluster.limits import Count, Group, Limit, Tally
+from haulout.cluster.limits import NOWHERE, Count, Group, Limit, Tally
 from haulout.cluster.rows import Reservation, ReservingRow, Row
 
 Topic = Hashable
@@ -69,7 +69,8 @@ class Table:
 
 class Store:
     def __init__(self) -> None:
-        self._tables: dict[TableName, Table] = {}
+        # By cluster and kind, in whichever tuple they come: to make one that has names for each look would cost more.
+        self._tables: dict[tuple[str, str], Table] = {}
         self._open: dict[Key, int] = {}
         self._buried: dict[Key, int] = {}
         self._reserved: dict[tuple[str, Count], dict[Key, dict[Key, frozenset[Group]]]] = {}
@@ -83,18 +84,18 @@ class Store:
     # Reading
 
     def table(self, cluster: str, kind: str) -> Table:
-        name = TableName(cluster, kind)
-        found = self._tables.get(name)
+        found = self._tables.get((cluster, kind))
         if found is None:
+            name = TableName(cluster, kind)
             found = self._tables[name] = Table(name)
         return found
 
     def row(self, key: Key) -> Row | None:
-        table = self._tables.get(TableName(key.cluster, key.kind))
-        return table.rows.get(key) if table else None
+        table = self._tables.get(key[:2])
+        return table.rows.get(key) if table is not None else None
 
     def clusters(self) -> set[str]:
-        return {name.cluster for name in self._tables}
+        return {cluster for cluster, _ in self._tables}
 
     def keys(self, cluster: str, kind: str) -> list[Key]:
         return sorted(self.table(cluster, kind).rows)
@@ -289,8 +290,8 @@ class Store:
             table.rows[key] = new
         self._changed.add(key)
         for index, buckets in table.indexes.values():
-            before = set(index.values(old)) if old is not None else set()
-            after = set(index.values(new)) if new is not None else set()
+            before = set(index.values(old)) if old is not None else NOWHERE
+            after = set(index.values(new)) if new is not None else NOWHERE
             for value in before | after:
                 self._changed.add(Bucket(index.name, table.name.cluster, value))
             for value in before - after:
@@ -333,8 +334,9 @@ class Store:
         return tally
 
     def _standing(self, table: Table, count: Count, entity: Key) -> tuple[Row | None, Row | None, frozenset[Group]]:
-        by_holder = self._reserved.get((table.name.cluster, count), {}).get(entity, {})
-        reserved: frozenset[Group] = frozenset().union(*by_holder.values())
+        by_entity = self._reserved.get((table.name.cluster, count)) if self._reserved else None
+        by_holder = by_entity.get(entity) if by_entity else None
+        reserved: frozenset[Group] = frozenset().union(*by_holder.values()) if by_holder else NOWHERE
         return table.rows.get(entity), table.expected.get(entity), reserved
 
     def _recount(self, table: Table, entity: Key) -> None:
@@ -344,8 +346,10 @@ class Store:
     def _recount_in(self, table: Table, tally: Tally, entity: Key) -> None:
         changed, freed = tally.update(entity, *self._standing(table, tally.count, entity), self.now)
         cluster = table.name.cluster
-        self._changed.update(CountOf(cluster, tally.count, group) for group in changed)
-        self._freed.update(CountOf(cluster, tally.count, group) for group in freed)
+        if changed:
+            self._changed.update(CountOf(cluster, tally.count, group) for group in changed)
+        if freed:
+            self._freed.update(CountOf(cluster, tally.count, group) for group in freed)
 
     def _reserve(self, holder: Key, old: Row | None, new: Row | None) -> None:
         before = old.reserves if isinstance(old, ReservingRow) else ()

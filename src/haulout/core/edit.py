@@ -48,14 +48,16 @@ def between(before: NodeRow, after: NodeRow) -> tuple[Edit, ...]:
     key = before.key
     edits: list[Edit] = []
     for kind, old, new in ((Label, before.labels, after.labels), (Annotate, before.annotations, after.annotations)):
-        edits += [kind(key, name, new.get(name)) for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
+        if old != new:
+            edits += [kind(key, name, new.get(name)) for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
     for name in (*before.finalizers, *after.finalizers):
         if (name in before.finalizers) != (name in after.finalizers):
             edits.append(Finalize(key, name, name in after.finalizers))
     if before.unschedulable != after.unschedulable:
         edits.append(Cordon(key, after.unschedulable))
-    edits += [SetTaint(key, taint, present=False) for taint in before.taints if taint not in after.taints]
-    edits += [SetTaint(key, taint, present=True) for taint in after.taints if taint not in before.taints]
+    if before.taints != after.taints:
+        edits += [SetTaint(key, taint, present=False) for taint in before.taints if taint not in after.taints]
+        edits += [SetTaint(key, taint, present=True) for taint in after.taints if taint not in before.taints]
     return tuple(edits)
 
 

@@ -29,11 +29,13 @@ def amount(text: str | int | float) -> Fraction:
     return _read(str(text))[0]
 
 
+@functools.lru_cache(maxsize=4096)
 def whole(text: str | int | float) -> int:
     """Rounded up, as `Quantity.Value()`: bytes and pods."""
     return -int(-amount(text) // 1)
 
 
+@functools.lru_cache(maxsize=4096)
 def thousandths(text: str | int | float) -> int:
     """Rounded up, as `Quantity.MilliValue()`: a CPU has 1000."""
     return -int(-amount(text) * 1000 // 1)

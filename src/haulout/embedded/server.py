@@ -46,7 +46,8 @@ class Server:
         self.evictions = Evictions(self.registry, self.kind(PODS), self.kind(BUDGETS))
         self.scales = Scales(self.registry)
         self.definitions = Definitions(self.registry, self.catalog, self.scales.paths)
-        self._pending: deque[tuple[Callable[[Change], None], Resource, Entry]] = deque()
+        self._subscribers: dict[Resource, list[Callable[[Change], None]]] = {}
+        self._pending: deque[tuple[Callable[[Change], None], Change]] = deque()
         self._dispatching = False
         for name in FIRST_NAMESPACES:
             self.create(NAMESPACES, {"metadata": {"name": name}})
@@ -127,28 +128,32 @@ class Server:
         return {**refusals.success(), "code": 201}
 
     def subscribe(self, resource: Resource, on_change: Callable[[Change], None]) -> None:
+        subscribers = self._subscribers.get(resource)
+        if subscribers is not None:
+            subscribers.append(on_change)
+            return
+        self._subscribers[resource] = [on_change]
         kind = self.catalog.get(resource)
         plain = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
         table = self.storage.table(kind.table_name if kind else plain)
+        table.listeners.append(lambda entry: self._stored(resource, entry))
 
-        def listen(entry: Entry) -> None:
-            self._pending.append((on_change, resource, entry))
-            if not self._dispatching:
-                self._dispatching = True
-                self.timers.at(self.timers.now(), self._dispatch)
-
-        table.listeners.append(listen)
+    def _stored(self, resource: Resource, entry: Entry) -> None:
+        kind, obj, old = self.catalog.get(resource), entry.object, entry.old
+        if kind is not None and kind.to_wire is not None:
+            obj, old = kind.to_wire(obj), old and kind.to_wire(old)
+        change = Change(entry.type, resource, obj, old)
+        self._pending.extend((on_change, change) for on_change in self._subscribers[resource])
+        if not self._dispatching:
+            self._dispatching = True
+            self.timers.at(self.timers.now(), self._dispatch)
 
     def _dispatch(self) -> None:
         """Later than the write, so that nobody is told of a change while making it."""
         try:
             while self._pending:
-                on_change, resource, entry = self._pending.popleft()
-                obj, old = entry.object, entry.old
-                kind = self.catalog.get(resource)
-                if kind is not None and kind.to_wire is not None:
-                    obj, old = kind.to_wire(obj), old and kind.to_wire(old)
-                on_change(Change(entry.type, resource, obj, old))
+                on_change, change = self._pending.popleft()
+                on_change(change)
         finally:
             self._dispatching = False
             if self._pending:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from haulout.cluster.key import Key
-from haulout.cluster.project import RESOURCES, Keep, Projector, Resource
+from haulout.cluster.project import RESOURCES, Keep, Projector, Resource, version_number
 from haulout.core.action import Create, Delete, Evict, Measure, Say, Send
 from haulout.core.decision import earliest
 from haulout.embedded.seams import Change as WorldChange
@@ -39,6 +39,7 @@ class VirtualDriver:
         self._time = time
         self._on_statement = on_statement
         self._projectors: dict[str, Projector] = {}
+        self._places: dict[str, WorldResource] = {}
         self._resources = {**RESOURCES, **{resource.kind: resource for resource in own_kinds}}
 
     def resource(self, kind: str) -> Resource:
@@ -49,9 +50,9 @@ class VirtualDriver:
         """Lists a kind of the world into the store, and follows it."""
         resource = self.resource(kind)
         projector = self._projectors[kind] = Projector(resource, "", keep)
-        self._world.subscribe(_world_resource(resource), lambda change: self._take(projector, change))
+        self._world.subscribe(self._place(kind), lambda change: self._take(projector, change))
         self._kernel.store.begin_list("", kind)
-        rows = [self._row(projector, obj) for obj in self._world.list(_world_resource(resource))]
+        rows = [self._row(projector, obj) for obj in self._world.list(self._place(kind), resource.namespace)]
         for row in rows:
             self._kernel.store.put(row)
         self._kernel.store.end_list("", kind, max((row.version for row in rows), default=0))
@@ -85,11 +86,18 @@ class VirtualDriver:
                         self._kernel.answered(request.id, self._carried_out(body), self._time.now())
 
     def _take(self, projector: Projector, change: WorldChange) -> None:
-        row = self._row(projector, change.object)
+        store, meta, resource = self._kernel.store, change.object["metadata"], projector.resource
+        key = Key("", resource.kind, meta.get("namespace", ""), meta["name"])
+        if resource.namespace not in ("", key.namespace):
+            return
+        version = version_number(meta["resourceVersion"])
         if change.type == "DELETED":
-            self._kernel.store.remove(row.key, row.version)
-        else:
-            self._kernel.store.put(row)
+            store.remove(key, version)
+            return
+        known = store.row(key)
+        # What we wrote ourselves stands already as it was answered: here, nobody comes in between.
+        if known is None or known.version != version:
+            store.put(self._row(projector, change.object))
 
     def _row(self, projector: Projector, obj: Json) -> Any:
         return projector.row(msgspec.convert(obj, projector.resource.model, strict=False))
@@ -103,7 +111,7 @@ class VirtualDriver:
     def _answer(self, body: Body) -> Answer:
         assert isinstance(body, Change | Create | Evict | Delete | Look)
         target = body.target
-        resource = _world_resource(self.resource(target.kind))
+        resource = self._place(target.kind)
         match body:
             case Look():
                 found = self._world.get(resource, target.namespace, target.name)
@@ -129,11 +137,14 @@ class VirtualDriver:
                 self._world.delete(resource, target.namespace, target.name, uid=body.uid, grace=body.grace_for)
         return Done()
 
+    def _place(self, kind: str) -> WorldResource:
+        found = self._places.get(kind)
+        if found is None:
+            resource = self.resource(kind)
+            group, _, version = resource.api_version.rpartition("/")
+            found = self._places[kind] = WorldResource(group, version, resource.plural)
+        return found
+
     def _row_of(self, target: Key, obj: Json) -> Any:
         projector = self._projectors.get(target.kind) or Projector(self.resource(target.kind), "", Keep())
         return self._row(projector, obj)
-
-
-def _world_resource(resource: Resource) -> WorldResource:
-    group, _, version = resource.api_version.rpartition("/")
-    return WorldResource(group, version, resource.plural)

@@ -61,6 +61,9 @@ class Loop:
     ) -> None:
         self._store = store
         self._deciders = {decider.name: decider for decider in deciders}
+        self._deciders_of: dict[str, list[Decider]] = {}
+        for decider in self._deciders.values():
+            self._deciders_of.setdefault(decider.kind, []).append(decider)
         self._actions = actions
         self._on_failure = on_failure
         self._asked: dict[Subject, Asked] = {}
@@ -112,6 +115,8 @@ class Loop:
 
     def _decline_if_unused(self, subject: Subject) -> None:
         """What it was granted and did not use passes on, until something changes that it read meanwhile."""
+        if not self._asked[subject].made:
+            return
         holds = self._waiting_holds(subject)
         if subject in self._paused or not any(map(self._is_granted, holds)) or self._actions.awaits(subject):
             return
@@ -197,8 +202,8 @@ class Loop:
     def subjects(self, key: Key) -> list[Subject]:
         return [
             Subject(decider.name, key)
-            for decider in self._deciders.values()
-            if decider.kind == key.kind and decider.cluster in (None, key.cluster)
+            for decider in self._deciders_of.get(key.kind, ())
+            if decider.cluster is None or decider.cluster == key.cluster
         ]
 
     def demands(self) -> dict[Key, FactDemand]:
@@ -248,17 +253,22 @@ class Loop:
                     self._silent[subject.decider, key.cluster] += 1
                 self.wake(subject)
         for topic in changed:
-            # Being granted the same again is no reason to use it this time.
-            wake = self._call if isinstance(topic, Key) and topic.kind == GRANT else self.wake
-            for subject in tuple(self._readers.get(topic, ())):
-                wake(subject)
-            if isinstance(topic, Key) and topic.kind == CONFIG:
-                self._reconfigured = True
+            readers = self._readers.get(topic, ())
+            if isinstance(topic, Key):
+                # Being granted the same again is no reason to use it this time.
+                wake = self._call if topic.kind == GRANT else self.wake
+                for subject in readers:
+                    wake(subject)
+                if topic.kind == CONFIG:
+                    self._reconfigured = True
+                if self._store.row(topic) is None:
+                    for subject in self.subjects(topic):
+                        self.wake(subject)
+                continue
+            for subject in readers:
+                self.wake(subject)
             if isinstance(topic, TableName):
                 self._judge_listing(topic)
-            elif isinstance(topic, Key) and self._store.row(topic) is None:
-                for subject in self.subjects(topic):
-                    self.wake(subject)
         for place in freed:
             self._rooms.free(place)
 
@@ -326,7 +336,8 @@ class Loop:
     ) -> None:
         rows = list(self._rows(subject, decision, now))
         made = frozenset(row.key for row in rows) if rows else NONE_MADE
-        self._erase(standing - made)
+        if standing != made:
+            self._erase(standing - made)
         for row in rows:
             self._store.write(row)
             if row.key.kind == SOURCE:
@@ -383,12 +394,15 @@ class Loop:
             record.add(kept.record)
             until = earliest(until, kept.until)
         before = old.record.topics if old else set()
-        for topic in before - record.topics:
-            self._unread(topic, subject)
-        for topic in record.topics - before:
-            self._readers.setdefault(topic, set()).add(subject)
-        self._rooms.wait(self._order(subject), record.rooms)
-        self._demand(subject, old.record.facts if old else {}, record.facts)
+        if before != record.topics:
+            for topic in before - record.topics:
+                self._unread(topic, subject)
+            for topic in record.topics - before:
+                self._readers.setdefault(topic, set()).add(subject)
+        if record.rooms or self._rooms.waits(subject):
+            self._rooms.wait(self._order(subject), record.rooms)
+        if record.facts or (old is not None and old.record.facts):
+            self._demand(subject, old.record.facts if old else {}, record.facts)
         self._asked[subject] = Asked(record, made, until)
         if until is not None and (old is None or old.until != until):
             heapq.heappush(self._timers, (until, subject))

@@ -80,6 +80,9 @@ class Rooms:
                     self._sets_at.setdefault(place, set()).add(rooms)
             self._queues[rooms].join(order)
 
+    def waits(self, subject: Subject) -> bool:
+        return subject in self._waits
+
     def free(self, place: CountOf) -> None:
         self._opened |= self._sets_at.get(place, set())
 

@@ -57,18 +57,22 @@ def time_window(config: TimeWindow, given: CheckInput) -> Verdict:
 # It is the same for all nodes, and all that wait for it ask at the same instant.
 @lru_cache(maxsize=16)
 def _judged(config: TimeWindow, now: datetime) -> Verdict:
-    window = _Window(config)
+    window = _window(config)
     passed = window.is_open(now)
     reason = "" if passed else window.reason(now)
     return Verdict(passed=passed, until=window.changes_at(now), info={"reason": reason} if reason else {})
 
 
 class _Window:
+    """Keeps the boundaries of the day that it was last asked about."""
+
     def __init__(self, config: TimeWindow) -> None:
         self._start, self._end = config.times()
         self._days = config.days()
         self._excluded = config.excluded()
         self._zone = _zone(config.timezone)
+        self._day: date | None = None
+        self._ahead: list[datetime] = []
 
     def is_open(self, at: datetime) -> bool:
         local = at.astimezone(self._zone)
@@ -88,7 +92,9 @@ class _Window:
             return None
         is_open = self.is_open(now)
         last: datetime | None = None
-        for at in self._boundaries(now):
+        for at in self._boundaries(now.astimezone(self._zone).date()):
+            if at < now:
+                continue
             # Open lies strictly between the boundaries, so that it shows a moment later whether this one is passed.
             if self.is_open(at + _INSTANT) != is_open:
                 return at
@@ -100,16 +106,18 @@ class _Window:
             return "current day of week forbidden"
         return "day/month forbidden" if MonthDay(day.month, day.day) in self._excluded else ""
 
-    def _boundaries(self, now: datetime) -> list[datetime]:
-        """The instants from now on at which anything can change, in order."""
-        today = now.astimezone(self._zone).date()
+    def _boundaries(self, today: date) -> list[datetime]:
+        """The instants from this day on at which anything can change, in order."""
+        if self._day == today:
+            return self._ahead
         found: set[datetime] = set()
         for ahead in range(_LOOK_AHEAD_DAYS):
             midnight = datetime.combine(today + ahead * _DAY, time(), self._zone)
             times = (midnight, *(midnight.replace(hour=at.hour, minute=at.minute) for at in (self._start, self._end)))
             found |= {at.replace(fold=fold).astimezone(UTC) for at in times for fold in (0, 1)}
             found |= self._jumps(midnight.astimezone(UTC))
-        return sorted(at for at in found if at >= now)
+        self._day, self._ahead = today, sorted(found)
+        return self._ahead
 
     def _jumps(self, start: datetime) -> set[datetime]:
         """When clocks are changed within a day or so: a boundary that they skip is passed at that instant."""
@@ -124,6 +132,11 @@ class _Window:
 
     def _offset(self, at: datetime) -> timedelta | None:
         return at.astimezone(self._zone).utcoffset()
+
+
+@lru_cache(maxsize=64)
+def _window(config: TimeWindow) -> _Window:
+    return _Window(config)
 
 
 @cache

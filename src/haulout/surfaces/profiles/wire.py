@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -124,6 +125,8 @@ def known_state(word: str) -> State:
         raise ValueError(f'node state "{word}" is not known') from None
 
 
+# A node is asked several times about the same text, and nodes that moved together carry the same.
+@lru_cache(maxsize=1024)
 def parse_data(text: str | None) -> MaintenanceData:
     """Every format since 2020. Key names match in any case, unknown ones are refused, null is as good as absent."""
     if not text:
@@ -154,6 +157,7 @@ class _Object(list[tuple[str, Any]]):
     """The members of a JSON object, in their order, repetitions included."""
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 # No number has a meaning here, so that none needs to be exact.
 _DECODER = json.JSONDecoder(object_pairs_hook=_Object, parse_int=float, parse_constant=_no_constant)
 
@@ -275,7 +279,7 @@ def _written(entry: Entry) -> str:
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).translate(_ESCAPES)
+    return _ENCODER.encode(text).translate(_ESCAPES)
 
 
 def _json_type(value: Any) -> str:

@@ -41,7 +41,10 @@ CLUSTER: dict[str, tuple[Allow, ...]] = {
     ),
     "profiles": (
         Allow("", ("nodes",), (*READ, "patch", "update")),
-        Allow("", ("pods",), READ),
+        Allow("", ("pods",), (*READ, "delete")),
+        Allow("", ("pods/eviction",), ("create",)),
+        Allow("policy", ("poddisruptionbudgets",), READ),
+        Allow("apps", ("daemonsets", "deployments", "replicasets", "statefulsets"), READ),
         Allow("kvm.cloud.sap", ("hypervisors",), (*READ, "patch")),
         Allow("coordination.k8s.io", ("leases",), (*READ, "create", "patch", "update")),
     ),
@@ -134,10 +137,10 @@ def command(surfaces: tuple[str, ...], namespace: str, service_account: str, **r
     subject = {"kind": "ServiceAccount", "name": service_account, "namespace": namespace}
     more = tuple(allow for name, wanted in requests.items() if wanted for allow in ON_REQUEST[name])
     for surface in picked(surfaces):
-        say(_documents(surface, namespace, subject, more if surface in TAKES_REQUESTS else ()))
+        say(documents_of(surface, namespace, subject, more if surface in TAKES_REQUESTS else ()))
 
 
-def _documents(surface: str, namespace: str, subject: Json, more: tuple[Allow, ...]) -> Iterator[Json]:
+def documents_of(surface: str, namespace: str, subject: Json, more: tuple[Allow, ...] = ()) -> Iterator[Json]:
     name = f"haulout-{surface}"
     yield _role("ClusterRole", {"name": name}, (*CLUSTER[surface], *more))
     yield _binding("ClusterRole", {"name": name}, subject)

@@ -23,6 +23,7 @@ COMMANDS = {
     "drain": "haulout.cli.drain",
     "explain": "haulout.cli.explain",
     "lint": "haulout.cli.lint",
+    "manifests": "haulout.cli.install",
     "rbac": "haulout.cli.rbac",
     "run": "haulout.cli.run",
     "uncordon": "haulout.cli.uncordon",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import click
 
@@ -55,11 +55,17 @@ def command(surfaces: tuple[str, ...], namespace: str, service: str, url: str, c
     """
     if url and not url.startswith("https://"):
         raise click.UsageError("--url: webhooks are called over TLS alone: it begins with https://")
-    chosen = [WEBHOOKS[name] for name in picked(surfaces) if name in WEBHOOKS]
+    say(registrations(picked(surfaces), namespace, service, url, certificates))
+
+
+def registrations(
+    surfaces: Iterable[str], namespace: str, service: str = SERVICE, url: str = "", certificates: str = "self"
+) -> list[Json]:
+    chosen = [WEBHOOKS[name] for name in surfaces if name in WEBHOOKS]
     if not chosen:
-        return
+        return []
     documents = [_registration(name, hook, namespace, service, url, certificates) for name, hook in chosen]
-    say([*_surroundings(namespace, service, url, certificates), *documents])
+    return [*_surroundings(namespace, service, url, certificates), *documents]
 
 
 def _surroundings(namespace: str, service: str, url: str, certificates: str) -> Iterator[Json]:

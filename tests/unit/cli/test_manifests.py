@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from haulout.cli.root import main
+from haulout.cli.settings_file import read_settings
 from haulout.surfaces.nodemaintenance.wire import (
     API_VERSION,
     GROUP,
@@ -41,7 +42,27 @@ def rules(documents: list[Json], kind: str, name: str) -> set[tuple[str, str, st
     }
 
 
-@pytest.mark.parametrize("command", ["crds", "webhooks", "rbac"])
+def test_everything_that_installs_it(capsys: Capture) -> None:
+    documents = printed(capsys, "manifests", "nodemaintenance", "-n", "away", "--image", "here:1", "--replicas", "3")
+    kinds = [document["kind"] for document in documents]
+    assert kinds[0] == "Namespace"
+    assert kinds.index("CustomResourceDefinition") < kinds.index("Deployment") < kinds.index(kinds[-1])
+    assert kinds[-1] == "ValidatingWebhookConfiguration"
+    namespaced = {"ServiceAccount", "ConfigMap", "Service", "Deployment", "Role", "RoleBinding"}
+    assert {each["metadata"]["namespace"] for each in documents if each["kind"] in namespaced} == {"away"}
+    [deployment] = [each for each in documents if each["kind"] == "Deployment"]
+    pod = deployment["spec"]["template"]
+    assert (deployment["spec"]["replicas"], pod["spec"]["containers"][0]["image"]) == (3, "here:1")
+    for service in (each for each in documents if each["kind"] == "Service"):
+        assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    [settings] = [each["data"]["haulout.yaml"] for each in documents if each["kind"] == "ConfigMap"]
+    assert read_settings(settings.encode(), "haulout.yaml", {}, {}, "").nodemaintenance is not None
+    accounts = {each["metadata"]["name"] for each in documents if each["kind"] == "ServiceAccount"}
+    bound = {subject["name"] for each in documents for subject in each.get("subjects", ())}
+    assert accounts == bound == {pod["spec"]["serviceAccountName"]}
+
+
+@pytest.mark.parametrize("command", ["crds", "webhooks", "rbac", "manifests"])
 def test_the_same_every_time(capsys: Capture, command: str) -> None:
     main([command])
     first = capsys.readouterr().out

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
+import logging
 import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -49,7 +51,7 @@ from haulout.surfaces.nodemaintenance.wire import NodeMaintenance, maintenance_k
 from haulout.surfaces.profiles.decide import MODE
 from haulout.surfaces.profiles.engine import Config, Mode
 from haulout.surfaces.profiles.load import load, problems
-from haulout.surfaces.profiles.surface import DECIDER, DECIDERS, OWN_KINDS, known_plugins, sources
+from haulout.surfaces.profiles.surface import DECIDER, DECIDERS, OWN_KINDS, decided_upon, known_plugins
 
 LIST_WITHIN = 60.0
 
@@ -183,7 +185,7 @@ async def picture(setup: Setup, transport: Transport) -> Kernel:
     """
     # Without a drain that is wanted, those of the drain have nothing to say.
     deciders: list[Decider] = [*DRAIN_DECIDERS]
-    wanted: set[Source] = set(sources(setup.profiles))
+    wanted: set[Source] = set(decided_upon(setup.profiles))
     if setup.profiles is not None:
         deciders += DECIDERS
     if setup.maintenances is not None:
@@ -200,9 +202,22 @@ async def picture(setup: Setup, transport: Transport) -> Kernel:
         kernel.store.write(Value(key=Key("", CONFIG, "", MODE), value=setup.mode))
     if setup.maintenances is not None:
         kernel.store.write(Value(key=Key("", CONFIG, "", SURFACE), value=setup.maintenances))
-    await _list(kernel, {source.kind for source in wanted}, wanted, transport)
+    with _quiet():
+        await _list(kernel, {source.kind for source in wanted}, wanted, transport)
     kernel.run(SystemClock().now())
     return kernel
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """What may not be read is told where it matters, by whoever would need it."""
+    log = logging.getLogger("haulout.runtime")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 async def _list(kernel: Kernel, kinds: set[str], wanted: set[Source], transport: Transport) -> None:

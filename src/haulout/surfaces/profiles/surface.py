@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from haulout.cluster.project import Keep
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.decision import Decider, Source
@@ -41,14 +43,21 @@ def keeps(config: Config | None) -> Keep:
 
 
 def sources(config: Config | None) -> frozenset[Source]:
-    """What has to be watched for this configuration: Nodes always, other kinds where a plugin needs them."""
-    needs: set[str] = set(SHUFFLED)
+    """What has to be watched for this configuration: what is decided upon, and what is counted besides."""
+    return decided_upon(config) | _sources(SHUFFLED)
+
+
+def decided_upon(config: Config | None) -> frozenset[Source]:
+    """Nodes always, other kinds where a plugin needs them."""
+    needs: set[str] = set()
     if config is not None:
         needs.update(*(check.plugin.needs(check.config) for check in config.checks.values()))
         needs.update(*(trigger.plugin.needs(trigger.config) for trigger in config.triggers.values()))
-    return frozenset(
-        {Source("", "Node", keeps(config)), *(Source("", kind, OTHERS.get(kind, Keep())) for kind in needs)}
-    )
+    return frozenset({Source("", "Node", keeps(config))}) | _sources(needs)
+
+
+def _sources(kinds: Iterable[str]) -> frozenset[Source]:
+    return frozenset(Source("", kind, OTHERS.get(kind, Keep())) for kind in kinds)
 
 
 def known_plugins() -> Plugins[Check, Notifier, Trigger]:

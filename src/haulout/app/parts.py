@@ -16,6 +16,8 @@ from haulout.core.decision import Decider, Source
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.runtime.metrics import Metrics, Sample
+from haulout.runtime.probes import Probe
+from haulout.runtime.sender import Channel
 from haulout.serve.web import Handler
 
 
@@ -61,6 +63,14 @@ class Part:
 
     def routes(self, transport: Transport) -> Mapping[str, Handler]:
         """What it serves beside the metrics, on every replica."""
+        return {}
+
+    def probes(self, transport: Transport) -> Mapping[str, Probe]:
+        """How the facts that its decisions read are found out, by the names that they have for them."""
+        return {}
+
+    def channels(self, transport: Transport) -> Mapping[str, Channel]:
+        """On which ways its messages leave the process."""
         return {}
 
     async def introduce(self, transport: Transport) -> None:

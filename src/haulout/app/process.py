@@ -18,7 +18,6 @@ from haulout.app.controllers import depths, observed
 from haulout.app.nodemaintenance import NodeMaintenances
 from haulout.app.parts import Part, Surroundings
 from haulout.app.profiles import Profiles
-from haulout.app.prometheus import Prometheus
 from haulout.app.reload import Reload
 from haulout.app.webhooks import certificates_of, guarded_metrics, looker, webhook_server
 from haulout.base.address import AddressError
@@ -39,7 +38,6 @@ from haulout.kube.lease import Election, Terms
 from haulout.kube.recorder import Recorder
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
-from haulout.plugins.checks.prometheus_instant import PROBE as PROMETHEUS
 from haulout.plugins.load import PluginProblem
 from haulout.runtime.actor import Reports
 from haulout.runtime.driver import LONGEST_REQUEST, Driver
@@ -201,12 +199,13 @@ class Process(Reports):
     async def _serve(self, endpoint: Endpoint, transport: HttpTransport) -> int:
         writer = Writer(transport, self.clock)
         recorder = Recorder(writer, self.clock, guard=self._may_tell_for)
-        sender = Sender(self.pump, recorder, self.clock, self.metrics, host=socket.gethostname())
+        channels = dict(each for part in self.parts for each in part.channels(transport).items())
+        sender = Sender(self.pump, recorder, self.clock, self.metrics, host=socket.gethostname(), channels=channels)
         sources = Sources(self.kernel.loop, self.pump, sender, self.clock, self._always)
         sources.add_home(transport, writer)
         driver = self._driver = Driver(self.kernel, sender, self.clock, self.metrics)
         driver.may_write_for = self._may_write_for
-        probes = {PROMETHEUS: Prometheus(self.clock)}
+        probes = dict(each for part in self.parts for each in part.probes(transport).items())
         prober = Prober(self.kernel.store, self.kernel.loop, probes, self._poke)
         self._plan_election(transport, endpoint)
         log.info("starting manager")

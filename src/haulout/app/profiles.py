@@ -10,6 +10,7 @@ from pathlib import Path
 
 from haulout.app.info import info_route
 from haulout.app.parts import Part, Surroundings
+from haulout.app.prometheus import Prometheus
 from haulout.cli.maintenance_options import pod_rules
 from haulout.cli.settings import Settings
 from haulout.cluster.key import Key
@@ -17,9 +18,11 @@ from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.view import CONFIG
 from haulout.core.decision import Source
 from haulout.kube.transport import Transport
+from haulout.plugins.checks.prometheus_instant import PROBE as PROMETHEUS
 from haulout.plugins.config import ConfigProblem
 from haulout.runtime.files import WatchedFile
 from haulout.runtime.metrics import Sample
+from haulout.runtime.probes import Probe
 from haulout.serve.pages import static_route, to_static
 from haulout.serve.web import Handler
 from haulout.surfaces.profiles.decide import MODE
@@ -71,6 +74,9 @@ class Profiles(Part):
             "/static/{path:.*}": static_route(Path("static")),
             "/{path:.*}": to_static,
         }
+
+    def probes(self, transport: Transport) -> Mapping[str, Probe]:
+        return {PROMETHEUS: Prometheus(self.around.clock)}
 
     def follow(self, settings: Settings) -> None:
         self._say_how(settings)

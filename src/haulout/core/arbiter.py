@@ -30,12 +30,17 @@ FIRST = Rank(-(1 << 64))
 class Rules(msgspec.Struct, frozen=True):
     """`turns`: one surface at a time may work on a node (off where a single original's behaviour is wanted).
 
-    `budgets`: NodeDisruptionBudgets are obeyed; their decision has to be among those asked.
+    `budgets`: NodeDisruptionBudgets are obeyed; their decision has to be among those asked. `within`: decisions that
+    belong to another's surface and share its turn, as (decision, surface).
     """
 
     surfaces: tuple[str, ...]
     turns: bool = True
     budgets: bool = False
+    within: tuple[tuple[str, str], ...] = ()
+
+    def surface_of(self, hold: Hold) -> str:
+        return dict(self.within).get(hold.surface, hold.surface)
 
 
 def arbiter(rules: Rules) -> Decider:
@@ -93,7 +98,7 @@ def _judge(
             reasons = _refusals(rules, hold, cover, view, now, turn, blocked, held=held)
             refused[hold.key] = reasons
             if not reasons and turn is None and Want.EXCLUSIVE in hold.claim.wants:
-                turn = hold.surface
+                turn = rules.surface_of(hold)
             held |= not reasons and hold.claim.disrupts
         # Once somebody may take the node out of service, an earlier one that was refused may be able to join.
         waiting = [hold for hold in holds if refused[hold.key] and hold.claim.disrupts] if held != joinable else []
@@ -107,7 +112,8 @@ def _turn(rules: Rules, holds: list[Hold], view: View, now: datetime) -> str | N
         return None
     workers = [hold for hold in holds if Want.EXCLUSIVE in hold.claim.wants]
     begun = [hold for hold in workers if hold.claim.begun]
-    return next((hold.surface for hold in (*begun, *(hold for hold in workers if _granted(hold, view, now)))), None)
+    granted = (hold for hold in workers if _granted(hold, view, now))
+    return next((rules.surface_of(hold) for hold in (*begun, *granted)), None)
 
 
 def _granted(hold: Hold, view: View, now: datetime) -> bool:
@@ -137,13 +143,14 @@ def _refusals(
         return (Reason("not-used", claim.owner, "it was let, and did nothing"),)
     if blocked:
         return tuple(Reason("claims-unknown", claim.node, f"what {name} claims is not known") for name in blocked)
-    if rules.turns and Want.EXCLUSIVE in claim.wants and turn not in (None, hold.surface):
+    if rules.turns and Want.EXCLUSIVE in claim.wants and turn not in (None, rules.surface_of(hold)):
         return (Reason("turn-taken", claim.node, f"{turn} is working on the node"),)
     needs: tuple[Need, ...] = ()
     if cover is not None and claim.disrupts:
-        if invalid := cover.invalid(hold.surface):
+        surface = rules.surface_of(hold)
+        if invalid := cover.invalid(surface):
             return invalid
-        needs = cover.needs(hold.surface, held=held)
+        needs = cover.needs(surface, held=held)
     if not claim.limits and not needs:
         return ()
     full = view.fits_any(ways(claim.limits, needs))

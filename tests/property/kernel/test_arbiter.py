@@ -301,6 +301,17 @@ def test_one_surface_at_a_time_works_on_a_node() -> None:
     assert [(reason.code, reason.text) for reason in grant.reasons] == [("turn-taken", "one is working on the node")]
 
 
+def test_who_belongs_to_a_surface_shares_its_turn() -> None:
+    """A profile that asks a part of its own surface to delete the node must not wait for itself."""
+    one, part = Script("one"), Script("part")
+    exclusive = Claim(A, A, frozenset({Want.EXCLUSIVE}))
+    one.wishes[A] = Decision(holds=(msgspec.structs.replace(exclusive, begun=True),))
+    part.wishes[A] = goes_in(exclusive, "part")
+    rules = Rules(("one", "part"), within=(("part", "one"),))
+    desk = Desk(one.decider, part.decider, arbiter(rules), world=Cluster(node("a", zone="z"))).begin()
+    assert targets(desk.tray) == [A]
+
+
 def test_where_there_are_no_turns_all_work_at_once() -> None:
     one, two = Script("one"), Script("two")
     exclusive = Claim(A, A, frozenset({Want.EXCLUSIVE}), begun=True)

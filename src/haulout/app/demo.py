@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import logging
 import signal
@@ -18,9 +19,10 @@ from rich.live import Live
 from haulout.app.process import Process
 from haulout.app.world import NODES, ZONE, World, read_manifests
 from haulout.base.address import AddressError, split_address
-from haulout.cli.picture import NodeMark, Picture, Zone, drawn, line
+from haulout.cli.picture import NodeMark, Picture, Zone, drawn, fitted, line
 from haulout.cli.settings import ClusterSettings, DemoSettings, Settings
 from haulout.cluster.key import node_key
+from haulout.cluster.view import NotListed
 from haulout.core.reason import roots
 from haulout.embedded.controllers.behaviour import KubeletOptions, PodBehaviour
 from haulout.embedded.seams import Change, Json
@@ -121,12 +123,20 @@ class Demo:
         self._begin_round()
         picture = self._picture(0.0)
         try:
+            # Outside of the frame, so that it can be copied.
+            console.print(picture.foot, soft_wrap=True, highlight=False)
+            size = console.size
             with Live(console=console, auto_refresh=False, screen=False) as live:
                 last = ""
                 while not operator.done():
                     picture = self._picture(asyncio.get_running_loop().time() - started)
                     if console.is_terminal:
-                        live.update(drawn(picture), refresh=True)
+                        if console.size != size:
+                            # Lines that the terminal has wrapped anew cannot be found again and painted over.
+                            size = console.size
+                            console.clear()
+                            console.print(picture.foot, soft_wrap=True, highlight=False)
+                        live.update(fitted(picture, console), refresh=True)
                     elif (text := f"{picture.done}") != last:
                         last = text
                         click.echo(line(picture))
@@ -211,7 +221,10 @@ class Demo:
         found: Counter[str] = Counter()
         for name, state in self._states.items():
             key = node_key(name)
-            if state == "maintenance-required" and kernel.store.row(key) is not None:
+            if state != "maintenance-required" or kernel.store.row(key) is None:
+                continue
+            # In the first moments, not all that the decision looks at has been listed.
+            with contextlib.suppress(NotListed):
                 decision = kernel.loop.explain(Subject("profiles", key), now)
                 found.update(
                     root.text for reason in decision.reasons for root in roots(reason) if root.code == "no-room"

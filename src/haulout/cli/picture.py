@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -68,6 +68,15 @@ def drawn(picture: Picture) -> RenderableType:
     if picture.foot:
         parts += ["", Text(picture.foot, style="dim")]
     return Panel(Group(*parts), title=picture.title, title_align="left", padding=(1, 2))
+
+
+def fitted(picture: Picture, console: Console) -> RenderableType:
+    """As much of it as a terminal has room for that shows the foot above it: of the last acts, the newest."""
+    room = console.height - len(console.render_lines(Text(picture.foot)))
+    parts = msgspec.structs.replace(picture, foot="")
+    while len(parts.acts) > 1 and len(console.render_lines(drawn(parts))) > room:
+        parts = msgspec.structs.replace(parts, acts=parts.acts[:-1])
+    return drawn(parts)
 
 
 def line(picture: Picture) -> str:

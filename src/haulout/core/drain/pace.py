@@ -30,12 +30,13 @@ TRY_AFTER_FOR = timedelta(seconds=30)
 MOST_SENT = 2
 # Some evictions use no budget, so that it never shows them.
 SHOWN_WITHIN_FOR = timedelta(seconds=5)
+HEARD_WITHIN_FOR = timedelta(seconds=1)
 
 
 class Permit(Row, frozen=True, kw_only=True):
     """A budget's answer about one pod. `charged`: let go, and the budget does not show it yet; `tried_at`: last refused.
 
-    `tried_version`: what the budget had said when the pod was last let go.
+    `tried_version`: what the budget had said when the pod was last let go; `heard`: it has said more since.
     """
 
     pod: Key
@@ -47,6 +48,7 @@ class Permit(Row, frozen=True, kw_only=True):
     gone_at: datetime | None = None
     tried_at: datetime | None = None
     tried_version: int = 0
+    heard: bool = False
 
 
 class Quiet(Row, frozen=True, kw_only=True):
@@ -102,7 +104,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         quiet = msgspec.structs.replace(quiet, since=now)
     again = (here[pod].tried_at for pod in still) if free > 0 else ()
     until = earliest(
-        *(permit.gone_at + SHOWN_WITHIN_FOR for permit in gone if permit.gone_at),
+        *map(_shown_by, gone),
         *(tried_at + TRY_AFTER_FOR for tried_at in again if tried_at is not None and tried_at + TRY_AFTER_FOR > now),
         quiet.since + TRY_AFTER_FOR if still and not sending else None,
     )
@@ -183,9 +185,14 @@ def _left(view: View, budget: BudgetRow, permit: Permit, now: datetime) -> Permi
     pod = view.recall(permit.pod, PodRow)
     # The server counts an eviction before it marks the pod, so that a later word of the budget has it counted in.
     counted = pod is not None and pod.deleting_at is not None and budget.version > pod.version
-    if counted or now >= gone_at + SHOWN_WITHIN_FOR:
-        return None
-    return msgspec.structs.replace(permit, gone_at=gone_at)
+    left = msgspec.structs.replace(permit, gone_at=gone_at, heard=pod is None and budget.version > permit.tried_version)
+    return None if counted or now >= _shown_by(left) else left
+
+
+def _shown_by(permit: Permit) -> datetime:
+    """Of a pod that is gone the budget may have shown and dropped the name at once: then its next word is enough."""
+    assert permit.gone_at is not None
+    return permit.gone_at + (HEARD_WITHIN_FOR if permit.heard else SHOWN_WITHIN_FOR)
 
 
 def _may_try_again(budget: BudgetRow, permit: Permit, now: datetime) -> bool:

@@ -73,4 +73,5 @@ class Decider(msgspec.Struct, frozen=True):
 
 
 def earliest(*instants: datetime | None) -> datetime | None:
-    return min((instant for instant in instants if instant is not None), default=None)
+    known = [instant for instant in instants if instant is not None]
+    return min(known) if known else None

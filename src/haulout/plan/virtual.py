@@ -58,9 +58,11 @@ class VirtualDriver:
         self._kernel.store.end_list("", kind, max((row.version for row in rows), default=0))
 
     def run(self, until: datetime, done: Callable[[], bool] = lambda: False) -> None:
-        """Goes on until the instant is reached, or `done` says so between two instants."""
-        while not done():
+        """Goes on until the instant is reached, or `done` says so once all has happened that can happen at an instant."""
+        while True:
             self._settle()
+            if done():
+                return
             upcoming = earliest(self._kernel.next_instant(), self._time.next_at())
             if upcoming is None or upcoming > until:
                 self._time.run_until(until)

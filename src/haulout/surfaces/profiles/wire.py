@@ -278,6 +278,7 @@ def _written(entry: Entry) -> str:
     )
 
 
+@lru_cache(maxsize=1024)
 def _quoted(text: str) -> str:
     return _ENCODER.encode(text).translate(_ESCAPES)
 

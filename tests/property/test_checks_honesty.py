@@ -14,6 +14,7 @@ from haulout.cluster.project import within
 from haulout.cluster.rows import LeaseRow, Row, Value
 from haulout.cluster.view import FactDemand
 from haulout.core.action import Create
+from haulout.plugins.checks.kubernikus_count import PROBE as POOL_SIZE
 from haulout.plugins.checks.prometheus_instant import PROBE, Sample
 from haulout.surfaces.profiles.load import load
 from haulout.surfaces.profiles.surface import DECIDER, known_plugins
@@ -29,6 +30,7 @@ CHECKS = {
     "anyLabel": "{key: v, value: 1.0.0}",
     "condition": '{type: Ready, status: "True"}',
     "nodeCount": "{count: 2}",
+    "kubernikusCount": "{cluster: mine}",
     "clusterSemver": "{key: v}",
     "maxMaintenance": "{max: 1}",
     "wait": "{duration: 5m}",
@@ -73,7 +75,16 @@ def rows(draw: st.DrawFn) -> list[Row]:
     found: list[Row] = [msgspec.structs.replace(own, labels=labels, annotations=notes)]
     others = [member("b", p=draw(st.sampled_from(("operational", "maintenance-required")))), node("c", v="2.0.0")]
     answer = Value(key=FactDemand(PROBE, ("http://p", "up"), timedelta(0)).key, value=Sample("2"), state="fresh")
-    more = [*others, pod("w", "a"), hypervisor("a", status={"evicted": True}), answer, lease(0, -10), lease(1, -100)]
+    size = Value(key=FactDemand(POOL_SIZE, ("mine", "", ""), timedelta(0)).key, value=2, state="fresh")
+    more = [
+        *others,
+        size,
+        pod("w", "a"),
+        hypervisor("a", status={"evicted": True}),
+        answer,
+        lease(0, -10),
+        lease(1, -100),
+    ]
     return found + [row for row in more if draw(st.booleans())]
 
 

@@ -37,12 +37,16 @@ class Surroundings(msgspec.Struct, frozen=True):
 
 
 class Part:
-    """`kinds`: kinds of its own that can be watched. `drains`: whether its decisions want nodes drained."""
+    """`kinds`: kinds of its own that can be watched. `drains`: whether its decisions want nodes drained.
+
+    `within`: the surface that it belongs to and whose turn it shares, where it is not one itself.
+    """
 
     name: ClassVar[str]
     deciders: ClassVar[Sequence[Decider]]
     kinds: ClassVar[Sequence[Resource]] = ()
     drains: ClassVar[bool] = False
+    within: ClassVar[str] = ""
 
     def __init__(self, around: Surroundings) -> None:
         self.around = around

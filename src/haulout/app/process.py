@@ -15,6 +15,7 @@ from pathlib import Path
 
 from haulout.app.budgets import Budgets
 from haulout.app.controllers import depths, observed
+from haulout.app.kubernikus import Kubernikus
 from haulout.app.nodemaintenance import NodeMaintenances
 from haulout.app.parts import Part, Surroundings
 from haulout.app.profiles import Profiles
@@ -87,7 +88,8 @@ class Process(Reports):
         self.metrics = Metrics()
         wanted = _parts(settings)
         surfaces = tuple(part.name for part in wanted if part is not Budgets)
-        rules = Rules(surfaces, turns=settings.turns, budgets=Budgets in wanted)
+        within = tuple((part.name, part.within) for part in wanted if part.within)
+        rules = Rules(surfaces, turns=settings.turns, budgets=Budgets in wanted, within=within)
         drain = DRAIN_DECIDERS if any(part.drains for part in wanted) else ()
         own = [observed(decider, self.metrics, self.clock) for part in wanted for decider in part.deciders]
         deciders = [*own, *drain, arbiter(rules)]
@@ -380,6 +382,7 @@ def _own_namespace() -> str:
 def _parts(settings: Settings) -> list[type[Part]]:
     wanted: list[tuple[bool, type[Part]]] = [
         (bool(settings.profiles_config), Profiles),
+        (bool(settings.profiles_config) and settings.kubernikus.enabled, Kubernikus),
         (settings.nodemaintenance is not None, NodeMaintenances),
         (settings.turns, Budgets),
     ]

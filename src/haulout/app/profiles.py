@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from haulout.app.info import info_route
+from haulout.app.kubernikus import CloudAccess, PoolSize
 from haulout.app.parts import Part, Surroundings
 from haulout.app.prometheus import Prometheus
 from haulout.cli.maintenance_options import pod_rules
@@ -18,6 +19,7 @@ from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.view import CONFIG
 from haulout.core.decision import Source
 from haulout.kube.transport import Transport
+from haulout.plugins.checks.kubernikus_count import PROBE as POOL_SIZE
 from haulout.plugins.checks.prometheus_instant import PROBE as PROMETHEUS
 from haulout.plugins.config import ConfigProblem
 from haulout.runtime.files import WatchedFile
@@ -76,7 +78,8 @@ class Profiles(Part):
         }
 
     def probes(self, transport: Transport) -> Mapping[str, Probe]:
-        return {PROMETHEUS: Prometheus(self.around.clock)}
+        access = CloudAccess(transport, self.around.settings.kubernikus.credentials)
+        return {PROMETHEUS: Prometheus(self.around.clock), POOL_SIZE: PoolSize(access)}
 
     def follow(self, settings: Settings) -> None:
         self._say_how(settings)

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from haulout.cli.goflags import Flag, FlagProblem, HelpWanted, parse_flags, usage
-from haulout.cli.settings import Lease, Settings
+from haulout.cli.settings import Kubernikus, Lease, Settings
 from haulout.cli.zap import log_format, log_level, zap_flags
 
 PROGRAM = "maintenance-controller"
@@ -23,6 +23,7 @@ FLAGS = (
     Flag("kubecontext", "", "The context of the kubeconfig to use (or KUBECONTEXT)."),
     Flag("kubeconfig", "", "Path of a kubeconfig (or KUBECONFIG); without one, the service account of the pod."),
     Flag("enable-leader-election", False, "Act only while holding a lease; needed with more than one replica."),
+    Flag("enable-kubernikus-maintenance", False, "Label outdated kubelets, and delete the servers of nodes to go."),
     Flag("metrics-timeout", timedelta(seconds=65), "At the end, wait so long for one more scrape.", "duration"),
     *zap_flags("iso8601"),
 )
@@ -55,6 +56,7 @@ def main(words: Sequence[str]) -> int | Settings:
         log_format=log_format(values),
         log_level=level,
         profiles_config=CONFIG_FILE,
+        kubernikus=Kubernikus(enabled=values["enable-kubernikus-maintenance"]),
     )
 
 

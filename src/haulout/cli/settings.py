@@ -49,6 +49,14 @@ class NodeMaintenance(msgspec.Struct, frozen=True, kw_only=True):
     drain: tuple[tuple[str, bool | int | str], ...] = ()
 
 
+class Kubernikus(msgspec.Struct, frozen=True, kw_only=True):
+    """`credentials`: the file that holds them where no Secret is named; a check may ask for it, enabled or not."""
+
+    enabled: bool = False
+    config: str = "config/kubernikus.yaml"
+    credentials: str = "provider/cloudprovider.conf"
+
+
 class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
     """`certificates`: self, cert-manager, or a directory with tls.crt and tls.key; originals: where theirs look."""
 
@@ -83,6 +91,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_level: int = 20
     alone: bool = False
     profiles_config: str = ""
+    kubernikus: Kubernikus = Kubernikus()
     nodemaintenance: NodeMaintenance | None = None
     pod_rules: PodRules = PodRules()
     # Where to look for changes, and what wins over what stands there.

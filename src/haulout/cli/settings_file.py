@@ -13,7 +13,7 @@ import msgspec
 from haulout.base import duration, selector, yaml
 from haulout.base.address import OFF, AddressError, split_address
 from haulout.base.yaml import Node, Place, Scalar, YamlError
-from haulout.cli.settings import Lease, NodeMaintenance, PodRule, PodRules, Settings, Webhooks
+from haulout.cli.settings import Kubernikus, Lease, NodeMaintenance, PodRule, PodRules, Settings, Webhooks
 
 ENVIRONMENT_PREFIX = "HAULOUT_"
 HOME_NAMESPACE = "haulout-system"
@@ -51,8 +51,15 @@ class LeaderBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lease: str = "haulout"
 
 
+class KubernikusBlock(msgspec.Struct, frozen=True, rename="camel"):
+    enabled: bool = False
+    config: str = "config/kubernikus.yaml"
+    credentials: str = "provider/cloudprovider.conf"
+
+
 class ProfilesBlock(msgspec.Struct, frozen=True, rename="camel"):
     config: str = "config/maintenance.yaml"
+    kubernikus: KubernikusBlock = KubernikusBlock()
 
 
 class RuleBlock(msgspec.Struct, frozen=True, rename="camel"):
@@ -188,6 +195,7 @@ def _settings(file: File) -> Settings:
         log_format=file.log.format,
         log_level=LEVELS[file.log.level],
         profiles_config=profiles.config if profiles else "",
+        kubernikus=Kubernikus(**msgspec.structs.asdict(profiles.kubernikus)) if profiles else Kubernikus(),
         nodemaintenance=_maintenance(file.surfaces.nodemaintenance),
         pod_rules=_pod_rules(file.drain),
     )
@@ -298,6 +306,10 @@ class _Reader:
             self._wrong(("leader", "lease"), "empty", "the name of a Lease")
         if file.surfaces.profiles is not None and not file.surfaces.profiles.config:
             self._wrong(("surfaces", "profiles", "config"), "empty", "the path of a maintenance.yaml")
+        if file.surfaces.profiles is not None:
+            for name in ("config", "credentials"):
+                if not getattr(file.surfaces.profiles.kubernikus, name):
+                    self._wrong(("surfaces", "profiles", "kubernikus", name), "empty", "the path of a file")
         if file.surfaces.nodemaintenance is not None:
             self._check_maintenance(file.surfaces.nodemaintenance)
         for number, rule in enumerate(file.drain.rules):

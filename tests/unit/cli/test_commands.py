@@ -11,7 +11,7 @@ import pytest
 
 from haulout import __version__
 from haulout.cli.root import COMMANDS, main
-from haulout.cli.settings import Lease, Settings
+from haulout.cli.settings import Kubernikus, Lease, Settings
 
 LEASE = "maintenance-controller-leader-election.cloud.sap"
 GOOD = """
@@ -124,6 +124,11 @@ class TestAsMaintenanceController:
             log_level=logging.DEBUG,
             profiles_config="./config/maintenance.yaml",
         )
+
+    def test_kubernikus(self) -> None:
+        files = Kubernikus(enabled=True, config="config/kubernikus.yaml", credentials="provider/cloudprovider.conf")
+        assert self.settings("--enable-kubernikus-maintenance").kubernikus == files
+        assert not self.settings("--enable-kubernikus-maintenance=false").kubernikus.enabled
 
     def test_the_lease_is_the_originals(self) -> None:
         lease = self.settings("--enable-leader-election").lease

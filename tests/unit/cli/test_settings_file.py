@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from haulout.cli.root import main
-from haulout.cli.settings import Lease, NodeMaintenance, PodRule, PodRules, Settings, Webhooks
+from haulout.cli.settings import Kubernikus, Lease, NodeMaintenance, PodRule, PodRules, Settings, Webhooks
 from haulout.cli.settings_file import SettingsProblem, read_settings
 
 SOURCE = "haulout.yaml"
@@ -64,6 +64,16 @@ def test_every_setting_of_the_file_arrives() -> None:
     assert (made.http, made.health) == ("127.0.0.1:9000", "0")
     assert made.lease == Lease("other", "maintenance", "haulout-system")
     assert made.profiles_config == "/etc/maintenance.yaml"
+
+
+def test_kubernikus_is_switched_on_by_itself() -> None:
+    made = settings("surfaces: {profiles: {kubernikus: {enabled: true, config: /k.yaml, credentials: /c.conf}}}")
+    assert made.kubernikus == Kubernikus(enabled=True, config="/k.yaml", credentials="/c.conf")
+    assert not settings().kubernikus.enabled
+    assert settings(ON, {"HAULOUT_SURFACES__PROFILES__KUBERNIKUS__ENABLED": "true"}).kubernikus.enabled
+    assert problems("surfaces: {profiles: {kubernikus: {config: ''}}}") == [
+        "haulout.yaml:1:36: surfaces.profiles.kubernikus.config: empty (the path of a file)"
+    ]
 
 
 def test_without_election_there_is_no_lease() -> None:

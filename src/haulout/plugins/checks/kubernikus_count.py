@@ -1,0 +1,30 @@
+"""kubernikusCount: passes while the cluster has at least as many nodes as the node pools of Kubernikus ask for."""
+
+from haulout.cluster.view import FactDemand
+from haulout.plugins.api import CheckInput, Config, Verdict, check
+from haulout.plugins.checks.node_count import Nodes
+from haulout.plugins.cloud import CloudSecret
+
+PROBE = "kubernikus-size"
+ENOUGH = "found equal or more nodes than specified by nodepool"
+LESS = "found less nodes than specified by nodepool"
+
+
+class KubernikusCount(Config, frozen=True, kw_only=True):
+    """Without a Secret of both name and namespace, the credentials are those of the process's file."""
+
+    cluster: str
+    cloud_provider_secret: CloudSecret = CloudSecret()
+
+
+@check("kubernikusCount", KubernikusCount)
+def kubernikus_count(config: KubernikusCount, given: CheckInput) -> Verdict:
+    question = (config.cluster, *config.cloud_provider_secret.place)
+    fact = given.view.fact(FactDemand(PROBE, question, given.pace_for))
+    if fact.error:
+        # Whether the last answer still holds is what was to be found out.
+        return Verdict(passed=False, error=fact.error, times=fact.failures)
+    if not isinstance(fact.value, int):
+        return Verdict(passed=False, known=False)
+    passed = given.view.at_least(Nodes(), (), fact.value)
+    return Verdict(passed=passed, info={"reason": ENOUGH if passed else LESS})

@@ -1,0 +1,103 @@
+"""Keystone, Nova and Kubernikus in one small server that checks who asks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+PASSWORD = "not for logs, ever"
+TOKEN = "tok-1"
+
+
+class OpenStack:
+    """`servers` are (id, name) in the order of lists, `page` how many a list holds; `refuse` maps paths to statuses."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.servers: list[tuple[str, str]] = []
+        self.page = 1000
+        self.pools: Any = []
+        self.refuse: dict[str, int] = {}
+        self.interface, self.region = "public", "r-1"
+        self.asked: list[tuple[str, str]] = []
+        self.scopes: list[Any] = []
+
+    def config(self, **changes: str) -> str:
+        values = {
+            "auth-url": f"{self.url}/v3",
+            "username": "robot",
+            "password": PASSWORD,
+            "region": "r-1",
+            "domain-name": "d",
+            "tenant-id": "p-1",
+        }
+        lines = [f'{name} = "{value}"' for name, value in {**values, **changes}.items() if value]
+        return "\n".join(["# credentials", "[Global]", *lines, "[Other]", "region = r-2", ""])
+
+    async def handle(self, request: web.Request) -> web.Response:
+        self.asked.append((request.method, request.path))
+        if request.path in self.refuse:
+            return web.Response(status=self.refuse[request.path], text=f"who says {PASSWORD}?")
+        if request.path == "/v3/auth/tokens":
+            return await self._token(request)
+        if request.headers.get("X-Auth-Token") != TOKEN:
+            return web.Response(status=401)
+        match request.method, request.path.split("/")[1:]:
+            case "GET", ["nova", "servers", "detail"]:
+                return self._list(request)
+            case "DELETE", ["nova", "servers", server] if any(server == known for known, _ in self.servers):
+                self.servers = [each for each in self.servers if each[0] != server]
+                return web.Response(status=204)
+            case "GET", ["api", "v1", "clusters", "mine"]:
+                return web.json_response({"name": "mine", "spec": {"nodePools": self.pools}})
+        return web.json_response({"message": "not found"}, status=404)
+
+    async def _token(self, request: web.Request) -> web.Response:
+        auth = (await request.json())["auth"]
+        self.scopes.append(auth["scope"])
+        user = {"name": "robot", "password": PASSWORD, "domain": {"name": "d"}}
+        if auth["identity"] != {"methods": ["password"], "password": {"user": user}}:
+            return web.Response(status=401, text=f"no such user with {PASSWORD}")
+        point = {"interface": self.interface, "region_id": self.region, "url": f"{self.url}/nova"}
+        others = {"interface": "public", "region_id": "r-2", "url": "http://elsewhere.invalid"}
+        catalog = [
+            {"type": "network", "endpoints": [{**point, "url": "http://network.invalid"}]},
+            {"type": "compute", "endpoints": [others, point]},
+        ]
+        return web.json_response({"token": {"catalog": catalog}}, status=201, headers={"X-Subject-Token": TOKEN})
+
+    def _list(self, request: web.Request) -> web.Response:
+        """The name is a pattern, and lists have an end."""
+        if request.query.get("tenant_id") != "p-1":
+            return web.Response(status=400)
+        found = [each for each in self.servers if re.search(request.query["name"], each[1])]
+        marker = request.query.get("marker")
+        first = next((place + 1 for place, (known, _) in enumerate(found) if known == marker), 0)
+        shown = found[first : first + self.page]
+        body: dict[str, Any] = {"servers": [{"id": known, "name": name} for known, name in shown]}
+        if len(found) > first + self.page:
+            body["servers_links"] = [{"rel": "next", "href": "http://elsewhere.invalid"}]
+        return web.json_response(body)
+
+    @property
+    def deletions(self) -> list[str]:
+        return [path.rsplit("/", 1)[1] for method, path in self.asked if method == "DELETE"]
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[OpenStack]:
+    cloud = OpenStack()
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", cloud.handle)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    cloud.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield cloud
+    finally:
+        await runner.cleanup()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -14,7 +13,7 @@ from haulout.cluster.rows import NodeRow, Value
 from haulout.cluster.view import CONFIG
 from haulout.core.action import Measure, Say, Tell
 from haulout.core.arbiter import Rules, arbiter
-from haulout.plugins.api import Check, Trigger
+from haulout.plugins.api import Check, Notifier, Trigger
 from haulout.runtime.requests import Change, Telling
 from haulout.surfaces.profiles.engine import SURFACE
 from haulout.surfaces.profiles.load import Plugins, load
@@ -42,17 +41,28 @@ TRIGGERS = """
 """
 
 
-def config_text(profiles: str, *, checks: str = "", triggers: str = "") -> str:
-    parts = [textwrap.indent(textwrap.dedent(part).strip(), "  ") for part in (checks, triggers)]
-    return "\n".join((BASIC.rstrip(), parts[0], TRIGGERS.strip("\n"), parts[1], "profiles:", textwrap.dedent(profiles)))
+def config_text(profiles: str, *, checks: str = "", triggers: str = "", notify: str = "") -> str:
+    parts = [textwrap.indent(textwrap.dedent(part).strip(), "  ") for part in (checks, triggers, notify)]
+    return "\n".join(
+        (
+            BASIC.rstrip(),
+            parts[0],
+            TRIGGERS.strip("\n"),
+            parts[1],
+            "  notify:",
+            parts[2],
+            "profiles:",
+            textwrap.dedent(profiles),
+        )
+    )
 
 
-def plugins(*more: Check | Trigger) -> Plugins[Check, Any, Trigger]:
+def plugins(*more: Check | Trigger) -> Plugins[Check, Notifier, Trigger]:
     """The built-in ones, and what a test brings along."""
     known = known_plugins()
     checks = {each.name: each for each in more if isinstance(each, Check)}
     triggers = {each.name: each for each in more if isinstance(each, Trigger)}
-    return Plugins({**known.checks, **checks}, {}, {**known.triggers, **triggers})
+    return Plugins({**known.checks, **checks}, known.notifiers, {**known.triggers, **triggers})
 
 
 def worker(

@@ -1,4 +1,4 @@
-"""What authors of checks and triggers import: the decorators, what a plugin is given, and what it answers.
+"""What authors of checks, triggers and notifiers import: the decorators, what a plugin is given, and what it answers.
 
     @check("wait", Wait)
     def wait(config: Wait, given: CheckInput) -> Verdict: ...
@@ -23,6 +23,7 @@ from haulout.core.action import Statement, Write
 from haulout.core.drain.options import PodRules
 from haulout.core.holds import LONG_AGO, Want
 from haulout.plugins.config import Config
+from haulout.plugins.messages import Mail, Message, Post, Thread
 
 __all__ = [
     "Also",
@@ -30,13 +31,20 @@ __all__ = [
     "CheckInput",
     "Config",
     "Failed",
+    "Fill",
     "Fleet",
     "Keep",
+    "Mail",
+    "Message",
+    "Notifier",
+    "Post",
     "Retry",
+    "Thread",
     "Trigger",
     "TriggerInput",
     "Verdict",
     "check",
+    "notifier",
     "trigger",
 ]
 
@@ -184,6 +192,29 @@ class Trigger(msgspec.Struct, frozen=True):
     keeps: Callable[[Any], Keep] = _keeps_nothing
     needs: Callable[[Any], frozenset[str]] = _needs_nothing
     wants: Callable[[Any], frozenset[Want]] = _wants_nothing
+
+
+Fill = Callable[[str], str]
+
+
+class Notifier(msgspec.Struct, frozen=True):
+    """A notification plugin: composes the message at the moment when it is sent.
+
+    `fill` renders a template of the configuration with what is known of the node and its profile; a template that
+    cannot be rendered fails the notification, not the configuration.
+    """
+
+    name: str
+    config: type[Config]
+    compose: Callable[[Any, Fill], Message]
+    takes_null: bool = False
+
+
+def notifier(name: str, config: type[C]) -> Callable[[Callable[[C, Fill], Message]], Notifier]:
+    def found(compose: Callable[[C, Fill], Message]) -> Notifier:
+        return Notifier(name, config, compose)
+
+    return found
 
 
 def check(

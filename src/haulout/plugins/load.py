@@ -10,12 +10,13 @@ from typing import TypeVar
 
 import msgspec
 
-from haulout.plugins import checks, triggers
-from haulout.plugins.api import Check, Trigger
+from haulout.plugins import checks, notifiers, triggers
+from haulout.plugins.api import Check, Notifier, Trigger
 
-P = TypeVar("P", Check, Trigger)
+P = TypeVar("P", bound=Check | Notifier | Trigger)
 
 CHECKS_GROUP = "haulout.checks"
+NOTIFIERS_GROUP = "haulout.notifiers"
 TRIGGERS_GROUP = "haulout.triggers"
 
 
@@ -25,21 +26,21 @@ class PluginProblem(Exception):
 
 class Registry(msgspec.Struct, frozen=True):
     checks: dict[str, Check]
+    notifiers: dict[str, Notifier]
     triggers: dict[str, Trigger]
 
 
 def load_plugins() -> Registry:
     """Built-in plugins first: a foreign one does not take the name of one of ours."""
     return Registry(
-        {
-            found.name: found
-            for found in (*_foreign(CHECKS_GROUP, Check), *_own(checks.__name__, checks.__path__, Check))
-        },
-        {
-            found.name: found
-            for found in (*_foreign(TRIGGERS_GROUP, Trigger), *_own(triggers.__name__, triggers.__path__, Trigger))
-        },
+        _found(CHECKS_GROUP, checks.__name__, checks.__path__, Check),
+        _found(NOTIFIERS_GROUP, notifiers.__name__, notifiers.__path__, Notifier),
+        _found(TRIGGERS_GROUP, triggers.__name__, triggers.__path__, Trigger),
     )
+
+
+def _found(group: str, package: str, path: list[str], kind: type[P]) -> dict[str, P]:
+    return {found.name: found for found in (*_foreign(group, kind), *_own(package, path, kind))}
 
 
 def _own(package: str, path: list[str], kind: type[P]) -> Iterator[P]:

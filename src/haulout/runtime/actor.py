@@ -498,20 +498,25 @@ class Actor:
         for send in sends:
             key = Key("", OUTCOME, "", send.outcome)
             standing = self._store.row(key)
-            if isinstance(standing, Value) and standing.state == "pending":
+            known = standing if isinstance(standing, Value) else Value(key=key)
+            if known.state == "pending":
                 continue
-            self._store.write(Value(key=key, state="pending", value=now))
+            # Why the last attempt failed stands until this one has an end.
+            pending = Value(key=key, state="pending", value=now, error=known.error, failures=known.failures)
+            self._store.write(pending)
             self._emit(send)
 
     def _delivered(self, send: Send, answer: Answer, now: datetime) -> None:
         key = Key("", OUTCOME, "", send.outcome)
-        if self._store.row(key) is None:
+        known = self._store.row(key)
+        if not isinstance(known, Value):
             return
         if isinstance(answer, Done):
             self._store.write(Value(key=key, state="done", value=now))
         else:
             error = answer.message if isinstance(answer, Refused | Lost) else "withdrawn"
-            self._store.write(Value(key=key, state="failed", value=now, error=error))
+            failed = Value(key=key, state="failed", value=now, error=error, failures=known.failures + 1)
+            self._store.write(failed)
 
     # Looking
 

@@ -308,15 +308,22 @@ class Loop:
         try:
             decision = decider.decide(subject.key, View(self._store, record), now)
         except NotListed as off:
+            self._keep_outcomes(known, record)
             if off.listing is Listing.WAITING:
                 self._remember(subject, record, standing, None)
                 return
             self._failed(subject, record, standing, off, now)
         except Exception as error:  # noqa: BLE001 - one bad object never stalls the others
+            self._keep_outcomes(known, record)
             self._failed(subject, record, standing, error, now)
         else:
             self._decided(subject, record, standing, decision, now)
         self._heard(subject, decider)
+
+    def _keep_outcomes(self, known: Asked | None, record: Record) -> None:
+        """Who did not get as far as asking what became of its messages would otherwise send them again."""
+        topics = known.record.topics if known else ()
+        record.topics.update(topic for topic in topics if isinstance(topic, Key) and topic.kind == OUTCOME)
 
     def _failed(
         self, subject: Subject, record: Record, standing: frozenset[Key], error: Exception, now: datetime

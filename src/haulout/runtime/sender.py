@@ -31,6 +31,10 @@ UNKNOWN_EFFECT = frozenset({502, 504})
 Channel = Callable[[Any], Awaitable[None]]
 
 
+class SendFailed(Exception):
+    """Raised by a channel that can say in whole words what is wrong; anything else is told with its type."""
+
+
 class Sender:
     def __init__(
         self,
@@ -56,7 +60,7 @@ class Sender:
                 self.state(statement)
                 return Done()
             case Send() as send:
-                return await self._deliver(send)
+                return await self._deliver(send, guard)
             case _ as body:
                 return await self._ask_server(body, guard)
 
@@ -93,12 +97,16 @@ class Sender:
             resource_version=str(row.version) if row else "",
         )
 
-    async def _deliver(self, send: Send) -> Answer:
+    async def _deliver(self, send: Send, guard: Guard) -> Answer:
         channel = self._channels.get(send.channel)
         if channel is None:
             return Refused(0, f"there is no way to send by {send.channel}")
+        if guard() is None:
+            return Withdrawn()
         try:
             await channel(send.payload)
+        except SendFailed as error:
+            return Refused(0, str(error))
         except Exception as error:  # noqa: BLE001 - whatever a foreign service does is an outcome, not a crash
             return Refused(0, f"{type(error).__name__}: {error}")
         return Done()

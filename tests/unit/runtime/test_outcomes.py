@@ -76,8 +76,26 @@ def test_a_failure_is_an_outcome_and_the_decision_sends_again(answer: Answer, er
     desk.answer(desk.only(), answer)
     assert outcome(desk) == ("failed", error)
     desk.wants(script, A, lambda view, now: steps(HELLO) if view.outcome("mail") else NOTHING)
-    assert outcome(desk) == ("pending", "")
+    # Why the last attempt failed stands until this one has an end.
+    assert outcome(desk) == ("pending", error)
     assert len(desk.tray) == 1
+    desk.answer(desk.only(), Refused(0, "again"))
+    # It was sent once more at once.
+    assert outcome(desk) == ("pending", "again")
+    row = desk.store.row(MAIL)
+    assert isinstance(row, Value)
+    assert row.failures == 2
+
+
+def test_a_decision_that_cannot_be_made_for_once_does_not_send_again_what_it_sent() -> None:
+    script = Script()
+    desk = Desk(script.decider, world=Cluster(node("a"))).begin()
+    told = lambda view, now: steps(HELLO) if view.outcome("mail") is None else NOTHING  # noqa: E731
+    desk.wants(script, A, told)
+    desk.answer(desk.only(), Done())
+    desk.wants(script, A, ValueError("a bug"))
+    desk.wants(script, A, told)
+    assert len(desk.handed_out) == 1
 
 
 def test_while_it_is_pending_the_same_message_is_not_sent_again() -> None:

@@ -31,7 +31,18 @@ from haulout.base.gotemplate.tree import (
     Text,
     Variable,
 )
-from haulout.base.gotemplate.values import Func, Object, Word, entries, items, kind, sorted_entries, truth, type_name
+from haulout.base.gotemplate.values import (
+    Func,
+    Map,
+    Object,
+    Word,
+    entries,
+    items,
+    kind,
+    sorted_entries,
+    truth,
+    type_name,
+)
 
 # A message is a few lines. What takes more than this many steps is a mistake, and must not stop everybody's work.
 MOST_STEPS = 200_000
@@ -268,7 +279,7 @@ class _State:
                 )
             case "ptr":
                 raise self._wrong(f"nil pointer evaluating {type_name(receiver)}.{name}")
-        if isinstance(receiver, Object) and name in receiver.methods:
+        if isinstance(receiver, Object | Map) and name in receiver.methods:
             return self._call(dot, receiver.methods[name], node, name, args, final)
         has_args = len(args) > 1 or final is not _MISSING
         if isinstance(receiver, Object | Word):

@@ -13,8 +13,13 @@ class Map:
     """A map with keys of text. `zero` is what Go finds under a key that is not there."""
 
     def __init__(
-        self, entries: Mapping[str, Any], zero: Any = None, type_name: str = "map[string]interface {}"
+        self,
+        entries: Mapping[str, Any],
+        zero: Any = None,
+        type_name: str = "map[string]interface {}",
+        methods: Mapping[str, Func] | None = None,
     ) -> None:
+        self.methods = methods or {}
         self.entries = entries
         self.zero = zero
         self.type_name = type_name

@@ -181,6 +181,9 @@ def _actions(
         steps.append((*failures, *unknown, *odd, *says))
     if prepared := tuple(_prepared(results)):
         steps.append(prepared)
+    # Told of what is stored, or what is told would have to be told again.
+    if sends := tuple(send for result in results for send in result.sends):
+        steps.append(sends)
     return tuple(steps)
 
 

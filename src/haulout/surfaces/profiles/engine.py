@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from functools import partial
 
 import msgspec
 
@@ -14,16 +14,17 @@ from haulout.cluster.limits import Limit
 from haulout.cluster.rows import NodeRow, Row
 from haulout.cluster.store import Listing
 from haulout.cluster.view import NotListed, View
-from haulout.core.action import Measure, Say, Statement, Tell, Write
+from haulout.core.action import Measure, Say, Send, Statement, Tell, Write
 from haulout.core.cordon import ledger
 from haulout.core.decision import earliest
 from haulout.core.drain.options import PodRules
 from haulout.core.drain.started import started
 from haulout.core.holds import Claim, Want
-from haulout.plugins.api import Also, Check, CheckInput, Failed, Pulled, Retry, Trigger, TriggerInput, Verdict
+from haulout.plugins.api import Also, Check, CheckInput, Failed, Notifier, Pulled, Retry, Trigger, TriggerInput, Verdict
 from haulout.surfaces.profiles.counts import FLEET, InMaintenance, unreadable
-from haulout.surfaces.profiles.load import Configuration, Instance, Profile, Transition
-from haulout.surfaces.profiles.wire import Entry, MaintenanceData, State, known_state, stamp
+from haulout.surfaces.profiles.load import Configuration, Instance, Profile, Stage, Transition
+from haulout.surfaces.profiles.notify import SHORTEST_FOR, Situation, needs_entering, recall, tell
+from haulout.surfaces.profiles.wire import NEVER, Entry, MaintenanceData, Stamp, State, known_state, stamp
 
 SURFACE = "profiles"
 REPORTER = "maintenance"
@@ -42,7 +43,8 @@ class Mode(msgspec.Struct, frozen=True):
     counts: bool = False
 
 
-Config = Configuration[Check, Any, Trigger]
+Config = Configuration[Check, Notifier, Trigger]
+AnyProfile = Profile[Check, Notifier, Trigger]
 Chain = tuple[Instance[Trigger], ...]
 
 
@@ -66,7 +68,11 @@ class Judged(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What became of one profile in a pass. `writes` are to other objects, before the node is written."""
+    """What became of one profile in a pass. `writes` are to other objects, before the node is written.
+
+    `sent`: when its notifications were delivered, to be stored; `telling`: the one that is not, and `waiting` why.
+    `times`: how often what fails has been tried in vain.
+    """
 
     profile: str
     state: str
@@ -82,6 +88,11 @@ class Result(msgspec.Struct, frozen=True):
     writes: tuple[Write, ...] = ()
     marks: tuple[Row, ...] = ()
     says: tuple[Statement, ...] = ()
+    sent: Mapping[str, Stamp] = {}
+    sends: tuple[Send, ...] = ()
+    telling: str = ""
+    waiting: str = ""
+    times: int = 0
 
 
 class Pulling(msgspec.Struct, frozen=True):
@@ -105,7 +116,8 @@ class Pass(msgspec.Struct, frozen=True):
         self, node: NodeRow, data: MaintenanceData, names: tuple[str, ...]
     ) -> tuple[NodeRow, MaintenanceData, list[Result]]:
         """The draft, the data and the results after all profiles; a profile that fails changes nothing of either."""
-        entries = dict(data.profiles)
+        entries, sent = dict(data.profiles), dict(data.notifications)
+        stored = node
         results: list[Result] = []
         for name in names:
             if name not in self.config.profiles:
@@ -116,13 +128,46 @@ class Pass(msgspec.Struct, frozen=True):
                 if other in names and other in self.config.profiles
             )
             spent = frozenset(write.target for result in results for write in result.writes)
-            result = self._profile(self.config.profiles[name], node, entries[name], busy=busy, spent=spent)
+            profile = self.config.profiles[name]
+            given: Situation | None = None
+            if (stage := _stage(profile, entries[name])) and stage.notify:
+                given = Situation(
+                    view=self.view,
+                    now=self.now,
+                    stored=stored,
+                    node=node,
+                    profile=name,
+                    entry=entries[name],
+                    last=max(entries, key=lambda known: entries[known].transition.at),
+                    sent=sent,
+                    in_maintenance=busy,
+                    pace_for=max(self.config.requeue, SHORTEST_FOR),
+                    others=partial(self._is_shared, {*names} - {name}),
+                    under_way=frozenset(result.telling for result in results if result.waiting),
+                )
+            result = self._profile(profile, node, entries[name], given, busy=busy, spent=spent)
             node, entries[name] = result.node, result.entry
+            sent |= result.sent
+            if result.moved:
+                # Considered from now on, and written with what is written anyhow.
+                sent = {**{each.name: NEVER for each in profile.stages[State(result.next)].notify}, **sent}
             results.append(result)
-        return node, MaintenanceData(entries, data.notifications), results
+        return node, MaintenanceData(entries, sent), results
+
+    def _is_shared(self, profiles: set[str], instance: str) -> bool:
+        """Whether one of these profiles notifies by the instance, in any of its states."""
+        known = (self.config.profiles[name] for name in profiles if name in self.config.profiles)
+        return any(each.name == instance for one in known for stage in one.stages.values() for each in stage.notify)
 
     def _profile(
-        self, profile: Profile[Check, Any, Trigger], node: NodeRow, entry: Entry, *, busy: bool, spent: frozenset[Key]
+        self,
+        profile: AnyProfile,
+        node: NodeRow,
+        entry: Entry,
+        given: Situation | None,
+        *,
+        busy: bool,
+        spent: frozenset[Key],
     ) -> Result:
         try:
             state = known_state(entry.current)
@@ -132,6 +177,8 @@ class Pass(msgspec.Struct, frozen=True):
             return _failed(stuck, "Failed to apply current state", f"{text} (known: {', '.join(State)})")
         stage = profile.stages[state]
         result = Result(profile.name, state, state, node, entry)
+        if given is not None:
+            recall(stage.notify, given)
         if entry.previous != entry.current:
             entered = self._pull(stage.enter, node, profile.name, state, entry)
             result = msgspec.structs.replace(result, writes=entered.writes)
@@ -139,11 +186,30 @@ class Pass(msgspec.Struct, frozen=True):
                 return msgspec.structs.replace(_again(result, entered.trouble), error=entered.trouble.reason)
             if isinstance(entered.trouble, Failed):
                 return _failed(result, f"Failed to enter state {state}", entered.trouble.reason)
-            # Stored even if what follows fails, so that entering is not repeated.
+            node = entered.node
+        if given is not None:
+            told = tell(stage.notify, msgspec.structs.replace(given, node=node))
+            result = msgspec.structs.replace(
+                result,
+                sent=told.sent,
+                sends=told.sends,
+                telling=told.instance,
+                waiting=told.waiting,
+                times=told.failures,
+                until=told.until,
+            )
+            if told.error:
+                text = f"Notification instance {told.instance} failed: {told.error}"
+                return _failed(result, "At least one notification plugin failed", text)
+            if told.waiting:
+                # One patch for what was done on entering and what was sent: nothing of it is stored before.
+                return result
+        if entry.previous != entry.current:
+            # Stored even if what follows fails, so that neither entering nor telling is repeated.
             entry = Entry(entry.transition, state, state)
-            result = msgspec.structs.replace(result, node=entered.node, entry=entry)
+            result = msgspec.structs.replace(result, node=node, entry=entry)
         judged = tuple(self._judge(number, each, result, busy=busy) for number, each in enumerate(stage.transitions))
-        until = earliest(*(verdict.until for each in judged for verdict in each.verdicts.values()))
+        until = earliest(result.until, *(verdict.until for each in judged for verdict in each.verdicts.values()))
         result = msgspec.structs.replace(result, judged=judged, until=until)
         errors = [each.error for each in judged if each.error]
         if errors:
@@ -185,7 +251,7 @@ class Pass(msgspec.Struct, frozen=True):
         passed = evaluate(transition.check, {name: verdict.passed for name, verdict in verdicts.items()})
         return Judged(number, transition, verdicts, passed, allowed)
 
-    def _move(self, profile: Profile[Check, Any, Trigger], result: Result, spent: frozenset[Key]) -> Result:
+    def _move(self, profile: AnyProfile, result: Result, spent: frozenset[Key]) -> Result:
         """Takes the first transition that passes and is allowed, if what it needs has been granted.
 
         `spent` is what other profiles of this node take in the same pass: one object serves only one of them.
@@ -217,7 +283,7 @@ class Pass(msgspec.Struct, frozen=True):
             return _failed(result, "At least one trigger plugin failed", pulled.trouble.reason)
         target = profile.stages[chosen.next]
         # Where there is nothing to do on entering, having entered needs no patch of its own.
-        previous = result.state if target.enter or target.notify else chosen.next
+        previous = result.state if target.enter or needs_entering(target.notify) else chosen.next
         entry = Entry(stamp(self.now), chosen.next, previous)
         return msgspec.structs.replace(result, node=pulled.node, entry=entry, next=chosen.next, moved=True)
 
@@ -236,6 +302,11 @@ class Pass(msgspec.Struct, frozen=True):
                 writes, pulled = (*writes, *pulled.writes), pulled.node
             node = pulled
         return Pulling(node, writes)
+
+
+def _stage(profile: AnyProfile, entry: Entry) -> Stage[Check, Notifier, Trigger] | None:
+    """What the profile does where it is; None in a state that there is not."""
+    return next((stage for state, stage in profile.stages.items() if state == entry.current), None)
 
 
 def _again(result: Result, trouble: Retry) -> Result:
@@ -364,7 +435,7 @@ def failure_statements(result: Result) -> tuple[Statement, ...]:
     verdicts = {name: verdict for judged in result.judged for name, verdict in judged.verdicts.items()}
     fields += [(f"error of {name}", verdict.error) for name, verdict in verdicts.items() if verdict.error]
     # Told once for as long as it fails, but counted each time that the outside world is asked in vain.
-    occasion = sum(verdict.times for verdict in verdicts.values())
+    occasion = result.times + sum(verdict.times for verdict in verdicts.values())
     return (
         Tell(key, "ChangeMaintenanceStateFailed", "ChangeMaintenanceState", note, REPORTER),
         Measure(FAILURES, (("profile", result.profile),), occasion=occasion),

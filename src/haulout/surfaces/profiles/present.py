@@ -55,6 +55,8 @@ def _profile(key: Key, result: Result, view: View) -> Reason:
     text = f"profile {result.profile} is {result.state}"
     if result.error:
         because = (Reason("failing", key, f"{result.failure}: {result.error}".removeprefix(": ")), *because)
+    elif result.waiting:
+        because = (Reason("notification", key, f"{result.waiting}, and transitions wait for it"),)
     elif not because:
         return Reason("no-transition", key, f"{text}, and no transition leads out of it")
     return Reason("profile-state", key, text, because=because)

@@ -1,0 +1,48 @@
+"""What a notifier answers: a message as data, which the process then delivers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+
+class Mail(msgspec.Struct, frozen=True):
+    """`address` is the server's, with its port. `login`: identity, user and password, if it is to be used."""
+
+    address: str
+    sender: str
+    recipients: tuple[str, ...]
+    subject: str
+    text: str
+    login: tuple[str, str, str] | None = None
+
+
+class Post(msgspec.Struct, frozen=True):
+    """JSON to an address. `expects`: what the answer must be, to the letter; without it, any status below 300 will do.
+
+    `refusal` is said where the answer is another. The address may hold a secret, and is never said.
+    """
+
+    url: str
+    body: Any
+    expects: str | None = None
+    refusal: str = "the answer is not as expected"
+    headers: Mapping[str, str] = {}
+
+
+class Thread(msgspec.Struct, frozen=True):
+    """A reply in a thread of a Slack channel, which lives for a while from its title on; a Lease remembers it."""
+
+    token: str
+    channel: str
+    title: str
+    text: str
+    lease: str
+    namespace: str
+    lives_for: timedelta
+
+
+Message = Mail | Post | Thread

@@ -1,0 +1,25 @@
+"""mail: sends a mail, encrypted where the server offers it."""
+
+import msgspec
+
+from haulout.plugins.api import Config, Fill, Mail, notifier
+
+
+class MailConfig(Config, frozen=True, kw_only=True):
+    """Only `message` is a template. With `auth`, the password is sent to no server that could be overheard."""
+
+    auth: bool = False
+    address: str
+    sender: str = msgspec.field(name="from")
+    to: tuple[str, ...]
+    subject: str
+    message: str
+    identity: str = ""
+    user: str = ""
+    password: str = ""
+
+
+@notifier("mail", MailConfig)
+def mail(config: MailConfig, fill: Fill) -> Mail:
+    login = (config.identity, config.user, config.password) if config.auth else None
+    return Mail(config.address, config.sender, config.to, config.subject, fill(config.message), login)

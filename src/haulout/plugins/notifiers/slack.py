@@ -1,0 +1,18 @@
+"""slack: posts to an incoming webhook of Slack, or of anything that answers like it."""
+
+from haulout.plugins.api import Config, Fill, Post, notifier
+
+
+class Slack(Config, frozen=True, kw_only=True):
+    """Only `message` is a template. The hook is a secret: whoever knows it can post."""
+
+    hook: str
+    channel: str
+    message: str
+
+
+@notifier("slack", Slack)
+def slack(config: Slack, fill: Fill) -> Post:
+    # Slack answers with this word and nothing else; what else answers with it has taken the message, too.
+    body = {"text": fill(config.message), "channel": config.channel}
+    return Post(config.hook, body, expects="ok", refusal="slack webhook response is not ok")

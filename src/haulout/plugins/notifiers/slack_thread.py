@@ -1,0 +1,31 @@
+"""slackThread: posts replies in a thread of Slack, and opens another one after some time."""
+
+from haulout.plugins.api import Config, Fill, Thread, notifier
+from haulout.plugins.config import GoDuration
+
+_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+class SlackThread(Config, frozen=True, kw_only=True):
+    """`title` and `message` are templates. The Lease says which thread is open, for all nodes alike."""
+
+    token: str
+    lease_name: str
+    lease_namespace: str
+    channel: str
+    title: str
+    message: str
+    period: GoDuration
+
+
+@notifier("slackThread", SlackThread)
+def slack_thread(config: SlackThread, fill: Fill) -> Thread:
+    return Thread(
+        token=config.token,
+        channel=config.channel,
+        title=fill(config.title).translate(_ESCAPES),
+        text=fill(config.message).translate(_ESCAPES),
+        lease=config.lease_name,
+        namespace=config.lease_namespace,
+        lives_for=config.period,
+    )

@@ -1,0 +1,72 @@
+"""What is known about a node when somebody is notified of it, and the message that a notifier makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta, timezone
+from typing import Any
+
+import msgspec
+
+from haulout.base.gotemplate import Object, Word, render
+from haulout.base.gotemplate.times import go_time, nanoseconds_of
+from haulout.base.patch import merge
+from haulout.cluster.key import Key
+from haulout.model.go_node import go_node
+from haulout.plugins.api import Config, Message, Notifier
+from haulout.surfaces.profiles.wire import Stamp
+
+# The way on which all messages of this surface leave the process.
+CHANNEL = "profiles-notifications"
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """A notification that is due. The whole Node is read when it is sent; no row keeps all that a template may name.
+
+    `changes` is what this pass makes of the node and has not stored yet, as a merge patch. `last`: the profile of the
+    node that moved last. `in_maintenance`: one of its profiles is.
+    """
+
+    notifier: Notifier
+    config: Config
+    instance: str
+    node: Key
+    changes: Mapping[str, Any]
+    state: str
+    profile: str
+    last: str
+    transition: Stamp
+    in_maintenance: bool
+    log_details: bool
+
+
+def compose(notice: Notice, node: Mapping[str, Any]) -> Message:
+    """TemplateError where the message cannot be rendered."""
+    data = template_data(notice, node)
+    message: Message = notice.notifier.compose(notice.config, lambda text: render(text, data))
+    return message
+
+
+def template_data(notice: Notice, node: Mapping[str, Any]) -> Object:
+    """Under the names that templates have for it."""
+    changed = merge(node, notice.changes)
+    profile = Word(notice.profile, {"Current": notice.profile, "Last": notice.last})
+    fields = {
+        "InMaintenance": notice.in_maintenance,
+        "LastTransition": _time(notice.transition),
+        "LogDetails": notice.log_details,
+        "Node": go_node(changed),
+        "Profile": profile,
+        "State": notice.state,
+    }
+    return Object("plugin.Parameters", fields)
+
+
+def _time(stamp: Stamp) -> Object:
+    """In the zone in which it is written."""
+    offset = stamp.text[-6:]
+    at = stamp.at
+    if offset[0] in "+-" and offset[3] == ":":
+        span = timedelta(hours=int(offset[1:3]), minutes=int(offset[4:6]))
+        at = at.astimezone(timezone(-span if offset[0] == "-" else span))
+    return go_time(at, nanoseconds_of(stamp.text))

@@ -1,0 +1,164 @@
+"""The notifications of a state: which of its chain are due, which are under way, and what has been delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from haulout.base.clock import after
+from haulout.cluster.rows import NodeRow, Value
+from haulout.cluster.view import View
+from haulout.core.action import Send
+from haulout.core.decision import earliest
+from haulout.core.edit import between, merge_patch
+from haulout.plugins.api import Notifier
+from haulout.surfaces.profiles.load import Notification
+from haulout.surfaces.profiles.notices import CHANNEL, Notice
+from haulout.surfaces.profiles.schedules import Due, Occasion, Periodic
+from haulout.surfaces.profiles.wire import LOG_DETAILS_LABEL, NEVER, Entry, Stamp, stamp
+
+# An interval of nothing would be a message for every answer that the last one got.
+SHORTEST_FOR = timedelta(seconds=1)
+
+Chain = tuple[Notification[Notifier], ...]
+
+
+class Told(msgspec.Struct, frozen=True):
+    """How far a chain has come. `sent` has to be written; `waiting` says for people what is under way.
+
+    `error` is the last attempt's, `failures` how many there were; nothing of both: the chain is through or under way.
+    """
+
+    sent: Mapping[str, Stamp] = {}
+    sends: tuple[Send, ...] = ()
+    instance: str = ""
+    waiting: str = ""
+    error: str = ""
+    failures: int = 0
+    until: datetime | None = None
+
+
+class Situation(msgspec.Struct, frozen=True):
+    """What a chain is told with. `stored` is the node as it stands, `node` what the pass has made of it.
+
+    `others`: whether another profile of the node notifies by an instance, too; `under_way`: those by which it just
+    does. `pace_for`: how long to wait after a failure.
+    """
+
+    view: View
+    now: datetime
+    stored: NodeRow
+    node: NodeRow
+    profile: str
+    entry: Entry
+    last: str
+    sent: Mapping[str, Stamp]
+    in_maintenance: bool
+    pace_for: timedelta
+    others: Callable[[str], bool]
+    under_way: frozenset[str] = frozenset()
+
+    @property
+    def entering(self) -> bool:
+        return self.entry.current != self.entry.previous
+
+
+def needs_entering(chain: tuple[Notification[Any], ...]) -> bool:
+    """Whether one of them is told of the change of state itself."""
+    return any(isinstance(each.schedule, Periodic) for each in chain)
+
+
+def recall(chain: Chain, given: Situation) -> None:
+    """Keeps in mind what has been delivered for this change of state, whatever keeps the chain from being looked at."""
+    if given.entering:
+        for each in chain:
+            given.view.outcome(_name(each, given, NEVER))
+
+
+def tell(chain: Chain, given: Situation) -> Told:
+    """The chain up to the first one that is not delivered yet."""
+    sent: dict[str, Stamp] = {}
+    untils: list[datetime | None] = []
+    for each in chain:
+        last = sent.get(each.name) or given.sent.get(each.name, NEVER)
+        due = _due(each, given, last)
+        if due.is_due:
+            told = _deliver(each, given, last)
+            if isinstance(told, Told):
+                until = earliest(told.until, due.until, *untils)
+                # What went out before one that fails is not to go out again.
+                kept = sent if told.error else {}
+                return msgspec.structs.replace(told, sent=kept, until=until)
+            sent[each.name], due = told, _due(each, given, told, entered=True)
+        sent.setdefault(each.name, last)
+        untils.append(due.until)
+    return Told(sent=sent, until=earliest(*untils))
+
+
+def _due(each: Notification[Notifier], given: Situation, last: Stamp, *, entered: bool = False) -> Due:
+    entry = given.entry
+    previous = entry.current if entered else entry.previous
+    due = each.schedule.due(Occasion(entry.current, previous, last.at, entry.transition.at), given.now)
+    if due.is_due and previous == entry.current and given.now - last.at < SHORTEST_FOR:
+        return Due(False, after(last.at, SHORTEST_FOR))
+    return due
+
+
+def _deliver(each: Notification[Notifier], given: Situation, last: Stamp) -> Stamp | Told:
+    """When it was delivered, or what keeps it."""
+    name = _name(each, given, last)
+    outcome = given.view.outcome(name)
+    match outcome:
+        case None if _was_delivered(each, given, last):
+            return last
+        case Value(state="done", value=datetime() as at):
+            return stamp(at)
+        case Value(state="failed", value=datetime() as at) if given.now - at < given.pace_for:
+            return Told(instance=each.name, error=outcome.error, failures=outcome.failures, until=at + given.pace_for)
+        case Value(state="pending"):
+            return _waiting(each, outcome, "is being delivered")
+    if each.name in given.under_way:
+        return _waiting(each, None, "is being delivered for another profile")
+    send = Send(name, CHANNEL, _notice(each, given))
+    return msgspec.structs.replace(_waiting(each, outcome, "is due"), sends=(send,))
+
+
+def _waiting(each: Notification[Notifier], outcome: Value | None, how: str) -> Told:
+    """A further attempt after one that failed is still a failure, until it succeeds."""
+    told = Told(instance=each.name, waiting=f"notification {each.name} {how}")
+    if outcome is None:
+        return told
+    return msgspec.structs.replace(told, error=outcome.error, failures=outcome.failures)
+
+
+def _was_delivered(each: Notification[Notifier], given: Situation, last: Stamp) -> bool:
+    """By an earlier process: only this profile can have sent it since the change of state."""
+    tells_of_change = given.entering and isinstance(each.schedule, Periodic)
+    return tells_of_change and last.at > given.entry.transition.at and not given.others(each.name)
+
+
+def _name(each: Notification[Notifier], given: Situation, last: Stamp) -> str:
+    """One name a message. Of a change of state each profile tells; what is due by the clock is due for the node."""
+    node = f"{CHANNEL}/{given.stored.key.name}/{given.stored.uid}"
+    if given.entering and isinstance(each.schedule, Periodic):
+        return f"{node}/{each.name}/{given.profile} since {given.entry.transition.text}"
+    return f"{node}/{each.name}/after {last.text}"
+
+
+def _notice(each: Notification[Notifier], given: Situation) -> Notice:
+    return Notice(
+        notifier=each.plugin,
+        config=each.config,
+        instance=each.name,
+        node=given.stored.key,
+        changes=merge_patch(given.stored, between(given.stored, given.node)),
+        state=given.entry.current,
+        profile=given.profile,
+        last=given.last,
+        transition=given.entry.transition,
+        in_maintenance=given.in_maintenance,
+        log_details=given.node.labels.get(LOG_DETAILS_LABEL) == "true",
+    )

@@ -15,6 +15,7 @@ from haulout.core.arbiter import Rules, arbiter
 from haulout.runtime.kernel import Kernel
 from haulout.runtime.requests import Answer, Change, Lost, Refused, Request, Telling, Withdrawn
 from haulout.runtime.rooms import Subject
+from tests.build.examples import examples
 from tests.build.rows import START, node
 from tests.build.toy import roll
 from tests.build.world import Feed, World
@@ -173,4 +174,4 @@ def fail(subject: Subject, error: Exception) -> None:
 
 
 TestFaults = Faults.TestCase
-TestFaults.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestFaults.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)

@@ -21,6 +21,7 @@ from haulout.core.edit import apply_all
 from haulout.core.holds import Rank
 from haulout.runtime.loop import Loop
 from haulout.runtime.rooms import Subject
+from tests.build.examples import examples
 from tests.build.rows import START, at, node
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -217,7 +218,7 @@ def rank(key: Key, store: Store) -> Rank:
 MOST_ACTS = 60
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(rules, events)
 def test_reactive_equals_naive_and_asks_nobody_in_vain(
     rules: tuple[Rule, ...], events: list[tuple[int, str, dict[str, str] | None]]

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout
 from haulout.kube.reflector import Reflector, Tuning
 from haulout.model.node import Node
+from tests.build.examples import examples
 from tests.build.fakeapi import Server, Streaming, refusal
 from tests.build.picture import Picture
 from tests.build.virtual import LoopClock, VirtualLoop
@@ -162,7 +163,7 @@ class ReflectorMachine(RuleBasedStateMachine):
 
 
 ReflectorMachine.TestCase.settings = settings(
-    max_examples=120,
+    max_examples=examples(120),
     stateful_step_count=25,
     deadline=None,
     derandomize=True,

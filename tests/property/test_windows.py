@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haulout.base.windows import Windows, window_from_object
+from tests.build.examples import examples
 
 # Half an hour, over midnight, backwards winter time, a day left out, and no changes at all.
 ZONES = (
@@ -64,7 +65,7 @@ instants = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 @given(windows, instants)
 def test_it_stays_as_it_is_until_it_says(of: Windows, now: datetime) -> None:
     state, until = of.is_open(now), of.changes_at(now)
@@ -74,7 +75,7 @@ def test_it_stays_as_it_is_until_it_says(of: Windows, now: datetime) -> None:
     assert all(of.is_open(at) == state for at in probes)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 @given(windows, instants)
 def test_the_next_opening_is_one(of: Windows, now: datetime) -> None:
     at = of.opens_at(now)
@@ -83,7 +84,7 @@ def test_the_next_opening_is_one(of: Windows, now: datetime) -> None:
         assert not of.is_open(at - timedelta(microseconds=1))
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 @given(weekly, st.lists(instants, min_size=5, max_size=20))
 def test_a_weekly_window_is_what_a_clock_on_the_wall_shows(fields: dict[str, str], at: list[datetime]) -> None:
     """Wherever no clocks are changed within a day and a half, which is nearly always."""

@@ -22,6 +22,7 @@ from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.holds import Claim, Grant, Hold, Want, grant_key, hold_key, is_granted
 from haulout.runtime.requests import Answer, Look, Lost
 from tests.build.desk import FATES, Cluster, Desk, Script, Wish, pod_key, targets, together
+from tests.build.examples import examples
 from tests.build.rows import at, node
 from tests.build.walk import Move, Walk, tapes
 
@@ -213,7 +214,7 @@ def at_work(row: Row) -> list[str]:
     return [surface for surface in ("one", "two") if isinstance(row, NodeRow) and row.labels.get(surface) == "in"]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(tapes(60, 120))
 def test_k14_all_limits_or_none_and_no_place_idle_that_somebody_could_use(tape: bytes) -> None:
     Turns(tape).go()
@@ -240,7 +241,7 @@ def waiting(key: Key, **more: object) -> Claim:
     return msgspec.structs.replace(Claim(key, key, limits=ONE_PLACE), **more)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=examples(80), deadline=None, derandomize=True)
 @given(
     st.dictionaries(st.sampled_from(NAMES), st.tuples(st.integers(-1, 1), st.integers(0, 2)), min_size=1),
     st.permutations(NAMES),

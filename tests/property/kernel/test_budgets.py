@@ -22,6 +22,7 @@ from haulout.core.holds import Claim, Grant, Want, grant_key, is_granted
 from haulout.runtime.requests import Answer, Lost
 from tests.build.budgets import Opinion, budget
 from tests.build.desk import FATES, Cluster, Desk
+from tests.build.examples import examples
 from tests.build.rows import at, node
 from tests.build.walk import Move, Walk, tapes
 
@@ -233,7 +234,7 @@ class Fleet(Walk):
         self.world.put(msgspec.structs.replace(self.world.objects[key], **fields))
 
 
-@settings(max_examples=70, deadline=None, derandomize=True)
+@settings(max_examples=examples(70), deadline=None, derandomize=True)
 @given(tapes(60, 140))
 def test_no_budget_is_exceeded_and_no_place_stands_idle(tape: bytes) -> None:
     Fleet(tape).go()

@@ -17,6 +17,7 @@ from haulout.core.action import Annotate, Cordon, Create, Edit, Finalize, Label,
 from haulout.runtime.jobs import plan, request_body
 from haulout.runtime.requests import Change, Done, Look, Refused
 from tests.build.desk import Cluster, Desk, Script, pod_key, steps, together
+from tests.build.examples import examples
 from tests.build.rows import node
 from tests.build.walk import Move, Walk, tapes
 from tests.build.world import World, copy
@@ -181,7 +182,7 @@ class Doors(Walk):
         assert self.store.size() == 0
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=examples(400), deadline=None, derandomize=True)
 @given(tapes())
 def test_k1_to_k4_in_whatever_order_it_comes_the_store_ends_as_the_world_is(tape: bytes) -> None:
     Doors(tape).go()
@@ -214,7 +215,7 @@ def test_k1_the_patch_after_a_heartbeat_names_the_version_of_the_heartbeat() -> 
     assert (asked, change.version) == (1, desk.world.objects[A].version)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(st.permutations(range(1, 6)))
 def test_k1_the_greater_version_wins_by_any_door(order: list[int]) -> None:
     store = listed(node("a", version=0))
@@ -241,7 +242,7 @@ spec_edits = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 @given(
     st.lists(metadata_edits, min_size=1, max_size=3),
     st.lists(spec_edits, max_size=2),
@@ -267,7 +268,7 @@ class Admitting(Cluster):
         return super().put(row)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(values(), st.lists(metadata_edits | spec_edits, max_size=2), st.booleans())
 def test_k2_an_echo_of_the_answered_version_brings_what_admission_changed(
     x: str, more: list[Edit], echo_first: bool
@@ -386,7 +387,7 @@ def test_k3_a_look_that_finds_nothing_is_proof() -> None:
 # K4
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(st.dictionaries(st.sampled_from("abcd"), st.integers(1, 9)), st.sets(st.sampled_from("abcd")), st.integers(1, 9))
 def test_k4_a_list_never_removes_a_row_newer_than_itself(known: dict[str, int], shown: set[str], version: int) -> None:
     store = listed(*(node(name, version=at) for name, at in known.items()))
@@ -398,7 +399,7 @@ def test_k4_a_list_never_removes_a_row_newer_than_itself(known: dict[str, int], 
     assert left == shown | {name for name, at in known.items() if at > version}
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 @given(
     st.dictionaries(st.sampled_from("abcd"), st.tuples(st.integers(10, 19), st.booleans())),
     st.dictionaries(st.sampled_from("abcd"), st.tuples(st.integers(1, 9), values())),

@@ -26,6 +26,7 @@ from haulout.core.holds import Claim, Grant, Rank, Want, grant_key, hold_key
 from haulout.runtime.loop import Loop
 from haulout.runtime.rooms import Subject
 from tests.build.desk import Cluster, Desk, Script, steps, targets
+from tests.build.examples import examples
 from tests.build.rows import START, at, node
 from tests.build.toy import Inside
 from tests.build.walk import Move, Walk, tapes
@@ -136,7 +137,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 }
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=examples(250), deadline=None, derandomize=True)
 @given(tapes())
 def test_k5_nothing_that_falls_while_a_key_is_under_way_is_lost(tape: bytes) -> None:
     UnderWay(tape).go()
@@ -173,7 +174,7 @@ def test_k5_an_until_that_falls_while_under_way_is_asked_about_afterwards() -> N
 # K6
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(st.integers(-5_000_000, 5_000_000))
 def test_k6_it_is_asked_a_millisecond_after_until_and_never_sooner_than_a_millisecond_from_now(
     microseconds: int,
@@ -212,7 +213,7 @@ ranks = st.builds(Rank, st.integers(-1, 1), st.integers(0, 2).map(at), st.sample
 names = st.text("abcdefgh", min_size=1, max_size=2)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(st.dictionaries(names, ranks, min_size=1, max_size=8), st.data())
 def test_k7_keys_due_together_are_asked_by_phase_then_rank_then_key(
     ranked: dict[str, Rank], data: st.DataObject
@@ -243,7 +244,7 @@ def taking(key: Key, limit: Limit) -> Callable[[View, datetime], Decision]:
     return lambda view, now: NOTHING if view.fits([limit]) else steps(Label(key, "state", "in"))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(st.dictionaries(names, ranks, min_size=2, max_size=8), st.integers(1, 3))
 def test_k7_each_take_counts_before_the_next_is_asked(ranked: dict[str, Rank], most: int) -> None:
     keys = [node_key(name) for name in sorted(ranked)]
@@ -253,7 +254,7 @@ def test_k7_each_take_counts_before_the_next_is_asked(ranked: dict[str, Rank], m
     assert targets(desk.tray) == sorted(keys, key=lambda key: (ranked[key.name], key))[:most]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(st.lists(st.text("abc", min_size=1, max_size=3), unique=True, max_size=8), st.data())
 def test_k7_buckets_iterate_in_the_order_of_keys(names: list[str], data: st.DataObject) -> None:
     everything = Index("all", "Node", lambda row: ("",))
@@ -374,7 +375,7 @@ def test_k10_it_is_asked_again_after_a_minute_and_not_before() -> None:
     assert [(later - earlier).total_seconds() for earlier, later in pairwise(times)] == [60, 60, 60]
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.booleans(), st.booleans()), max_size=12))
 def test_k10_whoever_throws_when_never_stalls_the_others(pattern: list[tuple[str, bool, bool]]) -> None:
     """Two surfaces, one of which throws now and then on one node; on the other node the other surface does its work."""

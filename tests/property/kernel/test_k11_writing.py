@@ -23,6 +23,7 @@ from haulout.runtime.requests import Answer, Body, Change, Done, Look, Lost, Ref
 from haulout.runtime.rooms import Subject
 from tests.build.compare import content, wish_of
 from tests.build.desk import FATES, RETRY_AFTER, Cluster, Desk, Script, pod, pod_key, steps, targets, together
+from tests.build.examples import examples
 from tests.build.rows import START, at, node
 from tests.build.toy import Inside
 from tests.build.walk import Move, Walk, tapes
@@ -145,7 +146,7 @@ class Crowd(Walk):
         assert not self.desk.failed
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=examples(250), deadline=None, derandomize=True)
 @given(tapes())
 def test_k11_one_write_an_object_and_only_on_rows_as_decided(tape: bytes) -> None:
     Crowd(tape).go()
@@ -375,7 +376,7 @@ def create_unless_there(view: View) -> list[Create]:
     return [Create(NEW, {})] if view.get(NEW, PodRow) is None else []
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=examples(250), deadline=None, derandomize=True)
 @given(tapes())
 def test_k12_nothing_is_sent_again_while_its_effect_is_unknown(tape: bytes) -> None:
     Once(tape).go()
@@ -555,7 +556,7 @@ def test_k13_the_same_action_waits_twice_as_long_after_each_refusal_up_to_a_minu
     assert [span >= wait for span, wait in zip(spans, (1, 2, 4, 8, 16, 32, 60, 60), strict=False)] == [True] * 8
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=examples(80), deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from(("422", "500", "200")), min_size=1, max_size=8))
 def test_k13_back_off_delays_exactly_by_its_failures_and_success_ends_it(fates: list[str]) -> None:
     script = Script()

@@ -22,6 +22,7 @@ from haulout.kube.lease import Terms
 from haulout.runtime.driver import SLICE
 from haulout.runtime.requests import Lost
 from tests.build.desk import Cluster, Desk, Script, steps, targets
+from tests.build.examples import examples
 from tests.build.objects import Objects
 from tests.build.rows import node
 from tests.build.shell import Shell, put_node
@@ -73,7 +74,7 @@ troubles = st.lists(
 )
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=examples(20), deadline=None, derandomize=True)
 @given(st.lists(troubles, min_size=2, max_size=2))
 def test_k15_no_write_is_sent_after_the_renew_deadline_nor_outlives_the_lease(
     both: list[list[tuple[str, float]]],

@@ -18,6 +18,7 @@ from haulout.core.decision import NOTHING, Decider, Decision, Source
 from haulout.core.holds import Claim, Want
 from haulout.runtime.requests import Done, Lost, Refused
 from tests.build.desk import FATES, Cluster, Desk, Script, pod, pod_key, steps
+from tests.build.examples import examples
 from tests.build.footprint import footprint
 from tests.build.rows import START, at, node
 from tests.build.toy import roll
@@ -150,7 +151,7 @@ class Churn(Walk):
         assert not grown, f"something is remembered of nodes that are gone: {grown}"
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=examples(80), deadline=None, derandomize=True)
 @given(tapes(40, 100))
 def test_k17_after_any_churn_everything_is_as_small_as_before(tape: bytes) -> None:
     Churn(tape).go()

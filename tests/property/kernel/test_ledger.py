@@ -13,6 +13,7 @@ from haulout.cluster.rows import NodeRow
 from haulout.core.action import Annotate, Cordon, Edit
 from haulout.core.cordon import ANNOTATION, Ledger, claim, ledger, lifted_by_hand, release
 from haulout.core.edit import apply_all
+from tests.build.examples import examples
 from tests.build.rows import node
 from tests.build.walk import Move, Walk, tapes
 
@@ -114,14 +115,14 @@ class Book(Walk):
         assert ANNOTATION not in self.node.annotations
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=examples(300), deadline=None, derandomize=True)
 @given(tapes())
 def test_the_last_claim_restores_what_a_person_had_set(tape: bytes) -> None:
     Book(tape).go()
 
 
 @given(st.permutations(SURFACES), st.permutations(SURFACES))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 def test_a_node_that_a_person_had_cordoned_stays_cordoned_whoever_comes_and_goes(
     come: list[str], go: list[str]
 ) -> None:

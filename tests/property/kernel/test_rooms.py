@@ -22,6 +22,7 @@ from haulout.runtime.loop import Loop
 from haulout.runtime.requests import Lost
 from haulout.runtime.rooms import Order, Queue, Rooms, Subject
 from tests.build.desk import Cluster, Desk, Script, steps
+from tests.build.examples import examples
 from tests.build.rows import START, node
 from tests.build.toy import roll
 from tests.build.walk import Move, Walk, tapes
@@ -267,7 +268,7 @@ def inside(row: NodeRow) -> NodeRow:
     return node(row.key.name, version=row.version, labels={**row.labels, **labels[row.labels["needs"]]})
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=examples(250), deadline=None, derandomize=True)
 @given(tapes())
 def test_nobody_waits_before_doors_that_are_all_open(tape: bytes) -> None:
     Doors(tape).go()

@@ -257,6 +257,11 @@ class TestRefused:
         assert desk.asked(3) == "a"
         assert desk.refuses("a", 4).asked(4) == ""
 
+    def test_a_refusal_of_an_earlier_drain_is_not_held_against_it(self) -> None:
+        desk = Desk(budget("web", allowed=1)).refuses("a", -1).wants(pod("a"))
+        assert [desk.asked(), desk.asked(1)] == ["a", "a"]
+        assert desk.refuses("a", 2).asked(2) == ""
+
     def test_one_that_fails_for_another_reason_keeps_nobody_waiting(self) -> None:
         """Under two budgets, for example: the server refuses it for good and counts nothing."""
         desk = Desk(budget("web", allowed=1)).wants(*pods("ab"))

@@ -102,7 +102,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         tried = min(still, key=lambda pod: here[pod].tried_at or LONG_AGO)
         here[tried] = _granted(budget, here[tried], charged=True)
         quiet = msgspec.structs.replace(quiet, since=now)
-    again = (here[pod].tried_at for pod in still) if free > 0 else ()
+    again = (here[pod].tried_at for pod in still)
     until = earliest(
         *map(_shown_by, gone),
         *(tried_at + TRY_AFTER_FOR for tried_at in again if tried_at is not None and tried_at + TRY_AFTER_FOR > now),
@@ -148,17 +148,20 @@ def _uses_budget(budget: BudgetRow, eviction: EvictionRow) -> bool:
 
 def _seen(view: View, budget: BudgetRow, eviction: EvictionRow, permit: Permit | None, now: datetime) -> Permit:
     """How it stands with a pod that is still to go; a refusal takes the permit back."""
+    refusal = _refusal(view, eviction)
+    refused_at = refusal.at if refusal is not None and refusal.by_budget else None
     if permit is None or permit.pod_uid != eviction.uid:
         key = permit_key(budget.key, eviction.pod)
-        return Permit(key=key, pod=eviction.pod, pod_uid=eviction.uid, budget=budget.key, waiting_since=now)
+        known = Permit(key=key, pod=eviction.pod, pod_uid=eviction.uid, budget=budget.key, waiting_since=now)
+        # A refusal of an earlier drain is not held against it.
+        return msgspec.structs.replace(known, tried_at=refused_at)
     charged = permit.charged and eviction.pod.name not in budget.disrupted
     permit = msgspec.structs.replace(permit, gone_at=None, charged=charged)
     if not permit.granted:
         return permit
-    refusal = _refusal(view, eviction)
     # The last one may be of an earlier try.
-    if refusal is not None and refusal.by_budget and (permit.tried_at is None or refusal.at > permit.tried_at):
-        return msgspec.structs.replace(permit, granted=False, charged=False, tried_at=refusal.at)
+    if refused_at is not None and (permit.tried_at is None or refused_at > permit.tried_at):
+        return msgspec.structs.replace(permit, granted=False, charged=False, tried_at=refused_at)
     return permit
 
 
@@ -174,6 +177,7 @@ def _has_failed(view: View, eviction: EvictionRow) -> bool:
 
 
 def _granted(budget: BudgetRow, permit: Permit, *, charged: bool) -> Permit:
+    charged = charged and permit.pod.name not in budget.disrupted
     return msgspec.structs.replace(permit, granted=True, charged=charged, tried_version=budget.version)
 
 

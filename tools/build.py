@@ -22,6 +22,7 @@ TOOLS: dict[str, list[tuple[str, str]]] = {
         for name in ("kube-apiserver", "kubectl", "kube-controller-manager", "kube-scheduler", "kubelet")
     ],
     "kwok": [("sigs.k8s.io/kwok/cmd/kwok", "kwok")],
+    "vcsim": [("github.com/vmware/govmomi/vcsim", "vcsim")],
 }
 
 # Without these a control plane built outside its repository calls itself v0.0.0-master.

@@ -19,17 +19,20 @@ from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.view import CONFIG
 from haulout.core.decision import Source
 from haulout.kube.transport import Transport
+from haulout.kube.writer import Writer
 from haulout.plugins.checks.kubernikus_count import PROBE as POOL_SIZE
 from haulout.plugins.checks.prometheus_instant import PROBE as PROMETHEUS
 from haulout.plugins.config import ConfigProblem
 from haulout.runtime.files import WatchedFile
 from haulout.runtime.metrics import Sample
 from haulout.runtime.probes import Probe
+from haulout.runtime.sender import Channel
 from haulout.serve.pages import static_route, to_static
 from haulout.serve.web import Handler
 from haulout.surfaces.profiles.decide import MODE
 from haulout.surfaces.profiles.engine import SURFACE, Mode
 from haulout.surfaces.profiles.load import load, problems
+from haulout.surfaces.profiles.notices import CHANNEL as NOTIFICATIONS
 from haulout.surfaces.profiles.present import samples
 from haulout.surfaces.profiles.shuffles import OWNERS, untouched
 from haulout.surfaces.profiles.surface import DECIDERS, OWN_KINDS, known_plugins, sources
@@ -80,6 +83,12 @@ class Profiles(Part):
     def probes(self, transport: Transport) -> Mapping[str, Probe]:
         access = CloudAccess(transport, self.around.settings.kubernikus.credentials)
         return {PROMETHEUS: Prometheus(self.around.clock), POOL_SIZE: PoolSize(access)}
+
+    def channels(self, transport: Transport) -> Mapping[str, Channel]:
+        # Imported where a process needs it: what notifies brings libraries along.
+        from haulout.app.notifications import Notifications
+
+        return {NOTIFICATIONS: Notifications(Writer(transport, self.around.clock), self.around.clock)}
 
     def follow(self, settings: Settings) -> None:
         self._say_how(settings)

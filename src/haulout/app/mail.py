@@ -1,0 +1,97 @@
+"""Delivers a mail over SMTP: encrypted where the server offers it, with a password only where nobody can overhear it."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import ssl
+from typing import TYPE_CHECKING
+
+from haulout.plugins.messages import Mail
+from haulout.runtime.sender import SendFailed
+
+if TYPE_CHECKING:
+    from aiosmtplib import SMTP
+
+LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+_ACCEPTED = 235
+
+
+async def deliver_mail(mail: Mail, tls: ssl.SSLContext | None, within: float) -> None:
+    """`tls`: whom to trust; by default whom the system trusts."""
+    try:
+        import aiosmtplib
+    except ImportError:
+        raise SendFailed("mail needs the extra `mail` (pip install 'haulout[mail]')") from None
+    host, port = _split(mail.address)
+    # The server is told as little of us as by Go's net/smtp.
+    smtp = aiosmtplib.SMTP(hostname=host, port=port, local_hostname="localhost", tls_context=tls, timeout=within)
+    try:
+        await smtp.connect()
+        await _greet(smtp)
+        if mail.login is not None:
+            await _log_in(smtp, host, mail.login)
+        await _hand_over(smtp, mail)
+    except aiosmtplib.SMTPResponseException as error:
+        raise SendFailed(f"{mail.address}: {error.code} {error.message}") from error
+    except (aiosmtplib.SMTPException, OSError) as error:
+        raise SendFailed(f"{mail.address}: {str(error) or type(error).__name__}") from error
+    finally:
+        # Taken is taken, however the server says goodbye.
+        with contextlib.suppress(aiosmtplib.SMTPException, OSError):
+            await smtp.quit(timeout=1)
+        smtp.close()
+
+
+async def _greet(smtp: SMTP) -> None:
+    """Once more after encryption has begun: what the server said before may have been anybody's."""
+    from aiosmtplib import SMTPHeloError
+
+    if smtp.is_ehlo_or_helo_needed:
+        try:
+            await smtp.ehlo()
+        except SMTPHeloError:
+            await smtp.helo()
+
+
+async def _log_in(smtp: SMTP, host: str, login: tuple[str, str, str]) -> None:
+    is_encrypted = smtp.get_transport_info("sslcontext") is not None
+    if not is_encrypted and host not in LOCAL:
+        raise SendFailed(f"{host}: unencrypted connection: the password is not sent")
+    if not smtp.supports_extension("auth"):
+        raise SendFailed(f"{host}: smtp: server doesn't support AUTH")
+    proof = base64.b64encode("\0".join(login).encode())
+    answer = await smtp.execute_command(b"AUTH", b"PLAIN", proof)
+    if answer.code != _ACCEPTED:
+        raise SendFailed(f"{host}: {answer.code} {answer.message}")
+
+
+async def _hand_over(smtp: SMTP, mail: Mail) -> None:
+    """To all recipients or to none."""
+    wide = smtp.supports_extension("smtputf8")
+    options = ["BODY=8BITMIME"] if smtp.supports_extension("8bitmime") else []
+    options += ["SMTPUTF8"] if wide else []
+    encoding = "utf-8" if wide else "ascii"
+    await smtp.mail(mail.sender, options=options, encoding=encoding)
+    for recipient in mail.recipients:
+        await smtp.rcpt(recipient, encoding=encoding)
+    await smtp.data(written(mail))
+
+
+def written(mail: Mail) -> bytes:
+    """As it goes over the wire, but for the dots."""
+    headers = {"From": mail.sender, "To": ",".join(mail.recipients), "Subject": mail.subject}
+    head = "".join(f"{name}: {_line(text)}\r\n" for name, text in headers.items())
+    return f"{head}\r\n{mail.text}".encode(errors="replace")
+
+
+def _line(text: str) -> str:
+    """A header is one line, or what follows would be another."""
+    return " ".join(text.splitlines())
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isascii() or not port.isdecimal() or int(port) > 65535:
+        raise SendFailed(f"address {address}: missing port in address (HOST:PORT would be right)")
+    return host.strip("[]"), int(port)

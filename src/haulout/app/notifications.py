@@ -1,0 +1,75 @@
+"""The way of notifications out of the process: the node is read, the message composed and delivered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from typing import Any, assert_never
+
+import msgspec
+
+from haulout.app.mail import deliver_mail
+from haulout.app.slack import SLACK_API, Threads, post
+from haulout.base.clock import Clock
+from haulout.base.gotemplate import TemplateError
+from haulout.kube.errors import KubeError
+from haulout.kube.writer import Writer
+from haulout.plugins.messages import Mail, Message, Post, Thread
+from haulout.runtime.sender import SendFailed
+from haulout.surfaces.profiles.notices import Notice, compose
+
+log = logging.getLogger("haulout.notifications")
+
+# Longer than any mail server needs to say no. Nobody waits for it but the profile whose message it is.
+DELIVER_WITHIN = 30.0
+
+
+class Notifications:
+    """A channel. What is wrong is raised as `SendFailed`, in words that give no credentials away."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        clock: Clock,
+        *,
+        slack_api: str = SLACK_API,
+        tls: ssl.SSLContext | None = None,
+        within: float = DELIVER_WITHIN,
+    ) -> None:
+        self._writer = writer
+        self._threads = Threads(writer, clock, slack_api)
+        self._tls = tls
+        self._within = within
+
+    async def __call__(self, notice: Notice) -> None:
+        try:
+            async with asyncio.timeout(self._within):
+                await self._deliver(await self._composed(notice))
+        except TimeoutError:
+            raise SendFailed(f"not delivered within {self._within:g} s") from None
+        fields = {"node": notice.node.name, "profile": notice.profile, "state": notice.state}
+        log.info("notification sent", extra={"instance": notice.instance, "type": notice.notifier.name, **fields})
+
+    async def _composed(self, notice: Notice) -> Message:
+        """Of the Node as it is now: what templates may name is far more than what is kept of it."""
+        try:
+            reply = await self._writer.get(f"/api/v1/nodes/{notice.node.name}", key=notice.node)
+            node = msgspec.json.decode(reply, type=dict[str, Any])
+        except (KubeError, msgspec.DecodeError) as error:
+            raise SendFailed(f"the node cannot be read: {error}") from error
+        try:
+            return compose(notice, node)
+        except TemplateError as error:
+            raise SendFailed(str(error)) from error
+
+    async def _deliver(self, message: Message) -> None:
+        match message:
+            case Mail():
+                await deliver_mail(message, self._tls, self._within)
+            case Post():
+                await post(message)
+            case Thread():
+                await self._threads.reply(message)
+            case _:
+                assert_never(message)

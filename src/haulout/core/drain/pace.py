@@ -93,8 +93,9 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         if not _may_try_again(budget, permit, now):
             continue
         if not uses or (free > 0 and sent < MOST_SENT):
-            free, sent = free - uses, sent + uses
-            here[row.pod] = _granted(budget, permit, charged=uses)
+            here[row.pod] = permit = _granted(budget, permit, charged=uses)
+            costs = permit.charged and row.pod not in failed
+            free, sent = free - costs, sent + costs
     still = [row.pod for row in waiting if not here[row.pod].granted]
     quiet = _quiet(view, budget, earlier, here, now)
     sending = any(permit.granted and permit.pod not in failed for permit in here.values())
@@ -158,7 +159,7 @@ def _seen(view: View, budget: BudgetRow, eviction: EvictionRow, permit: Permit |
     charged = permit.charged and eviction.pod.name not in budget.disrupted
     permit = msgspec.structs.replace(permit, gone_at=None, charged=charged)
     if not permit.granted:
-        return permit
+        return msgspec.structs.replace(permit, tried_at=refused_at or permit.tried_at)
     # The last one may be of an earlier try.
     if refused_at is not None and (permit.tried_at is None or refused_at > permit.tried_at):
         return msgspec.structs.replace(permit, granted=False, charged=False, tried_at=refused_at)

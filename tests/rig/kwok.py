@@ -17,6 +17,8 @@ from tests.rig.wait import eventually
 
 # On a pod: how long it takes to stop, as a Go duration, when that is not its whole grace period.
 STOPS_AFTER = "haulout.test/stops-after"
+# On a pod: how long it takes to become ready, when it is not at once.
+STARTS_AFTER = "haulout.test/starts-after"
 
 INITIAL_CONDITIONS = """
 conditions:
@@ -131,6 +133,10 @@ def configuration(heartbeat: float) -> Iterator[Json]:
             {"key": ".status.phase", "operator": "In", "values": ["Pending"]},
         ],
         {"patch": {"subresource": "status", "root": "status", "type": "strategic", "template": RUNNING}},
+        {
+            "durationMilliseconds": 0,
+            "durationFrom": {"expressionFrom": f'.metadata.annotations["{STARTS_AFTER}"]'},
+        },
     )
     stops = f'.metadata.annotations["{STOPS_AFTER}"] // .metadata.deletionTimestamp'
     yield stage(

@@ -17,6 +17,12 @@ from tests.rig.wait import eventually
 
 HAULOUT = Path(sys.executable).parent / "haulout"
 JSON_LOG = ("--zap-devel=false",)
+PROFILES = "{profiles: {config: config/maintenance.yaml}}"
+# Logs as in production; nothing listens but the probes.
+DROP_IN = [
+    *(str(HAULOUT), "as", "node-maintenance-operator", "--zap-devel=false"),
+    *("--metrics-bind-address=0", "--listen-webhooks=0"),
+]
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -101,8 +107,30 @@ class MaintenanceController(Operator):
         self.process = Process(name, argv, directory, env=env, cwd=directory)
 
 
+class NodeMaintenanceOperator(Operator):
+    """`haulout as node-maintenance-operator`, without webhooks; its metrics are not for tests without a certificate."""
+
+    def __init__(
+        self,
+        plane: Cluster,
+        directory: Path,
+        *,
+        server: str | None = None,
+        flags: Sequence[str] = (),
+        name: str = "operator",
+        user: str = "operator",
+    ) -> None:
+        super().__init__(directory, "")
+        env = environment(KUBECONFIG=str(plane.kubeconfig(user, server=server)))
+        self.process = Process(name, [*DROP_IN, self._health, *flags], directory, env=env, cwd=directory)
+
+    @property
+    def _health(self) -> str:
+        return f"--health-probe-bind-address=127.0.0.1:{self.health_port}"
+
+
 class Platform(Operator):
-    """`haulout run` with profiles; `settings` are lines for its `haulout.yaml`."""
+    """`haulout run` with profiles or other `surfaces`; `settings` are lines for its `haulout.yaml`."""
 
     def __init__(
         self,
@@ -111,6 +139,7 @@ class Platform(Operator):
         config: str,
         settings: str = "",
         *,
+        surfaces: str = PROFILES,
         flags: Sequence[str] = (),
         name: str = "operator",
         user: str = "operator",
@@ -119,7 +148,7 @@ class Platform(Operator):
         self.basic = (
             f"kubeconfig: {plane.kubeconfig(user)}\n"
             f'listen: {{http: "127.0.0.1:{self.port}", health: "127.0.0.1:{self.health_port}"}}\n'
-            "surfaces: {profiles: {config: config/maintenance.yaml}}\n"
+            f"surfaces: {surfaces}\n"
         )
         self.settle(settings)
         self.process = Process(name, [HAULOUT, "run", *flags], directory, env=environment(), cwd=directory)

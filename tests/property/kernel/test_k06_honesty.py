@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow, Value
 from haulout.cluster.store import Listing, Store
-from haulout.cluster.view import CONFIG, View
-from haulout.core.action import Annotate, Label
+from haulout.cluster.view import CONFIG, OUTCOME, View
+from haulout.core.action import Annotate, Label, Send
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.holds import Claim, is_granted
 from haulout.runtime.actor import Reports
@@ -108,7 +108,12 @@ def counts(row: NodeRow, view: View, now: datetime) -> Decision:
     return Decision(actions=((Label(A, "n", str(int(row.labels.get("n", "0")) + 1)),),))
 
 
-@pytest.mark.parametrize("judge", [keeps_time, counts])
+def keeps_telling(row: NodeRow, view: View, now: datetime) -> Decision:
+    name = f"at {now.isoformat()}"
+    return Decision(actions=((Send(name, "mail", ""),),)) if view.outcome(name) is None else NOTHING
+
+
+@pytest.mark.parametrize("judge", [keeps_time, counts, keeps_telling])
 def test_k9_a_key_that_keeps_writing_is_found(judge: Judge) -> None:
     with pytest.raises(AssertionError):
         assert_quiescent(decider(judge), store_of(node("a")), A, START)
@@ -192,6 +197,10 @@ instances:
   - {type: maxMaintenance, name: zone, config: {max: 1, groupBy: [zone]}}
   - {type: maxMaintenance, name: young, config: {max: 1, skipAfter: 20s}}
   - {type: maxMaintenance, name: busy, config: {max: 1, profile: q}}
+  notify:
+  - {type: slack, name: soon, config: {hook: h, channel: c, message: m}, schedule: {type: periodic, config: {interval: 10s}}}
+  - {type: slack, name: late, config: {hook: h, channel: c, message: m}, schedule: {type: oneshot, config: {delay: 20s}}}
+  - {type: slack, name: day, config: {hook: h, channel: c, message: m}, schedule: {type: scheduled, config: {instant: "10:00", weekdays: [sun]}}}
   trigger:
   - {type: alterLabel, name: mark, config: {key: marked, value: "yes"}}
   - {type: alterLabel, name: clear, config: {key: go, remove: true}}
@@ -210,9 +219,13 @@ transition = st.builds(
     chain,
     st.sampled_from(list(State)).map(str),
 )
+notify = st.sampled_from(("", "", "soon", "late", "day", "soon && late", "day && soon"))
 stage = st.builds(
-    lambda enter, transitions: f'{{enter: "{enter}", transitions: [{", ".join(transitions)}]}}',
+    lambda enter, notify, transitions: (
+        f'{{enter: "{enter}", notify: "{notify}", transitions: [{", ".join(transitions)}]}}'
+    ),
     chain,
+    notify,
     st.lists(transition, min_size=1, max_size=3),
 )
 
@@ -243,7 +256,9 @@ def workers(draw: st.DrawFn, name: str) -> NodeRow:
         "ready": st.sampled_from("01"),
         "zone": st.sampled_from("ab"),
     }
-    data = {DATA_ANNOTATION: f'{{"Profiles":{{{written}}},"Notifications":{{}}}}'} if draw(st.booleans()) else {}
+    sent = draw(st.dictionaries(st.sampled_from(("soon", "late", "day")), instants))
+    told = ",".join(f'"{name}":"{instant.isoformat()}"' for name, instant in sent.items())
+    data = {DATA_ANNOTATION: f'{{"Profiles":{{{written}}},"Notifications":{{{told}}}}}'} if draw(st.booleans()) else {}
     return node(name, labels=draw(st.fixed_dictionaries(attached, optional=labels)), annotations=data)
 
 
@@ -270,6 +285,39 @@ def test_k6_k8_k9_of_profiles(
     assert_claims_ignore_grants(PROFILES, store, A, now)
     assert_quiescent(PROFILES, store, A, now)
     assert_quiescent(PROFILES, store, A, now + timedelta(seconds=30), granted=False)
+
+
+outcomes = st.dictionaries(
+    st.integers(0, 3),
+    st.tuples(st.sampled_from(("pending", "done", "failed")), instants, st.integers(0, 2)),
+    min_size=1,
+)
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(configurations(), workers("a"), instants, st.lists(instants, max_size=4), outcomes)
+def test_k6_k8_k9_of_profiles_with_messages_under_way(
+    config: str,
+    worker: NodeRow,
+    now: datetime,
+    samples: list[datetime],
+    known: dict[int, tuple[str, datetime, int]],
+) -> None:
+    store = store_with(config, worker)
+    now += timedelta(microseconds=7)
+    store.pass_time(now)
+    for state, instant, failures in known.values():
+        # Whatever is sent next has met that fate before.
+        sends = [action for step in PROFILES.decide(A, View(store), now).actions for action in step]
+        for send in (action for action in sends if isinstance(action, Send)):
+            error = "no" if state == "failed" else ""
+            row = Value(
+                key=Key("", OUTCOME, "", send.outcome), state=state, value=instant, error=error, failures=failures
+            )
+            store.write(row)
+    assert_until_is_honest(PROFILES, store, A, now, samples)
+    assert_claims_ignore_grants(PROFILES, store, A, now)
+    assert_quiescent(PROFILES, store, A, now + timedelta(seconds=60))
 
 
 def test_k6_k8_k9_of_profiles_without_a_valid_configuration() -> None:

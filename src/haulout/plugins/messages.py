@@ -9,7 +9,14 @@ from typing import Any
 import msgspec
 
 
-class Mail(msgspec.Struct, frozen=True):
+class Discreet(msgspec.Struct, frozen=True):
+    """Holds secrets, which are in no log and no trace: it is shown by its name alone."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+
+class Mail(Discreet, frozen=True):
     """`address` is the server's, with its port. `login`: identity, user and password, if it is to be used."""
 
     address: str
@@ -20,7 +27,7 @@ class Mail(msgspec.Struct, frozen=True):
     login: tuple[str, str, str] | None = None
 
 
-class Post(msgspec.Struct, frozen=True):
+class Post(Discreet, frozen=True):
     """JSON to an address. `expects`: what the answer must be, to the letter; without it, any status below 300 will do.
 
     `refusal` is said where the answer is another. The address may hold a secret, and is never said.
@@ -33,7 +40,7 @@ class Post(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = {}
 
 
-class Thread(msgspec.Struct, frozen=True):
+class Thread(Discreet, frozen=True):
     """A reply in a thread of a Slack channel, which lives for a while from its title on; a Lease remembers it."""
 
     token: str

@@ -18,6 +18,9 @@ class MailConfig(Config, frozen=True, kw_only=True):
     user: str = ""
     password: str = ""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
 
 @notifier("mail", MailConfig)
 def mail(config: MailConfig, fill: Fill) -> Mail:

@@ -10,6 +10,9 @@ class Slack(Config, frozen=True, kw_only=True):
     channel: str
     message: str
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
 
 @notifier("slack", Slack)
 def slack(config: Slack, fill: Fill) -> Post:

@@ -17,6 +17,9 @@ class SlackThread(Config, frozen=True, kw_only=True):
     message: str
     period: GoDuration
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
 
 @notifier("slackThread", SlackThread)
 def slack_thread(config: SlackThread, fill: Fill) -> Thread:

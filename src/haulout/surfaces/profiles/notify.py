@@ -123,7 +123,7 @@ def _deliver(each: Notification[Notifier], given: Situation, last: Stamp) -> Sta
     if each.name in given.under_way:
         return _waiting(each, None, "is being delivered for another profile")
     send = Send(name, CHANNEL, _notice(each, given))
-    return msgspec.structs.replace(_waiting(each, outcome, "is due"), sends=(send,))
+    return msgspec.structs.replace(_waiting(each, outcome, "is due (while it fails, events of the node say so)"), sends=(send,))
 
 
 def _waiting(each: Notification[Notifier], outcome: Value | None, how: str) -> Told:

@@ -1,0 +1,491 @@
+"""NodeMaintenances on a real control plane: drained, blocked, explained and brought back; killed and lied to meanwhile."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.real.profiles import GO, PROFILE, STATE, label_of
+from tests.rig.api import Api, ApiError, Json
+from tests.rig.audit import Entry
+from tests.rig.crash import CrashTest, normalised
+from tests.rig.faults import (
+    Action,
+    Answer,
+    CutAfter,
+    CutBefore,
+    CutStream,
+    Delay,
+    DelayEvents,
+    DropEvents,
+    FaultProxy,
+    InsertEvent,
+    RepeatEvents,
+    Stall,
+    Write,
+)
+from tests.rig.fleet import node_object, pod_object
+from tests.rig.kwok import Kwok
+from tests.rig.maintenances import (
+    BUDGETS,
+    IN,
+    LEASE_NAMESPACE,
+    NMS,
+    OUT,
+    budget,
+    define,
+    ends,
+    lease,
+    maintenance,
+    marks,
+    phase,
+    pods_on,
+    status,
+    succeeds,
+)
+from tests.rig.operator import DROP_IN, HAULOUT, NodeMaintenanceOperator, Platform, environment
+from tests.rig.plane import ControlPlane
+from tests.rig.wait import eventually
+
+pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kubectl", "kube-controller-manager", "kwok")
+
+WEB = {"app": "web"}
+WATCHED = ("nodemaintenances", "nodes", "pods", "poddisruptionbudgets", "leases", "daemonsets")
+
+
+@pytest.fixture(scope="module")
+def managed(managed_plane: ControlPlane) -> ControlPlane:
+    """With the controllers that keep count of budgets."""
+    define(managed_plane.api())
+    return managed_plane
+
+
+@pytest.fixture
+def operator(managed: ControlPlane, tmp_path: Path) -> Iterator[NodeMaintenanceOperator]:
+    """What it asks at its start has been asked."""
+    since = managed.audit.mark()
+    first = {"get namespaces", *(f"watch {kind}" for kind in WATCHED)}
+    with NodeMaintenanceOperator(managed, tmp_path) as made:
+        eventually(lambda: first <= set(managed.audit.counts(since=since, user="operator")), "it has begun")
+        yield made
+
+
+def explain(plane: ControlPlane, *words: str) -> str:
+    env = environment(KUBECONFIG=str(plane.kubeconfig("test")))
+    argv = [str(HAULOUT), "explain", *words]
+    done = subprocess.run(argv, env=env, text=True, capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def counted(api: Api, name: str, ns: str, pods: int) -> bool:
+    """Whether the controller has counted so many healthy pods under a budget."""
+    return bool(api.get(BUDGETS, name, ns).get("status", {}).get("currentHealthy") == pods)
+
+
+def acts(entries: list[Entry]) -> Counter[str]:
+    return Counter(entry.act for entry in entries if entry.verb not in ("list", "watch"))
+
+
+def test_blocked_explained_opened_and_brought_back(
+    managed: ControlPlane, managed_kwok: Kwok, managed_namespace: str, operator: NodeMaintenanceOperator
+) -> None:
+    api, ns = managed.api(), managed_namespace
+    node, other = managed_kwok.nodes(ns, 2)
+    kept = managed_kwok.pods(ns, [node], 2, labels=WEB, grace=1)
+    managed_kwok.pods(ns, [other], 1, labels=WEB)
+    managed.load(pod_object(f"{ns}-free-{number}", ns, node, grace=1) for number in range(3))
+    api.create(BUDGETS, budget("web", "web", minAvailable=3), ns)
+    eventually(lambda: counted(api, "web", ns, 3), "the budget is counted")
+    since = managed.audit.mark()
+
+    api.create(NMS, maintenance(ns, node))
+    eventually(lambda: sorted(pods_on(api, node, ns)) == sorted(kept), "those without a budget are gone")
+    eventually(lambda: len(status(api, ns).get("blockedPods", ())) == 2, "it says so")
+    told = status(api, ns)
+    assert {(each["name"], each["reason"]) for each in told["blockedPods"]} == {
+        (name, "DisruptionBudget") for name in kept
+    }
+    assert told["blockedPods"][0]["message"] == f"PodDisruptionBudget {ns}/web allows no disruption now"
+    assert (told["phase"], told["totalpods"], told["evictionPods"]) == ("Running", 5, 5)
+    assert {each["type"]: each["status"] for each in told["conditions"]} == {
+        "Cordoned": "True",
+        "LeaseHeld": "True",
+        "Drained": "False",
+        "Blocked": "True",
+    }
+    assert marks(api, node) == OUT
+
+    text = explain(managed, node)
+    strict = (
+        f"PodDisruptionBudget {ns}/web: 3 healthy, 3 needed of 3, 0 may go: with every pod healthy it still allows none"
+    )
+    assert strict in text
+    assert f"lower minAvailable of PodDisruptionBudget {ns}/web (now 3)" in text
+
+    api.patch(BUDGETS, "web", {"spec": {"minAvailable": 1}}, ns)
+    succeeds(api, ns)
+    assert pods_on(api, node, ns) == []
+    assert "blockedPods" not in status(api, ns)
+    held = lease(api, node)
+    assert held is not None
+    assert held["spec"]["holderIdentity"] == "node-maintenance"
+    ends(api, ns)
+    assert (marks(api, node), lease(api, node)) == (IN, None)
+
+    entries = managed.audit.entries(since=since, user="operator")
+    evictions = [entry for entry in entries if entry.act == "create pods/eviction"]
+    assert {entry.code for entry in evictions} == {201}
+    assert len(evictions) == len({entry.of for entry in evictions}) == 5
+    assert not [entry for entry in entries if entry.verb == "get"], "everything is known from watches"
+
+
+def test_requests_of_an_empty_node(
+    managed: ControlPlane, managed_kwok: Kwok, managed_namespace: str, operator: NodeMaintenanceOperator
+) -> None:
+    api, ns = managed.api(), managed_namespace
+    (node,) = managed_kwok.nodes(ns, 1)
+    since = managed.audit.mark()
+    api.create(NMS, maintenance(ns, node))
+    succeeds(api, ns)
+    eventually(lambda: "SucceedMaintenance" in events(api, ns), "told")
+    assert acts(managed.audit.entries(since=since, user="operator")) == {
+        "patch nodemaintenances": 2,
+        "patch nodemaintenances/status": 2,
+        "create leases": 1,
+        "patch nodes": 1,
+        "create events": 2,
+    }
+    since = managed.audit.mark()
+    ends(api, ns)
+    eventually(lambda: "RemovedMaintenance" in events(api, ns), "told")
+    assert acts(managed.audit.entries(since=since, user="operator")) == {
+        "patch nodes": 2,
+        "delete leases": 1,
+        "patch nodemaintenances": 1,
+        "create events": 2,
+    }
+    assert events(api, ns) == ["BeginMaintenance", "RemovedMaintenance", "SucceedMaintenance"]
+
+
+def events(api: Api, name: str) -> list[str]:
+    found = api.items("events", fieldSelector=f"involvedObject.name={name}")
+    return sorted(event["reason"] for event in found)
+
+
+CORDONS = f"""
+intervals: {{requeue: 30s}}
+instances:
+  check:
+  - {{type: hasLabel, name: go, config: {{key: {GO}}}}}
+  trigger:
+  - {{type: eviction, name: cordon, config: {{action: cordon}}}}
+  - {{type: eviction, name: uncordon, config: {{action: uncordon}}}}
+profiles:
+- name: cordons
+  operational: {{transitions: [{{check: go, next: maintenance-required}}]}}
+  maintenance-required: {{transitions: [{{check: go, trigger: cordon, next: in-maintenance}}]}}
+  in-maintenance: {{transitions: [{{check: "!go", trigger: uncordon, next: operational}}]}}
+"""
+BOTH = "{profiles: {config: config/maintenance.yaml}, nodemaintenance: {}}"
+
+
+class Shared:
+    """One node that a profile has in maintenance, under `haulout run` with both surfaces."""
+
+    def __init__(self, api: Api, node: str) -> None:
+        self.api = api
+        self.node = node
+
+    def profile(self, *, wants: bool) -> None:
+        self.api.patch("nodes", self.node, {"metadata": {"labels": {GO: "true" if wants else None}}})
+        state = "in-maintenance" if wants else "operational"
+        eventually(lambda: label_of(self.api.get("nodes", self.node), STATE) == state, f"it is {state}")
+
+    @property
+    def cordoned(self) -> bool:
+        return marks(self.api, self.node)[0]
+
+    @property
+    def drained(self) -> bool:
+        return "medik8s.io/drain" in marks(self.api, self.node)[1]
+
+
+@pytest.fixture
+def shared(managed: ControlPlane, managed_kwok: Kwok, managed_namespace: str, tmp_path: Path) -> Iterator[Shared]:
+    ns = managed_namespace
+    (node,) = managed_kwok.nodes(ns, 1, labels={PROFILE: "cordons"})
+    managed_kwok.pods(ns, [node], 2, grace=1)
+    with Platform(managed, tmp_path, CORDONS, "leader: {elect: false}", surfaces=BOTH):
+        yield Shared(managed.api(), node)
+
+
+def test_two_maintenances_and_a_profile_on_one_node(shared: Shared, managed_namespace: str) -> None:
+    """It is drained at once, but succeeds only when it is its turn; the node comes back with the last who wants it."""
+    api, ns = shared.api, managed_namespace
+    first, second = f"{ns}-a", f"{ns}-b"
+    shared.profile(wants=True)
+    assert shared.cordoned
+    api.create(NMS, maintenance(first, shared.node))
+    eventually(lambda: pods_on(api, shared.node, ns) == [], "it is drained")
+    eventually(lambda: "waiting for its turn" in status(api, first).get("lastError", ""), "it waits")
+    assert phase(api, first) == "Running"
+    api.create(NMS, maintenance(second, shared.node))
+    eventually(lambda: phase(api, second) == "Failed", "a second one is refused")
+    assert status(api, second)["lastError"].endswith(f"a NodeMaintenance for node {shared.node} already exists")
+
+    shared.profile(wants=False)
+    succeeds(api, first)
+    assert (shared.cordoned, shared.drained) == (True, True)
+    ends(api, second)
+    assert (shared.cordoned, shared.drained) == (True, True)
+    ends(api, first)
+    assert marks(api, shared.node) == IN
+
+
+def test_a_profile_keeps_the_node_when_its_maintenance_ends(shared: Shared, managed_namespace: str) -> None:
+    api, ns = shared.api, managed_namespace
+    shared.profile(wants=True)
+    api.create(NMS, maintenance(ns, shared.node))
+    eventually(lambda: shared.drained and pods_on(api, shared.node, ns) == [], "it is drained")
+    ends(api, ns)
+    assert (shared.cordoned, shared.drained, lease(api, shared.node)) == (True, False, None)
+    shared.profile(wants=False)
+    # The taint of its cordon is for the node lifecycle controller to lift, which does not run here.
+    eventually(lambda: not shared.cordoned, "the node comes back")
+
+
+# On the bare plane: nothing happens but what the test and the operator do, and pods without grace are gone at once.
+
+
+class Scene:
+    """A node with a free pod and one behind a budget, which counts by hand."""
+
+    def __init__(self, plane: ControlPlane, prefix: str) -> None:
+        self.plane = plane
+        self.api = plane.api()
+        self.prefix = prefix
+        self.node = f"{prefix}-node"
+        self.pods = [f"{prefix}-free", f"{prefix}-kept"]
+
+    def make(self) -> None:
+        self.plane.wipe(self.prefix)
+        self.plane.wipe(f"node-{self.prefix}")
+        self.api.create("namespaces", {"metadata": {"name": self.prefix}})
+        free, kept = (
+            pod_object(name, self.prefix, self.node, labels=labels, grace=0)
+            for name, labels in zip(self.pods, ({}, WEB), strict=True)
+        )
+        # The admission of nodes would add a taint to one that is not made in the storage.
+        self.plane.load([node_object(self.node), free, kept])
+        self.api.create(BUDGETS, budget("web", "web", minAvailable=1), self.prefix)
+        self.count(healthy=1, needed=1)
+
+    def count(self, *, healthy: int, needed: int) -> None:
+        """What the controller would write."""
+        said = {
+            "currentHealthy": healthy,
+            "desiredHealthy": needed,
+            "expectedPods": healthy,
+            "disruptionsAllowed": healthy - needed,
+            "observedGeneration": self.api.get(BUDGETS, "web", self.prefix)["metadata"]["generation"],
+        }
+        self.api.patch(BUDGETS, "web", {"status": said}, self.prefix, sub="status")
+
+    def begin(self) -> None:
+        self.api.create(NMS, maintenance(self.prefix, self.node))
+
+    def blocked(self) -> bool:
+        found = [each["name"] for each in status(self.api, self.prefix).get("blockedPods", ())]
+        return found == self.pods[1:] and self.left()
+
+    def left(self) -> bool:
+        return pods_on(self.api, self.node, self.prefix) == self.pods[1:]
+
+    def whole(self) -> None:
+        """There, blocked, opened, and back."""
+        self.begin()
+        eventually(self.left, "one is left")
+        self.count(healthy=1, needed=0)
+        succeeds(self.api, self.prefix)
+        self.api.delete(NMS, self.prefix)
+
+    def over(self) -> bool:
+        return self.api.find(NMS, self.prefix) is None
+
+    def end(self) -> Any:
+        node = self.api.get("nodes", self.node)
+        left = [node["metadata"]["labels"], node["metadata"]["annotations"], node["spec"]]
+        return normalised([*left, pods_on(self.api, self.node, self.prefix), lease(self.api, self.node)])
+
+
+@pytest.fixture
+def scene(plane: ControlPlane, prefix: str) -> Iterator[Scene]:
+    define(plane.api())
+    if plane.api().find("namespaces", LEASE_NAMESPACE) is None:
+        plane.api().create("namespaces", {"metadata": {"name": LEASE_NAMESPACE}})
+    made = Scene(plane, prefix)
+    yield made
+    plane.wipe(prefix)
+    plane.wipe(f"node-{prefix}")
+
+
+def events_apart(write: Write) -> bool:
+    return "/events" not in write.path
+
+
+def test_killed_at_every_write_a_maintenance_ends_the_same(scene: Scene, tmp_path: Path) -> None:
+    report = CrashTest(
+        plane=scene.plane,
+        logs=tmp_path,
+        argv=[*DROP_IN, "--health-probe-bind-address=0"],
+        make_world=scene.make,
+        act=scene.whole,
+        settled=scene.over,
+        end_state=scene.end,
+        counted=events_apart,
+        quiet=0.3,
+    ).verify()
+    assert report.runs == 1 + 2 * len(report.writes)
+    # Finalizer, first status, owner, lease, node, two evictions, last status; node, lease, label, finalizer.
+    assert len(report.writes) == 12, report.writes
+
+
+GONE: Json = {
+    "type": "ERROR",
+    "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version: 1 (2)"},
+}
+# A lease that is made is not named in the path: of those, each fault meets whichever comes.
+WRITES = {
+    "finalizer or owner": ("PATCH", "/nodemaintenances/{name}$"),
+    "status": ("PATCH", "/nodemaintenances/{name}/status$"),
+    "lease": ("POST", "/leases$"),
+    "node": ("PATCH", "/nodes/{name}-node$"),
+    "eviction": ("POST", "/pods/{name}-free/eviction$"),
+    "end of the lease": ("DELETE", "/leases/node-{name}-node$"),
+}
+REFUSALS: dict[str, Action] = {
+    "400": Answer(400),
+    "401": Answer(401),
+    "404": Answer(404),
+    "409": Answer(409),
+    "422": Answer(422),
+    "429": Answer(429, retry_after=1),
+    "500": Answer(500),
+    "503": Answer(503),
+    "504": Answer(504),
+    "cut-before": CutBefore(),
+    "cut-after": CutAfter(),
+    "slow": Delay(0.2, 0.2),
+}
+WATCHES = (r"/nodemaintenances$", r"/api/v1/nodes$", r"/api/v1/pods$", r"/poddisruptionbudgets$", r"/leases$")
+STREAMS: dict[str, Action] = {
+    "reset": CutStream(events=1, how="reset"),
+    "close": CutStream(events=1, how="close"),
+    "torn": CutStream(events=1, how="torn"),
+    "end": CutStream(events=1, how="end"),
+    "gone": InsertEvent(GONE, events=1),
+    "delayed": DelayEvents(0.3),
+    "repeated": RepeatEvents(),
+}
+
+
+@pytest.fixture
+def faulty(scene: Scene, proxy: FaultProxy, tmp_path: Path) -> Iterator[NodeMaintenanceOperator]:
+    scene.make()
+    with NodeMaintenanceOperator(scene.plane, tmp_path, server=proxy.url) as made:
+        eventually(lambda: proxy.watching >= len(WATCHES), "it watches")
+        yield made
+
+
+def acted_once(scene: Scene, since: int) -> None:
+    """Whatever happened on the way: every pod was evicted once, and the node is as it was."""
+    eventually(scene.over, "it is over")
+    entries = scene.plane.audit.entries(since=since, user="operator")
+    done = [entry for entry in entries if entry.act == "create pods/eviction" and entry.code == 201]
+    assert sorted(entry.name for entry in done if entry.ns == scene.prefix) == sorted(scene.pods)
+    assert (marks(scene.api, scene.node), lease(scene.api, scene.node)) == (IN, None)
+
+
+def test_each_write_meets_each_fault(scene: Scene, proxy: FaultProxy, tmp_path: Path) -> None:
+    """One maintenance for each fault, all at once: whatever is tried again waits for nobody else."""
+    scenes = {fault: Scene(scene.plane, f"{scene.prefix}-{fault}") for fault in REFUSALS}
+    rules = []
+    for fault, each in scenes.items():
+        each.make()
+        rules += [
+            proxy.rule(REFUSALS[fault], method=method, path=path.format(name=each.prefix), times=1)
+            for method, path in WRITES.values()
+        ]
+    since = scene.plane.audit.mark()
+    with NodeMaintenanceOperator(scene.plane, tmp_path, server=proxy.url):
+        for each in scenes.values():
+            each.begin()
+        for each in scenes.values():
+            eventually(each.blocked, "one is left, and said to be")
+            each.count(healthy=1, needed=0)
+        succeeds(scene.api, *(each.prefix for each in scenes.values()))
+        for each in scenes.values():
+            scene.api.delete(NMS, each.prefix)
+        for each in scenes.values():
+            acted_once(each, since)
+    assert [rule.acted for rule in rules] == [1] * len(rules)
+
+
+@pytest.mark.parametrize("fault", STREAMS)
+def test_each_watch_meets_a_fault(scene: Scene, proxy: FaultProxy, tmp_path: Path, fault: str) -> None:
+    scene.make()
+    rules = [proxy.rule(STREAMS[fault], path=path, times=2) for path in WATCHES]
+    since = scene.plane.audit.mark()
+    with NodeMaintenanceOperator(scene.plane, tmp_path, server=proxy.url):
+        scene.whole()
+        acted_once(scene, since)
+    assert all(rule.acted for rule in rules)
+
+
+def test_an_answer_that_does_not_come_holds_up_one_pod_alone(
+    scene: Scene, proxy: FaultProxy, faulty: NodeMaintenanceOperator
+) -> None:
+    stalled = proxy.rule(Stall(), method="POST", path=r"-free/eviction$", times=1)
+    since = scene.plane.audit.mark()
+    scene.count(healthy=1, needed=0)
+    scene.begin()
+    succeeds(scene.api, scene.prefix)
+    assert stalled.acted == 1, "the server has done it, and the watch has said so"
+    proxy.release(stalled)
+    scene.api.delete(NMS, scene.prefix)
+    acted_once(scene, since)
+
+
+def test_pods_of_which_nothing_is_heard_are_looked_at(
+    scene: Scene, proxy: FaultProxy, faulty: NodeMaintenanceOperator
+) -> None:
+    """The watch is up and brings nothing: whoever has not seen what it did goes and looks, once."""
+    silent = proxy.rule(DropEvents(), path=r"/api/v1/pods$")
+    proxy.cut_all()
+    eventually(lambda: silent.acted and proxy.watching >= len(WATCHES), "it watches again")
+    since = scene.plane.audit.mark()
+    scene.count(healthy=1, needed=0)
+    scene.begin()
+    succeeds(scene.api, scene.prefix)
+    looked = scene.plane.audit.entries(since=since, user="operator", verb="get", what="pods")
+    assert sorted(entry.name for entry in looked) == scene.pods
+    scene.api.delete(NMS, scene.prefix)
+    acted_once(scene, since)
+
+
+def test_the_server_is_gone_for_a_while(scene: Scene, proxy: FaultProxy, faulty: NodeMaintenanceOperator) -> None:
+    since = scene.plane.audit.mark()
+    scene.begin()
+    eventually(scene.blocked, "one is left", refused=(ApiError,))
+    proxy.refuse()
+    scene.count(healthy=1, needed=0)
+    proxy.accept()
+    succeeds(scene.api, scene.prefix)
+    scene.api.delete(NMS, scene.prefix)
+    acted_once(scene, since)

@@ -21,6 +21,10 @@ from haulout.runtime.sender import Channel
 from haulout.serve.web import Handler
 
 
+class CannotStart(Exception):
+    """What a part needs is not there; the process ends with this line."""
+
+
 class Surroundings(msgspec.Struct, frozen=True):
     """What the process gives to every part. `poke`: something has come in, somebody may be due.
 

@@ -15,9 +15,10 @@ from pathlib import Path
 
 from haulout.app.budgets import Budgets
 from haulout.app.controllers import depths, observed
+from haulout.app.esx import Esx
 from haulout.app.kubernikus import Kubernikus
 from haulout.app.nodemaintenance import NodeMaintenances
-from haulout.app.parts import Part, Surroundings
+from haulout.app.parts import CannotStart, Part, Surroundings
 from haulout.app.profiles import Profiles
 from haulout.app.reload import Reload
 from haulout.app.webhooks import certificates_of, guarded_metrics, looker, webhook_server
@@ -76,7 +77,7 @@ def run(settings: Settings) -> int:
     with runner:
         try:
             return runner.run(Process(settings).run())
-        except (Fatal, KubeError, AddressError, PluginProblem) as error:
+        except (Fatal, CannotStart, KubeError, AddressError, PluginProblem) as error:
             log.error(str(error))
             return 1
 
@@ -383,6 +384,7 @@ def _parts(settings: Settings) -> list[type[Part]]:
     wanted: list[tuple[bool, type[Part]]] = [
         (bool(settings.profiles_config), Profiles),
         (bool(settings.profiles_config) and settings.kubernikus.enabled, Kubernikus),
+        (bool(settings.profiles_config) and settings.esx.enabled, Esx),
         (settings.nodemaintenance is not None, NodeMaintenances),
         (settings.turns, Budgets),
     ]

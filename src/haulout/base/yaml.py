@@ -75,12 +75,12 @@ class Mapping(msgspec.Struct, frozen=True):
 Node = Scalar | Sequence | Mapping
 
 
-def parse(data: bytes | str) -> Node | None:
-    """The first document; None if there is none."""
+def parse(data: bytes | str, *, any_keys: bool = False) -> Node | None:
+    """The first document; None if there is none. `any_keys`: numbers and truth values are keys, too, as they are written."""
     if isinstance(data, str):
         data = data.encode(errors="surrogatepass")
     try:
-        return _Builder().document(yaml.parse(data, Loader=_Loader))
+        return _Builder(any_keys=any_keys).document(yaml.parse(data, Loader=_Loader))
     except yaml.MarkedYAMLError as error:
         raise YamlError(error.problem or error.context or "unreadable", _place(error.problem_mark)) from None
     except yaml.reader.ReaderError as error:
@@ -148,7 +148,8 @@ class _Built(msgspec.Struct, frozen=True):
 class _Builder:
     """Turns events into nodes, with a stack of its own: depth costs a message, never a crash."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, any_keys: bool) -> None:
+        self._any_keys = any_keys
         self._anchors: dict[str, _Built | None] = {}
         self._stack: list[_Open] = []
 
@@ -193,7 +194,9 @@ class _Builder:
         return msgspec.structs.replace(built, own=1, is_merge=False)
 
     def _close(self, done: _Open) -> _Built:
-        node = _mapping(done) if done.is_mapping else Sequence(tuple(m.node for m in done.members), done.place)
+        node: Node = Sequence(tuple(m.node for m in done.members), done.place)
+        if done.is_mapping:
+            node = _mapping(done, any_keys=self._any_keys)
         height = 1 + max((member.height for member in done.members), default=0)
         size = min(1 + sum(member.size for member in done.members), _LARGEST)
         built = _Built(node, height, size, own=1 + sum(member.own for member in done.members))
@@ -252,7 +255,7 @@ def _binary(text: str, place: Place) -> str:
         raise YamlError("!!binary value contains invalid base64 data", place) from None
 
 
-def _mapping(done: _Open) -> Mapping:
+def _mapping(done: _Open, *, any_keys: bool) -> Mapping:
     mapping = Mapping({}, {}, done.place)
     members = iter(done.members)
     for key, value in zip(members, members, strict=True):
@@ -261,11 +264,14 @@ def _mapping(done: _Open) -> Mapping:
                 mapping.entries.update(merged.entries)
                 mapping.keys.update(merged.keys)
             continue
-        if not isinstance(key.node, Scalar) or not isinstance(key.node.value, str):
+        name = key.node.value if isinstance(key.node, Scalar) else None
+        if any_keys and isinstance(key.node, Scalar) and isinstance(name, int):
+            name = key.node.text or str(name)
+        if not isinstance(name, str):
             found = _kind(key.node.value) if isinstance(key.node, Scalar) else "map or list"
             raise YamlError(f"string key required, but found {found}", key.node.place)
-        mapping.entries[key.node.value] = value.node
-        mapping.keys[key.node.value] = key.node.place
+        mapping.entries[name] = value.node
+        mapping.keys[name] = key.node.place
     return mapping
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from haulout.cli.goflags import Flag, FlagProblem, HelpWanted, parse_flags, usage
-from haulout.cli.settings import Kubernikus, Lease, Settings
+from haulout.cli.settings import Esx, Kubernikus, Lease, Settings
 from haulout.cli.zap import log_format, log_level, zap_flags
 
 PROGRAM = "maintenance-controller"
@@ -20,9 +20,11 @@ LEASE = "maintenance-controller-leader-election.cloud.sap"
 FLAGS = (
     Flag("metrics-addr", ":8080", "The address on which metrics are served."),
     Flag("health-addr", ":8081", "The address on which the probes are served."),
+    Flag("pprof-addr", "", "Accepted and without effect: there is nothing of Go to profile."),
     Flag("kubecontext", "", "The context of the kubeconfig to use (or KUBECONTEXT)."),
     Flag("kubeconfig", "", "Path of a kubeconfig (or KUBECONFIG); without one, the service account of the pod."),
     Flag("enable-leader-election", False, "Act only while holding a lease; needed with more than one replica."),
+    Flag("enable-esx-maintenance", False, "Take machines down and up again around the maintenance of their ESX hosts."),
     Flag("enable-kubernikus-maintenance", False, "Label outdated kubelets, and delete the servers of nodes to go."),
     Flag("metrics-timeout", timedelta(seconds=65), "At the end, wait so long for one more scrape.", "duration"),
     *zap_flags("iso8601"),
@@ -56,6 +58,7 @@ def main(words: Sequence[str]) -> int | Settings:
         log_format=log_format(values),
         log_level=level,
         profiles_config=CONFIG_FILE,
+        esx=Esx(enabled=values["enable-esx-maintenance"]),
         kubernikus=Kubernikus(enabled=values["enable-kubernikus-maintenance"]),
     )
 

@@ -57,6 +57,11 @@ class Kubernikus(msgspec.Struct, frozen=True, kw_only=True):
     credentials: str = "provider/cloudprovider.conf"
 
 
+class Esx(msgspec.Struct, frozen=True, kw_only=True):
+    enabled: bool = False
+    config: str = "config/esx.yaml"
+
+
 class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
     """`certificates`: self, cert-manager, or a directory with tls.crt and tls.key; originals: where theirs look."""
 
@@ -92,6 +97,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     alone: bool = False
     profiles_config: str = ""
     kubernikus: Kubernikus = Kubernikus()
+    esx: Esx = Esx()
     nodemaintenance: NodeMaintenance | None = None
     pod_rules: PodRules = PodRules()
     # Where to look for changes, and what wins over what stands there.

@@ -13,7 +13,7 @@ import msgspec
 from haulout.base import duration, selector, yaml
 from haulout.base.address import OFF, AddressError, split_address
 from haulout.base.yaml import Node, Place, Scalar, YamlError
-from haulout.cli.settings import Kubernikus, Lease, NodeMaintenance, PodRule, PodRules, Settings, Webhooks
+from haulout.cli.settings import Esx, Kubernikus, Lease, NodeMaintenance, PodRule, PodRules, Settings, Webhooks
 
 ENVIRONMENT_PREFIX = "HAULOUT_"
 HOME_NAMESPACE = "haulout-system"
@@ -57,9 +57,15 @@ class KubernikusBlock(msgspec.Struct, frozen=True, rename="camel"):
     credentials: str = "provider/cloudprovider.conf"
 
 
+class EsxBlock(msgspec.Struct, frozen=True, rename="camel"):
+    enabled: bool = False
+    config: str = "config/esx.yaml"
+
+
 class ProfilesBlock(msgspec.Struct, frozen=True, rename="camel"):
     config: str = "config/maintenance.yaml"
     kubernikus: KubernikusBlock = KubernikusBlock()
+    esx: EsxBlock = EsxBlock()
 
 
 class RuleBlock(msgspec.Struct, frozen=True, rename="camel"):
@@ -196,6 +202,7 @@ def _settings(file: File) -> Settings:
         log_level=LEVELS[file.log.level],
         profiles_config=profiles.config if profiles else "",
         kubernikus=Kubernikus(**msgspec.structs.asdict(profiles.kubernikus)) if profiles else Kubernikus(),
+        esx=Esx(**msgspec.structs.asdict(profiles.esx)) if profiles else Esx(),
         nodemaintenance=_maintenance(file.surfaces.nodemaintenance),
         pod_rules=_pod_rules(file.drain),
     )
@@ -307,9 +314,9 @@ class _Reader:
         if file.surfaces.profiles is not None and not file.surfaces.profiles.config:
             self._wrong(("surfaces", "profiles", "config"), "empty", "the path of a maintenance.yaml")
         if file.surfaces.profiles is not None:
-            for name in ("config", "credentials"):
-                if not getattr(file.surfaces.profiles.kubernikus, name):
-                    self._wrong(("surfaces", "profiles", "kubernikus", name), "empty", "the path of a file")
+            for block, name in (("kubernikus", "config"), ("kubernikus", "credentials"), ("esx", "config")):
+                if not getattr(getattr(file.surfaces.profiles, block), name):
+                    self._wrong(("surfaces", "profiles", block, name), "empty", "the path of a file")
         if file.surfaces.nodemaintenance is not None:
             self._check_maintenance(file.surfaces.nodemaintenance)
         for number, rule in enumerate(file.drain.rules):

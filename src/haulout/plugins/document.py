@@ -17,18 +17,20 @@ _Path = tuple[str, ...]
 _GO_TYPES: dict[type, str] = {str: "string", int: "int", float: "float64", bool: "bool"}
 
 
-def read_file(kind: type[C], data: bytes | str, *, source: str, environment: Mapping[str, str]) -> C:
-    """A file that is one block; ConfigProblem with the first thing that is wrong."""
-    context = open_document(data, source=source, environment=environment)
+def read_file(
+    kind: type[C], data: bytes | str, *, source: str, environment: Mapping[str, str], any_keys: bool = False
+) -> C:
+    """A file that is one block; ConfigProblem with the first thing that is wrong. `any_keys`: as `yaml.parse` has it."""
+    context = open_document(data, source=source, environment=environment, any_keys=any_keys)
     for problem in splice_problems(context):
         raise problem
     return read(kind, context.document, context)
 
 
-def open_document(data: bytes | str, *, source: str, environment: Mapping[str, str]) -> Context:
+def open_document(data: bytes | str, *, source: str, environment: Mapping[str, str], any_keys: bool = False) -> Context:
     """`source` is the name of the file in messages. An empty file is an empty configuration."""
     try:
-        document = yaml.parse(data)
+        document = yaml.parse(data, any_keys=any_keys)
     except yaml.YamlError as error:
         raise ConfigProblem(str(error), what=error.problem, place=error.place, is_syntax=True) from None
     if isinstance(document, Scalar) and document.value is not None:

@@ -11,7 +11,7 @@ import pytest
 
 from haulout import __version__
 from haulout.cli.root import COMMANDS, main
-from haulout.cli.settings import Kubernikus, Lease, Settings
+from haulout.cli.settings import Esx, Kubernikus, Lease, Settings
 
 LEASE = "maintenance-controller-leader-election.cloud.sap"
 GOOD = """
@@ -129,6 +129,12 @@ class TestAsMaintenanceController:
         files = Kubernikus(enabled=True, config="config/kubernikus.yaml", credentials="provider/cloudprovider.conf")
         assert self.settings("--enable-kubernikus-maintenance").kubernikus == files
         assert not self.settings("--enable-kubernikus-maintenance=false").kubernikus.enabled
+
+    def test_esx(self) -> None:
+        assert self.settings("--enable-esx-maintenance").esx == Esx(enabled=True, config="config/esx.yaml")
+
+    def test_an_address_for_profiling_is_accepted(self) -> None:
+        assert self.settings("--pprof-addr=:6060") == self.settings()
 
     def test_the_lease_is_the_originals(self) -> None:
         lease = self.settings("--enable-leader-election").lease

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from haulout.cli.root import main
-from haulout.cli.settings import Kubernikus, Lease, NodeMaintenance, PodRule, PodRules, Settings, Webhooks
+from haulout.cli.settings import Esx, Kubernikus, Lease, NodeMaintenance, PodRule, PodRules, Settings, Webhooks
 from haulout.cli.settings_file import SettingsProblem, read_settings
 
 SOURCE = "haulout.yaml"
@@ -74,6 +74,11 @@ def test_kubernikus_is_switched_on_by_itself() -> None:
     assert problems("surfaces: {profiles: {kubernikus: {config: ''}}}") == [
         "haulout.yaml:1:36: surfaces.profiles.kubernikus.config: empty (the path of a file)"
     ]
+
+
+def test_esx_is_switched_on_by_itself() -> None:
+    assert settings("surfaces: {profiles: {esx: {enabled: true}}}").esx == Esx(enabled=True, config="config/esx.yaml")
+    assert settings("surfaces: {profiles: {esx: {config: /e.yaml}}}").esx == Esx(enabled=False, config="/e.yaml")
 
 
 def test_without_election_there_is_no_lease() -> None:

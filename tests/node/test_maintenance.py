@@ -1,0 +1,90 @@
+"""A NodeMaintenance of a real node: pods are told to stop and take their time, a budget keeps one, and all comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.node.test_node import pod, run
+from tests.rig.api import Api, Json
+from tests.rig.maintenances import (
+    BUDGETS,
+    NMS,
+    OUT,
+    budget,
+    define,
+    ends,
+    maintenance,
+    marks,
+    phase,
+    pods_on,
+    status,
+    succeeds,
+)
+from tests.rig.node import Node
+from tests.rig.operator import NodeMaintenanceOperator
+from tests.rig.plane import ControlPlane
+from tests.rig.wait import eventually
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.tools("etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "kubelet"),
+]
+
+SLOW = 'trap "sleep 3; echo done > /host/var/{0}; exit 0" TERM; echo started; while :; do sleep 0.1; done'
+
+
+@pytest.fixture(scope="module")
+def counting(plane: ControlPlane) -> ControlPlane:
+    """With the controller that keeps count of budgets."""
+    define(plane.api())
+    plane.start_controllers(("disruption-controller",))
+    return plane
+
+
+@pytest.fixture
+def operator(counting: ControlPlane, tmp_path: Path) -> Iterator[NodeMaintenanceOperator]:
+    with NodeMaintenanceOperator(counting, tmp_path) as made:
+        yield made
+
+
+def slow(name: str, node: str, **labels: str) -> Json:
+    """It leaves a file on its host when it has done what it does at its end, after 3 of its 20 seconds of grace."""
+    made = pod(name, node, SLOW.format(name), grace=20)
+    made["metadata"]["labels"] = labels
+    return made
+
+
+def blocked(api: Api, name: str) -> list[str]:
+    return [each["name"] for each in status(api, name).get("blockedPods", ())]
+
+
+def test_pods_end_in_their_own_time_and_a_budget_keeps_one(
+    counting: ControlPlane, node: Node, namespace: str, operator: NodeMaintenanceOperator
+) -> None:
+    api = counting.api()
+    # The admission's own taint stays: nobody who would lift it runs here.
+    before = marks(api, node.name)
+    run(api, slow("free", node.name), namespace)
+    run(api, slow("kept", node.name, app="web"), namespace)
+    api.create(BUDGETS, budget("web", "web", minAvailable=1), namespace)
+    counted = {"currentHealthy": 1, "disruptionsAllowed": 0}
+    eventually(lambda: counted.items() <= api.get(BUDGETS, "web", namespace).get("status", {}).items(), "counted")
+
+    api.create(NMS, maintenance(namespace, node.name))
+    eventually(lambda: pods_on(api, node.name, namespace) == ["kept"], "one is gone, the other is not")
+    assert (node.root / "var" / "free").read_text() == "done\n", "it was left the time that it needed"
+    eventually(lambda: blocked(api, namespace) == ["kept"], "it says so")
+    assert phase(api, namespace) == "Running"
+    assert marks(api, node.name) == (True, sorted([*before[1], *OUT[1]]), "true")
+    assert not (node.root / "var" / "kept").exists()
+
+    api.patch(BUDGETS, "web", {"spec": {"minAvailable": 0}}, namespace)
+    succeeds(api, namespace)
+    assert pods_on(api, node.name, namespace) == []
+    assert (node.root / "var" / "kept").read_text() == "done\n"
+
+    ends(api, namespace)
+    assert marks(api, node.name) == before

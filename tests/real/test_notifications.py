@@ -1,0 +1,219 @@
+"""Notifications through the whole process: what a roll costs, peers that are slow or refuse, and crashes anywhere."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from haulout.app.slack import Threads
+from haulout.base.clock import ManualClock, SystemClock
+from haulout.kube.config import load as load_endpoint
+from haulout.kube.http import HttpTransport
+from haulout.kube.writer import Writer
+from haulout.plugins.messages import Thread
+from tests.real.profiles import GO, PROFILE, STATE, entries_of, label_of, states
+from tests.rig.api import LEASES
+from tests.rig.crash import CrashTest, normalised
+from tests.rig.fleet import node_object
+from tests.rig.operator import HAULOUT, MaintenanceController
+from tests.rig.plane import ControlPlane
+from tests.rig.wait import eventually
+
+pytestmark = pytest.mark.tools("etcd", "kube-apiserver")
+
+MESSAGE = "{{ .Node.Name }} {{ .State }} {{ .Node.Labels.who }}"
+
+
+class Hook:
+    """A receiver of webhooks and of Slack's API. Paths in `refuses` get another word, those in `slow` wait so long."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[str, str]] = []
+        self.forms: list[bytes] = []
+        self.refuses: set[str] = set()
+        self.slow: dict[str, float] = {}
+        self.url = ""
+
+    def take(self, path: str, body: bytes) -> bytes:
+        if path.startswith("/api/"):
+            self.forms.append(body)
+            return json.dumps({"ok": True, "ts": f"{len(self.forms)}.0"}).encode()
+        self.got.append((path, json.loads(body)["text"]))
+        time.sleep(self.slow.get(path, 0))
+        return b"nope" if path in self.refuses else b"ok"
+
+    def texts(self, path: str, node: str = "") -> list[str]:
+        return [text for where, text in list(self.got) if where == path and node in text]
+
+    @contextmanager
+    def open(self) -> Iterator[str]:
+        hook = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                answer = hook.take(self.path, self.rfile.read(int(self.headers["Content-Length"])))
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_message(self, *args: object) -> None: ...
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            server.server_close()
+
+
+def config(url: str, profile: str, chain: str, *, requeue: str = "1s") -> str:
+    names = ("good", "bad", "slow")
+    notify = "".join(
+        f'\n  - {{type: slack, name: {name}, config: {{hook: "{url}/{name}", channel: c, message: "{MESSAGE}"}},'
+        f" schedule: {{type: periodic, config: {{interval: 1h}}}}}}"
+        for name in names
+    )
+    return f"""
+intervals: {{requeue: {requeue}}}
+instances:
+  check:
+  - {{type: hasLabel, name: go, config: {{key: {GO}, value: "true"}}}}
+  notify:{notify}
+  trigger:
+  - {{type: alterLabel, name: done, config: {{key: {GO}, remove: true}}}}
+  - {{type: alterLabel, name: sign, config: {{key: who, value: us}}}}
+profiles:
+- name: {profile}
+  operational: {{notify: "{chain}", transitions: [{{check: go, next: maintenance-required}}]}}
+  maintenance-required: {{notify: "{chain}", enter: sign, transitions: [{{check: go, next: in-maintenance}}]}}
+  in-maintenance: {{notify: "{chain}", transitions: [{{check: go, trigger: done, next: operational}}]}}
+"""
+
+
+def test_a_maintenance_with_notifications_costs_one_get_and_one_patch_more_each(
+    plane: ControlPlane, prefix: str, tmp_path: Path
+) -> None:
+    hook, node, api = Hook(), f"{prefix}-n", plane.api()
+    with hook.open() as url, MaintenanceController(plane, tmp_path, config(url, prefix, "good")).process:
+        plane.load([node_object(node, labels={PROFILE: prefix})])
+        eventually(lambda: states(api, node) == {node: "operational"}, "attached")
+        since = plane.audit.mark()
+        api.patch("nodes", node, {"metadata": {"labels": {GO: "true"}}})
+        eventually(lambda: len(hook.texts("/good")) == 3, "told of three changes")
+        eventually(lambda: entries_of(api.get("nodes", node))[prefix]["Previous"] == "operational", "stored")
+        asked = Counter(
+            entry.act
+            for entry in plane.audit.entries(since=since, user="operator")
+            if entry.what == "nodes" and entry.of == node
+        )
+    # The message shows what is done on entering, although that is stored only with its delivery.
+    assert hook.texts("/good") == [
+        f"{node} maintenance-required us",
+        f"{node} in-maintenance us",
+        f"{node} operational us",
+    ]
+    # A delivery is stored with the transition that follows at once; the way into maintenance has to be granted first.
+    assert asked == {"patch nodes": 5, "get nodes": 3}
+    plane.wipe(prefix)
+
+
+def test_a_slow_peer_and_one_that_refuses_keep_nobody_else(plane: ControlPlane, prefix: str, tmp_path: Path) -> None:
+    hook, api = Hook(), plane.api()
+    hook.refuses, hook.slow = {"/bad"}, {"/slow": 3600}
+    node, other, third = f"{prefix}-bad", f"{prefix}-slow", f"{prefix}-good"
+    with hook.open() as url:
+        text = config(url, f"{prefix}-b", "good && bad")
+        for profile, chain in ((f"{prefix}-s", "slow"), (f"{prefix}-g", "good")):
+            text += config(url, profile, chain).partition("profiles:\n")[2]
+        with MaintenanceController(plane, tmp_path, text).process:
+            labels = {node: f"{prefix}-b", other: f"{prefix}-s", third: f"{prefix}-g"}
+            plane.load([node_object(name, labels={PROFILE: profile, GO: "true"}) for name, profile in labels.items()])
+            eventually(lambda: label_of(api.get("nodes", third), GO) is None, "the others go on")
+            eventually(lambda: len(hook.texts("/bad", node)) >= 4, "tried again")
+            # What was delivered before the one that is refused goes out once.
+            assert len(hook.texts("/good", node)) == 1
+            assert len(hook.texts("/slow", other)) == 1
+            assert {label_of(api.get("nodes", name), STATE) for name in (node, other)} == {"maintenance-required"}
+            written = json.loads(api.get("nodes", node)["metadata"]["annotations"]["cloud.sap/maintenance-data"])
+            assert written["Notifications"]["good"] > "2020"
+            hook.refuses = set()
+            eventually(lambda: label_of(api.get("nodes", node), GO) is None, "once it is taken, it goes on")
+    plane.wipe(prefix)
+
+
+def test_killed_at_every_write_each_message_arrives_and_at_most_one_twice(
+    plane: ControlPlane, prefix: str, tmp_path: Path
+) -> None:
+    hook, api, node = Hook(), plane.api(), f"{prefix}-n"
+    counts: list[Counter[str]] = []
+    with hook.open() as url:
+        (tmp_path / "maintenance.yaml").write_text(config(url, "crash", "good"))
+        (tmp_path / "haulout.yaml").write_text(
+            f'listen: {{http: "0", health: "0"}}\nleader: {{elect: false}}\nlog: {{format: console}}\n'
+            f"surfaces: {{profiles: {{config: {tmp_path}/maintenance.yaml}}}}\n"
+        )
+
+        def make_world() -> None:
+            plane.wipe(prefix)
+            hook.got.clear()
+            plane.load([node_object(node, labels={PROFILE: "crash"})])
+
+        def act() -> None:
+            api.patch("nodes", node, {"metadata": {"labels": {GO: "true"}}})
+
+        def settled() -> bool:
+            found = api.get("nodes", node)
+            entry = entries_of(found)["crash"] if "annotations" in found["metadata"] else {}
+            return label_of(found, GO) is None and entry.get("Current") == entry.get("Previous") == "operational"
+
+        def end_state() -> Any:
+            found = api.get("nodes", node)
+            counts.append(Counter(hook.texts("/good")))
+            return normalised([found["metadata"]["labels"], found["metadata"]["annotations"], found["spec"]])
+
+        report = CrashTest(
+            plane=plane,
+            logs=tmp_path,
+            argv=[HAULOUT, "run", "--config", tmp_path / "haulout.yaml"],
+            make_world=make_world,
+            act=act,
+            settled=settled,
+            end_state=end_state,
+            quiet=0.5,
+        ).verify()
+    plane.wipe(prefix)
+    assert report.differences == ()
+    assert all(len(each) == 3 and max(each.values()) <= 2 and sum(each.values()) <= 4 for each in counts), counts
+
+
+async def test_threads_share_a_lease_of_the_real_server(plane: ControlPlane, prefix: str) -> None:
+    hook, clock = Hook(), ManualClock(SystemClock().now())
+    transport = HttpTransport(load_endpoint(path=str(plane.kubeconfig("operator"))), SystemClock())
+    thread = Thread("t", "c", "title", "reply", f"{prefix}-thread", "default", timedelta(minutes=1))
+    try:
+        with hook.open() as url:
+            threads = Threads(Writer(transport, SystemClock()), clock, f"{url}/api/")
+            await threads.reply(thread)
+            await threads.reply(thread)
+            clock.move_to(clock.now() + timedelta(minutes=2))
+            await threads.reply(thread)
+    finally:
+        await transport.close()
+    under = [b"thread_ts" in form for form in hook.forms]
+    assert under == [False, True, True, False, True]
+    lease = plane.api().get(LEASES, f"{prefix}-thread", "default")
+    assert (lease["spec"]["holderIdentity"], lease["spec"]["leaseDurationSeconds"]) == ("4.0", 60)
+    plane.wipe(prefix)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import ssl
 from typing import Any, assert_never
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -23,6 +24,8 @@ log = logging.getLogger("haulout.notifications")
 
 # Longer than any mail server needs to say no. Nobody waits for it but the profile whose message it is.
 DELIVER_WITHIN = 30.0
+# To one peer: a thousand nodes that move together must not look like an attack. Others' peers are not held up by it.
+AT_ONCE = 8
 
 
 class Notifications:
@@ -41,11 +44,15 @@ class Notifications:
         self._threads = Threads(writer, clock, slack_api)
         self._tls = tls
         self._within = within
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def __call__(self, notice: Notice) -> None:
         try:
             async with asyncio.timeout(self._within):
-                await self._deliver(await self._composed(notice))
+                message = await self._composed(notice)
+            turn = self._turns.setdefault(_peer(message), asyncio.Semaphore(AT_ONCE))
+            async with turn, asyncio.timeout(self._within):
+                await self._deliver(message)
         except TimeoutError:
             raise SendFailed(f"not delivered within {self._within:g} s") from None
         fields = {"node": notice.node.name, "profile": notice.profile, "state": notice.state}
@@ -73,3 +80,14 @@ class Notifications:
                 await self._threads.reply(message)
             case _:
                 assert_never(message)
+
+
+def _peer(message: Message) -> str:
+    """Whom it goes to, as far as that is one machine to be gentle with."""
+    match message:
+        case Mail():
+            return message.address
+        case Post():
+            return message.url.partition("://")[2].partition("/")[0]
+        case Thread():
+            return "slack"

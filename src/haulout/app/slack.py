@@ -33,7 +33,7 @@ async def post(message: Post) -> None:
     headers = {"Content-Type": "application/json", **message.headers}
     body = msgspec.json.encode(message.body)
     async with _answer(message.url, headers, body, secrets=(message.url, _path(message.url))) as response:
-        answer = (await response.content.read(_LONGEST_ANSWER)).decode(errors="replace")
+        answer = (await _body(response)).decode(errors="replace")
         is_right = answer == message.expects if message.expects is not None else response.status < 300
     if not is_right:
         raise SendFailed(f"{message.refusal} (status {response.status})")
@@ -110,7 +110,7 @@ class Threads:
         form = {"channel": thread.channel, "text": text, **({"thread_ts": under} if under else {})}
         headers = {"Authorization": f"Bearer {thread.token}"}
         async with _answer(f"{self._api}chat.postMessage", headers, form, secrets=(thread.token,)) as response:
-            body = await response.content.read(_LONGEST_ANSWER)
+            body = await _body(response)
         try:
             said = msgspec.json.decode(body, type=_Said)
         except msgspec.DecodeError:
@@ -139,6 +139,16 @@ async def _answer(
         for secret in filter(None, secrets):
             said = said.replace(secret, "...")
         raise SendFailed(f"cannot post: {said}") from None
+
+
+async def _body(response: aiohttp.ClientResponse) -> bytes:
+    """However many pieces it comes in."""
+    body = b""
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) > _LONGEST_ANSWER:
+            break
+    return body
 
 
 def _path(url: str) -> str:

@@ -16,7 +16,7 @@ import trustme
 from aiohttp import web
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
-from haulout.app.notifications import Notifications
+from haulout.app.notifications import AT_ONCE, Notifications
 from haulout.base.clock import ManualClock
 from haulout.cluster.key import node_key
 from haulout.embedded.inprocess import InProcessTransport
@@ -275,6 +275,35 @@ async def test_a_peer_that_does_not_answer_fails_in_time() -> None:
     async with hook.open() as url:
         with pytest.raises(SendFailed, match=r"not delivered within 0\.2 s"):
             await Here(within=0.2).notify(slack, Slack(hook=url, channel="#ops", message="x"))
+
+
+async def test_many_messages_to_one_peer_go_a_few_at_a_time_and_hold_up_no_other() -> None:
+    hook, other = Hook((200, "ok")), Hook((200, "ok"))
+    hook.delay = 0.2
+    async with hook.open() as url, other.open() as elsewhere:
+        here = Here()
+        many = [here.notify(slack, Slack(hook=url, channel="c", message="x")) for _ in range(AT_ONCE * 2)]
+        crowd = asyncio.gather(*many)
+        await asyncio.sleep(0.1)
+        await here.notify(slack, Slack(hook=elsewhere, channel="c", message="x"))
+        assert len(hook.got) <= AT_ONCE
+        await crowd
+    assert len(hook.got) == AT_ONCE * 2
+
+
+async def test_an_answer_in_pieces_is_one_answer() -> None:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for piece in (b"o", b"k"):
+            await response.write(piece)
+            await asyncio.sleep(0.05)
+        return response
+
+    app = web.Application()
+    app.router.add_post("/", handle)
+    async with serve(app) as url:
+        await Here().notify(slack, Slack(hook=f"{url}/", channel="c", message="x"))
 
 
 async def test_a_template_that_cannot_be_rendered_fails_the_notification_and_nothing_is_sent() -> None:

@@ -18,6 +18,7 @@ from haulout.core.decision import NOTHING, Decision
 from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout
 from haulout.runtime.driver import LONGEST_REQUEST
 from haulout.runtime.requests import Answer, Body, Change, Done, Look, Lost, Refused, Request, Withdrawn
+from haulout.runtime.sender import SendFailed
 from tests.build.desk import Script, pod_key, steps
 from tests.build.fakeapi import refusal
 from tests.build.objects import Objects
@@ -306,10 +307,17 @@ async def test_a_message_goes_by_its_channel_and_any_failure_is_an_outcome() -> 
     async def broken(payload: Any) -> None:
         raise ValueError("no such recipient")
 
-    shell = Shell(Objects(), channels={"fine": fine, "broken": broken})
+    async def wordy(payload: Any) -> None:
+        raise SendFailed("the server is full")
+
+    shell = Shell(Objects(), channels={"fine": fine, "broken": broken, "wordy": wordy})
     assert await performed(shell, Send("m", "fine", "hello")) == Done()
+    assert await performed(shell, Send("m", "wordy", "hello")) == Refused(0, "the server is full")
     assert await performed(shell, Send("m", "broken", "hello")) == Refused(0, "ValueError: no such recipient")
     assert await performed(shell, Send("m", "pigeon", "hello")) == Refused(0, "there is no way to send by pigeon")
+    assert sent == ["hello"]
+    # Who must not act any more sends nothing either.
+    assert await shell.sender.perform(Request(1, Send("m", "fine", "late")), lambda: None) == Withdrawn()
     assert sent == ["hello"]
 
 

@@ -44,8 +44,9 @@ from haulout.base.gotemplate.values import (
     type_name,
 )
 
-# A message is a few lines. What takes more than this many steps is a mistake, and must not stop everybody's work.
-MOST_STEPS = 200_000
+# A message is a few lines. What takes more steps or becomes longer is a mistake, and must not stop everybody's work.
+MOST_STEPS = 20_000
+MOST_TEXT = 1_000_000
 _DEEPEST = 100
 _MISSING = object()
 
@@ -76,6 +77,7 @@ class _Run:
         self.trees = trees
         self.out: list[str] = []
         self.steps = 0
+        self.length = 0
 
 
 class _State:
@@ -95,7 +97,7 @@ class _State:
             raise self._wrong(f"too much work for a message (more than {MOST_STEPS} steps)")
         match node:
             case Text():
-                self._run.out.append(node.text)
+                self._write(node.text)
             case Listing():
                 for each in node.nodes:
                     self.walk(dot, each)
@@ -124,7 +126,13 @@ class _State:
         self._node = node
         if isinstance(value, Func):
             raise self._wrong(f"can't print {node} of type {type_name(value)}")
-        self._run.out.append("<no value>" if value is None else shown(value))
+        self._write("<no value>" if value is None else shown(value))
+
+    def _write(self, text: str) -> None:
+        self._run.length += len(text)
+        if self._run.length > MOST_TEXT:
+            raise self._wrong(f"too long for a message (more than {MOST_TEXT} characters)")
+        self._run.out.append(text)
 
     def _branch(self, dot: Any, node: Branch) -> None:
         mark = len(self._variables)
@@ -310,10 +318,13 @@ class _State:
         if isinstance(node, Command | Identifier) and name == "call":
             values.insert(0, str(args[0]) if args else shown(final))
         try:
-            return function.call(*values)
+            value = function.call(*values)
         except CallFailed as error:
             self._node = node
             raise self._wrong(f"error calling {name}: {error}") from None
+        if isinstance(value, str) and len(value) > MOST_TEXT:
+            raise self._wrong(f"error calling {name}: too long for a message (more than {MOST_TEXT} characters)")
+        return value
 
     def _and_or(self, dot: Any, name: str, args: Sequence[Node], final: Any) -> Any:
         """The first that settles it, or the last; what comes after is not looked at."""

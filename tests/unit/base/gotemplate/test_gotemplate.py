@@ -91,14 +91,16 @@ def test_a_word_prints_itself_and_has_fields() -> None:
     "text",
     [
         "{{ range 1000000000 }}x{{ end }}",
+        '{{ range 100 }}{{ printf "%90000d" . }}{{ end }}',
+        '{{ $s := "x" }}{{ range 100 }}{{ $s = print $s $s }}{{ end }}',
         '{{ define "t" }}{{ template "t" . }}{{ end }}{{ template "t" . }}',
         "{{ if 1 }}" * 2000 + "{{ end }}" * 2000,
         "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}",
     ],
-    ids=["long", "endless", "deep", "nested"],
+    ids=["long", "wide", "doubled", "endless", "deep", "nested"],
 )
 def test_what_would_not_end_is_refused(text: str) -> None:
-    with pytest.raises(TemplateError, match=f"{MOST_STEPS}|maximum template depth|max expression depth"):
+    with pytest.raises(TemplateError, match=f"{MOST_STEPS}|too long|maximum template depth|max expression depth"):
         render(text, {})
 
 

@@ -273,6 +273,30 @@ def test_each_profile_tells_of_its_own_change_and_one_of_the_time_that_has_passe
     assert office.whom == ["p:hourly", "q:hourly", "p:hourly"]
 
 
+def test_the_last_delivery_of_an_instance_is_stored_whoever_made_it() -> None:
+    text = config_text(
+        """
+        - name: p
+          operational: {transitions: [{check: a, next: maintenance-required}]}
+          maintenance-required: {notify: hourly && other, transitions: [{check: d, next: operational}]}
+        - name: q
+          operational: {transitions: [{check: b, next: maintenance-required}]}
+          maintenance-required: {notify: hourly, transitions: [{check: d, next: operational}]}
+        """,
+        notify=NOTIFY,
+    )
+    office = Office("", worker("n", "p--q", a=""), text=text)
+    office.refused = {"other"}
+    office.deliver().wait(seconds=10)
+    office.label(b="").deliver()
+    assert office.sent["hourly"] == at(10)
+    writes = len(office.profiles.writes)
+    office.wait(minutes=5)
+    assert office.sent["hourly"] == at(10)
+    assert len(office.profiles.writes) == writes
+    assert office.whom.count("p:hourly") == office.whom.count("q:hourly") == 1
+
+
 def test_one_that_fails_keeps_only_its_own_profile() -> None:
     text = config_text(
         """

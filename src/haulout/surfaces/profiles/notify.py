@@ -92,7 +92,9 @@ def tell(chain: Chain, given: Situation) -> Told:
                 # What went out before one that fails is not to go out again.
                 kept = sent if told.error else {}
                 return msgspec.structs.replace(told, sent=kept, until=until)
-            sent[each.name], due = told, _due(each, given, told, entered=True)
+            # Another profile may have sent by the same instance since then.
+            last = told if told.at > last.at else last
+            sent[each.name], due = last, _due(each, given, last, entered=True)
         sent.setdefault(each.name, last)
         untils.append(due.until)
     return Told(sent=sent, until=earliest(*untils))
@@ -123,7 +125,9 @@ def _deliver(each: Notification[Notifier], given: Situation, last: Stamp) -> Sta
     if each.name in given.under_way:
         return _waiting(each, None, "is being delivered for another profile")
     send = Send(name, CHANNEL, _notice(each, given))
-    return msgspec.structs.replace(_waiting(each, outcome, "is due (while it fails, events of the node say so)"), sends=(send,))
+    return msgspec.structs.replace(
+        _waiting(each, outcome, "is due (while it fails, events of the node say so)"), sends=(send,)
+    )
 
 
 def _waiting(each: Notification[Notifier], outcome: Value | None, how: str) -> Told:

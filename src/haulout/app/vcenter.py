@@ -31,7 +31,7 @@ class VCenter:
     """A session. Names are looked up once a session, which is short."""
 
     def __init__(self, url: URL, username: str, password: str, *, insecure: bool) -> None:
-        context = ssl.create_default_context()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if insecure else ssl.create_default_context()
         if insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
@@ -45,14 +45,20 @@ class VCenter:
             sslContext=context,
             httpConnectionTimeout=ANSWER_WITHIN,
         )
-        self._content = vim.ServiceInstance("ServiceInstance", stub).RetrieveContent()
-        self._content.sessionManager.Login(username, password, None)
+        self.drop = stub.DropConnections
+        try:
+            self._content = vim.ServiceInstance("ServiceInstance", stub).RetrieveContent()
+            self._content.sessionManager.Login(username, password, None)
+        except BaseException:
+            self.drop()
+            raise
         self._names: dict[Any, dict[str, list[Any]]] = {}
 
     def close(self) -> None:
         """Whether it is still there to hear it does not matter."""
         with contextlib.suppress(Exception):
             self._content.sessionManager.Logout()
+        self.drop()
 
     def host(self, name: str) -> HostState:
         host = self._find(vim.HostSystem, name)

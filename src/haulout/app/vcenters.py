@@ -51,6 +51,10 @@ class VCenters:
         async with self.kept():
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._called, zone, what)
 
+    def close(self) -> None:
+        """Waits for what is under way, and for having signed out."""
+        self._thread.shutdown()
+
     def _called(self, zone: str, what: Callable[[VCenter], T]) -> T:
         try:
             if zone not in self._sessions:
@@ -60,7 +64,9 @@ class VCenters:
             raise
         except Exception as error:  # noqa: BLE001 - the library and what lies behind it fail in many ways
             # Nobody knows what became of the session; the next one asks for a new one.
-            self._sessions.pop(zone, None)
+            session = self._sessions.pop(zone, None)
+            if session is not None:
+                session.drop()
             raise VCenterError(f"asking the vCenter of zone {zone}: {_words(error)}") from None
 
     def _signed_in(self, zone: str) -> VCenter:

@@ -7,7 +7,7 @@ import sys
 
 def main() -> int:
     from haulout.cli.root import main as command_line
-    from haulout.cli.settings import ClusterSettings, DemoSettings
+    from haulout.cli.settings import ClusterSettings, DemoSettings, PlanSettings
 
     made = command_line(sys.argv[1:])
     match made:
@@ -21,6 +21,10 @@ def main() -> int:
             from haulout.app.demo import cluster
 
             return cluster(made)
+        case PlanSettings():
+            from haulout.app.plan import plan
+
+            return plan(made)
         case _:
             from haulout.app.process import run
 

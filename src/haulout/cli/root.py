@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from haulout import __version__
-from haulout.cli.settings import ClusterSettings, DemoSettings, Settings
+from haulout.cli.settings import ClusterSettings, DemoSettings, PlanSettings, Settings
 
-Made = Settings | DemoSettings | ClusterSettings
+Made = Settings | DemoSettings | ClusterSettings | PlanSettings
 
 COMMANDS = {
     "as": "haulout.cli.drop_in",
@@ -24,6 +24,7 @@ COMMANDS = {
     "explain": "haulout.cli.explain",
     "lint": "haulout.cli.lint",
     "manifests": "haulout.cli.install",
+    "plan": "haulout.cli.plan",
     "rbac": "haulout.cli.rbac",
     "run": "haulout.cli.run",
     "uncordon": "haulout.cli.uncordon",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 
@@ -114,6 +116,28 @@ class DemoSettings(msgspec.Struct, frozen=True, kw_only=True):
     once: bool = False
     kubeconfig: str = ""
     svg: str = ""
+
+
+class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What will happen when. `nodes` above 0: so many made-up ones; else those of a `snapshot`, else of a cluster.
+
+    `labels` are set on every node at the start. `after`: state, seconds and a label that a node then gets: what is done
+    to it from outside. `cluster`: how to get to one, in the words of the command line.
+    """
+
+    config: str
+    nodes: int = 0
+    zones: int = 3
+    profile: str = ""
+    snapshot: str = ""
+    days: float = 30.0
+    labels: tuple[tuple[str, str], ...] = ()
+    after: tuple[tuple[str, float, str, str], ...] = ()
+    at: str = ""
+    seed: int = 0
+    output: str = "text"
+    svg: str = ""
+    cluster: tuple[tuple[str, Any], ...] = ()
 
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,94 @@
+"""`haulout plan`: when each node will pass which state, on a virtual clock."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import click
+
+from haulout.cli.options import cluster_options
+from haulout.cli.settings import PlanSettings
+
+STATES = ("operational", "maintenance-required", "in-maintenance")
+
+
+@click.command("plan", short_help="Forecast when each node will pass which state.")
+@click.option("--config", default="config/maintenance.yaml", metavar="FILE", show_default=True, help="The profiles.")
+@click.option("--nodes", default=0, metavar="N", help="Plan for N made-up nodes instead of a cluster's.")
+@click.option("--zones", default=3, metavar="N", show_default=True, help="In how many zones made-up nodes are.")
+@click.option("--profile", default="", metavar="NAME", help="Attach this profile to every node.")
+@click.option("--snapshot", default="", metavar="FILE", help="Plan for the objects of `kubectl get nodes,... -o yaml`.")
+@click.option("--days", default=30.0, metavar="N", show_default=True, help="How far to look ahead.")
+@click.option("--set", "labels", multiple=True, metavar="LABEL=VALUE", help="Set a label on every node at the start.")
+@click.option(
+    "--after",
+    multiple=True,
+    metavar="STATE=TIME:LABEL=VALUE",
+    help="What is done from outside: so long after entering STATE, a node gets this label (LABEL- loses it).",
+)
+@click.option(
+    "--at", default="", metavar="TIME", help="When it begins, such as 2026-04-01T12:00:00Z; now if not given."
+)
+@click.option("--seed", default=0, metavar="N", help="What chance there is in it.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
+@click.option("--svg", default="", metavar="FILE", help="Draw it, too.")
+@cluster_options
+def command(**given: Any) -> PlanSettings:
+    """Runs the configuration's own decisions on a virtual clock and prints when each node passes which state.
+
+    The cluster is only read. Workloads and budgets are taken along, and pods placed anew. Checks that ask the outside
+    world know nothing in a plan; what is done to nodes from outside is said with --after.
+    """
+    labels = tuple(_pair(text, "--set") for text in given["labels"])
+    at = _instant(given["at"])
+    names = ("kubeconfig", "context", "namespace", "as_user", "as_groups")
+    return PlanSettings(
+        config=given["config"],
+        nodes=given["nodes"],
+        zones=max(1, given["zones"]),
+        profile=given["profile"],
+        snapshot=given["snapshot"],
+        days=given["days"],
+        labels=labels,
+        after=tuple(_done(text) for text in given["after"]),
+        at=at,
+        seed=given["seed"],
+        output=given["output"],
+        svg=given["svg"],
+        cluster=tuple((name, given[name]) for name in names),
+    )
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise click.UsageError(f"{option}: {text!r} is no label (LABEL=VALUE)")
+    return name, value
+
+
+def _done(text: str) -> tuple[str, float, str, str]:
+    """A label that ends in `-` is taken away, as kubectl has it."""
+    from haulout.base.duration import DurationError, parse
+
+    state, _, rest = text.partition("=")
+    span, _, label = rest.partition(":")
+    if state not in STATES or not label:
+        raise click.UsageError(f"--after: {text!r} is not STATE=TIME:LABEL=VALUE (states: {', '.join(STATES)})")
+    try:
+        seconds = parse(span).total_seconds()
+    except DurationError as error:
+        raise click.UsageError(f"--after: {error} (a time such as 30m)") from None
+    if label.endswith("-"):
+        return state, seconds, label[:-1], ""
+    return state, seconds, *_pair(label, "--after")
+
+
+def _instant(text: str) -> str:
+    try:
+        instant = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        instant = None
+    if text and (instant is None or instant.tzinfo is None):
+        raise click.UsageError(f"--at: {text!r} is no instant (2026-04-01T12:00:00Z)")
+    return text

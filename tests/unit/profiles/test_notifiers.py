@@ -14,6 +14,7 @@ from haulout.cluster.key import node_key
 from haulout.plugins.api import Mail, Post, Thread
 from haulout.plugins.config import ConfigProblem
 from haulout.plugins.load import load_plugins
+from haulout.surfaces.profiles.lint import lint
 from haulout.surfaces.profiles.load import load
 from haulout.surfaces.profiles.notices import Notice, compose
 from haulout.surfaces.profiles.surface import known_plugins
@@ -187,6 +188,33 @@ def test_secrets_are_in_no_trace(type_: str, config: str) -> None:
     made = notice(type_, config)
     assert "hunter2" not in repr(made)
     assert "hunter2" not in repr(compose(made, NODE))
+
+
+@pytest.mark.parametrize(
+    "message, why",
+    [
+        ("{{ .State", "template: :1: unclosed action"),
+        ("{{ upper .State }}", 'template: :1: function "upper" not defined'),
+        ("{{ .Node.Nope }}", "can't evaluate field Nope in type *v1.Node"),
+        ("{{ (index .Node.Spec.Taints 0).Key }}", ""),
+        ("{{ .Node.Name }} {{ .Profile.Last }}", ""),
+    ],
+)
+def test_lint_finds_messages_that_no_node_can_be_told_with(message: str, why: str) -> None:
+    text = f"""
+intervals: {{requeue: 30s}}
+instances:
+  check: [{{type: hasLabel, name: go, config: {{key: go}}}}]
+  notify:
+  - {{type: slack, name: x, config: {{hook: h, channel: c, message: '{message}'}}, {SCHEDULE}}}
+profiles:
+- {{name: p, operational: {{notify: x, transitions: [{{check: go, next: operational}}]}}}}
+"""
+    found = [str(problem) for problem in lint(text, known_plugins(), source="f", environment={})]
+    assert len(found) == bool(why)
+    assert all(
+        line.startswith("f:6:") and "its message can never be rendered" in line and why in line for line in found
+    )
 
 
 PLUGIN = """

@@ -8,18 +8,19 @@ from typing import Any
 
 from haulout.base import expression, yaml
 from haulout.base.yaml import Node, Place
-from haulout.plugins.api import Check, Trigger
+from haulout.plugins.api import Check, Notifier, Trigger
 from haulout.surfaces.profiles.load import Configuration, Instance, Plugins, Problem, Profile, load, problems
+from haulout.surfaces.profiles.notices import flaw
 from haulout.surfaces.profiles.wire import DEFAULT_PROFILE, State
 
 # Beyond this many checks in one expression, trying out all combinations takes too long.
 MOST_CHECKS = 12
 
-Config = Configuration[Check, Any, Trigger]
+Config = Configuration[Check, Notifier, Trigger]
 
 
 def lint(
-    data: bytes | str, plugins: Plugins[Check, Any, Trigger], *, source: str, environment: Mapping[str, str]
+    data: bytes | str, plugins: Plugins[Check, Notifier, Trigger], *, source: str, environment: Mapping[str, str]
 ) -> list[Problem]:
     """Everything that is wrong or odd, from top to bottom; oddities are looked for only in a file that loads."""
     found = problems(data, plugins, source=source, environment=environment)
@@ -27,7 +28,7 @@ def lint(
         return found
     config = load(data, plugins, source=source, environment=environment)
     document = yaml.parse(data)
-    for path, what, right in (*_unused(config, document), *_profiles(config, document)):
+    for path, what, right in (*_unused(config, document), *_templates(config, document), *_profiles(config, document)):
         place = yaml.place_of(document, path) or Place(1, 1)
         found.append(Problem(source, place, ".".join(path), what, right, is_error=False))
     return sorted(found, key=lambda problem: (problem.place.line, problem.place.column))
@@ -50,6 +51,14 @@ def _unused(config: Config, document: Node | None) -> Iterator[Oddity]:
                 yield ("instances", kind, str(number)), f'"{name}" is used by no profile', "use it or remove it"
 
 
+def _templates(config: Config, document: Node | None) -> Iterator[Oddity]:
+    """They fail when they are rendered, which is when nobody looks."""
+    for number, name in enumerate(_written(document, ("instances", "notify"))):
+        each = config.notifications.get(name)
+        if each is not None and (why := flaw(each.plugin, each.config)):
+            yield ("instances", "notify", str(number), "config"), f"its message can never be rendered: {why}", ""
+
+
 def _profiles(config: Config, document: Node | None) -> Iterator[Oddity]:
     for number, name in enumerate(_written(document, ("profiles",))):
         profile, path = config.profiles[name], ("profiles", str(number))
@@ -66,7 +75,7 @@ def _profiles(config: Config, document: Node | None) -> Iterator[Oddity]:
                     yield (*path, state, "transitions", str(place), "check"), f"can never pass: {why}", ""
 
 
-def _reached(profile: Profile[Check, Any, Trigger]) -> set[State]:
+def _reached(profile: Profile[Check, Notifier, Trigger]) -> set[State]:
     reached, fresh = set[State](), {State.OPERATIONAL}
     while fresh:
         reached |= fresh

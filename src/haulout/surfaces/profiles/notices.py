@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from haulout.base.gotemplate import Object, Word, render
+from haulout.base.gotemplate import Object, TemplateError, Word, render
 from haulout.base.gotemplate.times import go_time, nanoseconds_of
 from haulout.base.patch import merge
-from haulout.cluster.key import Key
+from haulout.cluster.key import Key, node_key
 from haulout.model.go_node import go_node
 from haulout.plugins.api import Config, Message, Notifier
-from haulout.surfaces.profiles.wire import Stamp
+from haulout.surfaces.profiles.wire import NEVER, Stamp, State
 
 # The way on which all messages of this surface leave the process.
 CHANNEL = "profiles-notifications"
@@ -45,6 +45,18 @@ def compose(notice: Notice, node: Mapping[str, Any]) -> Message:
     data = template_data(notice, node)
     message: Message = notice.notifier.compose(notice.config, lambda text: render(text, data))
     return message
+
+
+def flaw(notifier: Notifier, config: Config) -> str:
+    """What is wrong with its templates whatever the node; nothing where it depends on the node."""
+    state = State.OPERATIONAL
+    notice = Notice(notifier, config, "", node_key("node"), {}, state, "profile", "profile", NEVER, False, False)
+    try:
+        compose(notice, {"metadata": {"name": "node"}})
+    except TemplateError as error:
+        text = str(error)
+        return text if "executing" not in text or "can't evaluate field" in text else ""
+    return ""
 
 
 def template_data(notice: Notice, node: Mapping[str, Any]) -> Object:

@@ -127,13 +127,25 @@ class Esx(Part):
 
 
 class Hosts:
-    """A probe: how a host is."""
+    """A probe: how a host is. Whoever gave up waiting finds the answer the next time: a slow vCenter is no deaf one."""
 
     def __init__(self, centers: VCenters) -> None:
         self._centers = centers
+        self._under_way: dict[tuple[str, str], asyncio.Task[HostState]] = {}
 
     async def __call__(self, question: tuple[str, str]) -> HostState:
-        host, zone = question
+        task = self._under_way.get(question)
+        if task is None:
+            task = self._under_way[question] = asyncio.create_task(self._ask(*question))
+            # Of a host that nobody asks for again the answer is not wanted, whatever it is.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        try:
+            return await asyncio.shield(task)
+        finally:
+            if task.done():
+                self._under_way.pop(question, None)
+
+    async def _ask(self, host: str, zone: str) -> HostState:
         try:
             return await self._centers.call(zone, lambda center: center.host(host))
         except VCenterError as error:

@@ -1,0 +1,133 @@
+"""K6, K8 and K9 of the decisions that look after the machines under nodes."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from haulout.cluster.key import Key, node_key
+from haulout.cluster.rows import NodeRow, Row, Value
+from haulout.cluster.store import Store
+from haulout.cluster.view import CONFIG, OUTCOME, FactDemand
+from haulout.core import cordon
+from haulout.core.decision import Decider
+from haulout.surfaces.profiles import esx, kubernikus
+from tests.build.examples import examples
+from tests.build.honesty import assert_claims_ignore_grants, assert_quiescent, assert_until_is_honest
+from tests.build.podrows import owner, pod
+from tests.build.rows import START, node
+
+N = node_key("n")
+PACE = timedelta(seconds=30)
+KINDS = ("Node", "Pod", "PodDisruptionBudget", "DaemonSet")
+LEDGERS = ('{"before":false,"by":["kubernikus"]}', '{"before":true,"by":[]}', '{"before":false,"by":["profiles"]}', "?")
+
+instants = st.integers(-90_000, 90_000).map(lambda milliseconds: START + timedelta(milliseconds=milliseconds))
+flags = st.booleans()
+
+
+def store_of(rows: list[Row]) -> Store:
+    store = Store()
+    for kind in KINDS:
+        store.begin_list("", kind)
+        for row in rows:
+            if row.key.kind == kind:
+                store.put(row)
+        store.end_list("", kind, 1)
+    for row in rows:
+        if row.key.kind not in KINDS:
+            store.write(row)
+    store.pass_time(START)
+    return store
+
+
+def assert_honest(decider: Decider, rows: list[Row], now: datetime, samples: list[datetime]) -> None:
+    store = store_of(rows)
+    assert_until_is_honest(decider, store, N, now, samples)
+    assert_claims_ignore_grants(decider, store, N, now)
+    assert_quiescent(decider, store, N, now)
+
+
+def outcomes(names: tuple[str, ...]) -> st.SearchStrategy[list[Row]]:
+    states = st.sampled_from(("done", "failed", "pending"))
+
+    def row(name: str, state: str, at: datetime) -> Row:
+        error = "no" if state == "failed" else ""
+        return Value(key=Key("", OUTCOME, "", name), state=state, value=at, error=error)
+
+    return st.lists(st.builds(row, st.sampled_from(names), states, instants), max_size=2)
+
+
+def pods(draw: st.DrawFn) -> list[Row]:
+    kinds = draw(st.lists(st.sampled_from(("ReplicaSet", "DaemonSet")), max_size=2))
+    return [pod(f"p{number}", owner(kind), node="n") for number, kind in enumerate(kinds)]
+
+
+@st.composite
+def kubernikus_rows(draw: st.DrawFn) -> list[Row]:
+    labels = draw(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                kubernikus.DELETE_LABEL: st.sampled_from(("true", "yes")),
+                kubernikus.UPDATE_LABEL: st.sampled_from(("true", "false")),
+            },
+        )
+    )
+    notes = draw(st.fixed_dictionaries({}, optional={cordon.ANNOTATION: st.sampled_from(LEDGERS)}))
+    version = draw(st.sampled_from(("v1.2.3", "v1.2.4", "")))
+    own = _node(labels, notes, unschedulable=draw(flags), kubelet_version=version)
+    options = kubernikus.Options(PACE, force=draw(flags), alone=draw(flags))
+    config = Value(key=Key("", CONFIG, "", kubernikus.NAME), value=options)
+    known = draw(st.sampled_from(({"value": "v1.2.3", "state": "fresh"}, {"error": "no", "failures": 1}, {})))
+    fact = Value(key=FactDemand(kubernikus.VERSION_PROBE, "", PACE).key, **known)  # type: ignore[arg-type]
+    sent = draw(outcomes((f"{kubernikus.CHANNEL}/n/{own.uid}",)))
+    return [own, config, fact, *sent, *pods(draw)]
+
+
+@st.composite
+def esx_rows(draw: st.DrawFn) -> list[Row]:
+    labels = {esx.HOST_LABEL: "h", esx.ZONE_LABEL: draw(st.sampled_from(("z-a", "")))}
+    labels |= draw(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                esx.OK_LABEL: st.sampled_from(("true", "no")),
+                esx.STATE_LABEL: st.sampled_from(("true", "false", "alarm")),
+            },
+        )
+    )
+    notes = draw(
+        st.fixed_dictionaries(
+            {},
+            optional={cordon.ANNOTATION: st.sampled_from(LEDGERS), esx.INITIATED_ANNOTATION: st.just("true")},
+        )
+    )
+    own = _node(labels, notes, unschedulable=draw(flags))
+    options = esx.Options(PACE, 0.0, draw(flags), PACE, PACE, frozenset({"x"}), alone=draw(flags))
+    config = Value(key=Key("", CONFIG, "", esx.NAME), value=options)
+    states = (esx.HostState("8"), esx.HostState("8", in_maintenance=True), esx.HostState(alarms=("x",)), None)
+    state = draw(st.sampled_from(states))
+    key = FactDemand(esx.HOST_PROBE, ("h", "a"), PACE).key
+    fact = Value(key=key, value=state, state="fresh") if state else Value(key=key, error="no", failures=1)
+    sent = draw(outcomes(tuple(f"{esx.CHANNEL}/{what}/n/{own.uid}" for what in ("start", "stop"))))
+    return [own, config, fact, *sent, *pods(draw)]
+
+
+def _node(labels: dict[str, str], notes: dict[str, str], **fields: object) -> NodeRow:
+    return msgspec.structs.replace(node("n"), labels=labels, annotations=notes, **fields)
+
+
+@settings(max_examples=examples(200))
+@given(kubernikus_rows(), instants, st.lists(instants, max_size=3))
+def test_kubernikus(rows: list[Row], now: datetime, samples: list[datetime]) -> None:
+    assert_honest(kubernikus.DECIDER, rows, now, samples)
+
+
+@settings(max_examples=examples(200))
+@given(esx_rows(), instants, st.lists(instants, max_size=3))
+def test_esx(rows: list[Row], now: datetime, samples: list[datetime]) -> None:
+    assert_honest(esx.DECIDER, rows, now, samples)

@@ -192,6 +192,11 @@ class _File(Config, frozen=True, kw_only=True):
     dashboard: _Dashboard
 
 
+def written_file() -> type[Config]:
+    """The file as it is written, for whoever describes it."""
+    return _File
+
+
 _Path = tuple[str, ...]
 
 

@@ -1,0 +1,115 @@
+"""Kubernikus on a real API server, with a small OpenStack: nodes that go, alone and as the work of a profile."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.build.cloud import PASSWORD, OpenStack, serving
+from tests.real.profiles import PROFILE, STATE, label_of
+from tests.rig.fleet import pod_object
+from tests.rig.kwok import Kwok
+from tests.rig.operator import MaintenanceController, Platform
+from tests.rig.plane import ControlPlane
+from tests.rig.wait import eventually
+
+NOTHING = "intervals: {requeue: 30s}"
+FILE = """
+intervals:
+  requeue: 1s
+  podDeletion: {period: 1s, timeout: 30s}
+  podEviction: {period: 1s, timeout: 30s}
+"""
+DELETE, UPDATE = "cloud.sap/delete-node", "cloud.sap/kubelet-needs-update"
+# Asks for the deletion of its node by itself, and is in maintenance meanwhile.
+PROFILES = f"""
+intervals: {{requeue: 1s}}
+instances:
+  check:
+  - {{type: hasLabel, name: outdated, config: {{key: {UPDATE}, value: "true"}}}}
+  - {{type: hasLabel, name: never, config: {{key: never}}}}
+  trigger:
+  - {{type: alterLabel, name: delete, config: {{key: {DELETE}, value: "true"}}}}
+profiles:
+- name: update
+  operational: {{transitions: [{{check: outdated, next: in-maintenance, trigger: delete}}]}}
+  in-maintenance: {{transitions: [{{check: never, next: operational}}]}}
+"""
+
+
+@pytest.fixture
+def cloud() -> Iterator[OpenStack]:
+    """In a thread of its own."""
+    ready, loop = threading.Event(), asyncio.new_event_loop()
+    made: list[OpenStack] = []
+    done = asyncio.Event()
+
+    async def serve() -> None:
+        async with serving() as cloud:
+            made.append(cloud)
+            ready.set()
+            await done.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    ready.wait(10)
+    yield made[0]
+    loop.call_soon_threadsafe(done.set)
+    thread.join()
+    loop.close()
+
+
+@pytest.mark.tools("etcd", "kube-apiserver", "kwok")
+def test_a_node_goes_once_the_file_is_right(
+    plane: ControlPlane, kwok: Kwok, cloud: OpenStack, prefix: str, tmp_path: Path
+) -> None:
+    stays, goes = kwok.nodes(prefix, 2)
+    cloud.servers = [("i0", f"{goes}0"), ("i1", goes), ("i2", stays)]
+    api = plane.api()
+    entry = base64.b64encode(cloud.config().encode()).decode()
+    secret = {"metadata": {"name": prefix, "namespace": "default"}, "data": {"cloudprovider.conf": entry}}
+    api.create("secrets", {"apiVersion": "v1", "kind": "Secret", **secret}, "default")
+    api.create("pods", pod_object(f"{prefix}-pod", "default", goes, grace=1), "default")
+    flags = ["--enable-kubernikus-maintenance", "--zap-devel=false"]
+    with MaintenanceController(plane, tmp_path, NOTHING, flags=flags) as operator:
+        eventually(lambda: operator.logged("Failed to parse configuration file (syntax error)"), "no file is said")
+        api.patch("nodes", goes, {"metadata": {"labels": {DELETE: "true"}}})
+        operator.write(FILE, "config/kubernikus.yaml")
+        eventually(lambda: label_of(api.get("nodes", stays), UPDATE) is not None, "the version is compared", 20)
+        eventually(lambda: api.find("pods", f"{prefix}-pod", "default") is None, "the node is emptied", 20)
+        eventually(lambda: operator.logged("kubernikus maintenance failed"), "the credentials are missing", 20)
+        assert cloud.asked == []
+        operator.write(f"{FILE}cloudProviderSecret: {{name: {prefix}, namespace: default}}", "config/kubernikus.yaml")
+        eventually(lambda: cloud.deletions == ["i1"], "the server is deleted", 20)
+        assert api.get("nodes", goes)["spec"]["unschedulable"]
+        assert "unschedulable" not in api.get("nodes", stays)["spec"]
+        operator.process.stop()
+    assert PASSWORD not in operator.process.text()
+    api.delete("secrets", prefix, "default")
+    plane.wipe(prefix)
+
+
+@pytest.mark.tools("etcd", "kube-apiserver", "kwok")
+def test_a_profile_that_has_its_node_deleted_does_not_wait_for_itself(
+    plane: ControlPlane, kwok: Kwok, cloud: OpenStack, prefix: str, tmp_path: Path
+) -> None:
+    (name,) = kwok.nodes(prefix, 1, labels={PROFILE: "update"})
+    cloud.servers = [("i1", name)]
+    api = plane.api()
+    surfaces = "{profiles: {kubernikus: {enabled: true, credentials: cloud.conf}}}"
+    operator = Platform(plane, tmp_path, PROFILES, "leader: {elect: false}", surfaces=surfaces)
+    operator.write(FILE, "config/kubernikus.yaml")
+    operator.write(cloud.config(), "cloud.conf")
+    with operator:
+        # Older than any API server that we test with.
+        api.patch("nodes", name, {"status": {"nodeInfo": {"kubeletVersion": "v1.1.0"}}}, sub="status")
+        eventually(lambda: label_of(api.get("nodes", name), STATE) == "in-maintenance", "the profile works", 20)
+        eventually(lambda: cloud.deletions == ["i1"], "the server is deleted", 20)
+        assert api.get("nodes", name)["spec"]["unschedulable"]
+        operator.process.stop()
+    plane.wipe(prefix)

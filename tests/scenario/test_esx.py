@@ -72,13 +72,19 @@ class Fleet:
         self.world = World(QUICK, nodes=3)
         self.told: list[tuple[str, str]] = []
         self.said: list[str] = []
+        self._given = msgspec.structs.replace(OPTIONS, **options)
+        self._host: tuple[HostState | None, str] = (None, "")
+        self.restart()
+        self.label(**PLACE)
+
+    def restart(self) -> Fleet:
+        """Another process, which knows nothing but what stands in the cluster and what it is told by the vCenter."""
         self.kernel = Outside((*DECIDERS, *DRAIN_DECIDERS, arbiter(Rules((NAME,)))))
-        given = msgspec.structs.replace(OPTIONS, **options)
-        self.kernel.store.write(Value(key=Key("", CONFIG, "", NAME), value=given))
+        self.kernel.store.write(Value(key=Key("", CONFIG, "", NAME), value=self._given))
         self.driver = VirtualDriver(self.kernel, self.world.objects, self.world.time, self._stated)
         for source in sorted(sources(), key=repr):
             self.driver.watch(source.kind, source.keep)
-        self.label(**PLACE)
+        return self.host(*self._host)
 
     def _stated(self, statement: object) -> None:
         if isinstance(statement, Telling):
@@ -87,6 +93,7 @@ class Fleet:
             self.said.append(dict(statement.fields)["error"])
 
     def host(self, state: HostState | None, error: str = "") -> Fleet:
+        self._host = (state, error)
         key = Key("", FACT, HOST_PROBE, repr(("esx-1", "a")))
         self.kernel.store.write(Value(key=key, value=state, state="fresh" if state else "unknown", error=error))
         return self
@@ -229,6 +236,21 @@ def test_a_host_that_leaves_and_comes_back_is_started_each_time() -> None:
     for _ in range(3):
         fleet.run(5).host(UP).run(5).host(DOWN)
     assert fleet.asked_for == [STOP, START] * 3
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_restarts_in_between_change_nothing(alone: bool) -> None:
+    fleet = Fleet(alone=alone)
+    fleet.world.make(deployment("web", replicas=3))
+    fleet.run(30).host(DOWN).allow()
+    for _ in range(8):
+        fleet.run(1).restart()
+    assert (fleet.pods(), fleet.cordoned, fleet.marked) == ([], True, True)
+    assert fleet.run(1).asked_for == [STOP]
+    fleet.restart().host(UP)
+    fleet.run(1)
+    assert fleet.asked_for == [START]
+    assert (fleet.cordoned, fleet.marked) == (False, False)
 
 
 @pytest.mark.parametrize(("alone", "cordoned"), [(True, False), (False, True)])

@@ -68,14 +68,20 @@ class Fleet:
         self.told: list[tuple[str, str]] = []
         self.said: list[str] = []
         self.failed: list[str] = []
-        rules = Rules((NAME, *(each.name for each in others)))
-        self.kernel = Outside((*DECIDERS, *others, *DRAIN_DECIDERS, arbiter(rules)))
-        given = msgspec.structs.replace(Options(PACE), **options)
-        self.kernel.store.write(Value(key=Key("", CONFIG, "", NAME), value=given))
-        self.answer(api_server)
+        self._others, self._api_server = others, api_server
+        self._given = msgspec.structs.replace(Options(PACE), **options)
+        self.restart()
+
+    def restart(self) -> Fleet:
+        """Another process, which knows nothing but what stands in the cluster."""
+        rules = Rules((NAME, *(each.name for each in self._others)))
+        self.kernel = Outside((*DECIDERS, *self._others, *DRAIN_DECIDERS, arbiter(rules)))
+        self.kernel.store.write(Value(key=Key("", CONFIG, "", NAME), value=self._given))
+        self.answer(self._api_server)
         self.driver = VirtualDriver(self.kernel, self.world.objects, self.world.time, self._stated)
         for source in sorted(sources(), key=repr):
             self.driver.watch(source.kind, source.keep)
+        return self
 
     def answer(self, version: str) -> None:
         key = FactDemand(VERSION_PROBE, "", PACE).key
@@ -212,6 +218,19 @@ def test_who_changes_their_mind_gets_the_node_back(alone: bool) -> None:
     fleet.run(30).label("true").run(30).label(None).run(30)
     assert fleet.cordoned is alone
     assert "haulout.dev/cordon" not in fleet.node()["metadata"].get("annotations", {})
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_restarts_in_between_change_nothing(alone: bool) -> None:
+    fleet = ready(Fleet(alone=alone))
+    fleet.world.make(deployment("web", replicas=3))
+    fleet.run(30).label("true")
+    for _ in range(8):
+        fleet.run(1).restart()
+    assert (fleet.pods(), fleet.cordoned) == ([], True)
+    assert fleet.run(1).asked_for == [ServerDeletion("n0", ("", ""))]
+    fleet.restart().label(None).run(1)
+    assert fleet.cordoned is alone
 
 
 def test_somebody_elses_turn_is_waited_for() -> None:

@@ -65,8 +65,8 @@ class Scene:
         self.operator = operator
         self.api: Api = plane.api()
         self.node = name
-        self._before = len(operator.logged("watch interrupted"))
-        self._restored = len(operator.logged("watch restored"))
+        self._before = len(self._logged("watch interrupted"))
+        self._restored = len(self._logged("watch restored"))
 
     def add(self, profile: str = "once") -> None:
         self.plane.load([node_object(self.node, labels={PROFILE: profile})])
@@ -84,8 +84,12 @@ class Scene:
     def await_state(self, state: str = REQUIRED) -> None:
         eventually(lambda: self.state() == state, f"{self.node} is {state}")
 
+    def _logged(self, message: str) -> list[Json]:
+        """Of the nodes' watch: what befalls the server befalls the others too, each in its own time."""
+        return [line for line in self.operator.logged(message) if line["kind"] == "Node"]
+
     def interruptions(self) -> list[Json]:
-        return self.operator.logged("watch interrupted")[self._before :]
+        return self._logged("watch interrupted")[self._before :]
 
     def await_interruption(self, code: str) -> Json:
         def found() -> list[Json]:
@@ -94,7 +98,7 @@ class Scene:
         return eventually(found, f"watch interrupted: {code}")[0]
 
     def await_restored(self) -> None:
-        eventually(lambda: len(self.operator.logged("watch restored")) > self._restored, "watch restored")
+        eventually(lambda: len(self._logged("watch restored")) > self._restored, "watch restored")
 
     def troubles(self, code: str) -> float:
         return self.operator.metric(f'haulout_watch_troubles{{code="{code}",kind="Node"}}')
@@ -130,7 +134,7 @@ def scene(plane: ControlPlane, way: FaultProxy, operator: MaintenanceController,
     made = Scene(plane, way, operator, f"{prefix}-node")
     made.add()
     made.await_state("operational")
-    eventually(lambda: way.watching == 1, "the nodes are watched")
+    eventually(lambda: way.watched["/api/v1/nodes"] == 1, "the nodes are watched")
     yield made
     way.clear()
     plane.wipe(prefix)

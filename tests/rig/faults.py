@@ -13,6 +13,7 @@ import ssl
 import struct
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -227,7 +228,8 @@ class FaultProxy:
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
         self.on_write: Callable[[Write], bool] = pass_all
         self.writes: list[Write] = []
-        self.watching = 0
+        # Open watches by path.
+        self.watched: Counter[str] = Counter()
         self.watch_opened_at = 0.0
         self._upstream = plane.server
         self._upstream_tls = ssl.create_default_context(cafile=plane.ca)
@@ -432,15 +434,19 @@ class FaultProxy:
             out = web.StreamResponse(headers=passed_on(upstream.headers))
             out.enable_chunked_encoding()
             await out.prepare(request)
-            self.watching += 1
+            self.watched[call.path] += 1
             self.watch_opened_at = time.monotonic()
             try:
                 async for line in events(lines(upstream.content), rule):
                     await out.write(line)
                 await out.write_eof()
             finally:
-                self.watching -= 1
+                self.watched[call.path] -= 1
             return out
+
+    @property
+    def watching(self) -> int:
+        return self.watched.total()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)

@@ -38,14 +38,15 @@ def command(surfaces: tuple[str, ...], namespace: str, image: str, replicas: int
     subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}
     for surface in ("kernel", *chosen):
         say(documents_of(surface, namespace, subject))
-    say(_workload(chosen, namespace, image, replicas))
+    say(workload(namespace, image, replicas, _settings(chosen), profiles="profiles" in chosen))
     say(registrations(chosen, namespace))
 
 
-def _workload(surfaces: tuple[str, ...], namespace: str, image: str, replicas: int) -> Iterator[Json]:
+def workload(namespace: str, image: str, replicas: int, settings: str, *, profiles: bool) -> Iterator[Json]:
+    """The account, the settings, the Service and the Deployment."""
     meta = {"name": "haulout", "namespace": namespace, "labels": MANAGED}
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**meta, "name": ACCOUNT}}
-    yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"haulout.yaml": _settings(surfaces)}}
+    yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"haulout.yaml": settings}}
     ports = [{"name": "http", "port": 8080, "targetPort": "http", "protocol": "TCP"}]
     yield {
         "apiVersion": "v1",
@@ -56,7 +57,7 @@ def _workload(surfaces: tuple[str, ...], namespace: str, image: str, replicas: i
     spec = {
         "replicas": replicas,
         "selector": {"matchLabels": POD_LABELS},
-        "template": {"metadata": {"labels": MANAGED}, "spec": _pod(image, profiles="profiles" in surfaces)},
+        "template": {"metadata": {"labels": MANAGED}, "spec": _pod(image, profiles=profiles)},
     }
     yield {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
 

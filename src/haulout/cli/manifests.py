@@ -37,8 +37,11 @@ def picked(names: Iterable[str]) -> tuple[str, ...]:
 
 def say(documents: Iterable[Mapping[str, Any]]) -> None:
     for document in documents:
-        text = yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=120)
-        click.echo(f"---\n{text}", nl=False)
+        click.echo(written(document), nl=False)
+
+
+def written(document: Mapping[str, Any]) -> str:
+    return f"---\n{yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=120)}"
 
 
 def crd(name: str) -> str:

@@ -106,6 +106,7 @@ class Sampling:
                 if self._over:
                     return
             if not self._over:
+                self._watch.close()
                 self._watch = self._open(resourceVersion=version, allowWatchBookmarks="true")
 
 

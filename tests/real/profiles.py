@@ -108,6 +108,9 @@ class Sampling:
             if not self._over:
                 self._watch.close()
                 self._watch = self._open(resourceVersion=version, allowWatchBookmarks="true")
+                # Stopped in between: nobody else knows of this one.
+                if self._over:
+                    self._watch.close()
 
 
 @contextmanager

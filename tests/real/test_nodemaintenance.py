@@ -372,8 +372,10 @@ WRITES = {
 REFUSALS: dict[str, Action] = {
     "400": Answer(400),
     "401": Answer(401),
+    "403": Answer(403),
     "404": Answer(404),
     "409": Answer(409),
+    "410": Answer(410),
     "422": Answer(422),
     "429": Answer(429, retry_after=1),
     "500": Answer(500),

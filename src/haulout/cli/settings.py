@@ -64,6 +64,20 @@ class Esx(msgspec.Struct, frozen=True, kw_only=True):
     config: str = "config/esx.yaml"
 
 
+class ClusterApi(msgspec.Struct, frozen=True, kw_only=True):
+    """The clusterapi surface; spans in seconds. Everything is off as it is in the original."""
+
+    enable_metal3_maintenance: bool = False
+    allow_exec_kubeconfigs: bool = False
+    guard_remediation: bool = False
+    approval_hygiene: bool = False
+    # None at all: a deletion waits for its approval for as long as it takes.
+    deletion_approval_timeout: float = 0.0
+    prefer_limited_kubeconfigs: bool = False
+    reboot_mode_annotation: bool = False
+    workload_requests: bool = False
+
+
 class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
     """`certificates`: self, cert-manager, or a directory with tls.crt and tls.key; originals: where theirs look."""
 
@@ -101,6 +115,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     kubernikus: Kubernikus = Kubernikus()
     esx: Esx = Esx()
     nodemaintenance: NodeMaintenance | None = None
+    clusterapi: ClusterApi | None = None
     pod_rules: PodRules = PodRules()
     # Where to look for changes, and what wins over what stands there.
     file: str = ""

@@ -31,8 +31,10 @@ T = TypeVar("T")
 class Served:
     """`run` a command against it; look at it and change it by `call`, which is carried out in its own thread."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **variables: str) -> None:
+        """`variables` stand in the environment of every command."""
         self.folder = folder
+        self._variables = variables
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._stack = contextlib.AsyncExitStack()
@@ -91,7 +93,8 @@ class Served:
             time.sleep(0.02)
 
     def environment(self) -> dict[str, str]:
-        return {"PATH": os.environ["PATH"], "HOME": str(self.folder), "KUBECONFIG": str(self.folder / "kubeconfig")}
+        base = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "KUBECONFIG": str(self.folder / "kubeconfig")}
+        return {**base, **self._variables}
 
     def run(self, *words: str, within: float = 30) -> subprocess.CompletedProcess[str]:
         argv = [str(HAULOUT), *words]

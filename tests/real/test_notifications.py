@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -27,56 +22,12 @@ from tests.rig.crash import CrashTest, normalised
 from tests.rig.fleet import node_object
 from tests.rig.operator import HAULOUT, MaintenanceController
 from tests.rig.plane import ControlPlane
+from tests.rig.receiver import Receiver
 from tests.rig.wait import eventually
 
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver")
 
 MESSAGE = "{{ .Node.Name }} {{ .State }} {{ .Node.Labels.who }}"
-
-
-class Hook:
-    """A receiver of webhooks and of Slack's API. Paths in `refuses` get another word, those in `slow` wait so long."""
-
-    def __init__(self) -> None:
-        self.got: list[tuple[str, str]] = []
-        self.forms: list[bytes] = []
-        self.refuses: set[str] = set()
-        self.slow: dict[str, float] = {}
-        self.url = ""
-
-    def take(self, path: str, body: bytes) -> bytes:
-        if path.startswith("/api/"):
-            self.forms.append(body)
-            return json.dumps({"ok": True, "ts": f"{len(self.forms)}.0"}).encode()
-        self.got.append((path, json.loads(body)["text"]))
-        time.sleep(self.slow.get(path, 0))
-        return b"nope" if path in self.refuses else b"ok"
-
-    def texts(self, path: str, node: str = "") -> list[str]:
-        return [text for where, text in list(self.got) if where == path and node in text]
-
-    @contextmanager
-    def open(self) -> Iterator[str]:
-        hook = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                answer = hook.take(self.path, self.rfile.read(int(self.headers["Content-Length"])))
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-
-            def log_message(self, *args: object) -> None: ...
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            server.server_close()
 
 
 def config(url: str, profile: str, chain: str, *, requeue: str = "1s") -> str:
@@ -106,7 +57,7 @@ profiles:
 def test_a_maintenance_with_notifications_costs_one_get_and_one_patch_more_each(
     plane: ControlPlane, prefix: str, tmp_path: Path
 ) -> None:
-    hook, node, api = Hook(), f"{prefix}-n", plane.api()
+    hook, node, api = Receiver(), f"{prefix}-n", plane.api()
     with hook.open() as url, MaintenanceController(plane, tmp_path, config(url, prefix, "good")).process:
         plane.load([node_object(node, labels={PROFILE: prefix})])
         eventually(lambda: states(api, node) == {node: "operational"}, "attached")
@@ -131,7 +82,7 @@ def test_a_maintenance_with_notifications_costs_one_get_and_one_patch_more_each(
 
 
 def test_a_slow_peer_and_one_that_refuses_keep_nobody_else(plane: ControlPlane, prefix: str, tmp_path: Path) -> None:
-    hook, api = Hook(), plane.api()
+    hook, api = Receiver(), plane.api()
     hook.refuses, hook.slow = {"/bad"}, {"/slow": 3600}
     node, other, third = f"{prefix}-bad", f"{prefix}-slow", f"{prefix}-good"
     with hook.open() as url:
@@ -157,7 +108,7 @@ def test_a_slow_peer_and_one_that_refuses_keep_nobody_else(plane: ControlPlane, 
 def test_killed_at_every_write_each_message_arrives_and_at_most_one_twice(
     plane: ControlPlane, prefix: str, tmp_path: Path
 ) -> None:
-    hook, api, node = Hook(), plane.api(), f"{prefix}-n"
+    hook, api, node = Receiver(), plane.api(), f"{prefix}-n"
     counts: list[Counter[str]] = []
     with hook.open() as url:
         (tmp_path / "maintenance.yaml").write_text(config(url, "crash", "good"))
@@ -200,7 +151,7 @@ def test_killed_at_every_write_each_message_arrives_and_at_most_one_twice(
 
 
 async def test_threads_share_a_lease_of_the_real_server(plane: ControlPlane, prefix: str) -> None:
-    hook, clock = Hook(), ManualClock(SystemClock().now())
+    hook, clock = Receiver(), ManualClock(SystemClock().now())
     transport = HttpTransport(load_endpoint(path=str(plane.kubeconfig("operator"))), SystemClock())
     thread = Thread("t", "c", "title", "reply", f"{prefix}-thread", "default", timedelta(minutes=1))
     try:

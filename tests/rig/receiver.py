@@ -1,0 +1,57 @@
+"""Whoever is notified: a receiver of webhooks and of Slack's API, which can be slow or refuse."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.rig.api import Json
+
+
+class Receiver:
+    """Paths in `refuses` get another word than Slack's, those in `slow` wait so long."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[str, Json]] = []
+        self.forms: list[bytes] = []
+        self.refuses: set[str] = set()
+        self.slow: dict[str, float] = {}
+
+    def take(self, path: str, body: bytes) -> bytes:
+        if path.startswith("/api/"):
+            self.forms.append(body)
+            return json.dumps({"ok": True, "ts": f"{len(self.forms)}.0"}).encode()
+        self.got.append((path, json.loads(body)))
+        time.sleep(self.slow.get(path, 0))
+        return b"nope" if path in self.refuses else b"ok"
+
+    def texts(self, path: str, node: str = "") -> list[str]:
+        return [body["text"] for where, body in list(self.got) if where == path and node in body["text"]]
+
+    @contextmanager
+    def open(self) -> Iterator[str]:
+        """Its address."""
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                answer = receiver.take(self.path, self.rfile.read(int(self.headers["Content-Length"])))
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_message(self, *args: object) -> None: ...
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            server.server_close()

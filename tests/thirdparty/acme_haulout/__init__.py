@@ -1,0 +1,1 @@
+"""What Acme adds to Haulout's profiles: one file each."""

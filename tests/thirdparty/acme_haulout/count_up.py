@@ -1,0 +1,20 @@
+"""countUp: adds one to the number that is kept in a label."""
+
+from __future__ import annotations
+
+import msgspec
+
+from haulout.cluster.rows import NodeRow
+from haulout.plugins.api import Config, Failed, TriggerInput, trigger
+
+
+class CountUp(Config, frozen=True, kw_only=True):
+    key: str
+
+
+@trigger("countUp", CountUp)
+def count_up(config: CountUp, given: TriggerInput) -> NodeRow | Failed:
+    value = given.node.labels.get(config.key, "0")
+    if not value.isdecimal():
+        return Failed(f"label {config.key} is {value!r}, which is no number")
+    return msgspec.structs.replace(given.node, labels={**given.node.labels, config.key: str(int(value) + 1)})

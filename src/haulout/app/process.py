@@ -120,6 +120,7 @@ class Process(Reports):
             context=settings.context,
             namespace=settings.namespace,
             impersonate=impersonation(settings.as_user, settings.as_groups),
+            pod_first=settings.pod_first,
         )
         log.info("Loaded kubeconfig", extra={"server": endpoint.server})
         transport = HttpTransport(endpoint, self.clock)

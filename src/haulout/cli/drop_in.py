@@ -11,12 +11,20 @@ from haulout.cli.settings import Settings
 DROP_INS = {
     "maintenance-controller": "haulout.cli.as_maintenance_controller",
     "node-maintenance-operator": "haulout.cli.as_node_maintenance_operator",
+    "runtime-extension-maintenance-controller": "haulout.cli.as_runtime_extension_maintenance_controller",
 }
+
+
+class Untouched(click.Command):
+    """Hands all words on as they are: even `--` is for the originals to understand."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, ["--", *args])
 
 
 @click.command(
     "as",
-    context_settings={"ignore_unknown_options": True, "help_option_names": []},
+    cls=Untouched,
     add_help_option=False,
     short_help="Start as one of the originals, with its own flags.",
 )

@@ -91,11 +91,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """`turns`: surfaces take turns on a node. `ready_at_once`: the readiness probe does not wait for the cluster.
 
     `alone`: one surface with its original's behaviour, which knows nothing of others. `scrape_within`: at the end, wait so long for one more look at the metrics. `log_level` is one of `logging`'s.
-    `as_user`, `as_groups`: whom to impersonate.
+    `as_user`, `as_groups`: whom to impersonate. `pod_first`: in a pod its service account counts, whatever `context` says.
     """
 
     kubeconfig: str = ""
     context: str = ""
+    pod_first: bool = False
     namespace: str = ""
     as_user: str = ""
     as_groups: tuple[str, ...] = ()

@@ -40,24 +40,26 @@ def load(
     context: str = "",
     namespace: str = "",
     impersonate: Impersonation | None = None,
+    pod_first: bool = False,
     env: Mapping[str, str] = os.environ,
     mount: Path = SERVICE_ACCOUNT,
 ) -> Endpoint:
     """In controller-runtime's order: the file named, KUBECONFIG, the pod's service account, ~/.kube/config.
 
-    `impersonate` stands in for whatever a kubeconfig says about it.
+    `impersonate` stands in for whatever a kubeconfig says about it. A context is looked for in files alone, unless
+    `pod_first`: then it means nothing in a pod.
     """
-    found = _find(path, context, namespace, env, mount)
+    found = _find(path, context, namespace, env, mount, pod_first=pod_first)
     return msgspec.structs.replace(found, impersonate=impersonate) if impersonate else found
 
 
-def _find(path: str, context: str, namespace: str, env: Mapping[str, str], mount: Path) -> Endpoint:
+def _find(path: str, context: str, namespace: str, env: Mapping[str, str], mount: Path, *, pod_first: bool) -> Endpoint:
     if path:
         return from_files([Path(path).expanduser()], context=context, namespace=namespace, env=env)
     if listed := [Path(item) for item in env.get("KUBECONFIG", "").split(os.pathsep) if item]:
         return from_files(listed, context=context, namespace=namespace, env=env)
     # A context can only be meant for a file.
-    if not context and _has_service_account(env, mount):
+    if (pod_first or not context) and _has_service_account(env, mount):
         return in_cluster(namespace=namespace, env=env, mount=mount)
     default = (Path(env["HOME"]) if env.get("HOME") else Path.home()) / ".kube" / "config"
     if not default.exists():

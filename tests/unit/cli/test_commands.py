@@ -11,7 +11,7 @@ import pytest
 
 from haulout import __version__
 from haulout.cli.root import COMMANDS, main
-from haulout.cli.settings import Esx, Kubernikus, Lease, Settings
+from haulout.cli.settings import ClusterApi, Esx, Kubernikus, Lease, Settings
 
 LEASE = "maintenance-controller-leader-election.cloud.sap"
 GOOD = """
@@ -196,6 +196,118 @@ class TestAsMaintenanceController:
         first, second, *_ = capsys.readouterr().err.splitlines()
         assert first.startswith(problem)
         assert second == "Usage of maintenance-controller:"
+
+
+class TestAsRuntimeExtensionMaintenanceController:
+    NAME = "runtime-extension-maintenance-controller"
+
+    @pytest.fixture(autouse=True)
+    def _no_context(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("KUBECONTEXT", raising=False)
+
+    def settings(self, *words: str) -> Settings:
+        made = main(["as", self.NAME, *words])
+        assert isinstance(made, Settings)
+        return made
+
+    def bridge(self, *words: str) -> ClusterApi:
+        made = self.settings(*words).clusterapi
+        assert made is not None
+        return made
+
+    def test_without_flags_it_is_as_the_original(self) -> None:
+        assert self.settings() == Settings(
+            pod_first=True,
+            http=":8080",
+            health="0",
+            lease=Lease(self.NAME, namespace="", outside="", duration=15, renew_within=10, retry=2),
+            turns=False,
+            alone=True,
+            log_format="console",
+            log_level=logging.DEBUG,
+            clusterapi=ClusterApi(),
+        )
+
+    @pytest.mark.parametrize(
+        ("flag", "name"),
+        [
+            ("enable-metal3-maintenance", "enable_metal3_maintenance"),
+            ("allow-exec-kubeconfigs", "allow_exec_kubeconfigs"),
+            ("guard-remediation", "guard_remediation"),
+            ("approval-hygiene", "approval_hygiene"),
+            ("prefer-limited-kubeconfigs", "prefer_limited_kubeconfigs"),
+            ("reboot-mode-annotation", "reboot_mode_annotation"),
+            ("workload-requests", "workload_requests"),
+        ],
+    )
+    def test_each_switch_turns_one_thing_on(self, flag: str, name: str) -> None:
+        assert self.bridge(f"--{flag}") == self.bridge(f"-{flag}=T") == ClusterApi(**{name: True})
+        assert self.bridge(f"--{flag}=false") == ClusterApi()
+
+    def test_how_long_deletions_wait_for_approval(self) -> None:
+        assert self.bridge("--deletion-approval-timeout", "1h30m").deletion_approval_timeout == 5400
+        assert self.bridge("--deletion-approval-timeout=0").deletion_approval_timeout == 0
+
+    def test_addresses(self) -> None:
+        made = self.settings("--metrics-bind-address=0", "-health-probe-bind-address", ":8081")
+        assert (made.http, made.health) == ("0", ":8081")
+
+    def test_the_lease_may_be_elsewhere_or_left_out(self) -> None:
+        assert self.settings("--leader-election-namespace=ops").lease == Lease(self.NAME, "ops")
+        assert self.settings("--leader-elect=0").lease is None
+
+    def test_where_the_cluster_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("KUBECONTEXT", "from-environment")
+        made = self.settings("-kubeconfig", "/k", "--kubecontext=c")
+        assert (made.kubeconfig, made.context) == ("/k", "c")
+        assert self.settings("--kubecontext=").context == "from-environment"
+
+    def test_logs_for_machines(self) -> None:
+        made = self.settings("--zap-devel=false", "--zap-time-encoding=epoch", "--zap-stacktrace-level=panic")
+        assert (made.log_format, made.log_level) == ("json", logging.INFO)
+
+    @pytest.mark.parametrize("words", [["whatever", "--nope"], ["-", "--nope"], ["--", "--nope"]], ids=" ".join)
+    def test_what_follows_the_flags_is_ignored_without_a_word(self, words: list[str], capsys: Capture) -> None:
+        assert self.bridge("--guard-remediation", *words) == ClusterApi(guard_remediation=True)
+        assert capsys.readouterr() == ("", "")
+
+    def test_a_truth_that_stands_apart_ends_the_flags(self) -> None:
+        made = self.bridge("--enable-metal3-maintenance", "false", "--guard-remediation")
+        assert made == ClusterApi(enable_metal3_maintenance=True)
+
+    @pytest.mark.parametrize("word", ["-h", "--help"])
+    def test_help_is_on_stderr_as_go_has_it(self, word: str, capsys: Capture) -> None:
+        assert main(["as", self.NAME, word]) == 0
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith(f"Usage of {self.NAME}:\n")
+        assert "-deletion-approval-timeout duration\n" in err
+
+    @pytest.mark.parametrize(
+        ("words", "problem"),
+        [
+            pytest.param(["--nope"], "flag provided but not defined: -nope", id="unknown"),
+            pytest.param(["--kubecontext"], "flag needs an argument: -kubecontext", id="no value"),
+            pytest.param(["--enable-metal3-maintenance=yes"], 'invalid boolean value "yes"', id="a truth"),
+            pytest.param(
+                ["--deletion-approval-timeout=90"],
+                'invalid value "90" for flag -deletion-approval-timeout:',
+                id="a duration without a unit",
+            ),
+            pytest.param(
+                ["--deletion-approval-timeout=-1m"],
+                'invalid value "-1m0s" for flag -deletion-approval-timeout: it is negative',
+                id="a negative duration",
+            ),
+            pytest.param(["--zap-log-level=0"], 'invalid value "0" for flag -zap-log-level:', id="a level"),
+            pytest.param(["--zap-time-encoding=x"], 'invalid value "x" for flag -zap-time-encoding:', id="a time"),
+        ],
+    )
+    def test_wrong_flags_end_with_2_and_the_usage(self, words: list[str], problem: str, capsys: Capture) -> None:
+        assert main(["as", self.NAME, *words]) == 2
+        first, second, *_ = capsys.readouterr().err.splitlines()
+        assert first.startswith(problem)
+        assert second == f"Usage of {self.NAME}:"
 
 
 class TestValidateConfig:

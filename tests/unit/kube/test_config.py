@@ -92,6 +92,14 @@ class TestOrder:
         write(tmp_path / ".kube" / "config", kubeconfig("home"))
         assert load(context="home", env=env, mount=mount).name == "home"
 
+    def test_unless_the_pod_comes_first(self, tmp_path: Path) -> None:
+        mount, env = pod(tmp_path)
+        write(tmp_path / ".kube" / "config", kubeconfig("home"))
+        assert load(context="home", pod_first=True, env=env, mount=mount).name == "in-cluster"
+        assert load(context="home", pod_first=True, env=env, mount=tmp_path / "none").name == "home"
+        env["KUBECONFIG"] = str(write(tmp_path / "listed", kubeconfig("home", cluster={"server": "https://listed"})))
+        assert load(context="home", pod_first=True, env=env, mount=mount).server == "https://listed"
+
     def test_the_home_folder_comes_last(self, tmp_path: Path) -> None:
         write(tmp_path / ".kube" / "config", kubeconfig("home"))
         assert load(env={"HOME": str(tmp_path), "KUBECONFIG": ""}, mount=tmp_path / "none").name == "home"

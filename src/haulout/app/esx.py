@@ -110,6 +110,7 @@ class Esx(Part):
         except ConfigProblem as problem:
             return self._invalid("syntax" if problem.is_syntax else "semantic", problem.text)
         log.info("configuration loaded", extra={"file": self._source})
+        self.around.troubles.valid(self.name, f"{self._source} is valid again")
         made = msgspec.structs.replace(
             options,
             # How often hosts are asked for is settled at the start.
@@ -122,7 +123,9 @@ class Esx(Part):
 
     def _invalid(self, kind: str, text: str) -> Value:
         extra = {"file": self._source, "error": text}
-        log.error(f"Failed to parse configuration file ({kind} error)", extra=extra)  # noqa: G004
+        message = f"Failed to parse configuration file ({kind} error)"
+        log.error(message, extra=extra)
+        self.around.troubles.invalid(self.name, f"{message}: {self._source}: {text}")
         return Value(key=CONFIG_KEY, error=f"{self._source}: {text}")
 
 

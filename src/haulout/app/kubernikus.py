@@ -114,12 +114,15 @@ class Kubernikus(Part):
         except ConfigProblem as problem:
             return self._invalid("syntax" if problem.is_syntax else "semantic", problem.text)
         log.info("configuration loaded", extra={"file": self._source})
+        self.around.troubles.valid(self.name, f"{self._source} is valid again")
         alone, rules = self._settings.alone, pod_rules(self._settings)
         return Value(key=CONFIG_KEY, value=msgspec.structs.replace(options, alone=alone, rules=rules))
 
     def _invalid(self, kind: str, text: str) -> Value:
         extra = {"file": self._source, "error": text}
-        log.error(f"Failed to parse configuration file ({kind} error)", extra=extra)  # noqa: G004
+        message = f"Failed to parse configuration file ({kind} error)"
+        log.error(message, extra=extra)
+        self.around.troubles.invalid(self.name, f"{message}: {self._source}: {text}")
         return Value(key=CONFIG_KEY, error=f"{self._source}: {text}")
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import msgspec
 
+from haulout.app.troubles import Troubles
 from haulout.base.clock import Clock
 from haulout.cli.settings import Settings
 from haulout.cluster.project import Resource
@@ -38,6 +39,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     poke: Callable[[], None]
     leads: Callable[[], bool] = lambda: True
     leader: Callable[[], tuple[str, str] | None] = lambda: None
+    troubles: Troubles = msgspec.field(default_factory=Troubles)
 
 
 class Part:

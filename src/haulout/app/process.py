@@ -12,6 +12,7 @@ import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
+from typing import Literal
 
 from haulout.app.budgets import Budgets
 from haulout.app.controllers import depths, observed
@@ -21,6 +22,7 @@ from haulout.app.nodemaintenance import NodeMaintenances
 from haulout.app.parts import CannotStart, Part, Surroundings
 from haulout.app.profiles import Profiles
 from haulout.app.reload import Reload
+from haulout.app.troubles import Troubles, by_events, itself
 from haulout.app.webhooks import certificates_of, guarded_metrics, looker, webhook_server
 from haulout.base.address import AddressError
 from haulout.base.clock import Clock, SystemClock
@@ -37,9 +39,10 @@ from haulout.kube.endpoint import Endpoint, impersonation
 from haulout.kube.errors import KubeError
 from haulout.kube.http import HttpTransport
 from haulout.kube.lease import Election, Terms
-from haulout.kube.recorder import Recorder
+from haulout.kube.recorder import Recorder, Reporter
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
+from haulout.model.event import ObjectReference
 from haulout.plugins.load import PluginProblem
 from haulout.runtime.actor import Reports
 from haulout.runtime.driver import LONGEST_REQUEST, Driver
@@ -56,6 +59,8 @@ from haulout.serve.web import listen, metrics_route, probe_route
 
 log = logging.getLogger("haulout.process")
 
+# In whose name the process tells of itself.
+ITSELF = "haulout"
 LOOK_AT_FILES_EVERY = 1.0
 # Not every file system shows every change in a file's times: each so many looks it is read whatever they say.
 CLOSELY_EVERY = 10
@@ -97,8 +102,10 @@ class Process(Reports):
         self.kernel = Kernel(deciders, self, self._decision_failed)
         self.kernel.leading = False
         kinds = [kind for part in wanted for kind in part.kinds]
-        self.pump = Pump(self.kernel.store, self.clock, self.metrics, self._stir, kinds)
+        self._troubles = Troubles(self.clock)
+        self.pump = Pump(self.kernel.store, self.clock, self.metrics, self._stir, kinds, self._troubles.outage)
         self._driver: Driver | None = None
+        self._recorder: Recorder | None = None
         self._election: Election | None = None
         self._webhooks_lack: Callable[[], str] = lambda: ""
         self._lost = asyncio.Event()
@@ -106,10 +113,17 @@ class Process(Reports):
         self._signalled = asyncio.Event()
         self._scraped = asyncio.Event()
         around = Surroundings(
-            settings, self.kernel.store, self.metrics, self.clock, self._poke, lambda: self.kernel.leading, self._leader
+            settings,
+            self.kernel.store,
+            self.metrics,
+            self.clock,
+            self._poke,
+            leads=lambda: self.kernel.leading,
+            leader=self._leader,
+            troubles=self._troubles,
         )
         self.parts = [part(around) for part in wanted]
-        self._reload = Reload(settings, self._reloaded) if settings.file else None
+        self._reload = Reload(settings, self._reloaded, self._troubles) if settings.file else None
         self.metrics.from_source(self._samples)
 
     async def run(self) -> int:
@@ -202,7 +216,7 @@ class Process(Reports):
 
     async def _serve(self, endpoint: Endpoint, transport: HttpTransport) -> int:
         writer = Writer(transport, self.clock)
-        recorder = Recorder(writer, self.clock, guard=self._may_tell_for)
+        recorder = self._recorder = Recorder(writer, self.clock, guard=self._may_tell_for)
         channels = dict(each for part in self.parts for each in part.channels(transport).items())
         sender = Sender(self.pump, recorder, self.clock, self.metrics, host=socket.gethostname(), channels=channels)
         sources = Sources(self.kernel.loop, self.pump, sender, self.clock, self._always)
@@ -304,6 +318,15 @@ class Process(Reports):
         self.metrics.gauge("haulout_leader", 1)
         self.kernel.lead()
         self._poke()
+        if self._recorder is not None:
+            # In the API that the originals' roles allow.
+            api: Literal["events.k8s.io/v1", "v1"] = "events.k8s.io/v1" if self.settings.profiles_config else "v1"
+            reporter = Reporter(ITSELF, f"{ITSELF}-{socket.gethostname()}", api)
+            self._troubles.lead(by_events(self._recorder, reporter, self._itself))
+
+    def _itself(self) -> ObjectReference:
+        lease = self._election.namespace if self._election else ""
+        return itself(_own_namespace(), socket.gethostname(), lease, self.kernel.store)
 
     def _lost_leadership(self) -> None:
         self.metrics.gauge("haulout_leader", 0)

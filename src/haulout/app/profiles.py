@@ -119,6 +119,7 @@ class Profiles(Part):
             return self._invalid("syntax" if problem.is_syntax else "semantic", problem.text, problems=wrong)
         self._sources = sources(config)
         self._metrics.gauge("maintenance_controller_config_valid", 1)
+        self.around.troubles.valid(self.name, f"{self._source} is valid again")
         for line in lines:
             log.warning("configuration is odd", extra={"problem": str(line)})
         log.info("configuration loaded", extra={"file": self._source, "profiles": len(config.profiles)})
@@ -128,5 +129,8 @@ class Profiles(Part):
         """The first error in the original's words; `problems` are all of them, with their places."""
         self._metrics.gauge("maintenance_controller_config_valid", 0)
         extra = {"file": self._source, "error": text, **more}
-        log.error(f"Failed to parse configuration file ({kind} error)", extra=extra)  # noqa: G004
+        message = f"Failed to parse configuration file ({kind} error)"
+        log.error(message, extra=extra)
+        placed = "; ".join(more.get("problems", ())) or f"{self._source}: {text}"
+        self.around.troubles.invalid(self.name, f"{message}: {placed}")
         return Value(key=CONFIG_KEY, error=f"{self._source}: {text}")

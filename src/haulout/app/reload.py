@@ -9,12 +9,14 @@ from pathlib import Path
 
 import msgspec
 
+from haulout.app.troubles import Troubles
 from haulout.cli.settings import Settings
 from haulout.cli.settings_file import SettingsProblem, read_settings
 from haulout.runtime.files import WatchedFile
 
 log = logging.getLogger("haulout.settings")
 
+TOPIC = "settings"
 # Everything else is built once, when the process starts.
 FOLLOWED = frozenset({"log_format", "log_level", "profiles_config", "pod_rules"})
 
@@ -22,8 +24,11 @@ FOLLOWED = frozenset({"log_format", "log_level", "profiles_config", "pod_rules"}
 class Reload:
     """A file that is broken keeps the last good settings in force, and is said to be broken."""
 
-    def __init__(self, settings: Settings, on_change: Callable[[Settings], None]) -> None:
+    def __init__(
+        self, settings: Settings, on_change: Callable[[Settings], None], troubles: Troubles | None = None
+    ) -> None:
         self._settings = settings
+        self._troubles = troubles or Troubles()
         self._on_change = on_change
         self._file = WatchedFile(Path(settings.file), self._changed)
         self._is_there = False
@@ -47,10 +52,12 @@ class Reload:
             self._is_valid = False
             for line in problem.lines:
                 log.error("settings are invalid, the last good ones stay in force", extra={"error": line})
+            self._troubles.invalid(TOPIC, f"the last good settings stay in force: {'; '.join(problem.lines)}")
             return
         if not self._is_valid:
             self._is_valid = True
             log.info("settings are valid again", extra={"file": known.file})
+            self._troubles.valid(TOPIC, f"{known.file} is valid again")
         names = [field.name for field in msgspec.structs.fields(Settings)]
         differ = {name for name in names if getattr(fresh, name) != getattr(known, name)}
         for name in sorted(differ - FOLLOWED):

@@ -181,9 +181,13 @@ class Recorder:
         action: str = "",
         type: Literal["Normal", "Warning"] = "Normal",  # noqa: A002
         related: ObjectReference | None = None,
+        by_note: bool = False,
     ) -> None:
-        """An event that repeats a known one is counted there: alike in all but the note, or, in core, the version."""
-        about: Hashable = regarding
+        """An event that repeats a known one is counted there: alike in all but the note, or, in core, the version.
+
+        `by_note`: the note says what happened, so with another it is another event.
+        """
+        about: Hashable = (regarding, note) if by_note else regarding
         if reporter.api == "v1":
             about = (regarding.kind, regarding.namespace, regarding.name, regarding.uid, regarding.api_version, note)
         key = (reporter, type, reason, action, related, about)

@@ -13,6 +13,7 @@ from haulout.cluster.store import Listing, Store
 from haulout.kube.reflector import Reflector
 from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Metrics
+from haulout.runtime.outages import Interruptions, Outage
 
 log = logging.getLogger(__name__)
 
@@ -23,15 +24,23 @@ class TableSink:
     """One kind of one cluster. Told by a reflector, it keeps a table of the store and says when something came in."""
 
     def __init__(
-        self, store: Store, projector: Projector, clock: Clock, metrics: Metrics, on_change: Callable[[], None]
+        self,
+        store: Store,
+        projector: Projector,
+        clock: Clock,
+        metrics: Metrics,
+        on_change: Callable[[], None],
+        on_outage: Callable[[Outage], None] = lambda outage: None,
     ) -> None:
         self._store = store
         self._projector = projector
         self._clock = clock
         self._metrics = metrics
         self._on_change = on_change
+        self._on_outage = on_outage
         self._kind = projector.resource.kind
         self._cluster = projector.cluster
+        self._interruptions = Interruptions(self._cluster, self._kind, clock)
         self._troubled_at: float | None = None
         self._said = ""
         self._broken: set[str] = set()
@@ -65,6 +74,7 @@ class TableSink:
     def trouble(self, code: str, why: str) -> None:
         now = self._clock.elapsed()
         self._troubled_at = now if self._troubled_at is None else self._troubled_at
+        self._interruptions.trouble(code, why)
         # Said once, and anew when the cause is another: what cut a watch off need not be what keeps it from going on.
         if code != self._said:
             self._said = code
@@ -82,6 +92,8 @@ class TableSink:
         if self._troubled_at is not None:
             self._troubled_at, self._said = None, ""
             log.info("watch restored", extra={"kind": self._kind, "cluster": self._cluster})
+            if outage := self._interruptions.fine():
+                self._on_outage(outage)
         if self._store.table(self._cluster, self._kind).listing is Listing.UNREADABLE:
             self._store.set_listing(self._cluster, self._kind, Listing.LISTED)
             self._on_change()
@@ -97,11 +109,13 @@ class Pump:
         metrics: Metrics,
         on_change: Callable[[], None],
         own_kinds: Iterable[Resource] = (),
+        on_outage: Callable[[Outage], None] = lambda outage: None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._metrics = metrics
         self._on_change = on_change
+        self._on_outage = on_outage
         self._open: dict[tuple[str, str], tuple[asyncio.Task[None], Keep]] = {}
         self._projectors: dict[tuple[str, str], Projector] = {}
         self._resources = {**RESOURCES, **{resource.kind: resource for resource in own_kinds}}
@@ -122,7 +136,7 @@ class Pump:
                 return
             self.close(cluster, kind)
         projector = self._projectors[cluster, kind] = Projector(self.resource(kind), cluster, keep)
-        sink = TableSink(self._store, projector, self._clock, self._metrics, self._on_change)
+        sink = TableSink(self._store, projector, self._clock, self._metrics, self._on_change, self._on_outage)
         reflector: Reflector[Any] = Reflector(
             transport, projector.resource.path, projector.resource.model, sink, self._clock
         )

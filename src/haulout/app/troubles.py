@@ -1,0 +1,113 @@
+"""What is wrong with the operator itself, as events: about its own pod, or about a namespace where it has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from haulout.base.clock import Clock, SystemClock
+from haulout.cluster.key import Key
+from haulout.cluster.store import Store
+from haulout.kube.recorder import Recorder, Reporter
+from haulout.model.event import ObjectReference
+from haulout.model.meta import wire_time
+from haulout.runtime.outages import Outage
+
+INVALID = "ConfigurationInvalid"
+RESTORED = "ConfigurationRestored"
+OUTAGES = {"unauthorized": "CredentialsRefused", "unreadable": "AccessForbidden"}
+UNAVAILABLE = "ApiServerUnavailable"
+# What waits to be told, at most: there are only so many files and clusters.
+MOST = 32
+# An outage may cost us the lease, and the next to lead tells of it; whoever leads much later does not.
+NEWS_FOR = timedelta(minutes=5)
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """`over_at`: when it was over, if it is."""
+
+    reason: str
+    note: str
+    warning: bool = True
+    over_at: datetime | None = None
+
+
+class Troubles:
+    """Every replica sees the same, and the leader alone tells. Until then the last about each thing waits."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._say: Callable[[Statement], None] | None = None
+        self._waiting: dict[str, Statement] = {}
+        self._wrong: dict[str, str] = {}
+        self._outage_told_at: dict[str, datetime] = {}
+
+    def lead(self, say: Callable[[Statement], None]) -> None:
+        self._say = say
+        since = self._clock.now() - NEWS_FOR
+        for statement in self._waiting.values():
+            if statement.over_at is None or statement.over_at >= since:
+                say(statement)
+        self._waiting.clear()
+
+    def invalid(self, what: str, note: str) -> None:
+        """A configuration cannot be used. The same note about the same thing is told once."""
+        if self._wrong.get(what) != note:
+            self._wrong[what] = note
+            self._tell(what, Statement(INVALID, note))
+
+    def valid(self, what: str, note: str) -> None:
+        """Told only to whoever was told that it was not."""
+        if self._wrong.pop(what, None) is not None and self._waiting.pop(what, None) is None:
+            self._tell(what, Statement(RESTORED, note, warning=False))
+
+    def outage(self, outage: Outage) -> None:
+        """All watches break off and come back together: whatever had begun when one was told has been told with it."""
+        told_at, ended_at = self._outage_told_at.get(outage.cluster), outage.began_at + outage.lasted_for
+        if told_at is not None and outage.began_at <= told_at:
+            return
+        self._outage_told_at[outage.cluster] = ended_at
+        reason = OUTAGES.get(outage.code, UNAVAILABLE)
+        self._tell(f"cluster {outage.cluster}", Statement(reason, _note(outage), over_at=ended_at))
+
+    def _tell(self, what: str, statement: Statement) -> None:
+        if self._say is not None:
+            self._say(statement)
+            return
+        self._waiting.pop(what, None)
+        self._waiting[what] = statement
+        if len(self._waiting) > MOST:
+            del self._waiting[next(iter(self._waiting))]
+
+
+def by_events(
+    recorder: Recorder, reporter: Reporter, regarding: Callable[[], ObjectReference]
+) -> Callable[[Statement], None]:
+    def say(statement: Statement) -> None:
+        recorder.record(
+            reporter,
+            regarding(),
+            statement.reason,
+            statement.note,
+            type="Warning" if statement.warning else "Normal",
+            by_note=True,
+        )
+
+    return say
+
+
+def itself(namespace: str, name: str, lease: str, store: Store) -> ObjectReference:
+    """Our pod; outside of one the namespace of the lease, as nothing else stands for us there."""
+    if not namespace:
+        return ObjectReference(kind="Namespace", api_version="v1", name=lease or "default")
+    # Whether it is known depends on what is watched; the event is found by name all the same.
+    row = store.row(Key("", "Pod", namespace, name))
+    return ObjectReference(kind="Pod", api_version="v1", namespace=namespace, name=name, uid=row.uid if row else "")
+
+
+def _note(outage: Outage) -> str:
+    where = f" of cluster {outage.cluster}" if outage.cluster else ""
+    seconds = max(1, round(outage.lasted_for.total_seconds()))
+    return f"no watch of {outage.kind}{where} for {seconds} s, since {wire_time(outage.began_at)}: {outage.why}"

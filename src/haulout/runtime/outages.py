@@ -1,0 +1,70 @@
+"""Which interruptions of a watch are worth telling: the long, the repeated, and those for lack of rights."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from haulout.base.clock import Clock
+
+# A watch that is cut off and taken up again is nothing special: balancers, restarts and upgrades do it every day.
+LONG_FOR = 10.0
+# What comes again sooner than this belongs to what was before it.
+CALM_FOR = 10.0
+# By the reflector's codes: credentials or rights that are lacking do not come back by themselves.
+DENIALS = frozenset({"unauthorized", "unreadable"})
+# Versions grow old, and a list helps: the server was there all the time.
+ORDINARY = frozenset({"expired"})
+
+
+class Outage(msgspec.Struct, frozen=True):
+    """Over by now. `code` and `why`: the last cause, or the last denial if there was one."""
+
+    cluster: str
+    kind: str
+    code: str
+    why: str
+    began_at: datetime
+    lasted_for: timedelta
+
+
+class Interruptions:
+    """Those of one watch."""
+
+    def __init__(self, cluster: str, kind: str, clock: Clock) -> None:
+        self._cluster = cluster
+        self._kind = kind
+        self._clock = clock
+        self._cause = ("", "")
+        # Since when it has been coming and going, and whether that has been told.
+        self._restless_from = 0.0
+        self._told = False
+        self._since: float | None = None
+        self._calm_from = float("-inf")
+
+    def trouble(self, code: str, why: str) -> None:
+        now = self._clock.elapsed()
+        if self._since is None:
+            if code in ORDINARY:
+                return
+            self._since = now
+            if now - self._calm_from >= CALM_FOR:
+                self._restless_from, self._told = now, False
+            self._cause = (code, why)
+        elif code in DENIALS or self._cause[0] not in DENIALS:
+            self._cause = (code, why)
+
+    def fine(self) -> Outage | None:
+        """The watch goes on: what there is to tell of the time in which it did not."""
+        if self._since is None:
+            return None
+        now, since = self._clock.elapsed(), self._since
+        self._since, self._calm_from = None, now
+        if now - since < LONG_FOR:
+            since = self._restless_from
+            if self._told or (now - since < LONG_FOR and self._cause[0] not in DENIALS):
+                return None
+        self._told = True
+        lasted = timedelta(seconds=now - since)
+        return Outage(self._cluster, self._kind, *self._cause, self._clock.now() - lasted, lasted)

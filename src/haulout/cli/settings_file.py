@@ -6,6 +6,7 @@ import difflib
 import logging
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -13,7 +14,17 @@ import msgspec
 from haulout.base import duration, selector, yaml
 from haulout.base.address import OFF, AddressError, split_address
 from haulout.base.yaml import Node, Place, Scalar, YamlError
-from haulout.cli.settings import Esx, Kubernikus, Lease, NodeMaintenance, PodRule, PodRules, Settings, Webhooks
+from haulout.cli.settings import (
+    ClusterApi,
+    Esx,
+    Kubernikus,
+    Lease,
+    NodeMaintenance,
+    PodRule,
+    PodRules,
+    Settings,
+    Webhooks,
+)
 
 ENVIRONMENT_PREFIX = "HAULOUT_"
 HOME_NAMESPACE = "haulout-system"
@@ -114,9 +125,21 @@ class NodeMaintenanceBlock(msgspec.Struct, frozen=True, rename="camel"):
     drain: DrainDefaultsBlock = DrainDefaultsBlock()
 
 
+class ClusterApiBlock(msgspec.Struct, frozen=True, rename="camel"):
+    enable_metal3_maintenance: bool = False
+    allow_exec_kubeconfigs: bool = False
+    guard_remediation: bool = False
+    approval_hygiene: bool = False
+    deletion_approval_timeout: str = "0s"
+    prefer_limited_kubeconfigs: bool = False
+    reboot_mode_annotation: bool = False
+    workload_requests: bool = False
+
+
 class SurfacesBlock(msgspec.Struct, frozen=True):
     profiles: ProfilesBlock | None = None
     nodemaintenance: NodeMaintenanceBlock | None = None
+    clusterapi: ClusterApiBlock | None = None
 
 
 class File(msgspec.Struct, frozen=True):
@@ -133,7 +156,11 @@ class File(msgspec.Struct, frozen=True):
     surfaces: SurfacesBlock = SurfacesBlock()
 
 
-SURFACES: dict[str, type[msgspec.Struct]] = {"profiles": ProfilesBlock, "nodemaintenance": NodeMaintenanceBlock}
+SURFACES: dict[str, type[msgspec.Struct]] = {
+    "profiles": ProfilesBlock,
+    "nodemaintenance": NodeMaintenanceBlock,
+    "clusterapi": ClusterApiBlock,
+}
 BACKENDS = ("eviction", "evictionrequest")
 DEADLINE_ACTIONS = ("Fail", "ForceDelete")
 POD_ACTIONS = ("ignore", "wait", "evict", "delete", "block")
@@ -204,6 +231,7 @@ def _settings(file: File) -> Settings:
         kubernikus=Kubernikus(**msgspec.structs.asdict(profiles.kubernikus)) if profiles else Kubernikus(),
         esx=Esx(**msgspec.structs.asdict(profiles.esx)) if profiles else Esx(),
         nodemaintenance=_maintenance(file.surfaces.nodemaintenance),
+        clusterapi=_bridge(file.surfaces.clusterapi),
         pod_rules=_pod_rules(file.drain),
     )
 
@@ -224,6 +252,13 @@ def _maintenance(block: NodeMaintenanceBlock | None) -> NodeMaintenance | None:
         skip_unreachable_after=duration.parse(block.skip_unreachable_after).total_seconds(),
         drain=tuple((name, value) for name, value in said.items() if value != usual[name]),
     )
+
+
+def _bridge(block: ClusterApiBlock | None) -> ClusterApi | None:
+    if block is None:
+        return None
+    timeout = duration.parse(block.deletion_approval_timeout).total_seconds()
+    return ClusterApi(**{**msgspec.structs.asdict(block), "deletion_approval_timeout": timeout})
 
 
 def _pod_rules(block: DrainBlock) -> PodRules:
@@ -319,6 +354,11 @@ class _Reader:
                     self._wrong(("surfaces", "profiles", block, name), "empty", "the path of a file")
         if file.surfaces.nodemaintenance is not None:
             self._check_maintenance(file.surfaces.nodemaintenance)
+        if file.surfaces.clusterapi is not None:
+            path = ("surfaces", "clusterapi", "deletionApprovalTimeout")
+            self._check(
+                _wait, file.surfaces.clusterapi.deletion_approval_timeout, path, "a duration such as 90m; 0 for never"
+            )
         for number, rule in enumerate(file.drain.rules):
             if (path := ("drain", "rules", str(number))) not in self._problems:
                 self._check_rule(rule, path)
@@ -416,6 +456,11 @@ class _Reader:
         at = place if place and not origin else Place(0, 0)
         # What could not be read is not also too short.
         self._problems.setdefault(path, (at, f"{text} ({right})"))
+
+
+def _wait(text: str) -> None:
+    if duration.parse(text) < timedelta():
+        raise ValueError(f"{text!r} is negative")
 
 
 def _inner(kind: Any) -> type[msgspec.Struct] | None:

@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from haulout.cli.root import main
-from haulout.cli.settings import Esx, Kubernikus, Lease, NodeMaintenance, PodRule, PodRules, Settings, Webhooks
+from haulout.cli.settings import (
+    ClusterApi,
+    Esx,
+    Kubernikus,
+    Lease,
+    NodeMaintenance,
+    PodRule,
+    PodRules,
+    Settings,
+    Webhooks,
+)
 from haulout.cli.settings_file import SettingsProblem, read_settings
 
 SOURCE = "haulout.yaml"
@@ -169,6 +179,69 @@ def test_maintenances_and_rules_for_pods() -> None:
     assert made.profiles_config == ""
 
 
+class TestClusterApi:
+    def test_a_block_switches_it_on_as_the_original_is(self) -> None:
+        made = settings("surfaces: {clusterapi: {}}")
+        assert made.clusterapi == settings("", surfaces="clusterapi").clusterapi == ClusterApi()
+        assert (made.profiles_config, made.nodemaintenance) == ("", None)
+        assert settings().clusterapi is None
+
+    def test_every_setting_arrives(self) -> None:
+        made = settings(
+            """
+            surfaces:
+              clusterapi:
+                enableMetal3Maintenance: true
+                allowExecKubeconfigs: true
+                guardRemediation: true
+                approvalHygiene: true
+                deletionApprovalTimeout: 90m
+                preferLimitedKubeconfigs: true
+                rebootModeAnnotation: true
+                workloadRequests: true
+            """
+        )
+        assert made.clusterapi == ClusterApi(
+            enable_metal3_maintenance=True,
+            allow_exec_kubeconfigs=True,
+            guard_remediation=True,
+            approval_hygiene=True,
+            deletion_approval_timeout=5400.0,
+            prefer_limited_kubeconfigs=True,
+            reboot_mode_annotation=True,
+            workload_requests=True,
+        )
+
+    @pytest.mark.parametrize(
+        ("name", "text", "made"),
+        [
+            ("ENABLE_METAL3_MAINTENANCE", "true", ClusterApi(enable_metal3_maintenance=True)),
+            ("DELETION_APPROVAL_TIMEOUT", "1h", ClusterApi(deletion_approval_timeout=3600.0)),
+        ],
+    )
+    def test_in_the_environment(self, name: str, text: str, made: ClusterApi) -> None:
+        assert settings("", {f"HAULOUT_SURFACES__CLUSTERAPI__{name}": text}).clusterapi == made
+
+    def test_problems(self) -> None:
+        text = """\
+        surfaces:
+          clusterapi:
+            enableMetal3Maintenance: yes please
+            guardRemediaton: true
+            deletionApprovalTimeout: -5m
+        """
+        path = "surfaces.clusterapi"
+        assert problems(text) == [
+            f"haulout.yaml:3:5: {path}.enableMetal3Maintenance: not a truth value (true or false)",
+            f"haulout.yaml:4:5: {path}.guardRemediaton: unknown setting (did you mean guardRemediation?)",
+            f"haulout.yaml:5:5: {path}.deletionApprovalTimeout: '-5m' is negative (a duration such as 90m; 0 for never)",
+        ]
+
+    def test_what_is_no_duration(self) -> None:
+        (problem,) = problems("surfaces: {clusterapi: {deletionApprovalTimeout: 90}}")
+        assert problem.startswith("haulout.yaml:1:25: surfaces.clusterapi.deletionApprovalTimeout: ")
+
+
 class TestProblems:
     def test_all_are_told_at_once_from_top_to_bottom(self) -> None:
         text = """\
@@ -187,7 +260,7 @@ class TestProblems:
         """
         environment = {"HAULOUT_LISTEN__HEALTH": "everywhere"}
         assert problems(text, environment, "profiles,ghosts") == [
-            "--surfaces: there is no surface 'ghosts' (there are: profiles, nodemaintenance)",
+            "--surfaces: there is no surface 'ghosts' (there are: profiles, nodemaintenance, clusterapi)",
             f"HAULOUT_LISTEN__HEALTH: listen.health: 'everywhere' {NO_ADDRESS}",
             "haulout.yaml:1:7: log.level: 'loud' is no log level (one of debug, info, warning, error)",
             "haulout.yaml:1:20: log.format: 'xml' is no log format (one of json, console)",
@@ -201,7 +274,7 @@ class TestProblems:
             "haulout.yaml:8:1: kubeconfig: not a text (a single value, in quotes where in doubt)",
             "haulout.yaml:9:1: surface: unknown setting (did you mean surfaces?)",
             "haulout.yaml:11:14: surfaces.profiles.confg: unknown setting (did you mean config?)",
-            "haulout.yaml:12:3: surfaces.packages: unknown setting (known are: profiles, nodemaintenance)",
+            "haulout.yaml:12:3: surfaces.packages: unknown setting (known are: profiles, nodemaintenance, clusterapi)",
         ]
 
     def test_those_of_maintenances_and_rules(self) -> None:

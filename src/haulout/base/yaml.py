@@ -194,12 +194,17 @@ class _Builder:
         return msgspec.structs.replace(built, own=1, is_merge=False)
 
     def _close(self, done: _Open) -> _Built:
-        node: Node = Sequence(tuple(m.node for m in done.members), done.place)
+        node: Node
         if done.is_mapping:
             node = _mapping(done, any_keys=self._any_keys)
-        height = 1 + max((member.height for member in done.members), default=0)
-        size = min(1 + sum(member.size for member in done.members), _LARGEST)
-        built = _Built(node, height, size, own=1 + sum(member.own for member in done.members))
+        else:
+            node = Sequence(tuple([member.node for member in done.members]), done.place)
+        height = size = own = 0
+        for member in done.members:
+            height = max(height, member.height)
+            size += member.size
+            own += member.own
+        built = _Built(node, 1 + height, min(1 + size, _LARGEST), own=1 + own)
         self._remember(done.anchor, built)
         return built
 

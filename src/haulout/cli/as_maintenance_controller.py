@@ -67,24 +67,23 @@ def validate_config(path: str) -> int:
     """0 if the file loads, with a line for everything odd in it; else the first error in the original's words."""
     from haulout.plugins.config import ConfigProblem
     from haulout.plugins.load import PluginProblem
-    from haulout.surfaces.profiles.load import load, problems
+    from haulout.surfaces.profiles.load import examined
     from haulout.surfaces.profiles.surface import known_plugins
 
     source = path.removeprefix("./")
     try:
-        data, plugins = Path(path).read_bytes(), known_plugins()
-        load(data, plugins, source=source, environment=os.environ)
+        config, lines = examined(Path(path).read_bytes(), known_plugins(), source=source, environment=os.environ)
     except OSError as error:
         click.echo(f"{path}: {error.strerror}", err=True)
         return 1
     except PluginProblem as error:
         click.echo(str(error), err=True)
         return 1
-    except ConfigProblem as problem:
-        place = f"{source}:{problem.place.line}:{problem.place.column}: " if problem.place else f"{source}: "
-        right = f" ({problem.right})" if problem.right else ""
-        click.echo(f"{place}{problem.text}{right}", err=True)
+    if isinstance(config, ConfigProblem):
+        place = f"{source}:{config.place.line}:{config.place.column}: " if config.place else f"{source}: "
+        right = f" ({config.right})" if config.right else ""
+        click.echo(f"{place}{config.text}{right}", err=True)
         return 1
-    for line in problems(data, plugins, source=source, environment=os.environ):
+    for line in lines:
         click.echo(str(line), err=True)
     return 0

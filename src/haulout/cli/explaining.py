@@ -37,6 +37,7 @@ from haulout.kube.endpoint import Endpoint, impersonation
 from haulout.kube.errors import ApiError, KubeError, Unauthorized
 from haulout.kube.http import HttpTransport
 from haulout.kube.transport import Transport
+from haulout.plugins.config import ConfigProblem
 from haulout.plugins.load import PluginProblem
 from haulout.runtime.kernel import Kernel
 from haulout.runtime.metrics import Metrics
@@ -50,7 +51,7 @@ from haulout.surfaces.nodemaintenance.wire import RESOURCE as MAINTENANCES
 from haulout.surfaces.nodemaintenance.wire import NodeMaintenance, maintenance_key
 from haulout.surfaces.profiles.decide import MODE
 from haulout.surfaces.profiles.engine import Config, Mode
-from haulout.surfaces.profiles.load import load, problems
+from haulout.surfaces.profiles.load import examined
 from haulout.surfaces.profiles.surface import DECIDER, DECIDERS, OWN_KINDS, decided_upon, known_plugins
 
 LIST_WITHIN = 60.0
@@ -118,10 +119,10 @@ def read_config(path: str) -> Config:
         plugins = known_plugins()
     except PluginProblem as problem:
         raise click.ClickException(str(problem)) from None
-    found = problems(data, plugins, source=path, environment=os.environ)
-    if wrong := [str(line) for line in found if line.is_error]:
-        raise click.ClickException("\n".join(wrong))
-    return load(data, plugins, source=path, environment=os.environ)
+    config, found = examined(data, plugins, source=path, environment=os.environ)
+    if isinstance(config, ConfigProblem):
+        raise click.ClickException("\n".join(str(line) for line in found if line.is_error))
+    return config
 
 
 def endpoint_of(cluster: Mapping[str, Any]) -> Endpoint:

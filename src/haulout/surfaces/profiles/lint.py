@@ -9,7 +9,8 @@ from typing import Any
 from haulout.base import expression, yaml
 from haulout.base.yaml import Node, Place
 from haulout.plugins.api import Check, Notifier, Trigger
-from haulout.surfaces.profiles.load import Configuration, Instance, Plugins, Problem, Profile, load, problems
+from haulout.plugins.config import ConfigProblem
+from haulout.surfaces.profiles.load import Configuration, Instance, Plugins, Problem, Profile, examined
 from haulout.surfaces.profiles.notices import flaw
 from haulout.surfaces.profiles.wire import DEFAULT_PROFILE, State
 
@@ -23,10 +24,9 @@ def lint(
     data: bytes | str, plugins: Plugins[Check, Notifier, Trigger], *, source: str, environment: Mapping[str, str]
 ) -> list[Problem]:
     """Everything that is wrong or odd, from top to bottom; oddities are looked for only in a file that loads."""
-    found = problems(data, plugins, source=source, environment=environment)
-    if any(problem.is_error for problem in found):
+    config, found = examined(data, plugins, source=source, environment=environment)
+    if isinstance(config, ConfigProblem):
         return found
-    config = load(data, plugins, source=source, environment=environment)
     document = yaml.parse(data)
     for path, what, right in (*_unused(config, document), *_templates(config, document), *_profiles(config, document)):
         place = yaml.place_of(document, path) or Place(1, 1)

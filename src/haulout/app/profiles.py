@@ -31,7 +31,7 @@ from haulout.serve.pages import static_route, to_static
 from haulout.serve.web import Handler
 from haulout.surfaces.profiles.decide import MODE
 from haulout.surfaces.profiles.engine import SURFACE, Mode
-from haulout.surfaces.profiles.load import load, problems
+from haulout.surfaces.profiles.load import examined
 from haulout.surfaces.profiles.notices import CHANNEL as NOTIFICATIONS
 from haulout.surfaces.profiles.present import samples
 from haulout.surfaces.profiles.shuffles import OWNERS, untouched
@@ -111,12 +111,10 @@ class Profiles(Part):
     def _row(self, content: bytes | OSError) -> Value:
         if isinstance(content, OSError):
             return self._invalid("syntax", content.strerror or str(content))
-        lines = problems(content, self._plugins, source=self._source, environment=os.environ)
-        try:
-            config = load(content, self._plugins, source=self._source, environment=os.environ)
-        except ConfigProblem as problem:
+        config, lines = examined(content, self._plugins, source=self._source, environment=os.environ)
+        if isinstance(config, ConfigProblem):
             wrong = [str(line) for line in lines if line.is_error]
-            return self._invalid("syntax" if problem.is_syntax else "semantic", problem.text, problems=wrong)
+            return self._invalid("syntax" if config.is_syntax else "semantic", config.text, problems=wrong)
         self._sources = sources(config)
         self._metrics.gauge("maintenance_controller_config_valid", 1)
         self.around.troubles.valid(self.name, f"{self._source} is valid again")

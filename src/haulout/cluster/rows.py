@@ -130,13 +130,14 @@ class LeaseRow(ObjectRow, frozen=True, kw_only=True, gc=False):
 class Value(Row, frozen=True, kw_only=True, gc=False):
     """A row that is no Kubernetes object: configuration, an answer of the outside world, an outcome.
 
-    `failures`: how often in a row the outside world has been asked in vain; each time is news.
+    `failures`: how often in a row the outside world has been asked in vain; each time is news. `settings`: with what.
     """
 
     value: object = None
     error: str = ""
     state: str = ""
     failures: int = 0
+    settings: object = None
 
 
 class Reservation(NamedTuple):

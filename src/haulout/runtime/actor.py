@@ -515,7 +515,8 @@ class Actor:
             self._store.write(Value(key=key, state="done", value=now))
         else:
             error = answer.message if isinstance(answer, Refused | Lost) else "withdrawn"
-            failed = Value(key=key, state="failed", value=now, error=error, failures=known.failures + 1)
+            failures = known.failures + 1
+            failed = Value(key=key, state="failed", value=now, error=error, failures=failures, settings=send.settings)
             self._store.write(failed)
 
     # Looking

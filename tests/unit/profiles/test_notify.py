@@ -189,6 +189,21 @@ def test_the_first_that_fails_stops_the_chain_and_the_profile() -> None:
     assert dict(line.fields)["error"] == "Notification instance other failed: no"
 
 
+def test_one_that_failed_is_tried_at_once_with_other_settings() -> None:
+    office = Office()
+    office.refused = {"hourly"}
+    office.deliver()
+    office.profiles.configure(office.text)
+    office.desk.run()
+    assert (office.deliver().whom, office.data.profiles["p"].previous) == (["p:hourly"], OPERATIONAL)
+    office.refused = set()
+    office.profiles.configure(office.text.replace("name: hourly, config: {hook: h,", "name: hourly, config: {hook: g,"))
+    office.desk.run()
+    office.deliver()
+    assert [instant for instant, *_ in office.posted] == [0, 0]
+    assert office.data.profiles["p"].previous == REQUIRED
+
+
 def test_what_went_out_before_a_failure_is_recorded_and_not_repeated() -> None:
     office = Office("hourly && other")
     office.refused = {"other"}

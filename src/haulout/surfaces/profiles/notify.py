@@ -118,13 +118,14 @@ def _deliver(each: Notification[Notifier], given: Situation, last: Stamp) -> Sta
             return last
         case Value(state="done", value=datetime() as at):
             return stamp(at)
-        case Value(state="failed", value=datetime() as at) if given.now - at < given.pace_for:
+        # Whoever has mended the settings is not kept waiting.
+        case Value(state="failed", value=datetime() as at, settings=each.config) if given.now - at < given.pace_for:
             return Told(instance=each.name, error=outcome.error, failures=outcome.failures, until=at + given.pace_for)
         case Value(state="pending"):
             return _waiting(each, outcome, "is being delivered")
     if each.name in given.under_way:
         return _waiting(each, None, "is being delivered for another profile")
-    send = Send(name, CHANNEL, _notice(each, given))
+    send = Send(name, CHANNEL, _notice(each, given), each.config)
     return msgspec.structs.replace(
         _waiting(each, outcome, "is due (while it fails, events of the node say so)"), sends=(send,)
     )

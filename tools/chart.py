@@ -6,9 +6,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import yaml
+
 from haulout.cli.install import workload
 from haulout.cli.manifests import SURFACES, Json, written
-from haulout.cli.rbac import ACCOUNT, documents_of
+from haulout.cli.rbac import ACCOUNT, METAL3, documents_of
 from haulout.cli.webhooks import WEBHOOKS, registrations
 
 CHART = Path(__file__).parent.parent / "deploy" / "chart"
@@ -27,11 +29,10 @@ def templates() -> Iterator[tuple[str, str]]:
     subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
     yield "kernel.yaml", _text(list(documents_of("kernel", NAMESPACE, subject)))
     for surface in (name for name in SURFACES if name != "kernel"):
-        documents = [*documents_of(surface, NAMESPACE, subject)]
+        documents = [*documents_of(surface, NAMESPACE, subject, (METAL3,) if surface == "clusterapi" else ())]
         if surface in WEBHOOKS:
             documents += registrations((surface,), NAMESPACE)
-        guard = f"{{{{- if .Values.surfaces.{surface} }}}}"
-        yield f"{surface}.yaml", f"{guard}\n{_text(documents)}{{{{- end }}}}\n"
+        yield f"{surface}.yaml", _where(f".Values.surfaces.{surface}", _text(documents))
     yield "workload.yaml", _text(list(workload(NAMESPACE, IMAGE, REPLICAS, SETTINGS, profiles=True)))
 
 
@@ -39,7 +40,12 @@ def _text(documents: list[Json]) -> str:
     text = "".join(map(written, documents))
     for stand_in, place in PLACES.items():
         text = text.replace(stand_in, place)
-    return text
+    metal3 = yaml.dump([METAL3.rule()], sort_keys=False)
+    return text.replace(metal3, _where(".Values.metal3", metal3))
+
+
+def _where(condition: str, text: str) -> str:
+    return f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
 
 
 def main() -> int:

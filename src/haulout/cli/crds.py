@@ -6,7 +6,7 @@ import click
 
 from haulout.cli.manifests import crd, picked
 
-# What each surface brings; profiles live on Nodes alone.
+# What each surface brings; profiles live on Nodes alone, and the definitions of Cluster API and Metal3 are theirs.
 CRDS: dict[str, tuple[str, ...]] = {"kernel": ("nodedisruptionbudgets",), "nodemaintenance": ("nodemaintenances",)}
 
 

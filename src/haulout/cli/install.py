@@ -9,11 +9,13 @@ import click
 from haulout import __version__
 from haulout.cli.crds import CRDS
 from haulout.cli.manifests import MANAGED, NAMESPACE, POD_LABELS, Json, crd, picked, say
-from haulout.cli.rbac import ACCOUNT, documents_of
+from haulout.cli.rbac import ACCOUNT, METAL3, documents_of
 from haulout.cli.webhooks import PORT, registrations
 
 IMAGE = f"haulout:{__version__}"
 FOLDER = "/etc/haulout"
+# Of use in a management cluster alone, and it reads every Secret there: only by its name.
+BY_NAME = ("clusterapi",)
 
 
 @click.command("manifests", short_help="Print everything that installs Haulout.")
@@ -22,14 +24,17 @@ FOLDER = "/etc/haulout"
 @click.option("--image", default=IMAGE, metavar="IMAGE", show_default=True, help="The image to run.")
 @click.option("--replicas", default=2, metavar="N", show_default=True, help="How many; one of them acts at a time.")
 @click.option("--with-namespace/--without-namespace", default=True, help="Whether the namespace is among them.")
-def command(surfaces: tuple[str, ...], namespace: str, image: str, replicas: int, with_namespace: bool) -> None:
-    """Prints what installs Haulout with the SURFACEs, or with all of them, for `kubectl apply -f -`.
+@click.option("--metal3", is_flag=True, help="With clusterapi, also switch Metal3 hosts off and on.")
+def command(
+    surfaces: tuple[str, ...], namespace: str, image: str, replicas: int, with_namespace: bool, metal3: bool
+) -> None:
+    """Prints what installs Haulout with the SURFACEs, or with all but clusterapi, for `kubectl apply -f -`.
 
     Definitions, roles, the settings in a ConfigMap, the Deployment and the registration of its webhooks, whose
     certificate it makes itself. Profiles read their `maintenance.yaml` from the ConfigMap haulout-profiles.
     """
     wanted = picked(surfaces)
-    chosen = tuple(name for name in wanted if name != "kernel")
+    chosen = tuple(name for name in wanted if name != "kernel" and (surfaces or name not in BY_NAME))
     if with_namespace:
         say([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": MANAGED}}])
     for surface in ("kernel", *chosen):
@@ -37,8 +42,9 @@ def command(surfaces: tuple[str, ...], namespace: str, image: str, replicas: int
             click.echo(f"---\n{crd(name)}", nl=False)
     subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}
     for surface in ("kernel", *chosen):
-        say(documents_of(surface, namespace, subject))
-    say(workload(namespace, image, replicas, _settings(chosen), profiles="profiles" in chosen))
+        more = (METAL3,) if metal3 and surface == "clusterapi" else ()
+        say(documents_of(surface, namespace, subject, more))
+    say(workload(namespace, image, replicas, _settings(chosen, metal3=metal3), profiles="profiles" in chosen))
     say(registrations(chosen, namespace))
 
 
@@ -62,8 +68,10 @@ def workload(namespace: str, image: str, replicas: int, settings: str, *, profil
     yield {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
 
 
-def _settings(surfaces: tuple[str, ...]) -> str:
+def _settings(surfaces: tuple[str, ...], *, metal3: bool) -> str:
     blocks = {"profiles": f"  profiles: {{config: {FOLDER}/profiles/maintenance.yaml}}"}
+    if metal3:
+        blocks["clusterapi"] = "  clusterapi: {enableMetal3Maintenance: true}"
     lines = [blocks.get(name, f"  {name}: {{}}") for name in surfaces]
     return "\n".join(("log: {format: json}", "surfaces:", *lines, ""))
 

@@ -10,7 +10,7 @@ import click
 import yaml
 
 # The kernel's are what all surfaces share.
-SURFACES = ("kernel", "profiles", "nodemaintenance")
+SURFACES = ("kernel", "profiles", "nodemaintenance", "clusterapi")
 NAMESPACE = "haulout-system"
 # What the pods of Haulout are expected to carry; Services find them by it.
 POD_LABELS = {"app.kubernetes.io/name": "haulout"}

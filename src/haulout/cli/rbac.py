@@ -14,6 +14,7 @@ GROUP = "rbac.authorization.k8s.io"
 ACCOUNT = "haulout"
 READ = ("get", "list", "watch")
 MEDIK8S = "nodemaintenance.medik8s.io"
+CLUSTER_API = "cluster.x-k8s.io"
 
 
 class Allow(msgspec.Struct, frozen=True):
@@ -62,6 +63,13 @@ CLUSTER: dict[str, tuple[Allow, ...]] = {
         Allow(MEDIK8S, ("nodemaintenances/status",), ("get", "patch", "update")),
         Allow(MEDIK8S, ("nodemaintenances/finalizers",), ("update",)),
     ),
+    "clusterapi": (
+        # Kubeconfigs lie in the namespaces of the machines, whichever those are.
+        Allow("", ("secrets",), READ),
+        Allow("", ("events",), ("create", "patch")),
+        Allow(CLUSTER_API, ("machines",), (*READ, "patch")),
+        Allow(CLUSTER_API, ("clusters",), READ),
+    ),
 }
 
 # In the namespace that Haulout runs in.
@@ -109,13 +117,19 @@ PEOPLE: dict[str, tuple[tuple[str, tuple[Allow, ...]], ...]] = {
         ),
     ),
 }
+METAL3 = Allow("metal3.io", ("baremetalhosts",), (*READ, "patch"))
 # What a surface needs only where it is told to do so.
-ON_REQUEST: dict[str, tuple[Allow, ...]] = {
-    "delete_pods": (Allow("", ("pods",), ("delete",)),),
-    "node_conditions": (Allow("", ("nodes/status",), ("patch",)),),
-    "eviction_requests": (Allow("lifecycle.k8s.io", ("evictionrequests",), (*READ, "create", "patch")),),
+ON_REQUEST: dict[str, tuple[str, Allow]] = {
+    "delete_pods": ("nodemaintenance", Allow("", ("pods",), ("delete",))),
+    "node_conditions": ("nodemaintenance", Allow("", ("nodes/status",), ("patch",))),
+    "eviction_requests": (
+        "nodemaintenance",
+        Allow("lifecycle.k8s.io", ("evictionrequests",), (*READ, "create", "patch")),
+    ),
+    "metal3": ("clusterapi", METAL3),
 }
-TAKES_REQUESTS = ("nodemaintenance",)
+# All that clusterapi needs in the clusters whose machines it looks after.
+WORKLOAD = (Allow("", ("nodes",), (*READ, "patch")),)
 SCRAPER = "haulout-metrics-reader"
 
 
@@ -128,22 +142,32 @@ SCRAPER = "haulout-metrics-reader"
 @click.option("--delete-pods", is_flag=True, help="Also allow to delete pods: for drains past disruption budgets.")
 @click.option("--node-conditions", is_flag=True, help="Also allow what the setting nodeConditions needs.")
 @click.option("--eviction-requests", is_flag=True, help="Also allow what evictionBackend: evictionrequest needs.")
-def command(surfaces: tuple[str, ...], namespace: str, service_account: str, **requests: bool) -> None:
+@click.option("--metal3", is_flag=True, help="Also allow what enableMetal3Maintenance needs.")
+@click.option("--workload", is_flag=True, help="Print what clusterapi needs in the clusters of its machines instead.")
+def command(surfaces: tuple[str, ...], namespace: str, service_account: str, workload: bool, **requests: bool) -> None:
     """Prints the roles that the SURFACEs need, or all of them, and binds them to a service account, as YAML.
 
     `kernel` is what all surfaces share. Drains delete pods only where a NodeMaintenance or the settings say
-    `disableEviction` or `ForceDelete`.
+    `disableEviction` or `ForceDelete`. With `--workload` it is a role for the account of a kubeconfig that clusterapi
+    goes to another cluster with, to be applied there.
     """
     subject = {"kind": "ServiceAccount", "name": service_account, "namespace": namespace}
-    more = tuple(allow for name, wanted in requests.items() if wanted for allow in ON_REQUEST[name])
-    for surface in picked(surfaces):
-        say(documents_of(surface, namespace, subject, more if surface in TAKES_REQUESTS else ()))
+    chosen = picked(surfaces)
+    if workload:
+        if surfaces and chosen != ("clusterapi",):
+            raise click.UsageError("--workload: only clusterapi goes to other clusters")
+        say(_bound("haulout-clusterapi-workload", WORKLOAD, subject))
+        return
+    for surface in chosen:
+        more = tuple(
+            ON_REQUEST[name][1] for name, wanted in requests.items() if wanted and ON_REQUEST[name][0] == surface
+        )
+        say(documents_of(surface, namespace, subject, more))
 
 
 def documents_of(surface: str, namespace: str, subject: Json, more: tuple[Allow, ...] = ()) -> Iterator[Json]:
     name = f"haulout-{surface}"
-    yield _role("ClusterRole", {"name": name}, (*CLUSTER[surface], *more))
-    yield _binding("ClusterRole", {"name": name}, subject)
+    yield from _bound(name, (*CLUSTER[surface], *more), subject)
     if surface in LOCAL:
         meta = {"name": name, "namespace": namespace}
         yield _role("Role", meta, LOCAL[surface])
@@ -153,6 +177,11 @@ def documents_of(surface: str, namespace: str, subject: Json, more: tuple[Allow,
         yield {**_role("ClusterRole", {"name": SCRAPER}, ()), "rules": rules}
     for people, allows in PEOPLE.get(surface, ()):
         yield _role("ClusterRole", {"name": people}, allows)
+
+
+def _bound(name: str, allows: tuple[Allow, ...], subject: Json) -> Iterator[Json]:
+    yield _role("ClusterRole", {"name": name}, allows)
+    yield _binding("ClusterRole", {"name": name}, subject)
 
 
 def _role(kind: str, meta: Json, allows: tuple[Allow, ...]) -> Json:

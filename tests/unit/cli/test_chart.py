@@ -47,6 +47,14 @@ def test_it_installs_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None
     assert by_name(installed()) == by_name(printed(capsys))
 
 
+@pytest.mark.parametrize("metal3", [False, True], ids=["plain", "metal3"])
+def test_clusterapi_is_installed_on_request(capsys: pytest.CaptureFixture[str], metal3: bool) -> None:
+    expected = by_name(printed(capsys, "clusterapi", *(["--metal3"] if metal3 else [])))
+    found = by_name(installed(surfaces={"clusterapi": True}, metal3=metal3))
+    roles = {(kind, "haulout-clusterapi") for kind in ("ClusterRole", "ClusterRoleBinding")}
+    assert {name: found[name] for name in roles} == {name: expected[name] for name in roles}
+
+
 def test_values_are_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
     settings = 'log: {format: "json"}\nsurfaces:\n  nodemaintenance: {}\n'
     found = by_name(installed(image="here:1", replicas=3, settings=settings, surfaces={"nodemaintenance": True}))

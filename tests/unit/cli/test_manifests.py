@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
 import yaml
 
 from haulout.cli.root import main
+from haulout.cli.settings import ClusterApi
 from haulout.cli.settings_file import read_settings
 from haulout.surfaces.nodemaintenance.wire import (
     API_VERSION,
@@ -72,15 +73,21 @@ def test_the_same_every_time(capsys: Capture, command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["crds", "webhooks"])
-def test_profiles_bring_neither_resources_nor_webhooks(capsys: Capture, command: str) -> None:
-    assert printed(capsys, command, "profiles") == []
+@pytest.mark.parametrize("surface", ["profiles", "clusterapi"])
+def test_some_bring_neither_resources_nor_webhooks(capsys: Capture, command: str, surface: str) -> None:
+    assert printed(capsys, command, surface) == []
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["webhooks", "ghosts"], "there is no surface 'ghosts'; there are: kernel, profiles, nodemaintenance"),
-        (["rbac", "ghosts"], "there is no surface 'ghosts'; there are: kernel, profiles, nodemaintenance"),
+        (
+            ["webhooks", "ghosts"],
+            "there is no surface 'ghosts'; there are: kernel, profiles, nodemaintenance, clusterapi",
+        ),
+        (["rbac", "ghosts"], "there is no surface 'ghosts'; there are: kernel, profiles, nodemaintenance, clusterapi"),
+        (["rbac", "profiles", "--workload"], "--workload: only clusterapi goes to other clusters"),
+        (["rbac", "clusterapi", "kernel", "--workload"], "--workload: only clusterapi goes to other clusters"),
         (["webhooks", "--url", "http://a"], "it begins with https://"),
         (["webhooks", "--certificates", "none"], "'none' is not one of 'self', 'cert-manager', 'mounted'"),
     ],
@@ -178,6 +185,50 @@ class TestNodeMaintenance:
         assert (GROUP, PLURAL, "delete") in rules(documents, "ClusterRole", "nodemaintenance-editor-role")
 
 
+class TestClusterApi:
+    ROLE = ("ClusterRole", "haulout-clusterapi")
+    READ: ClassVar = {"get", "list", "watch"}
+
+    def test_the_role(self, capsys: Capture) -> None:
+        allowed = rules(printed(capsys, "rbac", "clusterapi"), *self.ROLE)
+        group = "cluster.x-k8s.io"
+        assert allowed == {
+            *(("", "secrets", verb) for verb in self.READ),
+            *((group, "machines", verb) for verb in (*self.READ, "patch")),
+            *((group, "clusters", verb) for verb in self.READ),
+            ("", "events", "create"),
+            ("", "events", "patch"),
+        }
+
+    def test_hosts_only_on_request(self, capsys: Capture) -> None:
+        plain, more = printed(capsys, "rbac", "clusterapi"), printed(capsys, "rbac", "--metal3")
+        added = {("metal3.io", "baremetalhosts", verb) for verb in (*self.READ, "patch")}
+        assert rules(more, *self.ROLE) == rules(plain, *self.ROLE) | added
+        assert not rules(more, "ClusterRole", "haulout-nodemaintenance") & added
+
+    @pytest.mark.parametrize("words", [["--workload"], ["clusterapi", "--workload"]], ids=" ".join)
+    def test_all_that_it_needs_in_workload_clusters(self, capsys: Capture, words: list[str]) -> None:
+        role, binding = printed(capsys, "rbac", *words, "-n", "ops", "--service-account", "bridge")
+        name = "haulout-clusterapi-workload"
+        assert rules([role], "ClusterRole", name) == {("", "nodes", verb) for verb in (*self.READ, "patch")}
+        assert (binding["kind"], binding["roleRef"]["name"]) == ("ClusterRoleBinding", name)
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "bridge", "namespace": "ops"}]
+
+    @pytest.mark.parametrize(("words", "metal3"), [([], False), (["--metal3"], True)], ids=["plain", "metal3"])
+    def test_it_is_installed_by_its_name(self, capsys: Capture, words: list[str], metal3: bool) -> None:
+        documents = printed(capsys, "manifests", "clusterapi", *words)
+        [settings] = [each["data"]["haulout.yaml"] for each in documents if each["kind"] == "ConfigMap"]
+        made = read_settings(settings.encode(), "haulout.yaml", {}, {}, "").clusterapi
+        assert made == ClusterApi(enable_metal3_maintenance=metal3)
+        assert (("metal3.io", "baremetalhosts", "patch") in rules(documents, *self.ROLE)) is metal3
+
+    def test_it_is_not_among_all(self, capsys: Capture) -> None:
+        documents = printed(capsys, "manifests")
+        assert self.ROLE not in {(each["kind"], each["metadata"]["name"]) for each in documents}
+        [settings] = [each["data"]["haulout.yaml"] for each in documents if each["kind"] == "ConfigMap"]
+        assert read_settings(settings.encode(), "haulout.yaml", {}, {}, "").clusterapi is None
+
+
 def test_each_surface_has_a_role_that_is_bound_to_the_account(capsys: Capture) -> None:
     documents = printed(capsys, "rbac", "-n", "ops", "--service-account", "me")
     bindings = [each for each in documents if each["kind"] == "ClusterRoleBinding"]
@@ -185,12 +236,13 @@ def test_each_surface_has_a_role_that_is_bound_to_the_account(capsys: Capture) -
         "haulout-kernel",
         "haulout-profiles",
         "haulout-nodemaintenance",
+        "haulout-clusterapi",
     ]
     assert all(each["subjects"] == [{"kind": "ServiceAccount", "name": "me", "namespace": "ops"}] for each in bindings)
 
 
 def test_secrets_are_open_to_it_in_its_own_namespace_alone(capsys: Capture) -> None:
-    documents = printed(capsys, "rbac")
+    documents = printed(capsys, "rbac", "kernel", "profiles", "nodemaintenance")
     everywhere = [each for each in documents if each["kind"] == "ClusterRole"]
     assert not [rule for role in everywhere for rule in role["rules"] if "secrets" in rule.get("resources", ())]
     [local] = [each for each in documents if each["kind"] == "Role"]

@@ -107,6 +107,11 @@ class Scene:
         found = self.api.items(EVENTS, "default", fieldSelector=f"regarding.name={self.node}")
         return [event for event in found if event["reason"] == "ChangedMaintenanceState"]
 
+    def outages(self, reason: str) -> list[Json]:
+        """What the operator has told of its way to the server."""
+        found = self.api.items(EVENTS, "default", fieldSelector=f"regarding.name=default,reason={reason}")
+        return [event for event in found if self.proxy.url in event["note"]]
+
     def await_told_once(self) -> None:
         eventually(self.moves, f"the move of {self.node} is told")
         assert len(self.moves()) == 1
@@ -240,6 +245,18 @@ class TestWatches:
         assert scene.troubles(code) == before + 1
         scene.await_restored()
 
+    def test_one_that_comes_and_goes_is_told_of(self, scene: Scene) -> None:
+        """The other tests have had it come and go for a while; alone, this one needs more than 10 s."""
+
+        def come_and_go() -> list[Json]:
+            again = Scene(scene.plane, scene.proxy, scene.operator, scene.node)
+            scene.proxy.cut_all()
+            again.await_restored()
+            return scene.outages("ApiServerUnavailable")
+
+        (event, *_) = eventually(come_and_go, "it is told")
+        assert event["note"].startswith("no steady watch of ")
+
     def break_off(self, scene: Scene, action: Action) -> None:
         """What is wished meanwhile happens all the same, and is told once."""
         rule = scene.proxy.rule(action, path=NODES, watch=True, times=1)
@@ -358,6 +375,9 @@ def test_credentials_that_run_out_and_come_back(
         scene.await_restored()
         (line,) = [line for line in scene.interruptions() if line["code"] == "unauthorized"]
         assert f"{proxy.url} does not accept the credentials of operator: " in line["error"]
+        (event,) = eventually(lambda: scene.outages("CredentialsRefused"), "it is told, for all kinds together")
+        assert (event["type"], event["regarding"]["kind"]) == ("Warning", "Namespace")
+        assert "does not accept the credentials of operator" in event["note"]
 
 
 class TestCommands:

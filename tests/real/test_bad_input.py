@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -51,6 +51,19 @@ def fresh(plane: ControlPlane, prefix: str) -> Iterator[Callable[..., str]]:
 def told(api: Api, node: str, reason: str = "") -> list[Json]:
     found = api.items(EVENTS, "default", fieldSelector=f"regarding.name={node}")
     return [event for event in found if reason in ("", event["reason"])]
+
+
+def own_events(api: Api, *, before: Container[str] = ()) -> list[Json]:
+    """What an operator outside of any pod tells of itself, in order."""
+    found = told(api, "default", "")
+    own = [
+        each for each in found if each["reportingController"] == "haulout" and each["metadata"]["name"] not in before
+    ]
+    return sorted(own, key=lambda each: str(each["metadata"]["name"]))
+
+
+def names_of(events: list[Json]) -> set[str]:
+    return {event["metadata"]["name"] for event in events}
 
 
 def await_event(api: Api, node: str, reason: str) -> Json:
@@ -164,6 +177,7 @@ class TestConfiguration:
     ) -> None:
         """G5: without any event of the nodes."""
         api = plane.api()
+        before = names_of(own_events(api))
         names = [fresh(f"{number:02}", go=False) for number in range(20)]
         with MaintenanceController(plane, tmp_path, ONCE, flags=JSON_LOG) as operator:
             await_state(api, "operational", *names)
@@ -181,6 +195,12 @@ class TestConfiguration:
             operator.write(ONCE)
             await_state(api, REQUIRED, *names, within=15)
             assert operator.metric(CONFIG_VALID) == 1
+            eventually(lambda: len(own_events(api, before=before)) > len(BROKEN), "all is told")
+            *wrong, right = own_events(api, before=before)
+            assert all(problem in event["note"] for problem, event in zip(BROKEN.values(), wrong, strict=True))
+            assert {(event["reason"], event["type"]) for event in wrong} == {("ConfigurationInvalid", "Warning")}
+            assert (right["reason"], right["type"]) == ("ConfigurationRestored", "Normal")
+            assert right["regarding"] == {"kind": "Namespace", "name": "default", "apiVersion": "v1"}
         assert len(self.problems(operator)) == len(BROKEN), "each is said once"
 
     def problems(self, operator: MaintenanceController) -> list[list[str]]:
@@ -191,7 +211,8 @@ class TestConfiguration:
     def test_a_file_that_is_missing_ends_nothing(
         self, plane: ControlPlane, fresh: Callable[..., str], tmp_path: Path
     ) -> None:
-        node = fresh("n")
+        api, node = plane.api(), fresh("n")
+        before = names_of(own_events(api))
         operator = MaintenanceController(plane, tmp_path, ONCE, flags=JSON_LOG)
         (tmp_path / "config" / "maintenance.yaml").unlink()
         with operator:
@@ -200,13 +221,16 @@ class TestConfiguration:
             )
             assert line["error"] == "No such file or directory"
             assert operator.get("/metrics")[0] == 200
+            (event,) = eventually(lambda: own_events(api, before=before), "it is told, though seen before it leads")
+            assert event["note"].endswith("(syntax error): config/maintenance.yaml: No such file or directory")
             operator.write(ONCE)
-            await_state(plane.api(), REQUIRED, node, within=15)
+            await_state(api, REQUIRED, node, within=15)
 
     def test_settings_that_break_while_it_runs_stay_as_they_were(
         self, plane: ControlPlane, fresh: Callable[..., str], tmp_path: Path
     ) -> None:
         api, first, second = plane.api(), fresh("first"), fresh("second", "other")
+        before = names_of(own_events(api))
         basic = "leader: {elect: false}\n"
         with Platform(plane, tmp_path, ONCE, basic) as operator:
             await_state(api, REQUIRED, first)
@@ -222,6 +246,10 @@ class TestConfiguration:
             operator.settle(basic)
             await_state(api, REQUIRED, second)
             assert operator.logged("settings are valid again")
+            eventually(lambda: len(own_events(api, before=before)) == 2, "both are told")
+            wrong, right = own_events(api, before=before)
+            assert all(line["error"] in wrong["note"] for line in lines)
+            assert (wrong["reason"], right["reason"]) == ("ConfigurationInvalid", "ConfigurationRestored")
 
 
 READ: Json = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}

@@ -65,12 +65,12 @@ class Troubles:
 
     def outage(self, outage: Outage) -> None:
         """All watches break off and come back together: whatever had begun when one was told has been told with it."""
-        told_at, ended_at = self._outage_told_at.get(outage.cluster), outage.began_at + outage.lasted_for
-        if told_at is not None and outage.began_at <= told_at:
-            return
-        self._outage_told_at[outage.cluster] = ended_at
-        reason = OUTAGES.get(outage.code, UNAVAILABLE)
-        self._tell(f"cluster {outage.cluster}", Statement(reason, _note(outage), over_at=ended_at))
+        reason, ended_at = OUTAGES.get(outage.code, UNAVAILABLE), outage.began_at + outage.lasted_for
+        what = f"{reason} {outage.cluster}"
+        told_at = self._outage_told_at.get(what)
+        if told_at is None or outage.began_at > told_at:
+            self._outage_told_at[what] = ended_at
+            self._tell(what, Statement(reason, _note(outage), over_at=ended_at))
 
     def _tell(self, what: str, statement: Statement) -> None:
         if self._say is not None:
@@ -110,4 +110,4 @@ def itself(namespace: str, name: str, lease: str, store: Store) -> ObjectReferen
 def _note(outage: Outage) -> str:
     where = f" of cluster {outage.cluster}" if outage.cluster else ""
     seconds = max(1, round(outage.lasted_for.total_seconds()))
-    return f"no watch of {outage.kind}{where} for {seconds} s, since {wire_time(outage.began_at)}: {outage.why}"
+    return f"no steady watch of {outage.kind}{where} for {seconds} s, since {wire_time(outage.began_at)}: {outage.why}"

@@ -37,9 +37,9 @@ class Interruptions:
         self._kind = kind
         self._clock = clock
         self._cause = ("", "")
-        # Since when it has been coming and going, and whether that has been told.
+        # Since when it has been coming and going, and what of that has been told: denials or not.
         self._restless_from = 0.0
-        self._told = False
+        self._told: set[bool] = set()
         self._since: float | None = None
         self._calm_from = float("-inf")
 
@@ -50,7 +50,7 @@ class Interruptions:
                 return
             self._since = now
             if now - self._calm_from >= CALM_FOR:
-                self._restless_from, self._told = now, False
+                self._restless_from, self._told = now, set()
             self._cause = (code, why)
         elif code in DENIALS or self._cause[0] not in DENIALS:
             self._cause = (code, why)
@@ -61,10 +61,11 @@ class Interruptions:
             return None
         now, since = self._clock.elapsed(), self._since
         self._since, self._calm_from = None, now
+        denied = self._cause[0] in DENIALS
         if now - since < LONG_FOR:
             since = self._restless_from
-            if self._told or (now - since < LONG_FOR and self._cause[0] not in DENIALS):
+            if denied in self._told or (now - since < LONG_FOR and not denied):
                 return None
-        self._told = True
+        self._told.add(denied)
         lasted = timedelta(seconds=now - since)
         return Outage(self._cluster, self._kind, *self._cause, self._clock.now() - lasted, lasted)

@@ -97,7 +97,7 @@ class TestOutages:
     def test_since_when_and_why(self, code: str, reason: str, troubles: Troubles) -> None:
         told = led(troubles)
         troubles.outage(outage(code=code))
-        note = "no watch of Node for 30 s, since 2026-03-01T10:00:00Z: Connection refused"
+        note = "no steady watch of Node for 30 s, since 2026-03-01T10:00:00Z: Connection refused"
         assert [(each.reason, each.note, each.warning) for each in told] == [(reason, note, True)]
 
     def test_kinds_that_come_back_together_are_one_and_clusters_are_not(self, troubles: Troubles) -> None:
@@ -106,16 +106,19 @@ class TestOutages:
             outage(),
             outage(after=-1, lasted=45),
             outage(after=30),
+            outage(after=20, code="unauthorized"),
             outage(after=5, cluster="b"),
             outage(after=60),
         ):
             troubles.outage(each)
         assert [each.note.partition(", since ")[2][:20] for each in told] == [
             "2026-03-01T10:00:00Z",
+            "2026-03-01T10:00:20Z",
             "2026-03-01T10:00:05Z",
             "2026-03-01T10:01:00Z",
         ]
-        assert "of cluster b for" in told[1].note
+        assert told[1].reason == "CredentialsRefused"
+        assert "of cluster b for" in told[2].note
 
     @pytest.mark.parametrize(("minutes", "count"), [(5, 1), (6, 0)])
     def test_who_leads_soon_after_tells_of_it(

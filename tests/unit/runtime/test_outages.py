@@ -79,6 +79,13 @@ def test_one_that_comes_and_goes_is_told_once() -> None:
     assert len(watch.told) == 1, "after a calm it is another, and short"
 
 
+def test_a_denial_among_short_ones_is_told_once_too() -> None:
+    watch = Watch().down(seconds=9).up(seconds=5).down(seconds=1).up(seconds=5)
+    for _ in range(2):
+        watch.down("unauthorized", seconds=1).up(seconds=5)
+    assert watch.told == [("unreachable", 0, 15), ("unauthorized", 0, 21)]
+
+
 def test_a_long_one_in_the_middle_of_short_ones_is_told_itself() -> None:
     watch = Watch().down(seconds=10).up(seconds=5).down(seconds=1).up(seconds=4).down(seconds=20).up()
     assert watch.told == [("unreachable", 0, 10), ("unreachable", 20, 20)]

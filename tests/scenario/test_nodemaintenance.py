@@ -413,6 +413,18 @@ class TestBeyond:
         ops.delete("a").run(1)
         assert ops.found("a") is None
 
+    def test_pods_that_cluster_api_waits_for_are_waited_for(self) -> None:
+        ops = Maintenances(options=options(rules=PodRules(cluster_api_label=True)))
+        ops.world.change(NODES, "n0", {"metadata": {"annotations": {"cluster.x-k8s.io/cluster-name": "alpha"}}})
+        job = pod("job", nodeName="n0", restartPolicy="Never")
+        job["metadata"]["labels"] = {"cluster.x-k8s.io/drain": "wait-completed"}
+        ops.world.make(job)
+        ops.run(10).make("a", "n0").run(60)
+        assert (ops.phase("a"), ops.pods("n0")) == ("Running", ["job"])
+        ops.world.objects.patch(PODS, "default", "job", {"status": {"phase": "Succeeded"}}, subresource="status")
+        ops.run(10)
+        assert (ops.phase("a"), ops.pods("n0")) == ("Succeeded", ["job"])
+
     def test_rules_for_pods_come_first(self) -> None:
         rules = PodRules((Rule(Act.IGNORE, namespaces=frozenset({"default"})),))
         ops = Maintenances(options=options(rules=rules))

@@ -13,6 +13,7 @@ from haulout.cluster.rows import Value
 from haulout.cluster.view import CONFIG
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.drain.deciders import DRAIN_DECIDERS
+from haulout.core.drain.options import PodRules
 from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS, NODES
 from haulout.embedded.seams import Json
 from haulout.plan.virtual import VirtualDriver
@@ -112,6 +113,22 @@ def test_cordoned_drained_and_put_back() -> None:
     fleet.label(back="1", go=None).run(1)
     assert fleet.state == "operational"
     assert "unschedulable" not in fleet.node["spec"]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "stays"),
+    [({"cluster.x-k8s.io/machine": "worker-0"}, True), ({}, False)],
+    ids=["of-cluster-api", "of-nobody"],
+)
+def test_the_label_of_cluster_api_keeps_pods_on_its_nodes(annotations: dict[str, str], stays: bool) -> None:
+    fleet = Fleet(mode=Mode(alone=True, rules=PodRules(cluster_api_label=True)))
+    fleet.world.change(NODES, "n0", {"metadata": {"annotations": annotations}})
+    kept = pod("kept", nodeName="n0")
+    kept["metadata"]["labels"] = {"cluster.x-k8s.io/drain": "Skip"}
+    fleet.world.make(kept, pod("bare", nodeName="n0"))
+    fleet.run(30).go().run(20)
+    assert not fleet.is_draining()
+    assert fleet.pods() == (["kept"] if stays else [])
 
 
 def test_a_budget_is_waited_for_and_the_stall_is_told_once() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from haulout.cli.goflags import Flag, FlagProblem, HelpWanted, parse_flags, usage
-from haulout.cli.settings import Esx, Kubernikus, Lease, Settings
+from haulout.cli.settings import Esx, Kubernikus, Lease, PodRules, Settings
 from haulout.cli.zap import log_format, log_level, zap_flags
 
 PROGRAM = "maintenance-controller"
@@ -28,6 +28,7 @@ FLAGS = (
     Flag("enable-kubernikus-maintenance", False, "Label outdated kubelets, and delete the servers of nodes to go."),
     Flag("metrics-timeout", timedelta(seconds=65), "At the end, wait so long for one more scrape.", "duration"),
     *zap_flags("iso8601"),
+    Flag("honor-cluster-api-label", False, "On nodes of Cluster API, heed the label cluster.x-k8s.io/drain of pods."),
 )
 
 
@@ -60,6 +61,7 @@ def main(words: Sequence[str]) -> int | Settings:
         profiles_config=CONFIG_FILE,
         esx=Esx(enabled=values["enable-esx-maintenance"]),
         kubernikus=Kubernikus(enabled=values["enable-kubernikus-maintenance"]),
+        pod_rules=PodRules(cluster_api_label=values["honor-cluster-api-label"]),
     )
 
 

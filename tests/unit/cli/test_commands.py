@@ -11,7 +11,7 @@ import pytest
 
 from haulout import __version__
 from haulout.cli.root import COMMANDS, main
-from haulout.cli.settings import ClusterApi, Esx, Kubernikus, Lease, Settings
+from haulout.cli.settings import ClusterApi, Esx, Kubernikus, Lease, PodRules, Settings
 
 LEASE = "maintenance-controller-leader-election.cloud.sap"
 GOOD = """
@@ -132,6 +132,10 @@ class TestAsMaintenanceController:
 
     def test_esx(self) -> None:
         assert self.settings("--enable-esx-maintenance").esx == Esx(enabled=True, config="config/esx.yaml")
+
+    def test_the_label_of_cluster_api(self) -> None:
+        assert self.settings("--honor-cluster-api-label").pod_rules == PodRules(cluster_api_label=True)
+        assert self.settings().pod_rules == PodRules()
 
     def test_an_address_for_profiling_is_accepted(self) -> None:
         assert self.settings("--pprof-addr=:6060") == self.settings()

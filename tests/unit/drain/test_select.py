@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from haulout.base.selector import parse
-from haulout.cluster.rows import PodRow
+from haulout.cluster.rows import NodeRow, PodRow
 from haulout.core.drain.options import Act, DrainOptions, PodRules, Rule
 from haulout.core.drain.select import LAST, Fate, aggregate, changes_at, fate_of, select
 from tests.build.podrows import owner, pod
@@ -22,6 +22,10 @@ AGENT = owner("DaemonSet", "agent")
 NO_CONTROLLER = "cannot delete Pods that declare no controller (use --force to override)"
 LOCAL_DATA = "Pods with local storage (use --delete-emptydir-data to override)"
 OF_DAEMONSET = "DaemonSet-managed Pods (use --ignore-daemonsets to ignore)"
+WAITS = Fate(Act.WAIT)
+CLUSTER_API_LABEL = "cluster.x-k8s.io/drain"
+HONORED = PodRules(cluster_api_label=True)
+MACHINE = node("n0", annotations={"cluster.x-k8s.io/machine": "worker-0"})
 LOST = msgspec.structs.replace(node("n0"), conditions=(("Ready", "Unknown"),))
 
 
@@ -164,13 +168,46 @@ class TestRules:
         assert fate(each, rules=PodRules(annotation=True)) == GOES
 
     @pytest.mark.parametrize(
-        ("word", "act"),
-        [("skip", Act.IGNORE), ("wait-completed", Act.WAIT), ("WaitCompleted", Act.WAIT), ("Evict", Act.EVICT)],
+        ("word", "expected"),
+        [
+            ("skip", IGNORED),
+            ("SKIP", IGNORED),
+            ("s-kip", GOES),
+            ("wait-completed", WAITS),
+            ("WaitCompleted", WAITS),
+            ("Wait-Completed", WAITS),
+            ("wait-comp-leted", GOES),
+            ("evict", GOES),
+            ("wait", GOES),
+            ("", GOES),
+        ],
     )
-    def test_the_label_of_cluster_api(self, word: str, act: Act) -> None:
-        each = pod("p", labels={"cluster.x-k8s.io/drain": word})
-        assert fate(each, KUBECTL, rules=PodRules(cluster_api_label=True)) == Fate(act)
-        assert fate(each, KUBECTL) == refused(NO_CONTROLLER)
+    def test_the_label_of_cluster_api_is_compared_as_there(self, word: str, expected: Fate) -> None:
+        each = pod("p", owner(), labels={CLUSTER_API_LABEL: word})
+        assert fate(each, rules=HONORED, node=MACHINE) == expected
+        assert fate(each, node=MACHINE) == GOES
+
+    @pytest.mark.parametrize(
+        ("of", "expected"),
+        [
+            pytest.param(MACHINE, IGNORED, id="a machine's"),
+            pytest.param(node("n0", annotations={"cluster.x-k8s.io/cluster-name": "a"}), IGNORED, id="of a cluster"),
+            pytest.param(node("n0", annotations={"cluster.x-k8s.io/other": "a"}), GOES, id="nothing of it"),
+            pytest.param(None, GOES, id="gone"),
+        ],
+    )
+    def test_the_label_of_cluster_api_counts_on_its_nodes_alone(self, of: NodeRow | None, expected: Fate) -> None:
+        assert fate(pod("p", owner(), labels={CLUSTER_API_LABEL: "skip"}), rules=HONORED, node=of) == expected
+
+    def test_pods_of_daemonsets_are_not_waited_for_whatever_their_label(self) -> None:
+        each = pod("p", AGENT, labels={CLUSTER_API_LABEL: "wait-completed"})
+        assert fate(each, rules=HONORED, node=MACHINE).act is Act.IGNORE
+
+    @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+    def test_what_has_ended_is_not_waited_for(self, phase: str) -> None:
+        each = pod("p", phase=phase, labels={CLUSTER_API_LABEL: "wait-completed"})
+        assert fate(each, rules=HONORED, node=MACHINE) == IGNORED
+        assert fate(each, rules=PodRules((Rule(Act.WAIT),))) == IGNORED
 
     @pytest.mark.parametrize(
         ("rule", "concerned"),
@@ -203,9 +240,9 @@ class TestRules:
     def test_annotation_then_label_then_rules(self) -> None:
         rules = PodRules((Rule(Act.WAIT),), annotation=True, cluster_api_label=True)
         label, note = {"cluster.x-k8s.io/drain": "skip"}, {"haulout.dev/drain": "delete"}
-        assert fate(pod("p", labels=label, annotations=note), rules=rules) == Fate(Act.DELETE)
-        assert fate(pod("p", labels=label), rules=rules) == IGNORED
-        assert fate(pod("p"), rules=rules) == Fate(Act.WAIT)
+        assert fate(pod("p", labels=label, annotations=note), rules=rules, node=MACHINE) == Fate(Act.DELETE)
+        assert fate(pod("p", labels=label), rules=rules, node=MACHINE) == IGNORED
+        assert fate(pod("p"), rules=rules, node=MACHINE) == WAITS
 
     def test_no_rule_moves_a_mirror_pod(self) -> None:
         rules = PodRules((Rule(Act.DELETE),), annotation=True)

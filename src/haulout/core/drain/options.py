@@ -16,8 +16,10 @@ from haulout.core.holds import LONG_AGO
 
 POD_ANNOTATION = "haulout.dev/drain"
 CLUSTER_API_LABEL = "cluster.x-k8s.io/drain"
-# Cluster API's words for two of our actions (kubernetes-sigs/cluster-api, api/core: MachineDrainRule behaviour).
-CLUSTER_API_WORDS = {"skip": "ignore", "waitcompleted": "wait"}
+# What Cluster API leaves on the Nodes of its Machines: its label means something there alone.
+CLUSTER_API_NODE = frozenset(
+    {"cluster.x-k8s.io/machine", "cluster.x-k8s.io/cluster-name", "cluster.x-k8s.io/cluster-namespace"}
+)
 
 
 class Act(IntEnum):

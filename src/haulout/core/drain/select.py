@@ -11,7 +11,7 @@ from haulout.cluster.rows import NodeRow, PodRow
 from haulout.core.drain.options import (
     ACTS,
     CLUSTER_API_LABEL,
-    CLUSTER_API_WORDS,
+    CLUSTER_API_NODE,
     POD_ANNOTATION,
     Act,
     DrainOptions,
@@ -87,7 +87,7 @@ def fate_of(
 ) -> Fate:
     if pod.mirror or (options.ignored is not None and options.ignored.matches(pod.labels)):
         return IGNORED
-    ruled = _ruled(pod, rules)
+    ruled = _ruled(pod, rules, node)
     if ruled is not None:
         return ruled
     if _overdue(pod, options, now, node):
@@ -118,18 +118,33 @@ def aggregate(texts: Sequence[str]) -> str:
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
 
 
-def _ruled(pod: PodRow, rules: PodRules) -> Fate | None:
+def _ruled(pod: PodRow, rules: PodRules, node: NodeRow | None) -> Fate | None:
+    fate = _said(pod, rules, node)
+    # What has ended need not be waited for, although its object may stay for ever.
+    return IGNORED if fate is not None and fate.act is Act.WAIT and pod.ended else fate
+
+
+def _said(pod: PodRow, rules: PodRules, node: NodeRow | None) -> Fate | None:
     if rules.annotation:
         act = ACTS.get(pod.annotations.get(POD_ANNOTATION, "").strip().lower())
         if act is not None:
             return Fate(act)
-    if rules.cluster_api_label and CLUSTER_API_LABEL in pod.labels:
-        word = pod.labels[CLUSTER_API_LABEL].lower().replace("-", "")
-        act = ACTS.get(CLUSTER_API_WORDS.get(word, word))
+    if rules.cluster_api_label and node is not None and not CLUSTER_API_NODE.isdisjoint(node.annotations):
+        act = _said_to_cluster_api(pod)
         if act is not None:
             return Fate(act)
     rule = next((rule for rule in rules.rules if rule.concerns(pod)), None)
     return Fate(rule.act, order=rule.order) if rule is not None else None
+
+
+def _said_to_cluster_api(pod: PodRow) -> Act | None:
+    """Its words, as it compares them (kubernetes-sigs/cluster-api, internal/controllers/machine/drain/filters.go)."""
+    word = pod.labels.get(CLUSTER_API_LABEL, "").lower()
+    if word == "skip":
+        return Act.IGNORE
+    # Pods of DaemonSets are left alone before the label is looked at; they never end.
+    of_daemonset = pod.controller is not None and pod.controller.kind == "DaemonSet"
+    return Act.WAIT if word.replace("-", "", 1) == "waitcompleted" and not of_daemonset else None
 
 
 def _overdue(pod: PodRow, options: DrainOptions, now: datetime, node: NodeRow | None) -> bool:

@@ -8,7 +8,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow, Row
 from haulout.core import cordon
 from haulout.core.action import Edit, Statement, Tell
-from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
+from haulout.core.drain.options import CLUSTER_API_NODE, DrainOptions, DrainRow, drain_row
 from haulout.core.drain.report import PodStanding, progress
 from haulout.core.drain.started import ANNOTATION as STARTED_ANNOTATION
 from haulout.core.drain.started import started, with_started
@@ -45,7 +45,7 @@ def _wants(config: Eviction) -> frozenset[Want]:
     return frozenset(wants.get(config.action, set()))
 
 
-KEEPS = Keep(frozenset({STARTED_ANNOTATION, cordon.ANNOTATION}))
+KEEPS = Keep(frozenset({STARTED_ANNOTATION, cordon.ANNOTATION}) | CLUSTER_API_NODE)
 
 
 @trigger("eviction", Eviction, keeps=lambda config: KEEPS, needs=_needs, wants=_wants)

@@ -8,7 +8,7 @@ from haulout.cluster.store import Store
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.decision import Decider, Source
 from haulout.core.drain import requests
-from haulout.core.drain.options import POD_ANNOTATION
+from haulout.core.drain.options import CLUSTER_API_NODE, POD_ANNOTATION
 from haulout.surfaces.nodemaintenance.decide import decide
 from haulout.surfaces.nodemaintenance.given import SURFACE
 from haulout.surfaces.nodemaintenance.options import Options
@@ -29,7 +29,7 @@ def sources(options: Options) -> frozenset[Source]:
     return frozenset(more) | frozenset(
         {
             Source("", KIND),
-            Source("", "Node", Keep(frozenset({CORDON_ANNOTATION}))),
+            Source("", "Node", Keep(frozenset({CORDON_ANNOTATION}) | CLUSTER_API_NODE)),
             Source("", "Pod", Keep(frozenset({POD_ANNOTATION}))),
             Source("", "PodDisruptionBudget"),
             Source("", "DaemonSet"),

@@ -16,7 +16,7 @@ from haulout.cluster.view import FactDemand, View
 from haulout.core import cordon
 from haulout.core.action import Action, Annotate, Cordon, Edit, Label, Say, Send
 from haulout.core.decision import NOTHING, Decider, Decision, Source
-from haulout.core.drain.options import POD_ANNOTATION, DrainOptions, DrainRow, PodRules, drain_row
+from haulout.core.drain.options import CLUSTER_API_NODE, POD_ANNOTATION, DrainOptions, DrainRow, PodRules, drain_row
 from haulout.core.drain.report import progress, reasons
 from haulout.core.holds import DISRUPTIVE, HOLDS_OF_NODE, LONG_AGO, Claim, Hold, Want, is_granted
 from haulout.core.reason import Reason
@@ -146,7 +146,7 @@ def load(data: bytes | str, *, source: str, environment: Mapping[str, str]) -> t
 
 
 def sources() -> frozenset[Source]:
-    kept = frozenset({cordon.ANNOTATION, PRIORITY_ANNOTATION, INITIATED_ANNOTATION})
+    kept = frozenset({cordon.ANNOTATION, PRIORITY_ANNOTATION, INITIATED_ANNOTATION}) | CLUSTER_API_NODE
     return frozenset(
         {
             Source("", "Node", Keep(kept)),

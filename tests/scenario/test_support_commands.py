@@ -14,8 +14,8 @@ import pytest
 
 from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS
 from haulout.embedded.seams import Json
-from tests.build.maintenances import MAINTENANCES, definition
-from tests.build.served import Served
+from tests.build.maintenances import LEASES, MAINTENANCES, definition
+from tests.build.served import HAULOUT, Served
 from tests.build.workloads import budget, node, pod
 
 SETTINGS = """
@@ -98,6 +98,51 @@ def test_explain_what_is_not_there(served: Served) -> None:
     done = served.run("explain", "pods", "x")
     assert done.returncode == 2
     assert "'pods' cannot be explained (there are: node, nm)" in done.stderr
+
+
+class TestAsRuntimeExtensionMaintenanceController:
+    NAME = "runtime-extension-maintenance-controller"
+
+    @pytest.mark.parametrize(
+        ("words", "code", "said"),
+        [
+            pytest.param([], 1, "leader election needs a namespace", id="no namespace"),
+            pytest.param(["--kubeconfig=absent"], 1, "kubeconfig cannot be read", id="no kubeconfig"),
+            pytest.param(["--kubecontext=ghost"], 1, 'no context is called "ghost"', id="no such context"),
+            pytest.param(["--metrics-bind-address=nowhere"], 1, "nowhere", id="no address"),
+            pytest.param(["--nope"], 2, "flag provided but not defined: -nope\nUsage of", id="no such flag"),
+            pytest.param(["--help"], 0, "Usage of runtime-extension-maintenance-controller:", id="help"),
+        ],
+    )
+    def test_how_it_ends(self, served: Served, words: list[str], code: int, said: str) -> None:
+        done = served.run("as", self.NAME, "--metrics-bind-address=0", *words)
+        assert (done.returncode, done.stdout) == (code, "")
+        assert said in done.stderr
+
+    def test_by_its_own_name(self, served: Served) -> None:
+        """As the original's chart starts it."""
+        link = served.folder / self.NAME
+        link.symlink_to(HAULOUT)
+        done = subprocess.run([link, "-h"], text=True, capture_output=True, check=False, timeout=30)
+        assert (done.returncode, done.stdout) == (0, "")
+        assert done.stderr.startswith(f"Usage of {self.NAME}:\n")
+
+    def test_it_takes_the_originals_lease_and_gives_it_back(self, served: Served) -> None:
+        process = served.start(
+            "as", self.NAME, "--metrics-bind-address=0", "--leader-election-namespace=default", "ignored"
+        )
+        try:
+            served.until(lambda: bool(self.lease(served).get("holderIdentity")))
+            spec = self.lease(served)
+        finally:
+            end(process)
+        assert (process.returncode, spec["leaseDurationSeconds"]) == (0, 15)
+        assert not self.lease(served).get("holderIdentity")
+
+    def lease(self, served: Served) -> Json:
+        found = served.call(lambda world: world.server.get(LEASES, "default", self.NAME)) or {"spec": {}}
+        spec: Json = found["spec"]
+        return spec
 
 
 def test_uncordon_names_the_maintenance(served: Served) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 
 def main() -> int:
+    from haulout.cli.drop_in import DROP_INS
     from haulout.cli.root import main as command_line
     from haulout.cli.settings import ClusterSettings, DemoSettings, PlanSettings
 
-    made = command_line(sys.argv[1:])
+    # Under the name of an original, as a link to this program, it is that original: charts start those by their names.
+    name = Path(sys.argv[0]).name
+    made = command_line(["as", name, *sys.argv[1:]] if name in DROP_INS else sys.argv[1:])
     match made:
         case int():
             return made

@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from haulout import __version__
+from haulout.cli.as_runtime_extension_maintenance_controller import FLAGS
 from haulout.cli.root import COMMANDS, main
 from haulout.cli.settings import ClusterApi, Esx, Kubernikus, Lease, PodRules, Settings
+from haulout.cli.settings_file import ClusterApiBlock
 
 LEASE = "maintenance-controller-leader-election.cloud.sap"
 GOOD = """
@@ -312,6 +315,23 @@ class TestAsRuntimeExtensionMaintenanceController:
         first, second, *_ = capsys.readouterr().err.splitlines()
         assert first.startswith(problem)
         assert second == f"Usage of {self.NAME}:"
+
+
+class TestPageAboutClusterApi:
+    PAGE = (Path(__file__).parents[3] / "docs" / "clusterapi.md").read_text()
+
+    def test_every_flag_and_setting_is_described(self) -> None:
+        flags = {f"`--{flag.name}`" for flag in FLAGS if not flag.name.startswith("zap-")}
+        settings = {f"`{field.encode_name}`" for field in msgspec.structs.fields(ClusterApiBlock)}
+        assert [name for name in sorted(flags | settings) if name not in self.PAGE] == []
+
+    def test_the_example_for_workload_clusters_is_right(self, tmp_path: Path, capsys: Capture) -> None:
+        example = tmp_path / "maintenance.yaml"
+        example.write_text(self.PAGE.partition("```yaml\n")[2].partition("```")[0])
+        assert main(["lint", str(example)]) == 0
+        # On purpose: a node that leaves does not come back.
+        (said,) = capsys.readouterr().out.splitlines()
+        assert said.endswith("profiles.0: a node never leaves in-maintenance (add a transition)")
 
 
 class TestValidateConfig:

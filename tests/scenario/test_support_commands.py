@@ -25,6 +25,13 @@ leader: {elect: false}
 surfaces: {nodemaintenance: {}}
 """
 MAP = {"maintenance.yaml": "notify: {hook: https://hooks.slack.com/services/T0/B0/x, channel: c}\n", "blob": "{{"}
+HOOKED = {
+    "apiVersion": "v1",
+    "kind": "Event",
+    "metadata": {"name": "worker-0.1"},
+    "involvedObject": {"kind": "Machine", "namespace": "default", "name": "worker-0"},
+    "reason": "PreDrainHookAdded",
+}
 ACT = "raise maxUnavailable of PodDisruptionBudget default/shop (now 0)"
 
 
@@ -34,6 +41,19 @@ def maintenance(name: str, of: str) -> Json:
         "kind": "NodeMaintenance",
         "metadata": {"name": name},
         "spec": {"nodeName": of, "reason": "new disk"},
+    }
+
+
+def machine(name: str, **labels: str) -> Json:
+    return {
+        "apiVersion": "cluster.x-k8s.io/v1beta1",
+        "kind": "Machine",
+        "metadata": {
+            "name": name,
+            "labels": {
+                f"runtime-extension-maintenance-controller.cloud.sap/{key}": text for key, text in labels.items()
+            },
+        },
     }
 
 
@@ -49,7 +69,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The operator runs, and its drain of one node is kept by a budget."""
     with Served(tmp_path_factory.mktemp("support")) as made:
         (made.folder / "haulout.yaml").write_text(SETTINGS)
-        made.make(definition())
+        made.make(definition(), definition("Machine", "cluster.x-k8s.io", "v1beta1", namespaced=True))
+        made.make(machine("worker-0", enabled="true"), machine("of-others"), HOOKED)
         config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "haulout"}, "data": MAP}
         made.make(node("s2"), config, own_pod())
         made.add_busy_node("s1", "shop", 2, budget("shop", maxUnavailable=0))
@@ -188,6 +209,7 @@ class TestBundle:
             "namespaces/default/policy/poddisruptionbudgets/shop.json",
             "namespaces/medik8s-leases/coordination.k8s.io/leases/node-s1.json",
             "namespaces/kube-node-lease/coordination.k8s.io/leases/s1.json",
+            "namespaces/default/cluster.x-k8s.io/machines/worker-0.json",
             "explain/s1.txt",
             "config/haulout.yaml",
             "config/default/haulout/maintenance.yaml",
@@ -195,6 +217,9 @@ class TestBundle:
     )
     def test_has(self, files: dict[str, str], start: str) -> None:
         assert any(name.startswith(start) for name in files), sorted(files)
+
+    def test_machines_of_others_are_theirs(self, files: dict[str, str]) -> None:
+        assert "namespaces/default/cluster.x-k8s.io/machines/of-others.json" not in files
 
     def test_versions(self, files: dict[str, str]) -> None:
         name, version, _ = files["version"].splitlines()
@@ -205,7 +230,7 @@ class TestBundle:
     def test_explanations_and_events(self, files: dict[str, str]) -> None:
         assert files["explain/s1.txt"].endswith(f"what would help:\n  {ACT}\n")
         events = json.loads(files["namespaces/default/core/events.json"])["items"]
-        assert "BeginMaintenance" in {event["reason"] for event in events}
+        assert {event["reason"] for event in events} >= {"BeginMaintenance", "PreDrainHookAdded"}
 
     def test_no_secrets(self, files: dict[str, str]) -> None:
         everything = "\n".join(files.values())

@@ -21,6 +21,7 @@ from haulout.base.clock import SystemClock
 from haulout.base.selector import SelectorError, from_object
 from haulout.cli.explaining import Setup, endpoint_of, picture, read_setup
 from haulout.cli.explanation import as_text, explain
+from haulout.cli.rbac import CLUSTER_API
 from haulout.cli.redact import redacted_object, redacted_yaml
 from haulout.cluster.key import node_key
 from haulout.kube.endpoint import Endpoint
@@ -33,13 +34,14 @@ from haulout.surfaces.profiles.wire import STATE_LABEL
 
 Json = dict[str, Any]
 
+BRIDGE = "runtime-extension-maintenance-controller"
 NOT_COLLECTED = "not-collected.txt"
 MOST_NAMED = 10
 PAGE = 500
 # Of each log the end is what tells.
 LOG_LINES, LOG_BYTES = 20_000, 20 * 2**20
-# By which our own pods are found: ours, and those of the original's Deployment.
-OWN_PODS = ("app.kubernetes.io/name=haulout", "node-maintenance-operator")
+# By which our own pods are found: ours, and those of the originals' Deployments.
+OWN_PODS = ("app.kubernetes.io/name=haulout", "node-maintenance-operator", f"app={BRIDGE}")
 OWN_NAMESPACE, NODE_LEASES = "haulout-system", "kube-node-lease"
 # What belongs to maintenance among kinds of which there are many.
 OURS = ("nodemaintenance", "haulout", "maintenance-controller")
@@ -87,7 +89,7 @@ class Bundle:
             nodes = await self._objects("/api/v1/nodes", "cluster-scoped-resources/core/nodes", "Node")
             self.concerned = _concerned(names, nodes, maintenances)
             self.missing += [f"node {name}: there is none" for name in names if name not in self.concerned]
-            await self._workloads()
+            await self._workloads(await self._machines())
             homes = await self._own_pods()
             await self._leases({(setup.maintenances or Options()).lease_namespace, self._own_namespace, *homes})
             await self._explanations(setup, now, maintained=bool(maintenances))
@@ -114,14 +116,27 @@ class Bundle:
             f"/apis/{place.format('v1beta1/')}", f"{top}/{place.format('')}", "NodeMaintenance", optional=True
         )
 
-    async def _workloads(self) -> None:
+    async def _machines(self) -> list[Json]:
+        """Those of Cluster API that signals are carried for, in the newest version that is served. The answer: their events."""
+        for version in ("v1beta2", "v1beta1"):
+            found = await self._items(f"/apis/{CLUSTER_API}/{version}/machines", optional=True)
+            machines = [machine for machine in found if _is_bridged(machine)]
+            for machine in machines:
+                self._put_object(machine, CLUSTER_API, "machines", "Machine")
+            if found:
+                names = [machine["metadata"]["name"] for machine in machines]
+                return await self._events("", "Machine", names)
+        return []
+
+    async def _workloads(self, more: list[Json]) -> None:
         """The pods of the nodes, the budgets over them, the other pods under these, and the events of all."""
         pods: dict[str, Json] = {}
         for name in self.concerned:
             for pod in await self._items("/api/v1/pods", fieldSelector=f"spec.nodeName={name}"):
                 pods[_name(pod)] = pod
         namespaces = sorted({pod["metadata"]["namespace"] for pod in pods.values()})
-        events = [*await self._events("", "Node", self.concerned), *await self._events("", "NodeMaintenance", None)]
+        events = [*more, *await self._events("", "Node", self.concerned)]
+        events += await self._events("", "NodeMaintenance", None)
         for namespace in namespaces:
             here = [pod for pod in pods.values() if pod["metadata"]["namespace"] == namespace]
             budgets = await self._items(f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets")
@@ -324,6 +339,11 @@ def _is_marked(node: Json) -> bool:
         or metadata.get("labels", {}).get(STATE_LABEL, "operational") != "operational"
         or any(name.startswith(MARKS) for name in metadata.get("annotations", {}))
     )
+
+
+def _is_bridged(machine: Json) -> bool:
+    metadata = machine["metadata"]
+    return any(name.startswith(f"{BRIDGE}.") for name in metadata.get("labels", {}))
 
 
 def _covers(budget: Json, pods: list[Json]) -> bool:

@@ -439,6 +439,55 @@ def test_each_write_meets_each_fault(scene: Scene, proxy: FaultProxy, tmp_path: 
     assert [rule.acted for rule in rules] == [1] * len(rules)
 
 
+GIVEN_UP_AFTER = 0.5
+# Before it is looked at what became of a write of which nothing was heard, and when it has been done again since.
+SOON, AFTER_THE_LOOK = GIVEN_UP_AFTER + 0.3, GIVEN_UP_AFTER + 6.0
+
+
+def test_each_write_arrives_when_it_has_been_given_up(scene: Scene, proxy: FaultProxy, tmp_path: Path) -> None:
+    """Each in a maintenance of its own: what is done again must not be undone, nor done twice, by what comes late."""
+    rules, scenes = [], []
+    for number, (method, path) in enumerate(WRITES.values()):
+        for late in (SOON, AFTER_THE_LOOK):
+            each = Scene(scene.plane, f"{scene.prefix}-{number}-{late:.0f}")
+            each.make()
+            each.count(healthy=1, needed=0)
+            scenes.append(each)
+            action = Delay(before=late, late=True)
+            rules.append(proxy.rule(action, method=method, path=path.format(name=each.prefix), times=1))
+    since = scene.plane.audit.mark()
+    settings = f"leader: {{elect: false}}\nrequestTimeout: {GIVEN_UP_AFTER}s"
+    surfaces = "{nodemaintenance: {}}"
+    with Platform(scene.plane, tmp_path, "", settings, server=proxy.url, surfaces=surfaces) as operator:
+        for each in scenes:
+            each.begin()
+        # Those that are late at their end first: they wait while the others do.
+        for each in reversed(scenes):
+            succeeds(scene.api, each.prefix)
+            scene.api.delete(NMS, each.prefix)
+        for each in scenes:
+            eventually(each.over, "it is over")
+        proxy.wait_idle()
+        eventually(lambda: not any(lease(scene.api, each.node) for each in scenes), "no lease comes back to stay")
+        for each in scenes:
+            acted_once(each, since)
+        assert len(operator.logged("write failed")) >= len(rules)
+    assert [rule.acted for rule in rules] == [1] * len(rules)
+    assert [write for write in proxy.writes if scene.prefix in write.path and not is_conditional(write)] == []
+
+
+def is_conditional(write: Write) -> bool:
+    """Whether it fails on an object that is not the one, or not as it was, when it was decided."""
+    match write.method, write.body:
+        case "PATCH", {"metadata": {"resourceVersion": str()}}:
+            return True
+        case "DELETE", {"preconditions": {"uid": str()}}:
+            return True
+        case "POST", {"deleteOptions": {"preconditions": {"uid": str()}}}:
+            return True
+    return False
+
+
 @pytest.mark.parametrize("fault", STREAMS)
 def test_each_watch_meets_a_fault(scene: Scene, proxy: FaultProxy, tmp_path: Path, fault: str) -> None:
     scene.make()

@@ -139,6 +139,7 @@ class Platform(Operator):
         config: str,
         settings: str = "",
         *,
+        server: str | None = None,
         surfaces: str = PROFILES,
         flags: Sequence[str] = (),
         name: str = "operator",
@@ -146,7 +147,7 @@ class Platform(Operator):
     ) -> None:
         super().__init__(directory, config)
         self.basic = (
-            f"kubeconfig: {plane.kubeconfig(user)}\n"
+            f"kubeconfig: {plane.kubeconfig(user, server=server)}\n"
             f'listen: {{http: "127.0.0.1:{self.port}", health: "127.0.0.1:{self.health_port}"}}\n'
             f"surfaces: {surfaces}\n"
         )

@@ -232,6 +232,22 @@ class TestFixes:
         assert lease is not None
         assert lease["spec"].get("leaseTransitions", 0) == (0 if how == "released" else 1)
 
+    def test_a_lease_of_ours_that_arrives_after_all_is_over_goes(self, ops: Maintenances) -> None:
+        """Late, for it was given up and made again; or left behind by whoever took the finalizer away."""
+        ops.make("a", "n0").run(5).delete("a").run(1)
+        ops.put_lease("n0", "node-maintenance")
+        ops.put_lease("n1", "other")
+        ops.run(1)
+        assert ops.lease("n0") is None
+        assert ops.lease("n1") is not None
+
+    def test_the_lease_of_a_marked_node_stays_while_maintenances_are_not_served(self, ops: Maintenances) -> None:
+        ops.make("a", "n0").run(5)
+        ops.kernel.store.begin_list("", "NodeMaintenance")
+        ops.kernel.store.end_list("", "NodeMaintenance", 0, future=True)
+        ops.run(1)
+        assert ops.lease("n0") is not None
+
     def test_f12_the_namespace_of_the_leases_is_made_again(self, ops: Maintenances) -> None:
         ops.world.objects.delete(NAMESPACES, "", "medik8s-leases")
         ops.run(1).make("a", "n0").run(10)

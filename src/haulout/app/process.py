@@ -215,7 +215,7 @@ class Process(Reports):
             yield
 
     async def _serve(self, endpoint: Endpoint, transport: HttpTransport) -> int:
-        writer = Writer(transport, self.clock)
+        writer = Writer(transport, self.clock, longest=self.settings.request_for)
         recorder = self._recorder = Recorder(writer, self.clock, guard=self._may_tell_for)
         channels = dict(each for part in self.parts for each in part.channels(transport).items())
         sender = Sender(self.pump, recorder, self.clock, self.metrics, host=socket.gethostname(), channels=channels)

@@ -92,6 +92,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     `alone`: one surface with its original's behaviour, which knows nothing of others. `scrape_within`: at the end, wait so long for one more look at the metrics. `log_level` is one of `logging`'s.
     `as_user`, `as_groups`: whom to impersonate. `pod_first`: in a pod its service account counts, whatever `context` says.
+    `request_for`: how long a write may take before it counts as lost.
     """
 
     kubeconfig: str = ""
@@ -100,6 +101,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     as_user: str = ""
     as_groups: tuple[str, ...] = ()
+    request_for: float = 30.0
     http: str = ":8080"
     health: str = ":8081"
     webhooks: Webhooks = Webhooks()

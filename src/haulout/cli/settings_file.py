@@ -30,6 +30,8 @@ ENVIRONMENT_PREFIX = "HAULOUT_"
 HOME_NAMESPACE = "haulout-system"
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 FORMATS = ("json", "console")
+# One that takes longer is given up whatever is set.
+LONGEST_REQUEST_FOR = timedelta(seconds=30)
 
 
 class SettingsProblem(Exception):
@@ -148,6 +150,7 @@ class File(msgspec.Struct, frozen=True):
     namespace: str = ""
     kubeconfig: str = ""
     context: str = ""
+    request_timeout: str = msgspec.field(default="30s", name="requestTimeout")
     log: LogBlock = LogBlock()
     listen: ListenBlock = ListenBlock()
     leader: LeaderBlock = LeaderBlock()
@@ -216,6 +219,7 @@ def _settings(file: File) -> Settings:
         kubeconfig=file.kubeconfig,
         context=file.context,
         namespace=file.namespace,
+        request_for=duration.parse(file.request_timeout).total_seconds(),
         http=file.listen.http,
         health=file.listen.health,
         webhooks=Webhooks(
@@ -344,6 +348,7 @@ class _Reader:
         for name, text in msgspec.structs.asdict(file.webhooks).items():
             if not text:
                 self._wrong(("webhooks", name), "empty", "a name")
+        self._check(_moment, file.request_timeout, ("requestTimeout",), "a duration such as 10s, of at most 30s")
         if not file.leader.lease:
             self._wrong(("leader", "lease"), "empty", "the name of a Lease")
         if file.surfaces.profiles is not None and not file.surfaces.profiles.config:
@@ -461,6 +466,11 @@ class _Reader:
 def _wait(text: str) -> None:
     if duration.parse(text) < timedelta():
         raise ValueError(f"{text!r} is negative")
+
+
+def _moment(text: str) -> None:
+    if not timedelta() < duration.parse(text) <= LONGEST_REQUEST_FOR:
+        raise ValueError(f"{text!r} is no time for a request")
 
 
 def _inner(kind: Any) -> type[msgspec.Struct] | None:

@@ -145,6 +145,24 @@ class TestWhoWins:
         assert made.profiles_config == "x.yaml"
 
 
+def test_how_long_a_request_may_take() -> None:
+    assert settings(f"requestTimeout: 1500ms\n{ON}").request_for == 1.5
+    assert settings(ON, {"HAULOUT_REQUEST_TIMEOUT": "5s"}).request_for == 5.0
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("0s", "'0s' is no time for a request"),
+        ("31s", "'31s' is no time for a request"),
+        ("soon", 'time: invalid duration "soon"'),
+    ],
+)
+def test_how_long_a_request_cannot_take(text: str, wrong: str) -> None:
+    right = "a duration such as 10s, of at most 30s"
+    assert problems(f"requestTimeout: {text}\n{ON}") == [f"haulout.yaml:1:1: requestTimeout: {wrong} ({right})"]
+
+
 def test_maintenances_and_rules_for_pods() -> None:
     made = settings(
         """

@@ -9,6 +9,7 @@ from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.decision import Decider, Source
 from haulout.core.drain import requests
 from haulout.core.drain.options import CLUSTER_API_NODE, POD_ANNOTATION
+from haulout.surfaces.nodemaintenance import orphans
 from haulout.surfaces.nodemaintenance.decide import decide
 from haulout.surfaces.nodemaintenance.given import SURFACE
 from haulout.surfaces.nodemaintenance.options import Options
@@ -20,7 +21,10 @@ def _nodes(key: Key, store: Store) -> tuple[Key, ...]:
     return (node_key(row.node),) if isinstance(row, MaintenanceRow) and row.node else ()
 
 
-DECIDERS = (Decider(SURFACE, KIND, decide, nodes=_nodes),)
+DECIDERS = (
+    Decider(SURFACE, KIND, decide, nodes=_nodes),
+    Decider("nodemaintenance-leases", "Node", orphans.decide),
+)
 OWN_KINDS = (RESOURCE, requests.RESOURCE)
 
 

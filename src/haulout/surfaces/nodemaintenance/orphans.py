@@ -1,0 +1,32 @@
+"""Leases of ours that no maintenance stands behind any more: they would keep everybody else away for their hour."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import LeaseRow
+from haulout.cluster.view import View
+from haulout.core.action import Delete
+from haulout.core.decision import NOTHING, Decision
+from haulout.surfaces.nodemaintenance.counts import is_marked
+from haulout.surfaces.nodemaintenance.given import SURFACE
+from haulout.surfaces.nodemaintenance.lease import lease_key
+from haulout.surfaces.nodemaintenance.options import Options
+from haulout.surfaces.nodemaintenance.wire import LEASE_HOLDER, MAINTENANCES_OF_NODE, MaintenanceRow
+
+
+def decide(key: Key, view: View, now: datetime) -> Decision:
+    """Asked about a node. A creation that was given up may arrive at any time, and knows no precondition."""
+    setting = view.config(SURFACE)
+    if setting is None:
+        return NOTHING
+    assert isinstance(setting.value, Options)
+    lease = view.get(lease_key(key.name, setting.value), LeaseRow)
+    if lease is None or lease.holder != LEASE_HOLDER or view.rows(MAINTENANCES_OF_NODE, key.name, MaintenanceRow):
+        return NOTHING
+    node = view.node(key.name)
+    # A node with the mark is in maintenance, even where the API server serves no maintenances for a while.
+    if node is None or is_marked(node):
+        return NOTHING
+    return Decision(actions=((Delete(lease.key, lease.uid),),))

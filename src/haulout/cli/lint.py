@@ -14,7 +14,8 @@ import click
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
 @click.option("--strict", is_flag=True, help="Let warnings fail too.")
 def command(files: tuple[str, ...], output: str, strict: bool) -> int:
-    """Checks each FILE, known by its content: haulout.yaml or the profiles' maintenance.yaml; - is standard input.
+    """Checks each FILE, known by its content: haulout.yaml, or the profiles' maintenance.yaml, esx.yaml and
+    kubernikus.yaml; - is standard input.
 
     Exits with 1 if there is an error, with 0 if there are only warnings.
     """

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
 from haulout.base import yaml
 from haulout.cli.settings_file import SettingsProblem, read_settings
 from haulout.surfaces.profiles.lint import lint
+from haulout.surfaces.profiles.lint_machines import is_esx, is_kubernikus, lint_esx, lint_kubernikus
 from haulout.surfaces.profiles.surface import known_plugins
 
 _PLACED = re.compile(r"(?P<file>.*?):(?P<line>\d+):(?P<column>\d+): (?:(?P<path>[\w.-]+): )?(?P<what>.*)", re.DOTALL)
@@ -31,12 +33,20 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def lint_file(data: bytes, name: str, environment: Mapping[str, str]) -> list[Finding]:
-    if _is_settings(data):
+    kind = kind_of(data, name)
+    if kind == SETTINGS:
         try:
             read_settings(data, name, {}, {}, "")
         except SettingsProblem as problem:
             return [_from_line(line, name) for line in problem.lines]
         return []
+    match kind:
+        case "esx":
+            found = lint_esx(data, source=name, environment=environment)
+        case "kubernikus":
+            found = lint_kubernikus(data, source=name, environment=environment)
+        case _:
+            found = lint(data, known_plugins(), source=name, environment=environment)
     return [
         Finding(
             name,
@@ -47,16 +57,30 @@ def lint_file(data: bytes, name: str, environment: Mapping[str, str]) -> list[Fi
             problem.right,
             "error" if problem.is_error else "warning",
         )
-        for problem in lint(data, known_plugins(), source=name, environment=environment)
+        for problem in found
     ]
 
 
-def _is_settings(data: bytes) -> bool:
+SETTINGS, PROFILES = "settings", "profiles"
+
+
+def kind_of(data: bytes, name: str) -> str:
+    """By what stands in the file; where that says nothing, by its name. Profiles are what is left."""
     try:
-        tree = yaml.parse(data)
+        tree = yaml.parse(data, any_keys=True)
     except yaml.YamlError:
-        return False
-    return isinstance(tree, yaml.Mapping) and "surfaces" in tree.entries
+        tree = None
+    entries = tree.entries if isinstance(tree, yaml.Mapping) else {}
+    if "surfaces" in entries:
+        return SETTINGS
+    if entries.keys() & {"instances", "profiles"}:
+        return PROFILES
+    if is_esx(tree):
+        return "esx"
+    if is_kubernikus(tree):
+        return "kubernikus"
+    stem = Path(name).stem
+    return stem if stem in ("esx", "kubernikus") else PROFILES
 
 
 def _from_line(line: str, name: str) -> Finding:

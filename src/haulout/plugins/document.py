@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from haulout.base import expand, yaml
 from haulout.base.yaml import Node, Scalar
-from haulout.plugins.config import Config, ConfigProblem, Context, read
+from haulout.plugins.config import Config, ConfigProblem, Context, Reading, examine, read
 from haulout.plugins.shape import text_of
 
 C = TypeVar("C", bound=Config)
@@ -25,6 +25,16 @@ def read_file(
     for problem in splice_problems(context):
         raise problem
     return read(kind, context.document, context)
+
+
+def examine_file(
+    kind: type[C], data: bytes | str, *, source: str, environment: Mapping[str, str], any_keys: bool = False
+) -> tuple[Reading[C], Node | None]:
+    """A file that is one block, with everything that is wrong in it, and its tree; ConfigProblem if there is none."""
+    context = open_document(data, source=source, environment=environment, any_keys=any_keys)
+    reading = examine(kind, context.document, context)
+    wrong = (*splice_problems(context), *reading.problems)
+    return Reading(reading.value, wrong, reading.warnings), context.document
 
 
 def open_document(data: bytes | str, *, source: str, environment: Mapping[str, str], any_keys: bool = False) -> Context:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,95 @@ def test_errors_come_all_at_once(tmp_path: Path) -> None:
 def test_settings_are_known_by_their_content(tmp_path: Path) -> None:
     code, lines = linted(tmp_path, "log: {levl: debug}\nsurfaces: {profiles: {}}\n")
     assert (code, lines) == (1, ["1:7: error: log.levl: unknown setting (did you mean level?)"])
+
+
+ESX = """\
+intervals:
+  check: {period: 5m, jitter: 0.1}
+  podEviction: {period: 20s, timeout: 5m}
+  vmShutdown: {period: 20s, timeout: 3m}
+vCenters:
+  templateUrl: https://vcenter-$AZ.test
+  credentials:
+    a: {username: haulout}
+    2: {username: haulout}
+"""
+KUBERNIKUS = """\
+intervals:
+  requeue: 30s
+  podDeletion: {period: 20s, timeout: 5m}
+  podEviction: {period: 20s, timeout: 5m}
+"""
+
+
+@pytest.mark.parametrize("text", [ESX, KUBERNIKUS], ids=["esx", "kubernikus"])
+def test_files_about_machines_are_known_by_their_content(tmp_path: Path, text: str) -> None:
+    assert linted(tmp_path, text) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "findings"),
+    [
+        pytest.param(
+            ESX.replace("jitter: 0.1", "jitter: 0").replace("timeout: 3m", "timeout: long"),
+            1,
+            [
+                "2:31: error: intervals.check.jitter: requires value >= 0.001",
+                (
+                    '4:38: error: intervals.vmShutdown.timeout: time: invalid duration "long"'
+                    " (a duration such as 90s or 1h30m, or a number of seconds)"
+                ),
+            ],
+            id="esx-wrong",
+        ),
+        pytest.param(
+            ESX.replace("-$AZ", "") + "    eu-1b: {username: haulout, pasword: x}\nalarm: [Host down]\n",
+            0,
+            [
+                "6:3: warning: vCenters.templateUrl: all 3 zones have the same vCenter ($AZ stands for the zone)",
+                (
+                    "10:5: warning: vCenters.credentials.eu-1b: no node is in this zone: zones have one letter or digit"
+                    " (the last character of the label, such as a)"
+                ),
+                (
+                    "10:32: warning: vCenters.credentials.eu-1b.pasword: this key is not known, and ignored"
+                    " (known: password, username)"
+                ),
+                '11:1: warning: alarm: this key is not known, and ignored (did you mean "alarms"?)',
+            ],
+            id="esx-odd",
+        ),
+        pytest.param(
+            KUBERNIKUS.replace("  requeue: 30s\n", "") + "cloudProviderSecret: {name: cloud}\n",
+            1,
+            [
+                (
+                    "2:3: error: intervals.requeue: missing required field"
+                    " (needed: a duration such as 90s or 1h30m, or a number of seconds)"
+                )
+            ],
+            id="kubernikus-wrong",
+        ),
+        pytest.param(
+            KUBERNIKUS.replace("30s", "${often}") + "often: 30s\ncloudProviderSecret: {name: cloud}\n",
+            0,
+            [
+                (
+                    "6:1: warning: cloudProviderSecret: is left aside, and the file with the credentials is read"
+                    " (name and namespace are both needed)"
+                )
+            ],
+            id="kubernikus-odd-with-a-variable",
+        ),
+    ],
+)
+def test_files_about_machines(tmp_path: Path, text: str, code: int, findings: list[str]) -> None:
+    assert linted(tmp_path, text) == (code, findings)
+
+
+def test_a_file_that_could_be_any_is_known_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "esx.yaml"
+    path.write_text("intervals: {}\n")
+    done = CliRunner().invoke(command, [str(path), "-o", "json"], standalone_mode=False)
+    assert done.return_value == 1
+    assert "vCenters.templateUrl" in {finding["path"] for finding in json.loads(done.output)}

@@ -114,9 +114,9 @@ def examined(
     try:
         configuration = loader.configuration(data)
     except ConfigProblem as problem:
-        return problem, [_line(problem, source, is_error=True)]
-    lines = [_line(problem, source, is_error=True) for problem in loader.problems]
-    lines += [_line(problem, source, is_error=False) for problem in loader.warnings]
+        return problem, [line_of(problem, source, is_error=True)]
+    lines = [line_of(problem, source, is_error=True) for problem in loader.problems]
+    lines += [line_of(problem, source, is_error=False) for problem in loader.warnings]
     lines.sort(key=lambda line: (line.place.line, line.place.column))
     return (loader.problems[0] if loader.problems else configuration), lines
 
@@ -276,7 +276,7 @@ class _Loader(Generic[Ck, Nt, Tr]):
         plugin = plugins.get(item.type)
         if plugin is None:
             what = f'the requested {word} plugin type "{item.type}" is not known to the registry'
-            self._wrong(what, (*path, "type"), _similar(item.type, plugins))
+            self._wrong(what, (*path, "type"), similar(item.type, plugins))
             return None
         path = (*path, "config")
         if item.config is None and not plugin.takes_null:
@@ -339,7 +339,7 @@ class _Loader(Generic[Ck, Nt, Tr]):
         for mention in mentions:
             if mention.name not in known:
                 what = f'the requested {word} instance "{mention.written}" is not known to the registry'
-                self._wrong(what, path, _similar(mention.name, known))
+                self._wrong(what, path, similar(mention.name, known))
             elif instance := known[mention.name]:
                 found.append(instance)
         return tuple(found)
@@ -368,11 +368,11 @@ def _made(instances: Mapping[str, _I | None]) -> dict[str, _I]:
     return {name: instance for name, instance in instances.items() if instance is not None}
 
 
-def _similar(name: str, known: Iterable[str]) -> str:
-    similar = difflib.get_close_matches(name, list(known), 1)
-    return f'did you mean "{similar[0]}"?' if similar else ""
+def similar(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f'did you mean "{close[0]}"?' if close else ""
 
 
-def _line(problem: ConfigProblem, source: str, *, is_error: bool) -> Problem:
+def line_of(problem: ConfigProblem, source: str, *, is_error: bool) -> Problem:
     place = problem.place or Place(1, 1)
     return Problem(source, place, ".".join(problem.path), problem.what, problem.right, is_error)

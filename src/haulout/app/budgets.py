@@ -13,6 +13,7 @@ from haulout.runtime.metrics import Sample
 
 
 class Budgets(Part):
+    claims = False
     name = NAME
     deciders = (RULER, TELLER)
     kinds = (NODE_BUDGETS,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -11,9 +11,10 @@ from haulout.app.troubles import Troubles
 from haulout.base.clock import Clock
 from haulout.cli.settings import Settings
 from haulout.cluster.project import Resource
-from haulout.cluster.store import Store
+from haulout.cluster.store import Listing, Store
 from haulout.core.admission import Webhook
 from haulout.core.decision import Decider, Source
+from haulout.kube.endpoint import Endpoint
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.runtime.metrics import Metrics, Sample
@@ -29,7 +30,8 @@ class CannotStart(Exception):
 class Surroundings(msgspec.Struct, frozen=True):
     """What the process gives to every part. `poke`: something has come in, somebody may be due.
 
-    `leader`: whom the lease names, and in which namespace its pods are; None: there is no lease, we act.
+    `leader`: whom the lease names, and in which namespace its pods are; None: there is no lease, we act. `transport`:
+    the way to a cluster that has been opened.
     """
 
     settings: Settings
@@ -40,12 +42,14 @@ class Surroundings(msgspec.Struct, frozen=True):
     leads: Callable[[], bool] = lambda: True
     leader: Callable[[], tuple[str, str] | None] = lambda: None
     troubles: Troubles = msgspec.field(default_factory=Troubles)
+    transport: Callable[[str], Transport | None] = lambda cluster: None
 
 
 class Part:
     """`kinds`: kinds of its own that can be watched. `drains`: whether its decisions want nodes drained.
 
-    `within`: the surface that it belongs to and whose turn it shares, where it is not one itself.
+    `within`: the surface that it belongs to and whose turn it shares, where it is not one itself. `claims`: whether it
+    ever claims a node, so that its claims have to be known before somebody else's are granted.
     """
 
     name: ClassVar[str]
@@ -53,6 +57,7 @@ class Part:
     kinds: ClassVar[Sequence[Resource]] = ()
     drains: ClassVar[bool] = False
     within: ClassVar[str] = ""
+    claims: ClassVar[bool] = True
 
     def __init__(self, around: Surroundings) -> None:
         self.around = around
@@ -78,6 +83,20 @@ class Part:
     def probes(self, transport: Transport) -> Mapping[str, Probe]:
         """How the facts that its decisions read are found out, by the names that they have for them."""
         return {}
+
+    def connect(self, access: Hashable) -> Endpoint | None:
+        """Where another cluster is, of an access that its decisions have given; raises KubeError for a wrong one."""
+        return None
+
+    def reconnected(self, cluster: str, reason: str) -> None:
+        """A connection to another cluster is there again."""
+
+    def lacks(self) -> str:
+        """What has to be known before this replica is ready."""
+        if not any(source.kind == "Node" for source in self.watches()):
+            return ""
+        known = self.around.store.table("", "Node").listing is Listing.LISTED
+        return "" if known else "the cluster has not been listed yet"
 
     def channels(self, transport: Transport) -> Mapping[str, Channel]:
         """On which ways its messages leave the process."""

@@ -10,11 +10,12 @@ import os
 import signal
 import socket
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable
 from pathlib import Path
 from typing import Literal
 
 from haulout.app.budgets import Budgets
+from haulout.app.clusterapi import ClusterApis
 from haulout.app.controllers import depths, observed
 from haulout.app.esx import Esx
 from haulout.app.kubernikus import Kubernikus
@@ -28,7 +29,6 @@ from haulout.base.address import AddressError
 from haulout.base.clock import Clock, SystemClock
 from haulout.cli.settings import Settings
 from haulout.cluster.key import Key
-from haulout.cluster.store import Listing
 from haulout.cluster.view import NotListed
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.decision import Source
@@ -45,6 +45,7 @@ from haulout.kube.writer import Writer
 from haulout.model.event import ObjectReference
 from haulout.plugins.load import PluginProblem
 from haulout.runtime.actor import Reports
+from haulout.runtime.connections import Connections
 from haulout.runtime.driver import LONGEST_REQUEST, Driver
 from haulout.runtime.kernel import Kernel
 from haulout.runtime.logs import set_up_logs
@@ -93,7 +94,7 @@ class Process(Reports):
         self.clock = clock or SystemClock()
         self.metrics = Metrics()
         wanted = _parts(settings)
-        surfaces = tuple(part.name for part in wanted if part is not Budgets)
+        surfaces = tuple(part.name for part in wanted if part.claims)
         within = tuple((part.name, part.within) for part in wanted if part.within)
         rules = Rules(surfaces, turns=settings.turns, budgets=Budgets in wanted, within=within)
         drain = DRAIN_DECIDERS if any(part.drains for part in wanted) else ()
@@ -103,7 +104,11 @@ class Process(Reports):
         self.kernel.leading = False
         kinds = [kind for part in wanted for kind in part.kinds]
         self._troubles = Troubles(self.clock)
-        self.pump = Pump(self.kernel.store, self.clock, self.metrics, self._stir, kinds, self._troubles.outage)
+        connections = Connections(self.kernel.store, self.clock, self._reconnected)
+        self.pump = Pump(
+            self.kernel.store, self.clock, self.metrics, self._stir, kinds, self._troubles.outage, connections
+        )
+        self._sources: Sources | None = None
         self._driver: Driver | None = None
         self._recorder: Recorder | None = None
         self._election: Election | None = None
@@ -121,6 +126,7 @@ class Process(Reports):
             leads=lambda: self.kernel.leading,
             leader=self._leader,
             troubles=self._troubles,
+            transport=lambda cluster: self._sources.transport(cluster) if self._sources else None,
         )
         self.parts = [part(around) for part in wanted]
         self._reload = Reload(settings, self._reloaded, self._troubles) if settings.file else None
@@ -219,7 +225,7 @@ class Process(Reports):
         recorder = self._recorder = Recorder(writer, self.clock, guard=self._may_tell_for)
         channels = dict(each for part in self.parts for each in part.channels(transport).items())
         sender = Sender(self.pump, recorder, self.clock, self.metrics, host=socket.gethostname(), channels=channels)
-        sources = Sources(self.kernel.loop, self.pump, sender, self.clock, self._always)
+        sources = self._sources = Sources(self.kernel.loop, self.pump, sender, self.clock, self._always, self._connect)
         sources.add_home(transport, writer)
         driver = self._driver = Driver(self.kernel, sender, self.clock, self.metrics)
         driver.may_write_for = self._may_write_for
@@ -231,7 +237,9 @@ class Process(Reports):
         try:
             async with asyncio.TaskGroup() as group:
                 driver.before_asking.append(self._look)
+                # What surfaces always watch follows from their settings, the rest from what has been decided.
                 driver.before_asking.append(lambda: sources.follow(group))
+                driver.after_asking.append(lambda: sources.follow(group))
                 driver.after_asking.append(lambda: prober.follow(group))
                 tasks = [group.create_task(work) for work in (driver.run(), recorder.run(), self._look_at_files())]
                 leading = group.create_task(self._lead(writer))
@@ -251,6 +259,17 @@ class Process(Reports):
             ending.cancel()
         log.info("Received SIGTERM or SIGINT. See you later." if code == 0 else self._why)
         return code
+
+    def _connect(self, access: Hashable) -> Transport:
+        for part in self.parts:
+            if (endpoint := part.connect(access)) is not None:
+                return HttpTransport(endpoint, self.clock)
+        raise KubeError("no surface of this process brings other clusters")
+
+    def _reconnected(self, cluster: str, reason: str) -> None:
+        self.kernel.actor.reconnected(cluster)
+        for part in self.parts:
+            part.reconnected(cluster, reason)
 
     def _always(self) -> set[Source]:
         """What the surfaces watch at home, whatever is decided."""
@@ -384,9 +403,9 @@ class Process(Reports):
     def _unready(self) -> str:
         if lack := self._webhooks_lack():
             return lack
-        if self.settings.ready_at_once or self.kernel.store.table("", "Node").listing is Listing.LISTED:
+        if self.settings.ready_at_once:
             return ""
-        return "the cluster has not been listed yet"
+        return next(filter(None, (part.lacks() for part in self.parts)), "")
 
     def _stir(self) -> None:
         if self._driver is not None:
@@ -410,6 +429,7 @@ def _parts(settings: Settings) -> list[type[Part]]:
         (bool(settings.profiles_config) and settings.kubernikus.enabled, Kubernikus),
         (bool(settings.profiles_config) and settings.esx.enabled, Esx),
         (settings.nodemaintenance is not None, NodeMaintenances),
+        (settings.clusterapi is not None, ClusterApis),
         (settings.turns, Budgets),
     ]
     return [part for is_wanted, part in wanted if is_wanted]

@@ -18,7 +18,9 @@ log = logging.getLogger("haulout.settings")
 
 TOPIC = "settings"
 # Everything else is built once, when the process starts.
-FOLLOWED = frozenset({"log_format", "log_level", "profiles_config", "pod_rules"})
+FOLLOWED = frozenset({"log_format", "log_level", "profiles_config", "pod_rules", "clusterapi"})
+# A surface that is switched on or off.
+SWITCHES = frozenset({"clusterapi"})
 
 
 class Reload:
@@ -60,9 +62,11 @@ class Reload:
             self._troubles.valid(TOPIC, f"{known.file} is valid again")
         names = [field.name for field in msgspec.structs.fields(Settings)]
         differ = {name for name in names if getattr(fresh, name) != getattr(known, name)}
-        for name in sorted(differ - FOLLOWED):
+        switched = {name for name in differ & SWITCHES if None in (getattr(fresh, name), getattr(known, name))}
+        followed = (differ & FOLLOWED) - switched
+        for name in sorted(differ - followed):
             log.warning("a changed setting needs a restart", extra={"setting": name})
-        kept = {name: getattr(fresh, name) for name in differ & FOLLOWED}
+        kept = {name: getattr(fresh, name) for name in followed}
         if kept:
             self._settings = msgspec.structs.replace(known, **kept)
             self._on_change(self._settings)

@@ -1,4 +1,4 @@
-"""How long to wait before trying again: doubling, with full jitter, so that many who failed together do not return together."""
+"""How long to wait before trying again: doubling, with jitter, so that many who failed together do not return together."""
 
 from __future__ import annotations
 
@@ -9,18 +9,25 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class Backoff:
-    """Spans in seconds: each drawn between nothing and a ceiling that doubles with every failure in a row."""
+    """Spans in seconds: each drawn from a share of a span that doubles with every failure in a row.
 
-    def __init__(self, shortest: float, longest: float, random: Random) -> None:
+    The share is full jitter, between nothing and all of it, unless told otherwise.
+    """
+
+    def __init__(
+        self, shortest: float, longest: float, random: Random, share: tuple[float, float] = (0.0, 1.0)
+    ) -> None:
         self._shortest = shortest
         self._longest = longest
         self._random = random
+        self._share = share
         self.failures = 0
 
     def failed(self) -> float:
         ceiling = min(self._longest, self._shortest * 2.0 ** min(self.failures, 32))
         self.failures += 1
-        return self._random.uniform(0.0, ceiling)
+        least, most = self._share
+        return self._random.uniform(least * ceiling, most * ceiling)
 
     def worked(self) -> None:
         self.failures = 0

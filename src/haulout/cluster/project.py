@@ -53,10 +53,17 @@ def within(kind: str, namespace: str) -> str:
     return f"{kind}/{namespace}"
 
 
+def named(kind: str, namespace: str, name: str) -> str:
+    """The name of a kind where only one object of it is watched: a table of its own."""
+    return f"{kind}/{namespace}/{name}"
+
+
 class Resource(msgspec.Struct, frozen=True):
     """A kind that can be watched: where it is served, what is decoded of it, and how that becomes a row.
 
-    `namespace`: only there (see `within`).
+    `namespace` and `name`: only there, only that (see `within` and `named`); `labels`: only what has them. `versions`
+    are the prefixes under which it may be served, the best first; while it is under none, nothing is known of it.
+    `optional`: whoever may not read it does without.
     """
 
     kind: str
@@ -66,9 +73,22 @@ class Resource(msgspec.Struct, frozen=True):
     model: type[Any]
     project: Project
     namespace: str = ""
+    name: str = ""
+    labels: str = ""
+    versions: tuple[str, ...] = ()
+    optional: bool = False
 
-    def within(self, namespace: str) -> Resource:
-        return msgspec.structs.replace(self, kind=within(self.kind, namespace), namespace=namespace)
+    def within(self, namespace: str, name: str = "") -> Resource:
+        kind = named(self.kind, namespace, name) if name else within(self.kind, namespace)
+        return msgspec.structs.replace(self, kind=kind, namespace=namespace, name=name)
+
+    def served_at(self, prefix: str) -> Resource:
+        return msgspec.structs.replace(self, prefix=prefix)
+
+    @property
+    def fields(self) -> str:
+        """The selector that picks it where only one object is watched."""
+        return f"metadata.name={self.name}" if self.name else ""
 
     @property
     def path(self) -> str:

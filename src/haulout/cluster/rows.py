@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
@@ -138,6 +138,25 @@ class Value(Row, frozen=True, kw_only=True, gc=False):
     state: str = ""
     failures: int = 0
     settings: object = None
+
+
+class Connection(Row, frozen=True, kw_only=True, gc=False):
+    """How one gets on with a cluster that is not our own, and what it was opened with.
+
+    `state` is CONNECTING, FINE, the reflector's word for what is wrong, or why the access cannot be used at all:
+    REJECTED for what it would make us do, INVALID for what cannot be understood. `since`: of the state.
+    """
+
+    KIND: ClassVar[str] = "Connection"
+    CONNECTING: ClassVar[str] = "connecting"
+    FINE: ClassVar[str] = "fine"
+    REJECTED: ClassVar[str] = "rejected"
+    INVALID: ClassVar[str] = "invalid"
+
+    state: str
+    since: datetime
+    error: str = ""
+    access: Hashable = None
 
 
 class Reservation(NamedTuple):

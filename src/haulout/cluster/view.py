@@ -10,7 +10,7 @@ import msgspec
 
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.limits import AtLeast, Count, Group, Limit
-from haulout.cluster.rows import NodeRow, Row, Value
+from haulout.cluster.rows import Connection, NodeRow, Row, Value
 from haulout.cluster.store import Bucket, CountOf, Index, Listing, Store, TableName, Topic
 
 R = TypeVar("R", bound=Row)
@@ -18,7 +18,7 @@ R = TypeVar("R", bound=Row)
 # Kinds of our own: they are filled by the process itself and need no listing.
 CONFIG, FACT, OUTCOME, HOLD, GRANT, SOURCE, MARK = "Config", "Fact", "Outcome", "Hold", "Grant", "Source", "Mark"
 DRAIN, EVICTION, PERMIT = "Drain", "Eviction", "Permit"
-OWN_KINDS = frozenset({CONFIG, FACT, OUTCOME, HOLD, GRANT, SOURCE, MARK, DRAIN, EVICTION, PERMIT})
+OWN_KINDS = frozenset({CONFIG, FACT, OUTCOME, HOLD, GRANT, SOURCE, MARK, DRAIN, EVICTION, PERMIT, Connection.KIND})
 
 
 def holds_table(surface: str) -> str:

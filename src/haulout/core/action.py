@@ -118,13 +118,15 @@ class Tell(msgspec.Struct, frozen=True):
 class Measure(msgspec.Struct, frozen=True):
     """Adds to a counter. Like an event, it rides on the writes of its step.
 
-    What is stated once for as long as it holds is counted anew on another `occasion`.
+    What is stated once for as long as it holds is counted anew on another `occasion`. With `since` it is a histogram,
+    and what is added the seconds from then until it is stated.
     """
 
     counter: str
     labels: tuple[tuple[str, str], ...] = ()
     amount: float = 1.0
     occasion: int = 0
+    since: datetime | None = None
 
 
 class Say(msgspec.Struct, frozen=True):

@@ -77,12 +77,12 @@ def from_files(
     return _endpoint(Kubeconfig(found), context, namespace, env)
 
 
-def from_secret(data: bytes, *, source: str, env: Mapping[str, str] = os.environ) -> Endpoint:
+def from_secret(data: bytes, *, source: str, may_run: bool = False, env: Mapping[str, str] = os.environ) -> Endpoint:
     """A kubeconfig that somebody else wrote: whatever would run a program or read a file of this machine is refused.
 
-    `source` names it in messages, as in "Secret team-a/workload-kubeconfig".
+    `source` names it in messages, as in "Secret team-a/workload-kubeconfig". `may_run`: its exec plugin is trusted.
     """
-    return _endpoint(Kubeconfig([read_untrusted(data, source)]), "", "", env)
+    return _endpoint(Kubeconfig([read_untrusted(data, source, may_run=may_run)]), "", "", env)
 
 
 def in_cluster(*, namespace: str = "", env: Mapping[str, str] = os.environ, mount: Path = SERVICE_ACCOUNT) -> Endpoint:
@@ -242,8 +242,8 @@ def _certificate(user: _User, place: Place) -> Iterator[ClientCertificate]:
 
 
 def _exec(raw: dict[str, Any], place: Place, cluster: ClusterInfo) -> ExecPlugin:
-    if place.folder is None:
-        place.refuse("has an exec plugin, which a kubeconfig from a Secret must not (token would be right)")
+    if not place.may_run:
+        place.mistrust("has an exec plugin, which a kubeconfig from a Secret must not (token would be right)")
     plugin = place.convert(raw, _Exec, "exec")
     if not plugin.command:
         place.refuse("exec.command is missing")
@@ -254,8 +254,7 @@ def _exec(raw: dict[str, Any], place: Place, cluster: ClusterInfo) -> ExecPlugin
     if mode not in _INTERACTIVE_MODES:
         place.refuse(f'exec.interactiveMode is "{mode}" ({", ".join(_INTERACTIVE_MODES)} would be right)')
     return ExecPlugin(
-        # A name without a slash is looked up in PATH.
-        command=str(place.path("exec.command", plugin.command)) if "/" in plugin.command else plugin.command,
+        command=_command(plugin.command, place),
         api_version=plugin.api_version,
         args=tuple(plugin.args),
         env=tuple((variable.name, Secret(variable.value)) for variable in plugin.env),
@@ -265,9 +264,16 @@ def _exec(raw: dict[str, Any], place: Place, cluster: ClusterInfo) -> ExecPlugin
     )
 
 
+def _command(text: str, place: Place) -> str:
+    """A name without a slash is looked up in PATH; who has no folder here can only name a program by its whole path."""
+    if "/" not in text or (place.folder is None and text.startswith("/")):
+        return text
+    return str(place.path("exec.command", text))
+
+
 def _oidc(raw: dict[str, Any], place: Place) -> Oidc:
     if place.folder is None:
-        place.refuse("has an auth-provider, which a kubeconfig from a Secret must not (token would be right)")
+        place.mistrust("has an auth-provider, which a kubeconfig from a Secret must not (token would be right)")
     provider = place.convert(raw, _Provider, "auth-provider")
     if provider.name != "oidc":
         place.refuse(f'auth-provider is "{provider.name}" (oidc, or an exec plugin, would be right)')

@@ -25,6 +25,10 @@ class ConfigInvalid(KubeError):
     """The kubeconfig, or the credentials it names, cannot be used as they stand."""
 
 
+class ConfigRefused(ConfigInvalid):
+    """It would run a program or read a file, and whoever wrote it has no say about those of this machine."""
+
+
 class StatusCause(msgspec.Struct, frozen=True):
     reason: str = ""
     message: str = ""

@@ -12,7 +12,7 @@ import msgspec
 import yaml
 
 from haulout.kube.endpoint import Pem
-from haulout.kube.errors import ConfigInvalid
+from haulout.kube.errors import ConfigInvalid, ConfigRefused
 
 Kind = Literal["cluster", "user", "context"]
 T = TypeVar("T")
@@ -29,6 +29,7 @@ class Place(msgspec.Struct, frozen=True):
     # None: written by somebody who has no say about the files of this machine.
     folder: Path | None
     entry: str = ""
+    may_run: bool = True
 
     def __str__(self) -> str:
         return f"{self.document}: {self.entry}" if self.entry else self.document
@@ -36,9 +37,12 @@ class Place(msgspec.Struct, frozen=True):
     def refuse(self, message: str) -> NoReturn:
         raise ConfigInvalid(f"{self}: {message}")
 
+    def mistrust(self, message: str) -> NoReturn:
+        raise ConfigRefused(f"{self}: {message}")
+
     def path(self, key: str, text: str) -> Path:
         if self.folder is None:
-            self.refuse(f"{key} names a file, which a kubeconfig from a Secret must not (give the content instead)")
+            self.mistrust(f"{key} names a file, which a kubeconfig from a Secret must not (give the content instead)")
         return self.folder / text
 
     def pem(self, key: str, data: str, file: str) -> Pem | None:
@@ -96,11 +100,11 @@ def read(path: Path) -> Document:
     return _parse(data, Place(str(path), path.absolute().parent))
 
 
-def read_untrusted(data: bytes, source: str) -> Document:
+def read_untrusted(data: bytes, source: str, *, may_run: bool = False) -> Document:
     if len(data) > _MAX_SECRET:
         raise ConfigInvalid(f"{source}: kubeconfig of {len(data)} bytes (at most {_MAX_SECRET} would be right)")
     _refuse_bombs(data, source)
-    return _parse(data, Place(source, None))
+    return _parse(data, Place(source, None, may_run=may_run))
 
 
 def _parse(data: bytes, place: Place) -> Document:

@@ -85,6 +85,7 @@ class Tuning(Struct, frozen=True):
     absent_for: float = 60.0  # a kind that is not served is looked at again after this
     backoff_from: float = 0.2
     backoff_to: float = 30.0
+    backoff_share: tuple[float, float] = (0.0, 1.0)
     patience: float = 300.0  # the longest Retry-After that is obeyed
     batch: int = 100  # objects taken in between two looks at other work: about 2 ms
 
@@ -120,7 +121,7 @@ class State(enum.Enum):
 
 
 class Reflector(Generic[T]):
-    """Tells `sink` of every object under `path`, for as long as `run` runs."""
+    """Tells `sink` of every object under `path`, for as long as `run` runs: for ever, unless it `gives_up` on an error."""
 
     def __init__(
         self,
@@ -133,6 +134,7 @@ class Reflector(Generic[T]):
         labels: str = "",
         fields: str = "",
         tuning: Tuning | None = None,
+        gives_up: tuple[type[KubeError], ...] = (),
         random: Random | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
@@ -144,7 +146,9 @@ class Reflector(Generic[T]):
         self._selectors = {k: v for k, v in (("labelSelector", labels), ("fieldSelector", fields)) if v}
         self._tuning = tuning or Tuning()
         self._random = random or Random()  # noqa: S311
-        self._backoff = Backoff(self._tuning.backoff_from, self._tuning.backoff_to, self._random)
+        share = self._tuning.backoff_share
+        self._backoff = Backoff(self._tuning.backoff_from, self._tuning.backoff_to, self._random, share)
+        self._gives_up = gives_up
         self._sleep = sleep
         self._version = ""
         self._future = False
@@ -159,6 +163,8 @@ class Reflector(Generic[T]):
         while True:
             try:
                 self.state = await self._step()
+            except self._gives_up:
+                raise
             except KubeError as error:
                 self.state, wait = self._after(error)
                 await self._sleep(wait)
@@ -337,7 +343,7 @@ class Reflector(Generic[T]):
         if isinstance(error, ApiError) and error.retry_after:
             wait += min(error.retry_after, self._tuning.patience)
         self._troubled = True
-        self._sink.trouble(_code(error), str(error))
+        self._sink.trouble(trouble_code(error), str(error))
         if self.state is State.PAGES and isinstance(error, Gone):
             self._page_size = min(self._page_size * 2, self._tuning.page_size * 8)
         if _from_the_future(error):
@@ -378,7 +384,8 @@ def _before(version: str, other: str) -> bool:
     return version.isdecimal() and other.isdecimal() and int(version) < int(other)
 
 
-def _code(error: KubeError) -> str:
+def trouble_code(error: KubeError) -> str:
+    """The word by which sinks know what is wrong."""
     match error:
         case Unauthorized():
             return "unauthorized"

@@ -176,6 +176,14 @@ class Actor:
 
     # For the shell
 
+    def reconnected(self, cluster: str) -> None:
+        """Whatever was put off because the cluster could not be reached, or not with those credentials, is tried anew."""
+        self._throttled.pop(cluster, None)
+        for subject, waits in list(self._backoff.items()):
+            for what in [what for what, wait in waits.items() if wait.target.cluster == cluster]:
+                self._drop_backoff(subject, what)
+                self.loop.wake(subject)
+
     def is_current(self, request: int) -> bool:
         """Just before a write is sent: whether everything is still as it was decided upon."""
         work, job, _ = self._sent.get(request, (None, None, None))

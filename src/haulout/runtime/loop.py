@@ -12,7 +12,7 @@ import msgspec
 
 from haulout.base.clock import after
 from haulout.cluster.key import Key
-from haulout.cluster.rows import Row, Value
+from haulout.cluster.rows import Row
 from haulout.cluster.store import CountOf, Listing, Store, TableName, Topic
 from haulout.cluster.view import CONFIG, GRANT, HOLD, OUTCOME, SOURCE, FactDemand, NotListed, Record, View, holds_table
 from haulout.core.decision import Decider, Decision, Source, earliest
@@ -79,7 +79,9 @@ class Loop:
         # Those who did not use what they were granted, with the asking that shows what kept them.
         self._declined: dict[Subject, Asked] = {}
         self._facts: dict[Key, dict[Subject, FactDemand]] = {}
-        self._sources: set[Key] = set()
+        self._sources: dict[Key, Source] = {}
+        self._sources_wanted: Counter[Source] = Counter()
+        self._sources_known: frozenset[Source] | None = None
         self._rooms = Rooms(store)
         self._reconfigured = False
         self.askings = 0
@@ -213,10 +215,11 @@ class Loop:
     def is_demanded(self, fact: Key) -> bool:
         return fact in self._facts
 
-    def sources(self) -> set[Source]:
-        """What decisions want watched."""
-        rows = (self._store.row(key) for key in self._sources)
-        return {row.value for row in rows if isinstance(row, Value) and isinstance(row.value, Source)}
+    def sources(self) -> frozenset[Source]:
+        """What decisions want watched. The same object for as long as that does not change."""
+        if self._sources_known is None:
+            self._sources_known = frozenset(self._sources_wanted)
+        return self._sources_known
 
     def forget_counts(self) -> None:
         """Stops keeping up counts that nobody reads any more: another configuration asks about others."""
@@ -343,13 +346,13 @@ class Loop:
     ) -> None:
         rows = list(self._rows(subject, decision, now))
         made = frozenset(row.key for row in rows) if rows else NONE_MADE
+        if decision.sources:
+            made |= self._want(subject, decision.sources)
         if standing != made:
             self._erase(standing - made)
         for row in rows:
             self._store.write(row)
-            if row.key.kind == SOURCE:
-                self._sources.add(row.key)
-            elif isinstance(row, Hold):
+            if isinstance(row, Hold):
                 self._reorder(row.claim.node)
         until = after(max(decision.until, now), TICK_FOR) if decision.until is not None else None
         # Who claims is told of its grants, also where it did not ask for them: it uses them or they pass on.
@@ -383,9 +386,26 @@ class Loop:
             yield hold if claim.begun else msgspec.structs.replace(hold, paused_until=paused, declined=declined)
         yield from decision.grants
         yield from decision.marks
-        for source in decision.sources:
-            key = Key(source.cluster, SOURCE, f"{subject.decider}/{subject.key}", source.kind)
-            yield Value(key=key, value=source)
+
+    def _want(self, subject: Subject, sources: Iterable[Source]) -> frozenset[Key]:
+        """Thousands may want the same to be watched, so that they are counted where others are rows."""
+        wanted = {Key(each.cluster, SOURCE, f"{subject.decider}/{subject.key}", each.kind): each for each in sources}
+        for key, source in wanted.items():
+            if self._sources.get(key) != source:
+                self._unwant(key)
+                self._sources[key] = source
+                self._sources_wanted[source] += 1
+                if self._sources_wanted[source] == 1:
+                    self._sources_known = None
+        return frozenset(wanted)
+
+    def _unwant(self, key: Key) -> None:
+        source = self._sources.pop(key, None)
+        if source is not None:
+            self._sources_wanted[source] -= 1
+            if not self._sources_wanted[source]:
+                del self._sources_wanted[source]
+                self._sources_known = None
 
     def _heard(self, subject: Subject, decider: Decider) -> None:
         if subject in self._unasked:
@@ -430,8 +450,10 @@ class Loop:
 
     def _erase(self, made: Iterable[Key]) -> None:
         for key in made:
-            self._store.erase(key)
-            self._sources.discard(key)
+            if key.kind == SOURCE:
+                self._unwant(key)
+            else:
+                self._store.erase(key)
 
     def _unread(self, topic: Topic, subject: Subject) -> None:
         readers = self._readers[topic]

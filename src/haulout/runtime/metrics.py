@@ -23,6 +23,13 @@ BUCKETS: tuple[float, ...] = (
     *(15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0),
 )
 
+# Of what takes people's time.
+LONG_BUCKETS: tuple[float, ...] = (
+    *(1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0),
+    *(4 * 3600.0, 12 * 3600.0, 24 * 3600.0, 72 * 3600.0, 168 * 3600.0),
+)
+BUCKETS_OF: Mapping[str, tuple[float, ...]] = {"maintenance_capi_approval_seconds": LONG_BUCKETS}
+
 # Of those that are worked out when asked for, the ones that only ever grow.
 COUNTERS = frozenset(
     {
@@ -63,11 +70,19 @@ HELP = {
     "haulout_refusals": "Writes that an API server refused, by surface and code.",
     "haulout_undecodable_objects": "Objects that could not be read, each time they were seen.",
     "haulout_watch_troubles": "Interruptions of watches by kind and cause.",
+    "maintenance_capi_approval_seconds": "How long Machines waited for their Nodes' approval.",
+    "maintenance_capi_cluster_connected": "Whether the Nodes of a workload cluster are being watched.",
+    "maintenance_capi_machines": "Enabled Machines by what they wait for.",
+    "maintenance_capi_reconnects_total": "How often a workload cluster was connected again, by reason.",
     "maintenance_controller_config_valid": "Whether the configuration in maintenance.yaml is valid.",
     "maintenance_controller_profile_state": "1 for the state that a profile of a node is in.",
     "maintenance_controller_profile_state_seconds": "Seconds since a profile of a node entered its state.",
     "maintenance_controller_transition_failure_count": "Failures of profiles to enter or leave a state.",
 }
+
+
+def _buckets(name: str) -> tuple[float, ...]:
+    return BUCKETS_OF.get(name, BUCKETS)
 
 
 class Snapshot(Collector):
@@ -102,7 +117,7 @@ class Snapshot(Collector):
         for name, known in sorted(self._histograms.items()):
             histogram = HistogramMetricFamily(name, HELP.get(name, name.replace("_", " ")))
             for labels, counts in sorted(known.items()):
-                edges = [*(f"{edge:g}" for edge in BUCKETS), "+Inf"]
+                edges = [*(f"{edge:g}" for edge in _buckets(name)), "+Inf"]
                 sums = itertools.accumulate(counts[:-1])
                 for edge, total in zip(edges, sums, strict=True):
                     histogram.add_sample(f"{name}_bucket", {**dict(labels), "le": edge}, total)
@@ -143,14 +158,17 @@ class Metrics:
         return dict(self._counters.get(name, {}))
 
     def observe(self, name: str, value: float, **labels: str) -> None:
-        key = tuple(sorted(labels.items()))
-        buckets = self._histograms.setdefault(name, {}).setdefault(key, [0.0] * (len(BUCKETS) + 2))
-        buckets[bisect.bisect_left(BUCKETS, value)] += 1
-        buckets[-1] += value
+        counts = self._histogram(name, labels)
+        counts[bisect.bisect_left(_buckets(name), value)] += 1
+        counts[-1] += value
 
     def begin(self, name: str, **labels: str) -> None:
         """A histogram that is there before anything was observed."""
-        self._histograms.setdefault(name, {}).setdefault(tuple(sorted(labels.items())), [0.0] * (len(BUCKETS) + 2))
+        self._histogram(name, labels)
+
+    def _histogram(self, name: str, labels: Mapping[str, str]) -> list[float]:
+        empty = [0.0] * (len(_buckets(name)) + 2)
+        return self._histograms.setdefault(name, {}).setdefault(tuple(sorted(labels.items())), empty)
 
     def gauge(self, name: str, value: float, **labels: str) -> None:
         self._gauges.setdefault(name, {})[tuple(sorted(labels.items()))] = value

@@ -5,98 +5,51 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from random import Random
 from typing import Any
 
+import msgspec
+
+from haulout.base.backoff import Backoff
 from haulout.base.clock import Clock
-from haulout.cluster.project import RESOURCES, Keep, Projector, Resource, version_number
+from haulout.cluster.project import RESOURCES, Keep, Projector, Resource
 from haulout.cluster.store import Listing, Store
-from haulout.kube.reflector import Reflector
+from haulout.kube.errors import Forbidden, KubeError, NotFound
+from haulout.kube.reflector import Reflector, Tuning, trouble_code
 from haulout.kube.transport import Transport
+from haulout.runtime.connections import Connections
 from haulout.runtime.metrics import Metrics
-from haulout.runtime.outages import Interruptions, Outage
+from haulout.runtime.outages import Outage
+from haulout.runtime.serving import serving
+from haulout.runtime.tables import TableSink, TakingOver
 
 log = logging.getLogger(__name__)
 
-UNREADABLE_AFTER = 60.0
+HOME = Tuning()
+# Between us and another cluster there may be anything: a connection that has died in silence is found out by renewing
+# the watch often, and a cluster that is away is not pressed.
+AWAY = Tuning(
+    answer_for=10.0,
+    marker_for=10.0,
+    watch_for=40.0,
+    silence_for=8.0,
+    backoff_from=5.0,
+    backoff_to=60.0,
+    backoff_share=(0.8, 1.2),
+)
+# How long until it is looked anew whether a kind is served; where one can do without it, there is no hurry.
+ABSENT_FOR, WITHOUT_FOR = 10.0, 600.0
+# How long until a better version than the one in use is looked for.
+BETTER_FOR = 300.0
 
 
-class TableSink:
-    """One kind of one cluster. Told by a reflector, it keeps a table of the store and says when something came in."""
+def _untold(outage: Outage) -> None:
+    """Said in the log, and that is enough."""
 
-    def __init__(
-        self,
-        store: Store,
-        projector: Projector,
-        clock: Clock,
-        metrics: Metrics,
-        on_change: Callable[[], None],
-        on_outage: Callable[[Outage], None] = lambda outage: None,
-    ) -> None:
-        self._store = store
-        self._projector = projector
-        self._clock = clock
-        self._metrics = metrics
-        self._on_change = on_change
-        self._on_outage = on_outage
-        self._kind = projector.resource.kind
-        self._cluster = projector.cluster
-        self._interruptions = Interruptions(self._cluster, self._kind, clock)
-        self._troubled_at: float | None = None
-        self._said = ""
-        self._broken: set[str] = set()
 
-    def begin(self) -> None:
-        self._store.begin_list(self._cluster, self._kind)
-
-    def put(self, obj: Any) -> None:
-        self._store.put(self._projector.row(obj))
-        self._on_change()
-
-    def delete(self, obj: Any) -> None:
-        self._store.remove(self._projector.key(obj.metadata), version_number(obj.metadata.resource_version))
-        self._on_change()
-
-    def listed(self, version: str, *, future: bool) -> None:
-        self._store.end_list(self._cluster, self._kind, version_number(version), future=future)
-        log.info("listed", extra={"kind": self._kind, "cluster": self._cluster, "version": version})
-        self.fine()
-        self._on_change()
-
-    def broken(self, name: str, why: str) -> None:
-        # Said once an object: a broken one comes again with every list.
-        if name not in self._broken:
-            self._broken.add(name)
-            log.error(
-                "object cannot be read and is left alone", extra={"kind": self._kind, "object": name, "error": why}
-            )
-        self._metrics.count("haulout_undecodable_objects", kind=self._kind)
-
-    def trouble(self, code: str, why: str) -> None:
-        now = self._clock.elapsed()
-        self._troubled_at = now if self._troubled_at is None else self._troubled_at
-        self._interruptions.trouble(code, why)
-        # Said once, and anew when the cause is another: what cut a watch off need not be what keeps it from going on.
-        if code != self._said:
-            self._said = code
-            log.warning(
-                "watch interrupted", extra={"kind": self._kind, "cluster": self._cluster, "code": code, "error": why}
-            )
-        self._metrics.count("haulout_watch_troubles", kind=self._kind, code=code)
-        listing = self._store.table(self._cluster, self._kind).listing
-        lasting = now - self._troubled_at >= UNREADABLE_AFTER and listing is not Listing.LISTED
-        if code == "unreadable" or lasting:
-            self._store.set_listing(self._cluster, self._kind, Listing.UNREADABLE, why)
-            self._on_change()
-
-    def fine(self) -> None:
-        if self._troubled_at is not None:
-            self._troubled_at, self._said = None, ""
-            log.info("watch restored", extra={"kind": self._kind, "cluster": self._cluster})
-            if outage := self._interruptions.fine():
-                self._on_outage(outage)
-        if self._store.table(self._cluster, self._kind).listing is Listing.UNREADABLE:
-            self._store.set_listing(self._cluster, self._kind, Listing.LISTED)
-            self._on_change()
+class _Watch(msgspec.Struct):
+    task: asyncio.Task[None]
+    keep: Keep
 
 
 class Pump:
@@ -110,19 +63,24 @@ class Pump:
         on_change: Callable[[], None],
         own_kinds: Iterable[Resource] = (),
         on_outage: Callable[[Outage], None] = lambda outage: None,
+        connections: Connections | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._metrics = metrics
         self._on_change = on_change
         self._on_outage = on_outage
-        self._open: dict[tuple[str, str], tuple[asyncio.Task[None], Keep]] = {}
+        self.connections = connections or Connections(store, clock)
+        self._open: dict[tuple[str, str], _Watch] = {}
+        # Those that stand ready to take over.
+        self._coming: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._projectors: dict[tuple[str, str], Projector] = {}
         self._resources = {**RESOURCES, **{resource.kind: resource for resource in own_kinds}}
 
     def resource(self, kind: str) -> Resource:
-        name, _, namespace = kind.partition("/")
-        return self._resources[name].within(namespace) if namespace else self._resources[name]
+        base, _, place = kind.partition("/")
+        namespace, _, name = place.partition("/")
+        return self._resources[base].within(namespace, name) if namespace else self._resources[base]
 
     def projector(self, cluster: str, kind: str) -> Projector:
         """How objects of this kind become rows there, watched or not."""
@@ -132,32 +90,115 @@ class Pump:
     def open(self, group: asyncio.TaskGroup, transport: Transport, cluster: str, kind: str, keep: Keep) -> None:
         standing = self._open.get((cluster, kind))
         if standing is not None:
-            if standing[1] == keep:
+            if standing.keep == keep:
                 return
             self.close(cluster, kind)
         projector = self._projectors[cluster, kind] = Projector(self.resource(kind), cluster, keep)
-        sink = TableSink(self._store, projector, self._clock, self._metrics, self._on_change, self._on_outage)
-        reflector: Reflector[Any] = Reflector(
-            transport, projector.resource.path, projector.resource.model, sink, self._clock
-        )
-        task = group.create_task(_forever(reflector), name=f"watch {cluster}/{kind}")
-        self._open[cluster, kind] = (task, keep)
+        sink = TableSink(*self._around(projector))
+        task = group.create_task(self._keep_up(transport, projector, sink), name=f"watch {cluster}/{kind}")
+        self._open[cluster, kind] = _Watch(task, keep)
+
+    def take_over(
+        self, group: asyncio.TaskGroup, transport: Transport, cluster: str, kind: str, done: Callable[[], None]
+    ) -> None:
+        """Watches what is watched already, by another way, and leaves the old one as soon as everything has been seen."""
+        place = (cluster, kind)
+        projector = self._projectors[place]
+        sink = TakingOver(*self._around(projector), over=lambda: self._replace(place, done))
+        name = f"watch {cluster}/{kind}"
+        self._coming[place] = group.create_task(self._keep_up(transport, projector, sink), name=name)
+
+    def _replace(self, place: tuple[str, str], done: Callable[[], None]) -> None:
+        old = self._open[place]
+        old.task.cancel()
+        self._open[place] = _Watch(self._coming.pop(place), old.keep)
+        done()
+
+    def stay(self, cluster: str) -> None:
+        """Nobody takes over in that cluster after all."""
+        for place in [place for place in self._coming if place[0] == cluster]:
+            self._coming.pop(place).cancel()
 
     def close(self, cluster: str, kind: str) -> None:
-        task, _ = self._open.pop((cluster, kind))
-        task.cancel()
+        self._open.pop((cluster, kind)).task.cancel()
+        coming = self._coming.pop((cluster, kind), None)
+        if coming is not None:
+            coming.cancel()
         del self._projectors[cluster, kind]
         self._store.close(cluster, kind)
         self._on_change()
 
     def close_all(self) -> None:
         """At the end of the process: the watches stop, the rows do not matter any more."""
-        for task, _ in self._open.values():
+        for task in (*(watch.task for watch in self._open.values()), *self._coming.values()):
             task.cancel()
 
     def opened(self) -> list[tuple[str, str]]:
         return list(self._open)
 
+    def _around(self, projector: Projector) -> tuple[Any, ...]:
+        # Of other clusters decisions tell, who read how one gets on with them.
+        on_outage = _untold if projector.cluster else self._on_outage
+        told = (self._on_change, on_outage, self.connections)
+        return (self._store, projector, self._clock, self._metrics, *told)
 
-async def _forever(reflector: Reflector[Any]) -> None:
-    await reflector.run()
+    async def _keep_up(self, transport: Transport, projector: Projector, sink: TableSink) -> None:
+        """Watches for good, whatever version the kind is served under, and waits while it is not."""
+        if not projector.resource.versions:
+            await self._reflector(transport, projector, sink).run()
+        missed = False
+        while True:
+            served = await self._served(transport, projector.resource, sink)
+            why = f"{projector.resource.plural} are not served"
+            if served is not None:
+                missed = False
+                why = await self._while_served(transport, projector, served, sink)
+            if why:
+                if not missed:
+                    missed = True
+                    log.info("kind is not there", extra={"kind": projector.resource.kind, "error": why})
+                optional = projector.resource.optional
+                listing = Listing.UNREADABLE if optional else Listing.WAITING
+                self._store.set_listing(projector.cluster, projector.resource.kind, listing, why)
+                self._on_change()
+                await asyncio.sleep(WITHOUT_FOR if optional else ABSENT_FOR)
+
+    async def _served(self, transport: Transport, resource: Resource, sink: TableSink) -> Resource | None:
+        tuning = AWAY if sink.away else HOME
+        backoff = Backoff(tuning.backoff_from, tuning.backoff_to, Random())  # noqa: S311
+        while True:
+            try:
+                return await serving(transport, resource, within=tuning.answer_for)
+            except KubeError as error:
+                sink.trouble(trouble_code(error), str(error))
+                await asyncio.sleep(backoff.failed())
+
+    async def _while_served(self, transport: Transport, projector: Projector, served: Resource, sink: TableSink) -> str:
+        """Why it is not there any more; nothing: there may be a better version."""
+        kind = served.kind
+        best = served.prefix == served.versions[0]
+        projector.resource = served
+        if kind in self._resources:
+            self._resources[kind] = served
+        try:
+            async with asyncio.timeout(None if best else BETTER_FOR):
+                await self._reflector(transport, projector, sink).run()
+        except TimeoutError:
+            return ""
+        except (NotFound, Forbidden) as error:
+            return str(error)
+
+    def _reflector(self, transport: Transport, projector: Projector, sink: TableSink) -> Reflector[Any]:
+        resource = projector.resource
+        gives_up: tuple[type[KubeError], ...] = (NotFound,) if resource.versions else ()
+        return Reflector(
+            transport,
+            resource.path,
+            resource.model,
+            sink,
+            self._clock,
+            labels=resource.labels,
+            fields=resource.fields,
+            tuning=AWAY if sink.away else HOME,
+            gives_up=(*gives_up, Forbidden) if resource.optional else gives_up,
+        )

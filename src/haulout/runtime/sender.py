@@ -70,9 +70,16 @@ class Sender:
             case Telling():
                 self._tell(statement.tell, statement.row)
             case Measure():
-                self._metrics.add(statement.counter, statement.labels, statement.amount)
+                self._measure(statement)
             case Say():
                 acts.log(LEVELS[statement.level], statement.message, extra=dict(statement.fields))
+
+    def _measure(self, measure: Measure) -> None:
+        if measure.since is None:
+            self._metrics.add(measure.counter, measure.labels, measure.amount)
+        else:
+            seconds = (self._clock.now() - measure.since).total_seconds()
+            self._metrics.observe(measure.counter, max(seconds, 0.0), **dict(measure.labels))
 
     def _tell(self, tell: Tell, row: ObjectRow | None) -> None:
         reporter = Reporter(tell.reporter, f"{tell.reporter}-{self._host}", "v1" if tell.core else "events.k8s.io/v1")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Set
 
 import msgspec
 
 from haulout.base.clock import Clock
+from haulout.cluster.rows import Connection
 from haulout.core.decision import Source
-from haulout.kube.errors import KubeError
+from haulout.kube.errors import ConfigRefused, KubeError
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.runtime.loop import Loop
@@ -19,6 +20,9 @@ from haulout.runtime.sender import Sender
 
 log = logging.getLogger(__name__)
 
+# A write to another cluster that is not answered for so long is given up.
+LONGEST_AWAY = 10.0
+
 Connect = Callable[[Hashable], Transport]
 
 
@@ -26,8 +30,19 @@ def _nowhere(access: Hashable) -> Transport:
     raise KubeError("no surface of this process brings other clusters")
 
 
+class _Way(msgspec.Struct):
+    """A way to a cluster. `waits`: the kinds that have not been seen whole on it yet."""
+
+    access: Hashable
+    transport: Transport
+    waits: set[str]
+
+
 class Sources:
-    """`connect` makes a transport from a source's `access`: when that changes, the cluster is opened anew."""
+    """`connect` makes a transport from a source's `access`.
+
+    When that changes, the old way is used until everything has been seen on the new one.
+    """
 
     def __init__(
         self,
@@ -35,7 +50,7 @@ class Sources:
         pump: Pump,
         sender: Sender,
         clock: Clock,
-        always: Callable[[], set[Source]],
+        always: Callable[[], Set[Source]],
         connect: Connect = _nowhere,
     ) -> None:
         self._loop = loop
@@ -44,38 +59,83 @@ class Sources:
         self._clock = clock
         self._always = always
         self._connect = connect
-        self._clusters: dict[str, tuple[Hashable, Transport]] = {}
+        self._ways: dict[str, _Way] = {}
+        self._coming: dict[str, _Way] = {}
         self._refused: dict[str, Hashable] = {}
-        self._last: set[Source] = set()
+        self._last: tuple[Set[Source], Set[Source]] | None = None
 
     def add_home(self, transport: Transport, writer: Writer) -> None:
-        self._clusters[""] = (None, transport)
+        self._ways[""] = _Way(None, transport, set())
         self._sender.writers[""] = writer
+
+    def transport(self, cluster: str) -> Transport | None:
+        way = self._ways.get(cluster)
+        return way.transport if way else None
 
     def follow(self, group: asyncio.TaskGroup) -> None:
         """Opens and closes what has changed since the last call."""
-        wanted = _merged(self._always() | self._loop.sources())
-        if wanted == self._last:
+        asked = (self._always(), self._loop.sources())
+        if asked == self._last:
             return
-        self._last = wanted
-        access = {source.cluster: source.access for source in wanted}
-        for cluster in [name for name in self._clusters if name and access.get(name) != self._clusters[name][0]]:
+        self._last = asked
+        wanted = self._merged(asked[0] | asked[1])
+        clusters = {source.cluster for source in wanted}
+        for cluster in [name for name in {*self._ways, *self._refused} if name and name not in clusters]:
             self._close(cluster, group)
         for cluster, kind in self._pump.opened():
             if not any((source.cluster, source.kind) == (cluster, kind) for source in wanted):
                 self._pump.close(cluster, kind)
         for source in sorted(wanted, key=lambda source: (source.cluster, source.kind)):
-            transport = self._transport(source)
-            if transport is not None:
-                self._pump.open(group, transport, source.cluster, source.kind, source.keep)
+            way = self._ways.get(source.cluster) or self._opened(source)
+            if way is not None:
+                self._pump.open(group, way.transport, source.cluster, source.kind, source.keep)
+                if way.access != source.access:
+                    self._hand_over(source, group)
 
     def stop(self) -> None:
         self._pump.close_all()
 
+    def _opened(self, source: Source) -> _Way | None:
+        transport = self._transport(source)
+        if transport is None:
+            return None
+        way = self._ways[source.cluster] = _Way(source.access, transport, set())
+        self._sender.writers[source.cluster] = self._writer(transport)
+        self._pump.connections.opened(source.cluster, source.access)
+        return way
+
+    def _hand_over(self, source: Source, group: asyncio.TaskGroup) -> None:
+        cluster = source.cluster
+        way = self._coming.get(cluster)
+        if way is None or way.access != source.access:
+            self._stay(cluster, group)
+            transport = self._transport(source)
+            if transport is None:
+                return
+            way = self._coming[cluster] = _Way(source.access, transport, set())
+        if source.kind not in way.waits:
+            way.waits.add(source.kind)
+            seen = lambda: self._seen(cluster, source.kind, group)  # noqa: E731
+            self._pump.take_over(group, way.transport, cluster, source.kind, seen)
+
+    def _seen(self, cluster: str, kind: str, group: asyncio.TaskGroup) -> None:
+        """A kind has been seen whole on the new way: once all have, the old one is given up."""
+        way = self._coming[cluster]
+        way.waits.discard(kind)
+        if way.waits:
+            return
+        old, self._ways[cluster] = self._ways[cluster], self._coming.pop(cluster)
+        self._sender.writers[cluster] = self._writer(way.transport)
+        self._pump.connections.rotated(cluster, way.access)
+        group.create_task(old.transport.close(), name=f"close {cluster}")
+
+    def _stay(self, cluster: str, group: asyncio.TaskGroup) -> None:
+        way = self._coming.pop(cluster, None)
+        if way is not None:
+            self._pump.stay(cluster)
+            group.create_task(way.transport.close(), name=f"close {cluster}")
+
     def _transport(self, source: Source) -> Transport | None:
-        known = self._clusters.get(source.cluster)
-        if known is not None:
-            return known[1]
         if self._refused.get(source.cluster) == source.access:
             return None
         try:
@@ -84,26 +144,40 @@ class Sources:
             # Tried again when the access changes: as it stands, it can never work.
             self._refused[source.cluster] = source.access
             log.warning("cluster cannot be opened", extra={"cluster": source.cluster, "error": str(error)})
+            state = Connection.REJECTED if isinstance(error, ConfigRefused) else Connection.INVALID
+            self._pump.connections.refused(source.cluster, state, str(error))
             return None
         self._refused.pop(source.cluster, None)
-        self._clusters[source.cluster] = (source.access, transport)
-        self._sender.writers[source.cluster] = Writer(transport, self._clock)
         return transport
 
+    def _writer(self, transport: Transport) -> Writer:
+        return Writer(transport, self._clock, longest=LONGEST_AWAY)
+
     def _close(self, cluster: str, group: asyncio.TaskGroup) -> None:
+        self._refused.pop(cluster, None)
+        self._stay(cluster, group)
         for opened, kind in self._pump.opened():
             if opened == cluster:
                 self._pump.close(opened, kind)
-        _, transport = self._clusters.pop(cluster)
-        del self._sender.writers[cluster]
-        group.create_task(transport.close(), name=f"close {cluster}")
+        way = self._ways.pop(cluster, None)
+        if way is not None:
+            del self._sender.writers[cluster]
+            group.create_task(way.transport.close(), name=f"close {cluster}")
+        self._pump.connections.closed(cluster)
 
+    def _merged(self, sources: Set[Source]) -> set[Source]:
+        """One watch a kind and cluster, which keeps what any of those who want it reads.
 
-def _merged(sources: set[Source]) -> set[Source]:
-    """One watch a kind and cluster, which keeps what any of those who want it reads."""
-    found: dict[tuple[str, str], Source] = {}
-    for source in sorted(sources, key=repr):
-        place = (source.cluster, source.kind)
-        known = found.get(place)
-        found[place] = msgspec.structs.replace(source, keep=source.keep | known.keep) if known else source
-    return set(found.values())
+        Of several accesses it is the one that is not used yet: not everybody has heard of it.
+        """
+        found: dict[tuple[str, str], Source] = {}
+        for source in sorted(sources, key=repr):
+            place = (source.cluster, source.kind)
+            known = found.get(place)
+            if known is None:
+                found[place] = source
+                continue
+            way = self._ways.get(source.cluster)
+            newer = known if way is not None and way.access == source.access else source
+            found[place] = msgspec.structs.replace(newer, keep=source.keep | known.keep)
+        return set(found.values())

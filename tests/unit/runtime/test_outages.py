@@ -11,7 +11,7 @@ from haulout.cluster.project import RESOURCES, Keep, Projector
 from haulout.cluster.store import Store
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.outages import Outage
-from haulout.runtime.pump import TableSink
+from haulout.runtime.tables import TableSink
 
 START = datetime(2026, 3, 1, 10, tzinfo=UTC)
 

@@ -1,0 +1,98 @@
+"""Puts the clusterapi surface into a process: its settings become a row, kubeconfigs become ways to other clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from datetime import timedelta
+
+from haulout.app.parts import Part, Surroundings
+from haulout.cli.settings import ClusterApi, Settings
+from haulout.cluster.key import Key, node_key
+from haulout.cluster.project import RESOURCES
+from haulout.cluster.rows import Value
+from haulout.cluster.store import Listing
+from haulout.cluster.view import CONFIG
+from haulout.core.decision import Source
+from haulout.kube.config import from_secret
+from haulout.kube.endpoint import Endpoint
+from haulout.kube.errors import KubeError, NotFound
+from haulout.kube.transport import Transport
+from haulout.runtime.metrics import Sample
+from haulout.runtime.probes import Probe, ProbeFailed
+from haulout.surfaces.clusterapi.machine import APPROVAL_SECONDS, GONE, NODE_PROBE, THERE
+from haulout.surfaces.clusterapi.options import Options
+from haulout.surfaces.clusterapi.present import samples
+from haulout.surfaces.clusterapi.surface import DECIDERS, OWN_KINDS, sources
+from haulout.surfaces.clusterapi.wire import MACHINE, SURFACE, Access, workload_of
+
+CONFIG_KEY = Key("", CONFIG, "", SURFACE)
+RECONNECTS = "maintenance_capi_reconnects_total"
+LOOK_WITHIN = 8.0
+
+
+class ClusterApis(Part):
+    name = SURFACE
+    deciders = DECIDERS
+    kinds = OWN_KINDS
+    claims = False
+
+    def __init__(self, around: Surroundings) -> None:
+        super().__init__(around)
+        for flow in ("deletion", "maintenance"):
+            around.metrics.begin(APPROVAL_SECONDS, flow=flow)
+        self.follow(around.settings)
+
+    def watches(self) -> frozenset[Source]:
+        return sources(self.options)
+
+    def follow(self, settings: Settings) -> None:
+        self.options = options_of(settings.clusterapi or ClusterApi())
+        self.around.store.write(Value(key=CONFIG_KEY, value=self.options))
+
+    def samples(self) -> Iterable[Sample]:
+        return samples(self.around.store)
+
+    def connect(self, access: Hashable) -> Endpoint | None:
+        if not isinstance(access, Access):
+            return None
+        return from_secret(access.kubeconfig, source=access.source, may_run=access.allow_exec)
+
+    def reconnected(self, cluster: str, reason: str) -> None:
+        workload = workload_of(cluster)
+        self.around.metrics.count(RECONNECTS, namespace=workload.namespace, cluster=workload.name, reason=reason)
+
+    def lacks(self) -> str:
+        known = self.around.store.table("", MACHINE).listing is Listing.LISTED
+        return "" if known else "the Machines have not been listed yet"
+
+    def probes(self, transport: Transport) -> Mapping[str, Probe]:
+        return {NODE_PROBE: self._look_for_node}
+
+    async def _look_for_node(self, argument: tuple[str, str]) -> str:
+        """Whether a Node is really gone: what a watch does not show may only not have come yet."""
+        cluster, name = argument
+        transport = self.around.transport(cluster)
+        if transport is None:
+            raise ProbeFailed(f"workload cluster {cluster} is not connected")
+        try:
+            path = RESOURCES["Node"].object_path(node_key(name, cluster))
+            await transport.request("GET", path, timeout=LOOK_WITHIN)
+        except NotFound:
+            return GONE
+        except KubeError as error:
+            raise ProbeFailed(str(error)) from None
+        return THERE
+
+
+def options_of(settings: ClusterApi) -> Options:
+    within = settings.deletion_approval_timeout
+    return Options(
+        metal3=settings.enable_metal3_maintenance,
+        allow_exec=settings.allow_exec_kubeconfigs,
+        guard_remediation=settings.guard_remediation,
+        approval_hygiene=settings.approval_hygiene,
+        approve_within_for=timedelta(seconds=within) if within > 0 else None,
+        prefer_limited=settings.prefer_limited_kubeconfigs,
+        reboot_mode=settings.reboot_mode_annotation,
+        workload_requests=settings.workload_requests,
+    )

@@ -1,0 +1,74 @@
+"""How one gets on with clusters other than our own, as rows that decisions read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from haulout.base.clock import Clock
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Connection
+from haulout.cluster.store import Store
+
+# Why a connection had to be made again.
+ROTATED, UNAUTHORIZED, NETWORK = "rotated", "unauthorized", "network"
+# A version that has grown old is the server's way to ask for a list: it is there.
+ORDINARY = frozenset({"expired"})
+
+OnReconnect = Callable[[str, str], None]
+
+
+class Connections:
+    """`on_reconnect` is told the cluster and why, each time that a connection is there again."""
+
+    def __init__(self, store: Store, clock: Clock, on_reconnect: OnReconnect = lambda cluster, reason: None) -> None:
+        self._store = store
+        self._clock = clock
+        self._on_reconnect = on_reconnect
+        # The clusters that have been reached since they were opened.
+        self._reached: set[str] = set()
+
+    def opened(self, cluster: str, access: Hashable) -> None:
+        self._write(cluster, Connection.CONNECTING, "it has not answered yet", access)
+
+    def refused(self, cluster: str, state: str, why: str) -> None:
+        """What there is of an access cannot be used. Whatever stood before goes on being used."""
+        self._write(cluster, state, why)
+
+    def trouble(self, cluster: str, code: str, why: str) -> None:
+        """Said once for as long as it is the same: each attempt fails in other words."""
+        row = self._row(cluster)
+        if row is not None and code not in ORDINARY and row.state != code:
+            self._write(cluster, code, why)
+
+    def fine(self, cluster: str) -> None:
+        row = self._row(cluster)
+        if row is None or row.state == Connection.FINE:
+            return
+        self._write(cluster, Connection.FINE)
+        if cluster in self._reached:
+            self._on_reconnect(cluster, UNAUTHORIZED if row.state == UNAUTHORIZED else NETWORK)
+        self._reached.add(cluster)
+
+    def rotated(self, cluster: str, access: Hashable) -> None:
+        """Another access has taken over."""
+        self._reached.add(cluster)
+        self._write(cluster, Connection.FINE, "", access)
+        self._on_reconnect(cluster, ROTATED)
+
+    def closed(self, cluster: str) -> None:
+        self._reached.discard(cluster)
+        self._store.erase(_key(cluster))
+
+    def _row(self, cluster: str) -> Connection | None:
+        row = self._store.row(_key(cluster))
+        return row if isinstance(row, Connection) else None
+
+    def _write(self, cluster: str, state: str, error: str = "", access: Hashable = None) -> None:
+        known = self._row(cluster)
+        since = known.since if known is not None and known.state == state else self._clock.now()
+        access = access if access is not None or known is None else known.access
+        self._store.write(Connection(key=_key(cluster), state=state, since=since, error=error, access=access))
+
+
+def _key(cluster: str) -> Key:
+    return Key(cluster, Connection.KIND, "", "")

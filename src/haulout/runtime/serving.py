@@ -1,0 +1,34 @@
+"""Under which version a kind is served that may be under several, or not at all yet."""
+
+from __future__ import annotations
+
+import msgspec
+
+from haulout.cluster.project import Resource
+from haulout.kube.codec import Garbled
+from haulout.kube.errors import NotFound
+from haulout.kube.transport import Transport
+
+
+class _Served(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Resources(msgspec.Struct, frozen=True):
+    resources: tuple[_Served, ...] = ()
+
+
+async def serving(transport: Transport, resource: Resource, *, within: float) -> Resource | None:
+    """The kind as it is served best; None if it is not. Raises KubeError where that cannot be found out."""
+    for prefix in resource.versions:
+        try:
+            reply = await transport.request("GET", prefix, timeout=within)
+        except NotFound:
+            continue
+        try:
+            found = msgspec.json.decode(reply.body, type=_Resources)
+        except msgspec.DecodeError as error:
+            raise Garbled(f"GET {prefix}: not from an API server: {error}") from None
+        if any(each.name == resource.plural for each in found.resources):
+            return resource.served_at(prefix)
+    return None

@@ -1,0 +1,152 @@
+"""Where reflectors put what they see: tables of the store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from haulout.base.clock import Clock
+from haulout.cluster.project import Projector, version_number
+from haulout.cluster.store import Listing, Store
+from haulout.runtime.connections import Connections
+from haulout.runtime.metrics import Metrics
+from haulout.runtime.outages import Interruptions, Outage
+
+log = logging.getLogger(__name__)
+
+UNREADABLE_AFTER = 60.0
+
+
+class TableSink:
+    """One kind of one cluster. Told by a reflector, it keeps a table of the store and says when something came in."""
+
+    def __init__(
+        self,
+        store: Store,
+        projector: Projector,
+        clock: Clock,
+        metrics: Metrics,
+        on_change: Callable[[], None],
+        on_outage: Callable[[Outage], None] = lambda outage: None,
+        connections: Connections | None = None,
+    ) -> None:
+        self._store = store
+        self._projector = projector
+        self._clock = clock
+        self._metrics = metrics
+        self._on_change = on_change
+        self._on_outage = on_outage
+        self._connections = connections if projector.cluster else None
+        self._kind = projector.resource.kind
+        self._cluster = projector.cluster
+        self._interruptions = Interruptions(self._cluster, self._kind, clock)
+        self._troubled_at: float | None = None
+        self._said = ""
+        self._broken: set[str] = set()
+
+    @property
+    def away(self) -> bool:
+        """Whether it is a table of another cluster than our own."""
+        return bool(self._cluster)
+
+    def begin(self) -> None:
+        self._store.begin_list(self._cluster, self._kind)
+
+    def put(self, obj: Any) -> None:
+        self._store.put(self._projector.row(obj))
+        self._on_change()
+
+    def delete(self, obj: Any) -> None:
+        self._store.remove(self._projector.key(obj.metadata), version_number(obj.metadata.resource_version))
+        self._on_change()
+
+    def listed(self, version: str, *, future: bool) -> None:
+        self._store.end_list(self._cluster, self._kind, version_number(version), future=future)
+        log.info("listed", extra={"kind": self._kind, "cluster": self._cluster, "version": version})
+        self.fine()
+        self._on_change()
+
+    def broken(self, name: str, why: str) -> None:
+        # Said once an object: a broken one comes again with every list.
+        if name not in self._broken:
+            self._broken.add(name)
+            log.error(
+                "object cannot be read and is left alone", extra={"kind": self._kind, "object": name, "error": why}
+            )
+        self._metrics.count("haulout_undecodable_objects", kind=self._kind)
+
+    def trouble(self, code: str, why: str) -> None:
+        now = self._clock.elapsed()
+        self._troubled_at = now if self._troubled_at is None else self._troubled_at
+        self._interruptions.trouble(code, why)
+        if self._connections is not None:
+            self._connections.trouble(self._cluster, code, why)
+            self._on_change()
+        # Said once, and anew when the cause is another: what cut a watch off need not be what keeps it from going on.
+        if code != self._said:
+            self._said = code
+            log.warning(
+                "watch interrupted", extra={"kind": self._kind, "cluster": self._cluster, "code": code, "error": why}
+            )
+        self._metrics.count("haulout_watch_troubles", kind=self._kind, code=code)
+        listing = self._store.table(self._cluster, self._kind).listing
+        lasting = now - self._troubled_at >= UNREADABLE_AFTER and listing is not Listing.LISTED
+        if code == "unreadable" or lasting:
+            self._store.set_listing(self._cluster, self._kind, Listing.UNREADABLE, why)
+            self._on_change()
+
+    def fine(self) -> None:
+        if self._connections is not None:
+            self._connections.fine(self._cluster)
+            self._on_change()
+        if self._troubled_at is not None:
+            self._troubled_at, self._said = None, ""
+            log.info("watch restored", extra={"kind": self._kind, "cluster": self._cluster})
+            if outage := self._interruptions.fine():
+                self._on_outage(outage)
+        if self._store.table(self._cluster, self._kind).listing is Listing.UNREADABLE:
+            self._store.set_listing(self._cluster, self._kind, Listing.LISTED)
+            self._on_change()
+
+
+class TakingOver(TableSink):
+    """Stands beside another that watches the same through other access, and takes its place once it has seen it all.
+
+    Until then it only gathers: whatever becomes of it, the other's picture stays whole.
+    """
+
+    def __init__(self, *given: Any, over: Callable[[], None]) -> None:
+        super().__init__(*given)
+        self._over: Callable[[], None] | None = over
+        self._gathered: dict[tuple[str, str], Any] = {}
+
+    def begin(self) -> None:
+        if self._over is None:
+            super().begin()
+        else:
+            self._gathered = {}
+
+    def put(self, obj: Any) -> None:
+        if self._over is None:
+            super().put(obj)
+        else:
+            self._gathered[obj.metadata.namespace, obj.metadata.name] = obj
+
+    def delete(self, obj: Any) -> None:
+        if self._over is None:
+            super().delete(obj)
+        else:
+            self._gathered.pop((obj.metadata.namespace, obj.metadata.name), None)
+
+    def listed(self, version: str, *, future: bool) -> None:
+        over, self._over = self._over, None
+        if over is not None:
+            gathered, self._gathered = self._gathered, {}
+            over()
+            super().begin()
+            for obj in gathered.values():
+                super().put(obj)
+            # It may be another server that answers now: what it shows stands, whatever we knew.
+            future = True
+        super().listed(version, future=future)

@@ -1,0 +1,1 @@
+"""Cluster API (sapcc's runtime extension): carries signals between Machines and the Nodes of their clusters."""

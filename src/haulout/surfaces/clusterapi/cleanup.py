@@ -1,0 +1,129 @@
+"""A Machine that is not enabled any more: its Node is told so, then the hook goes, and neither waits for the other for long."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import NodeRow
+from haulout.cluster.view import View
+from haulout.core.action import Action, Annotate, Label, Step
+from haulout.core.decision import NOTHING, Decision
+from haulout.model.meta import wire_time
+from haulout.surfaces.clusterapi.link import Link
+from haulout.surfaces.clusterapi.memory import Memory, recall
+from haulout.surfaces.clusterapi.options import options_of
+from haulout.surfaces.clusterapi.pause import is_paused
+from haulout.surfaces.clusterapi.say import told
+from haulout.surfaces.clusterapi.wire import CLEANUP, DELETED, HOOK, MAINTENANCE, MachineRow
+
+replace = msgspec.structs.replace
+
+RELEASE = "machine-release"
+NODE_WITHIN_FOR = timedelta(seconds=5)
+CLEAN_WITHIN_FOR = timedelta(minutes=10)
+
+
+def is_cleaning(machine: MachineRow, memory: Memory) -> bool:
+    """Whether its Node may still say what only an enabled Machine makes it say."""
+    return machine.hooked or CLEANUP in machine.annotations or memory.enabled
+
+
+def cleaned(
+    machine: MachineRow, way: Link, node: NodeRow | None, memory: Memory, now: datetime, *, paused: bool
+) -> Decision:
+    memory = replace(memory, disabled_at=memory.disabled_at or now, requested_at=None)
+    assert memory.disabled_at is not None
+    ends_at = _marked_at(machine, memory.disabled_at) + CLEAN_WITHIN_FOR
+    waiting = Decision(sources=way.sources, marks=(memory,), until=ends_at)
+    if paused:
+        return replace(waiting, until=None)
+    if now >= ends_at or not machine.node:
+        return Decision(actions=_steps(_unhooked(machine)))
+    if not way.ready:
+        return waiting
+    return (
+        replace(waiting, actions=_steps(_told_node(machine, node), _unhooked(machine)))
+        if _is_left(machine, node)
+        else NOTHING
+    )
+
+
+def _is_left(machine: MachineRow, node: NodeRow | None) -> bool:
+    return bool(_told_node(machine, node) or _unhooked(machine))
+
+
+def _steps(*steps: Step) -> tuple[Step, ...]:
+    return tuple(step for step in steps if step)
+
+
+def _told_node(machine: MachineRow, node: NodeRow | None) -> Step:
+    """A Node that is not there says nothing."""
+    if node is None:
+        return ()
+    left = [name for name in (DELETED, MAINTENANCE) if name in node.labels]
+    step: list[Action] = [Label(node.key, name, None) for name in left]
+    if MAINTENANCE in left:
+        text = f"told Node {node.key.name} that its Machine is not enabled any more"
+        step.append(told(machine.key, "MaintenanceWithdrawn", text))
+    return tuple(step)
+
+
+def _unhooked(machine: MachineRow) -> Step:
+    step: list[Action] = []
+    if machine.hooked:
+        text = "its deletion waits for its Node no longer: it is not enabled any more"
+        step += [Annotate(machine.key, HOOK, None), told(machine.key, "PreDrainHookRemoved", text)]
+    if CLEANUP in machine.annotations:
+        step.append(Annotate(machine.key, CLEANUP, None))
+    return tuple(step)
+
+
+def _marked_at(machine: MachineRow, otherwise: datetime) -> datetime:
+    """Since when its Node waits to be cleaned; a time that nobody can read is over at once."""
+    text = machine.annotations.get(CLEANUP)
+    if text is None:
+        return otherwise
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)
+    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+
+
+# What does not wait for the Node
+
+
+def release(key: Key, view: View, now: datetime) -> Decision:
+    """Apart from the decision about Machine and Node, because that may hang on a Node that cannot be written."""
+    machine = view.get(key, MachineRow)
+    if machine is None or not machine.hooked or is_paused(view, machine):
+        return NOTHING
+    return _overdue(machine, view, now) if machine.enabled else _disabled(machine, view, now)
+
+
+def _disabled(machine: MachineRow, view: View, now: datetime) -> Decision:
+    if not machine.node:
+        return NOTHING
+    memory = recall(view, RELEASE, machine.key)
+    memory = replace(memory, disabled_at=memory.disabled_at or now)
+    assert memory.disabled_at is not None
+    due_at = memory.disabled_at + NODE_WITHIN_FOR
+    if now < due_at:
+        return Decision(marks=(memory,), until=due_at)
+    step = (*_unhooked(machine), Annotate(machine.key, CLEANUP, wire_time(due_at)))
+    return Decision(marks=(memory,), actions=(step,))
+
+
+def _overdue(machine: MachineRow, view: View, now: datetime) -> Decision:
+    within_for = options_of(view).approve_within_for
+    if machine.deleting_at is None or within_for is None:
+        return NOTHING
+    due_at = machine.deleting_at + within_for
+    if now < due_at:
+        return Decision(until=due_at)
+    text = f"nobody approved the deletion within {within_for}: it waits for its Node no longer"
+    said = told(machine.key, "DeletionApprovalTimeout", text, warning=True)
+    return Decision(actions=((Annotate(machine.key, HOOK, None), said),))

@@ -1,0 +1,83 @@
+"""The decision about one Metal3 host: off while an approved Machine stands on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from haulout.cluster.key import Key
+from haulout.cluster.view import View
+from haulout.core.action import Annotate, Statement, Step
+from haulout.core.decision import NOTHING, Decision
+from haulout.surfaces.clusterapi.options import options_of
+from haulout.surfaces.clusterapi.pause import is_paused
+from haulout.surfaces.clusterapi.say import told
+from haulout.surfaces.clusterapi.wire import (
+    APPROVED,
+    MACHINES_OF_HOST,
+    REBOOT,
+    REBOOT_MODE,
+    HostRow,
+    MachineRow,
+)
+
+# The name of the original's controller, by which its metrics are known.
+DECIDER = "metal3"
+SOFT, HARD = "", '{"mode":"hard"}'
+
+
+def decide(key: Key, view: View, now: datetime) -> Decision:
+    host = view.get(key, HostRow)
+    if host is None:
+        return NOTHING
+    machines = view.rows(MACHINES_OF_HOST, (key.namespace, key.name), MachineRow)
+    if any(is_paused(view, machine) for machine in machines):
+        return NOTHING
+    approved = [machine for machine in machines if machine.request == APPROVED]
+    if not approved:
+        return Decision(actions=_released(host, machines)) if REBOOT in host.annotations else NOTHING
+    hard = options_of(view).reboot_mode and any(machine.annotations.get(REBOOT_MODE) == "hard" for machine in approved)
+    return Decision(actions=_off(host, approved, HARD if hard else SOFT))
+
+
+def _off(host: HostRow, approved: Sequence[MachineRow], mode: str) -> tuple[Step, ...]:
+    if host.annotations.get(REBOOT) == mode:
+        return ()
+    refusals = {machine.key: _refusal(host, machine) for machine in approved}
+    rightful = [machine for machine in approved if refusals[machine.key] is None]
+    told_off: Step = tuple(said for said in refusals.values() if said is not None)
+    if not rightful:
+        return (told_off,)
+    said = tuple(
+        told(
+            machine.key, "HostPowerOffRequested", f"BareMetalHost {_name(host)} is to be off until the maintenance ends"
+        )
+        for machine in rightful
+    )
+    off: Step = (Annotate(host.key, REBOOT, mode), *said)
+    return (told_off, off) if told_off else (off,)
+
+
+def _refusal(host: HostRow, machine: MachineRow) -> Statement | None:
+    """Why this Machine may not switch the host off."""
+    if host.stays_on:
+        text = f"BareMetalHost {_name(host)} is not switched off: its spec says disablePowerOff"
+        return told(machine.key, "HostPowerOffDisabled", text, warning=True)
+    named = machine.host.consumer if machine.host else ""
+    foreign = bool(host.consumer and named and host.consumer != named)
+    elsewhere = bool(host.consumer and host.consumer_namespace not in ("", machine.key.namespace))
+    if foreign or elsewhere:
+        consumer = f"{host.consumer_namespace}/{host.consumer}" if host.consumer_namespace else host.consumer
+        text = f"BareMetalHost {_name(host)} is not switched off: it is in use by {consumer}"
+        return told(machine.key, "HostOwnershipMismatch", text, warning=True)
+    return None
+
+
+def _released(host: HostRow, machines: Sequence[MachineRow]) -> tuple[Step, ...]:
+    text = f"BareMetalHost {_name(host)} may be on again"
+    said = tuple(told(each, "HostReleased", text) for each in [machine.key for machine in machines] or [host.key])
+    return ((Annotate(host.key, REBOOT, None), *said),)
+
+
+def _name(host: HostRow) -> str:
+    return f"{host.key.namespace}/{host.key.name}"

@@ -1,0 +1,105 @@
+"""The way from a Machine to its workload cluster: which kubeconfig, and how far one gets with it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from enum import Enum
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.project import named
+from haulout.cluster.rows import Connection
+from haulout.cluster.store import Listing
+from haulout.cluster.view import View
+from haulout.core.decision import Source
+from haulout.surfaces.clusterapi.options import Options
+from haulout.surfaces.clusterapi.wire import (
+    LIMITED_KUBECONFIGS,
+    LIMITED_SECRET,
+    NODE_KEEP,
+    SECRET,
+    Access,
+    SecretRow,
+    Workload,
+)
+
+# Trouble that is over sooner is not worth an event.
+PATIENCE_FOR = timedelta(seconds=5)
+
+
+class Problem(Enum):
+    """Why a cluster cannot be reached, by the name of the event that tells of it."""
+
+    UNAVAILABLE = "KubeconfigUnavailable"
+    REJECTED = "KubeconfigRejected"
+    UNREACHABLE = "WorkloadClusterUnreachable"
+
+
+class Link(msgspec.Struct, frozen=True):
+    """`ready`: the Nodes of the cluster are known. `sources` have to be watched for it to become or stay so.
+
+    `until`: when a problem that is young now becomes worth telling.
+    """
+
+    workload: Workload
+    sources: tuple[Source, ...]
+    ready: bool = False
+    problem: Problem | None = None
+    text: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+def link(view: View, workload: Workload, options: Options, now: datetime) -> Link:
+    kind = named(SECRET, workload.namespace, f"{workload.name}-kubeconfig")
+    sources = (Source("", kind),)
+    secret, lack = _secret(view, workload, kind, options)
+    if secret is None or secret.value is None:
+        return Link(workload, sources, problem=Problem.UNAVAILABLE if lack else None, text=lack)
+    where = f"Secret {secret.key.namespace}/{secret.key.name}"
+    access = Access(where, secret.value, options.allow_exec)
+    nodes = Source(workload.cluster, "Node", NODE_KEEP, access)
+    return _reached(view, Link(workload, (*sources, nodes)), now)
+
+
+def _secret(view: View, workload: Workload, kind: str, options: Options) -> tuple[SecretRow | None, str]:
+    """The Secret to use, or what is wrong with it; neither: it is not known yet."""
+    if options.prefer_limited:
+        if view.listing(LIMITED_SECRET) is Listing.WAITING:
+            return None, ""
+        if view.listing(LIMITED_SECRET) is Listing.LISTED:
+            for limited in view.rows(LIMITED_KUBECONFIGS, workload, SecretRow):
+                if limited.value is not None:
+                    return limited, ""
+    name = f"{workload.name}-kubeconfig"
+    where = f"Secret {workload.namespace}/{name}"
+    match view.listing(kind):
+        case Listing.WAITING:
+            return None, ""
+        case Listing.UNREADABLE:
+            return None, f"{where} cannot be read: check the rights on secrets"
+        case Listing.LISTED:
+            row = view.get(Key("", kind, workload.namespace, name), SecretRow)
+            if row is None:
+                return None, f"{where} does not exist: it should hold the cluster's kubeconfig under the key value"
+            lack = "" if row.value is not None else f"{where} has no key value: it should hold the cluster's kubeconfig"
+            return row, lack
+
+
+def _reached(view: View, known: Link, now: datetime) -> Link:
+    cluster = known.workload.cluster
+    connection = view.get(Key(cluster, Connection.KIND, "", ""), Connection)
+    ready = view.listing("Node", cluster) is Listing.LISTED
+    if connection is None or connection.state == Connection.FINE:
+        return msgspec.structs.replace(known, ready=ready)
+    text, since = connection.error, connection.since
+    if connection.state in (Connection.REJECTED, Connection.INVALID):
+        problem = Problem.REJECTED if connection.state == Connection.REJECTED else Problem.UNAVAILABLE
+        # What was understood before goes on being used.
+        return msgspec.structs.replace(known, ready=ready, problem=problem, text=text, since=since)
+    told_at = since + PATIENCE_FOR
+    if now < told_at:
+        return msgspec.structs.replace(known, ready=ready, since=since, until=told_at)
+    text = f"workload cluster {cluster} cannot be reached: {text}"
+    return msgspec.structs.replace(known, ready=ready, problem=Problem.UNREACHABLE, text=text, since=since)

@@ -1,0 +1,249 @@
+"""The decision about one Machine: from itself and its Node to what each of them should say."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import NodeRow
+from haulout.cluster.view import FactDemand, View
+from haulout.core.action import Action, Annotate, Label, Measure, Statement, Step
+from haulout.core.decision import NOTHING, Decision, earliest
+from haulout.surfaces.clusterapi.cleanup import cleaned, is_cleaning
+from haulout.surfaces.clusterapi.link import Link, link
+from haulout.surfaces.clusterapi.memory import Memory, recall
+from haulout.surfaces.clusterapi.options import Options, options_of
+from haulout.surfaces.clusterapi.pause import is_paused
+from haulout.surfaces.clusterapi.present import reasons
+from haulout.surfaces.clusterapi.say import told
+from haulout.surfaces.clusterapi.signals import Signals, Wanted, signals, wanted
+from haulout.surfaces.clusterapi.wire import (
+    APPROVED,
+    BY_WORKLOAD,
+    DELETED,
+    HOOK,
+    MAINTENANCE,
+    MAINTENANCE_APPROVED,
+    MAINTENANCE_WISHED,
+    ORIGINAL,
+    REQUEST,
+    REQUESTED,
+    REQUESTED_BY,
+    SKIP_OWNED,
+    SKIP_REMEDIATION,
+    MachineRow,
+)
+
+replace = msgspec.structs.replace
+
+# The name of the original's controller, by which its metrics are known.
+DECIDER = "machine"
+NODE_PROBE = "clusterapi/node"
+THERE, GONE = "there", "gone"
+PROBE_EVERY = timedelta(seconds=10)
+PENDING_FOR = timedelta(hours=1)
+APPROVAL_SECONDS = "maintenance_capi_approval_seconds"
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What one decision is made upon; `node` is None where it is not known."""
+
+    machine: MachineRow
+    link: Link
+    node: NodeRow | None
+    options: Options
+    memory: Memory
+    now: datetime
+    paused: bool
+
+    @property
+    def key(self) -> Key:
+        return self.machine.key
+
+
+def decide(key: Key, view: View, now: datetime) -> Decision:
+    machine = view.get(key, MachineRow)
+    if machine is None:
+        return NOTHING
+    options, memory = options_of(view), recall(view, DECIDER, key)
+    if not machine.enabled and not is_cleaning(machine, memory):
+        return NOTHING
+    way = link(view, machine.workload, options, now)
+    node = view.node(machine.node, way.workload.cluster) if machine.node and way.ready else None
+    given = Given(machine, way, node, options, memory, now, is_paused(view, machine))
+    decision = (
+        _enabled(given, view) if machine.enabled else cleaned(machine, way, node, memory, now, paused=given.paused)
+    )
+    if view.explaining:
+        decision = replace(decision, reasons=reasons(machine, way, node, options, now, paused=given.paused))
+    return decision
+
+
+def _enabled(given: Given, view: View) -> Decision:
+    machine, memory, way = given.machine, given.memory, given.link
+    asked_at = (memory.requested_at or given.now) if machine.request == REQUESTED else None
+    memory = replace(memory, enabled=True, disabled_at=None, requested_at=asked_at)
+    decision = Decision(sources=way.sources, marks=(memory,), until=way.until)
+    said = _problems(given)
+    if given.paused or not machine.node or not way.ready:
+        steps: tuple[Step, ...] = ()
+    elif given.node is None:
+        steps = _without_node(given, view)
+    else:
+        steps = _paired(replace(given, memory=memory), given.node)
+        until, pending = _awaited(given, given.node)
+        decision = replace(decision, until=earliest(decision.until, until))
+        said = (*said, *pending)
+    return replace(decision, actions=(*((said,) if said else ()), *steps))
+
+
+def _problems(given: Given) -> tuple[Statement, ...]:
+    way = given.link
+    return (told(given.key, way.problem.value, way.text, warning=True),) if way.problem else ()
+
+
+def _without_node(given: Given, view: View) -> tuple[Step, ...]:
+    """Only a Node that the server itself says is gone lets a deletion go on; until then it may just not be seen."""
+    machine = given.machine
+    if machine.deleting_at is None or not machine.hooked:
+        return ()
+    demand = FactDemand(NODE_PROBE, (given.link.workload.cluster, machine.node), PROBE_EVERY)
+    fact = view.fact(demand)
+    if fact.state != "fresh" or fact.value != GONE:
+        return ()
+    text = f"Node {machine.node} does not exist any more: the deletion waits for it no longer"
+    gone = told(machine.key, "NodeNotFound", text, warning=True)
+    return ((Annotate(machine.key, HOOK, None), gone, _hook_removed(machine, "its Node is gone")),)
+
+
+# A Machine and its Node
+
+
+def _paired(given: Given, node: NodeRow) -> tuple[Step, ...]:
+    """The Node first: what is said there must stand before anything is concluded from it."""
+    heard = signals(given.machine, node, given.options)
+    aim = wanted(heard)
+    if is_overdue(given.machine, given.options, given.now):
+        aim = replace(aim, hook=False)
+    steps = (_on_node(given, node, aim), _on_machine(given, node, heard, aim))
+    return tuple(step for step in steps if step)
+
+
+def _on_node(given: Given, node: NodeRow, aim: Wanted) -> Step:
+    machine, key = given.machine, node.key
+    step: list[Action] = []
+    deleted, maintenance = _value(aim.deleted), _value(aim.maintenance)
+    if node.labels.get(DELETED) != deleted:
+        step.append(Label(key, DELETED, deleted))
+        if aim.deleted:
+            text = f"told Node {node.key.name} that its Machine is being deleted"
+            step.append(told(machine.key, "DeletionAnnounced", text))
+    if node.labels.get(MAINTENANCE) != maintenance:
+        step.append(Label(key, MAINTENANCE, maintenance))
+        step.append(_announced(machine, node) if aim.maintenance else _withdrawn(machine, node))
+        if given.options.approval_hygiene and not aim.maintenance and MAINTENANCE_APPROVED in node.labels:
+            step.append(Label(key, MAINTENANCE_APPROVED, None))
+    return tuple(step)
+
+
+def _value(wanted: bool) -> str | None:
+    return "true" if wanted else None
+
+
+def _on_machine(given: Given, node: NodeRow, heard: Signals, aim: Wanted) -> Step:
+    machine, key = given.machine, given.key
+    step: list[Action] = []
+    if aim.hook and machine.annotations.get(HOOK) != ORIGINAL:
+        step += [Annotate(key, HOOK, ORIGINAL), told(key, "PreDrainHookAdded", "its deletion will wait for its Node")]
+    elif not aim.hook and machine.hooked:
+        step += [Annotate(key, HOOK, None), _hook_removed(machine, _why_unhooked(node, heard))]
+        if machine.deleting_at is not None:
+            step.append(Measure(APPROVAL_SECONDS, (("flow", "deletion"),), since=machine.deleting_at))
+    if aim.approve:
+        text = f"Node {node.key.name} is ready for maintenance"
+        step += [Label(key, REQUEST, APPROVED), told(key, "MaintenanceApproved", text)]
+        since = given.memory.requested_at or given.now
+        step.append(Measure(APPROVAL_SECONDS, (("flow", "maintenance"),), since=since))
+    if given.options.workload_requests and not aim.approve:
+        step += _wished(machine, node, managed=heard.managed)
+    if given.options.guard_remediation:
+        step += _guarded(machine, approved=machine.request == APPROVED or aim.approve)
+    return tuple(step)
+
+
+def _wished(machine: MachineRow, node: NodeRow, *, managed: bool) -> list[Action]:
+    """A wish from the workload's side becomes a request, and goes with it; somebody else's request is left alone."""
+    key = machine.key
+    wished = node.labels.get(MAINTENANCE_WISHED) == "true"
+    ours = machine.annotations.get(REQUESTED_BY) == BY_WORKLOAD
+    if wished and machine.request is None and managed:
+        return [Label(key, REQUEST, REQUESTED), Annotate(key, REQUESTED_BY, BY_WORKLOAD)]
+    if not wished and ours and machine.request == REQUESTED:
+        return [Label(key, REQUEST, None), Annotate(key, REQUESTED_BY, None)]
+    if ours and machine.request is None:
+        return [Annotate(key, REQUESTED_BY, None)]
+    return []
+
+
+def _guarded(machine: MachineRow, *, approved: bool) -> list[Action]:
+    """Keeps health checks from replacing a Machine whose host is off on purpose."""
+    key, owned = machine.key, machine.annotations.get(SKIP_OWNED) == "true"
+    if approved and SKIP_REMEDIATION not in machine.annotations:
+        return [Annotate(key, SKIP_REMEDIATION, ""), Annotate(key, SKIP_OWNED, "true")]
+    if not approved and owned:
+        return [Annotate(key, SKIP_REMEDIATION, None), Annotate(key, SKIP_OWNED, None)]
+    return []
+
+
+def _awaited(given: Given, node: NodeRow) -> tuple[datetime | None, tuple[Statement, ...]]:
+    """A deletion that nobody approves is told of after a while."""
+    machine = given.machine
+    heard = signals(machine, node, given.options)
+    if machine.deleting_at is None or heard.deletion_approved or not wanted(heard).hook:
+        return None, ()
+    overdue_at = machine.deleting_at + PENDING_FOR
+    late_at = overdue_at_of(machine, given.options)
+    if late_at is not None and given.now >= late_at:
+        return None, ()
+    if given.now < overdue_at:
+        return earliest(overdue_at, late_at), ()
+    text = f"the deletion waits for Node {machine.node} to be approved for it since {machine.deleting_at:%Y-%m-%d %H:%M} UTC"
+    return late_at, (told(machine.key, "DeletionApprovalPending", text, warning=True),)
+
+
+def overdue_at_of(machine: MachineRow, options: Options) -> datetime | None:
+    if machine.deleting_at is None or options.approve_within_for is None:
+        return None
+    return machine.deleting_at + options.approve_within_for
+
+
+def is_overdue(machine: MachineRow, options: Options, now: datetime) -> bool:
+    """A deletion that has waited for its approval for as long as it should."""
+    at = overdue_at_of(machine, options)
+    return at is not None and now >= at
+
+
+# Events
+
+
+def _announced(machine: MachineRow, node: NodeRow) -> Statement:
+    return told(machine.key, "MaintenanceAnnounced", f"told Node {node.key.name} that its Machine needs maintenance")
+
+
+def _withdrawn(machine: MachineRow, node: NodeRow) -> Statement:
+    text = f"told Node {node.key.name} that its Machine needs no maintenance any more"
+    return told(machine.key, "MaintenanceWithdrawn", text)
+
+
+def _hook_removed(machine: MachineRow, why: str) -> Statement:
+    return told(machine.key, "PreDrainHookRemoved", f"its deletion waits for its Node no longer: {why}")
+
+
+def _why_unhooked(node: NodeRow, heard: Signals) -> str:
+    if heard.deletion_approved:
+        return f"Node {node.key.name} is approved for deletion"
+    if not heard.managed:
+        return f"no maintenance controller looks after Node {node.key.name}"
+    return "the approval did not come in time"

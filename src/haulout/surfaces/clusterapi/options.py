@@ -1,0 +1,28 @@
+"""What the surface is told: by flags of the drop-in, or by its block in haulout.yaml."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+
+from haulout.cluster.view import View
+from haulout.surfaces.clusterapi.wire import SURFACE
+
+
+class Options(msgspec.Struct, frozen=True):
+    """`approve_within`: how long a deletion waits for its approval at most."""
+
+    metal3: bool = False
+    allow_exec: bool = False
+    guard_remediation: bool = False
+    approval_hygiene: bool = False
+    approve_within_for: timedelta | None = None
+    prefer_limited: bool = False
+    reboot_mode: bool = False
+    workload_requests: bool = False
+
+
+def options_of(view: View) -> Options:
+    row = view.config(SURFACE)
+    return row.value if row is not None and isinstance(row.value, Options) else Options()

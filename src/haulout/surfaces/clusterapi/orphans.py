@@ -1,0 +1,102 @@
+"""Nodes that still say what a Machine made them say, although none does any more: it is gone, or not enabled."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Connection, NodeRow, Value
+from haulout.cluster.store import Listing
+from haulout.cluster.view import MARK, View
+from haulout.core.action import Label, Step
+from haulout.core.decision import NOTHING, Decision, Source, earliest
+from haulout.surfaces.clusterapi.pause import is_cluster_paused, is_paused
+from haulout.surfaces.clusterapi.wire import (
+    CLEANUP,
+    DELETED,
+    ENABLED_MACHINES,
+    LABELLED_NODES,
+    MACHINE,
+    MACHINES_OF_NODE,
+    MAINTENANCE,
+    NODE_CLUSTER,
+    NODE_KEEP,
+    NODE_NAMESPACE,
+    MachineRow,
+    Workload,
+    workload_of,
+)
+
+DECIDER = "machine-orphans"
+# A Machine that is moved between management clusters has no Node for a moment.
+ORPHANED_FOR = timedelta(seconds=20)
+# A connection that no Machine wants any more is closed within a minute.
+LINGER_FOR = timedelta(seconds=45)
+
+
+def decide(key: Key, view: View, now: datetime) -> Decision:
+    """Asked for each connection. It keeps one open for a while in which orphans can be cleaned."""
+    connection = view.get(key, Connection)
+    if connection is None or not key.cluster or view.listing("Node", key.cluster) is not Listing.LISTED:
+        return NOTHING
+    if view.listing(MACHINE) is not Listing.LISTED:
+        return NOTHING
+    workload = workload_of(key.cluster)
+    if is_cluster_paused(view, workload):
+        return NOTHING
+    since = _since(view, workload, now)
+    if since is not None and now >= since + LINGER_FOR:
+        return NOTHING
+    ends_at = since + LINGER_FOR if since else None
+    labelled = view.rows(LABELLED_NODES, True, NodeRow, key.cluster)
+    orphans = [node for node in labelled if _is_orphan(view, workload, node)]
+    seen = {node.key: _seen(view, node, now) for node in orphans}
+    due = [node for node in orphans if now >= seen[node.key] + ORPHANED_FOR]
+    due += [node for node in labelled if _is_let_go(view, workload, node)]
+    steps: tuple[Step, ...] = (tuple(label for node in due for label in _cleared(node)),) if due else ()
+    young = [at + ORPHANED_FOR for at in seen.values() if now < at + ORPHANED_FOR]
+    marks = [Value(key=_place(node), value=at) for node, at in seen.items()]
+    if since is not None:
+        marks.append(Value(key=_unwanted(workload), value=since))
+    keeps = (Source(key.cluster, "Node", NODE_KEEP, connection.access),) if orphans else ()
+    return Decision(actions=steps, until=earliest(ends_at, *young), marks=tuple(marks), sources=keeps)
+
+
+def _is_orphan(view: View, workload: Workload, node: NodeRow) -> bool:
+    """Cluster API's own words must name this very cluster: two connections to one API server would fight over it."""
+    named = (node.annotations.get(NODE_NAMESPACE), node.annotations.get(NODE_CLUSTER))
+    return named == workload and not view.rows(MACHINES_OF_NODE, (workload, node.key.name), MachineRow)
+
+
+def _is_let_go(view: View, workload: Workload, node: NodeRow) -> bool:
+    """Its Machine is there, but not enabled, and has nothing left to clean up itself."""
+    machines = view.rows(MACHINES_OF_NODE, (workload, node.key.name), MachineRow)
+    return bool(machines) and not any(
+        machine.enabled or machine.hooked or CLEANUP in machine.annotations or is_paused(view, machine)
+        for machine in machines
+    )
+
+
+def _cleared(node: NodeRow) -> tuple[Label, ...]:
+    return tuple(Label(node.key, name, None) for name in (DELETED, MAINTENANCE) if name in node.labels)
+
+
+def _since(view: View, workload: Workload, now: datetime) -> datetime | None:
+    """Since when no enabled Machine names the cluster."""
+    if view.at_least(ENABLED_MACHINES, workload, 1):
+        return None
+    row = view.recall(_unwanted(workload), Value)
+    return row.value if row is not None and isinstance(row.value, datetime) else now
+
+
+def _seen(view: View, node: NodeRow, now: datetime) -> datetime:
+    row = view.recall(_place(node.key), Value)
+    return row.value if row is not None and isinstance(row.value, datetime) else now
+
+
+def _place(node: Key) -> Key:
+    return Key(node.cluster, MARK, DECIDER, f"orphan {node.name}")
+
+
+def _unwanted(workload: Workload) -> Key:
+    return Key(workload.cluster, MARK, DECIDER, "unwanted")

@@ -1,0 +1,21 @@
+"""Whether somebody has asked all controllers to keep their hands off."""
+
+from __future__ import annotations
+
+from haulout.cluster.key import Key
+from haulout.cluster.store import Listing
+from haulout.cluster.view import View
+from haulout.surfaces.clusterapi.wire import CLUSTER, PAUSED, ClusterRow, MachineRow, Workload
+
+
+def is_paused(view: View, machine: MachineRow) -> bool:
+    return PAUSED in machine.annotations or is_cluster_paused(view, machine.workload)
+
+
+def is_cluster_paused(view: View, workload: Workload) -> bool:
+    """Where Clusters may not be read they cannot pause anything; until that is known, nothing is touched."""
+    listing = view.listing(CLUSTER)
+    if listing is not Listing.LISTED:
+        return listing is Listing.WAITING
+    row = view.get(Key("", CLUSTER, workload.namespace, workload.name), ClusterRow)
+    return row is not None and (row.paused or PAUSED in row.annotations)

@@ -1,0 +1,130 @@
+"""What is shown of the bridge: why a Machine waits, and gauges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+
+from haulout.cluster.key import Key, node_key
+from haulout.cluster.rows import Connection, NodeRow
+from haulout.cluster.store import Store
+from haulout.core.reason import Reason
+from haulout.surfaces.clusterapi.link import Link
+from haulout.surfaces.clusterapi.options import Options
+from haulout.surfaces.clusterapi.signals import signals
+from haulout.surfaces.clusterapi.wire import (
+    APPROVED,
+    DELETION_APPROVED,
+    ENABLED,
+    MACHINE,
+    MAINTENANCE_APPROVED,
+    REQUEST,
+    REQUESTED,
+    STATE,
+    MachineRow,
+    Workload,
+)
+
+Sample = tuple[str, tuple[tuple[str, str], ...], float]
+CONNECTED, MACHINES = "maintenance_capi_cluster_connected", "maintenance_capi_machines"
+STATES = ("hooked", "deletion_pending", "deletion_approved", "maintenance_requested", "maintenance_approved")
+
+
+def samples(store: Store) -> Iterator[Sample]:
+    """Of every workload cluster that an enabled Machine names."""
+    counts: dict[Workload, Counter[str]] = {}
+    for row in list(store.table("", MACHINE).rows.values()):
+        if isinstance(row, MachineRow) and row.enabled:
+            counts.setdefault(row.workload, Counter()).update(_states(store, row))
+    for workload, states in counts.items():
+        labels = (("cluster", workload.name), ("namespace", workload.namespace))
+        connection = store.row(Key(workload.cluster, Connection.KIND, "", ""))
+        connected = isinstance(connection, Connection) and connection.state == Connection.FINE
+        yield CONNECTED, labels, float(connected)
+        for state in STATES:
+            yield MACHINES, (*labels, ("state", state)), float(states[state])
+
+
+def _states(store: Store, machine: MachineRow) -> Iterator[str]:
+    if machine.hooked:
+        yield "hooked"
+    if machine.deleting_at is not None:
+        node = store.row(node_key(machine.node, machine.workload.cluster))
+        approved = isinstance(node, NodeRow) and node.labels.get(DELETION_APPROVED) == "true"
+        if machine.hooked:
+            yield "deletion_pending"
+        elif approved:
+            yield "deletion_approved"
+    if machine.request in (REQUESTED, APPROVED):
+        yield f"maintenance_{machine.request}"
+
+
+# For people
+
+
+def reasons(
+    machine: MachineRow, way: Link, node: NodeRow | None, options: Options, now: datetime, *, paused: bool
+) -> tuple[Reason, ...]:
+    """Which signal is missing, and on which side."""
+    key = machine.key
+    if paused:
+        act = "unpause the Machine or its Cluster"
+        return (Reason("paused", key, "paused: nothing is written until that ends", act=act),)
+    if not machine.enabled:
+        return (_not_enabled(machine, way),)
+    if not machine.node:
+        text = "Cluster API has not said yet which Node is its own (status.nodeRef)"
+        return (Reason("no-node", key, text),)
+    if way.problem is not None:
+        return (Reason("unreachable", key, f"{way.text}{_since(way.since)}", act=_mend(way)),)
+    if not way.ready:
+        return (Reason("connecting", key, f"the Nodes of workload cluster {way.workload.cluster} are not known yet"),)
+    if node is None:
+        return (Reason("node-missing", key, f"Node {machine.node} is not in workload cluster {way.workload.cluster}"),)
+    return tuple(_signals(machine, node, options))
+
+
+def _signals(machine: MachineRow, node: NodeRow, options: Options) -> Iterator[Reason]:
+    heard = signals(machine, node, options)
+    key, name = machine.key, node.key.name
+    if not heard.managed:
+        text = f"Node {name} has no label {STATE}: no maintenance controller looks after it"
+        yield Reason("not-managed", key, text, act=f"have a maintenance controller look after Node {name}")
+        return
+    state = node.labels[STATE]
+    waits = Reason("workload", node.key, f"Node {name} is {state or 'in no state'} there")
+    if heard.deleting and not heard.deletion_approved:
+        text = f"its deletion waits for label {DELETION_APPROVED}=true on Node {name}{_since(machine.deleting_at)}"
+        act = f"kubectl label node {name} {DELETION_APPROVED}=true (in the workload cluster)"
+        yield Reason("deletion-not-approved", key, text, because=(waits,), act=act)
+    if heard.deleting and heard.deletion_approved:
+        yield Reason("deletion-approved", key, f"Node {name} is approved for deletion: Cluster API goes on")
+    if heard.request == REQUESTED and not heard.maintenance_approved:
+        text = f"its maintenance waits for label {MAINTENANCE_APPROVED}=true on Node {name}"
+        act = f"kubectl label node {name} {MAINTENANCE_APPROVED}=true (in the workload cluster)"
+        yield Reason("maintenance-not-approved", key, text, because=(waits,), act=act)
+    if heard.request == APPROVED:
+        text = f"in maintenance until the label {REQUEST} is removed from the Machine"
+        yield Reason("in-maintenance", key, text)
+    elif heard.request not in (None, REQUESTED):
+        yield Reason("unknown-request", key, f"label {REQUEST} is {heard.request!r}, which asks for nothing")
+
+
+def _not_enabled(machine: MachineRow, way: Link) -> Reason:
+    if machine.hooked:
+        return Reason("cleaning", machine.key, "not enabled any more: its Node is told so, then its hook goes")
+    return Reason("not-enabled", machine.key, f"not enabled: label {ENABLED} is not true")
+
+
+def _mend(way: Link) -> str:
+    assert way.problem is not None
+    return {
+        "KubeconfigUnavailable": f"put a kubeconfig into Secret {way.workload.namespace}/{way.workload.name}-kubeconfig",
+        "KubeconfigRejected": "put certificates and tokens themselves into the kubeconfig, no files and no programs",
+        "WorkloadClusterUnreachable": f"see that the API server of {way.workload.cluster} answers from here",
+    }[way.problem.value]
+
+
+def _since(instant: datetime | None) -> str:
+    return f" (since {instant:%Y-%m-%d %H:%M:%S} UTC)" if instant else ""

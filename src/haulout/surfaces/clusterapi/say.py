@@ -1,0 +1,11 @@
+"""The events of the bridge, told of Machines."""
+
+from __future__ import annotations
+
+from haulout.cluster.key import Key
+from haulout.core.action import Tell
+from haulout.surfaces.clusterapi.wire import ORIGINAL
+
+
+def told(regarding: Key, reason: str, note: str, *, warning: bool = False) -> Tell:
+    return Tell(regarding, reason, reason, note, ORIGINAL, warning=warning, core=True)

@@ -1,0 +1,63 @@
+"""The function at the heart of the bridge: from what a Machine and its Node say to what each should be told."""
+
+from __future__ import annotations
+
+import msgspec
+
+from haulout.cluster.rows import NodeRow
+from haulout.surfaces.clusterapi.options import Options
+from haulout.surfaces.clusterapi.wire import (
+    APPROVED,
+    DELETED,
+    DELETION_APPROVED,
+    MAINTENANCE_APPROVED,
+    REQUESTED,
+    STATE,
+    MachineRow,
+)
+
+
+class Signals(msgspec.Struct, frozen=True):
+    """`managed`: a maintenance controller looks after the Node, whatever state it says."""
+
+    managed: bool
+    enabled: bool
+    deleting: bool
+    deletion_approved: bool
+    request: str | None
+    maintenance_approved: bool
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """`hook` on the Machine, `deleted` and `maintenance` on the Node; `approve`: the request is to be approved now."""
+
+    hook: bool = False
+    deleted: bool = False
+    maintenance: bool = False
+    approve: bool = False
+
+
+def wanted(signals: Signals) -> Wanted:
+    if not (signals.managed and signals.enabled):
+        return Wanted()
+    return Wanted(
+        hook=not signals.deletion_approved,
+        deleted=signals.deleting,
+        maintenance=signals.request in (REQUESTED, APPROVED),
+        approve=signals.request == REQUESTED and signals.maintenance_approved,
+    )
+
+
+def signals(machine: MachineRow, node: NodeRow, options: Options) -> Signals:
+    approved = node.labels.get(DELETION_APPROVED) == "true"
+    if options.approval_hygiene and DELETED not in node.labels:
+        # Left over from before anybody asked.
+        approved = False
+    return Signals(
+        managed=STATE in node.labels,
+        enabled=machine.enabled,
+        deleting=machine.deleting_at is not None,
+        deletion_approved=approved,
+        request=machine.request,
+        maintenance_approved=node.labels.get(MAINTENANCE_APPROVED) == "true",
+    )

@@ -1,0 +1,313 @@
+"""Machines, their Nodes, hosts and kubeconfigs as they are on the wire: names, objects, and what is kept of them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Hashable, Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from haulout.cluster.key import Key
+from haulout.cluster.limits import Count, Group, Membership
+from haulout.cluster.project import Keep, Resource
+from haulout.cluster.rows import NodeRow, ObjectRow, Row
+from haulout.cluster.store import Index
+from haulout.model.meta import ObjectMeta
+
+SURFACE = "clusterapi"
+ORIGINAL = "runtime-extension-maintenance-controller"
+PREFIX = f"{ORIGINAL}.cloud.sap/"
+GROUP = "cluster.x-k8s.io"
+
+# On Machines.
+ENABLED = f"{PREFIX}enabled"
+REQUEST = f"{PREFIX}maintenance"
+REQUESTED, APPROVED = "requested", "approved"
+HOOK = f"pre-drain.delete.hook.machine.{GROUP}/maintenance-controller"
+PAUSED = f"{GROUP}/paused"
+SKIP_REMEDIATION = f"{GROUP}/skip-remediation"
+SKIP_OWNED = f"{PREFIX}skip-remediation-owned"
+REQUESTED_BY = f"{PREFIX}requested-by"
+BY_WORKLOAD = "workload"
+REBOOT_MODE = f"{PREFIX}reboot-mode"
+CLEANUP = "haulout.dev/node-cleanup"
+CLUSTER_LABEL = f"{GROUP}/cluster-name"
+
+# On Nodes.
+STATE = "cloud.sap/maintenance-state"
+DELETED = f"{PREFIX}machine-deleted"
+MAINTENANCE = f"{PREFIX}machine-maintenance"
+DELETION_APPROVED = f"{PREFIX}approve-deletion"
+MAINTENANCE_APPROVED = f"{PREFIX}approve-maintenance"
+MAINTENANCE_WISHED = f"{PREFIX}request-maintenance"
+NODE_NAMESPACE, NODE_CLUSTER = f"{GROUP}/cluster-namespace", f"{GROUP}/cluster-name"
+
+# On hosts and Secrets.
+REBOOT = f"reboot.metal3.io/{ORIGINAL}"
+LIMITED = f"{PREFIX}kubeconfig"
+
+MACHINE, CLUSTER, HOST, SECRET, LIMITED_SECRET = "Machine", "Cluster", "BareMetalHost", "Secret", "LimitedKubeconfig"
+
+
+class Access(Struct, frozen=True):
+    """How to get to a workload cluster: a kubeconfig and where it stands. No representation shows it."""
+
+    source: str
+    kubeconfig: bytes
+    allow_exec: bool = False
+
+    def __repr__(self) -> str:
+        return f"Access({self.source!r})"
+
+
+class Workload(NamedTuple):
+    """A workload cluster: equal names in different namespaces are different clusters."""
+
+    namespace: str
+    name: str
+
+    @property
+    def cluster(self) -> str:
+        """Its name in keys. No name of Kubernetes has a slash."""
+        return f"{self.namespace}/{self.name}"
+
+
+def workload_of(cluster: str) -> Workload:
+    namespace, _, name = cluster.partition("/")
+    return Workload(namespace, name)
+
+
+# Machine
+
+
+class _NodeRef(Struct, frozen=True):
+    name: str = ""
+
+
+class _MachineSpec(Struct, frozen=True, rename="camel"):
+    cluster_name: str = ""
+    provider_id: str | None = msgspec.field(default=None, name="providerID")
+
+
+class _MachineStatus(Struct, frozen=True, rename="camel"):
+    node_ref: _NodeRef | None = None
+
+
+class Machine(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _MachineSpec = _MachineSpec()
+    status: _MachineStatus = _MachineStatus()
+
+
+class Host(NamedTuple):
+    """What a provider ID of Metal3 points to, and the Metal3Machine that it names, if any."""
+
+    namespace: str
+    name: str
+    consumer: str
+
+
+class MachineRow(ObjectRow, frozen=True, kw_only=True):
+    cluster_name: str = ""
+    node: str = ""
+    provider_id: str = ""
+
+    @property
+    def workload(self) -> Workload:
+        return Workload(self.key.namespace, self.cluster_name)
+
+    @property
+    def enabled(self) -> bool:
+        return self.labels.get(ENABLED) == "true"
+
+    @property
+    def request(self) -> str | None:
+        return self.labels.get(REQUEST)
+
+    @property
+    def hooked(self) -> bool:
+        """Whatever its value: Cluster API asks for the key alone."""
+        return HOOK in self.annotations
+
+    @property
+    def host(self) -> Host | None:
+        """Anything but `metal3://namespace/host[/machine]` is somebody else's, or the UID form of old."""
+        scheme, _, rest = self.provider_id.partition("/")
+        parts = rest.split("/")
+        if scheme != "metal3:" or len(parts) < 3:
+            return None
+        return Host(parts[1], parts[2], parts[3] if len(parts) > 3 else "")
+
+
+def _machine(obj: Machine, common: dict[str, Any]) -> MachineRow:
+    node = obj.status.node_ref
+    return MachineRow(
+        **common,
+        cluster_name=obj.spec.cluster_name,
+        node=node.name if node else "",
+        provider_id=obj.spec.provider_id or "",
+    )
+
+
+MACHINE_ANNOTATIONS = frozenset(
+    {HOOK, PAUSED, SKIP_REMEDIATION, SKIP_OWNED, REQUESTED_BY, REBOOT_MODE, CLEANUP},
+)
+MACHINE_KEEP = Keep(MACHINE_ANNOTATIONS)
+NODE_KEEP = Keep(frozenset({NODE_NAMESPACE, NODE_CLUSTER}))
+HOST_KEEP = Keep(frozenset({REBOOT}))
+PAUSE_KEEP = Keep(frozenset({PAUSED}))
+
+
+# Cluster
+
+
+class _ClusterSpec(Struct, frozen=True):
+    paused: bool | None = None
+
+
+class Cluster(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _ClusterSpec = _ClusterSpec()
+
+
+class ClusterRow(ObjectRow, frozen=True, kw_only=True):
+    paused: bool = False
+
+
+def _cluster(obj: Cluster, common: dict[str, Any]) -> ClusterRow:
+    return ClusterRow(**common, paused=bool(obj.spec.paused))
+
+
+# BareMetalHost
+
+
+class _Consumer(Struct, frozen=True):
+    name: str = ""
+    namespace: str = ""
+
+
+class _HostSpec(Struct, frozen=True, rename="camel"):
+    consumer_ref: _Consumer | None = None
+    disable_power_off: bool | None = None
+
+
+class BareMetalHost(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _HostSpec = _HostSpec()
+
+
+class HostRow(ObjectRow, frozen=True, kw_only=True):
+    consumer: str = ""
+    consumer_namespace: str = ""
+    stays_on: bool = False
+
+
+def _host(obj: BareMetalHost, common: dict[str, Any]) -> HostRow:
+    consumer = obj.spec.consumer_ref or _Consumer()
+    return HostRow(
+        **common,
+        consumer=consumer.name,
+        consumer_namespace=consumer.namespace,
+        stays_on=bool(obj.spec.disable_power_off),
+    )
+
+
+# Secret
+
+
+class _Data(Struct, frozen=True):
+    value: str | None = None
+
+
+class Secret(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    data: _Data | None = None
+
+
+class SecretRow(ObjectRow, frozen=True, kw_only=True):
+    """`value`: what stands under that key, None where there is no such key."""
+
+    value: bytes | None = None
+
+    def __repr__(self) -> str:
+        return f"SecretRow({self.key})"
+
+
+def _secret(obj: Secret, common: dict[str, Any]) -> SecretRow:
+    text = obj.data.value if obj.data else None
+    try:
+        value = base64.b64decode(text, validate=True) if text is not None else None
+    except (binascii.Error, ValueError):
+        value = None
+    return SecretRow(**common, value=value)
+
+
+_CAPI = (f"/apis/{GROUP}/v1beta2", f"/apis/{GROUP}/v1beta1")
+OWN_KINDS = (
+    Resource(MACHINE, _CAPI[0], "machines", True, Machine, _machine, versions=_CAPI),
+    Resource(CLUSTER, _CAPI[0], "clusters", True, Cluster, _cluster, versions=_CAPI, optional=True),
+    Resource(
+        HOST,
+        "/apis/metal3.io/v1alpha1",
+        "baremetalhosts",
+        True,
+        BareMetalHost,
+        _host,
+        versions=("/apis/metal3.io/v1alpha1",),
+    ),
+    Resource(SECRET, "/api/v1", "secrets", True, Secret, _secret),
+    Resource(LIMITED_SECRET, "/api/v1", "secrets", True, Secret, _secret, labels=f"{LIMITED}=true"),
+)
+
+
+# Who belongs to whom
+
+
+def _of_node(row: Row) -> Iterable[Hashable]:
+    known = isinstance(row, MachineRow) and row.node
+    return ((row.workload, row.node),) if known and isinstance(row, MachineRow) else ()
+
+
+def _of_host(row: Row) -> Iterable[Hashable]:
+    host = row.host if isinstance(row, MachineRow) else None
+    return ((host.namespace, host.name),) if host else ()
+
+
+def _labelled(row: Row) -> Iterable[Hashable]:
+    return (True,) if isinstance(row, NodeRow) and (DELETED in row.labels or MAINTENANCE in row.labels) else ()
+
+
+def _limited(row: Row) -> Iterable[Hashable]:
+    if isinstance(row, SecretRow) and (name := row.labels.get(CLUSTER_LABEL)):
+        return (Workload(row.key.namespace, name),)
+    return ()
+
+
+MACHINES_OF_NODE = Index("machines-of-node", MACHINE, _of_node)
+MACHINES_OF_HOST = Index("machines-of-host", MACHINE, _of_host)
+LABELLED_NODES = Index("nodes-with-signals", "Node", _labelled)
+LIMITED_KUBECONFIGS = Index("limited-kubeconfigs", LIMITED_SECRET, _limited)
+
+
+class EnabledMachines(Count, frozen=True):
+    """How many Machines want to be connected with the Nodes of a workload cluster."""
+
+    @property
+    def kind(self) -> str:
+        return MACHINE
+
+    def groups(self, row: Row) -> Iterable[Membership]:
+        return (Membership(row.workload),) if isinstance(row, MachineRow) and row.enabled else ()
+
+    def describe(self, group: Group) -> str:
+        return "enabled Machines"
+
+
+ENABLED_MACHINES = EnabledMachines()
+
+
+def machine_key(namespace: str, name: str) -> Key:
+    return Key("", MACHINE, namespace, name)

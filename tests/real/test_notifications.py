@@ -1,4 +1,4 @@
-"""Notifications through the whole process: what a roll costs, peers that are slow or refuse, and crashes anywhere."""
+"""Notifications through the whole process: what they cost, and peers that are slow or refuse."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,9 +17,8 @@ from haulout.kube.writer import Writer
 from haulout.plugins.messages import Thread
 from tests.real.profiles import GO, PROFILE, STATE, entries_of, label_of, states
 from tests.rig.api import LEASES
-from tests.rig.crash import CrashTest, normalised
 from tests.rig.fleet import node_object
-from tests.rig.operator import HAULOUT, MaintenanceController
+from tests.rig.operator import MaintenanceController
 from tests.rig.plane import ControlPlane
 from tests.rig.receiver import Receiver
 from tests.rig.wait import eventually
@@ -103,51 +101,6 @@ def test_a_slow_peer_and_one_that_refuses_keep_nobody_else(plane: ControlPlane, 
             hook.refuses = set()
             eventually(lambda: label_of(api.get("nodes", node), GO) is None, "once it is taken, it goes on")
     plane.wipe(prefix)
-
-
-def test_killed_at_every_write_each_message_arrives_and_at_most_one_twice(
-    plane: ControlPlane, prefix: str, tmp_path: Path
-) -> None:
-    hook, api, node = Receiver(), plane.api(), f"{prefix}-n"
-    counts: list[Counter[str]] = []
-    with hook.open() as url:
-        (tmp_path / "maintenance.yaml").write_text(config(url, "crash", "good"))
-        (tmp_path / "haulout.yaml").write_text(
-            f'listen: {{http: "0", health: "0"}}\nleader: {{elect: false}}\nlog: {{format: console}}\n'
-            f"surfaces: {{profiles: {{config: {tmp_path}/maintenance.yaml}}}}\n"
-        )
-
-        def make_world() -> None:
-            plane.wipe(prefix)
-            hook.got.clear()
-            plane.load([node_object(node, labels={PROFILE: "crash"})])
-
-        def act() -> None:
-            api.patch("nodes", node, {"metadata": {"labels": {GO: "true"}}})
-
-        def settled() -> bool:
-            found = api.get("nodes", node)
-            entry = entries_of(found)["crash"] if "annotations" in found["metadata"] else {}
-            return label_of(found, GO) is None and entry.get("Current") == entry.get("Previous") == "operational"
-
-        def end_state() -> Any:
-            found = api.get("nodes", node)
-            counts.append(Counter(hook.texts("/good")))
-            return normalised([found["metadata"]["labels"], found["metadata"]["annotations"], found["spec"]])
-
-        report = CrashTest(
-            plane=plane,
-            logs=tmp_path,
-            argv=[HAULOUT, "run", "--config", tmp_path / "haulout.yaml"],
-            make_world=make_world,
-            act=act,
-            settled=settled,
-            end_state=end_state,
-            quiet=0.5,
-        ).verify()
-    plane.wipe(prefix)
-    assert report.differences == ()
-    assert all(len(each) == 3 and max(each.values()) <= 2 and sum(each.values()) <= 4 for each in counts), counts
 
 
 async def test_threads_share_a_lease_of_the_real_server(plane: ControlPlane, prefix: str) -> None:

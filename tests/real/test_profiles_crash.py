@@ -1,61 +1,178 @@
-"""The operator is killed right before and right after each of its writes: the end is always the same."""
+"""A whole maintenance, notified and drained: killed right before and right after each write, and each write refused."""
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.real.profiles import GO, PROFILE, entries_of, roll_config, states
+from tests.real.profiles import DATA, GO, PROFILE, STATES, entries_of, label_of
+from tests.rig.api import Json
 from tests.rig.crash import CrashTest, normalised
-from tests.rig.fleet import node_object
-from tests.rig.operator import HAULOUT
+from tests.rig.faults import Action, Answer, CutAfter, CutBefore, FaultProxy, Rule
+from tests.rig.fleet import node_object, pod_object
+from tests.rig.operator import HAULOUT, MaintenanceController
 from tests.rig.plane import ControlPlane
+from tests.rig.receiver import Receiver
+from tests.rig.wait import eventually
 
-NODES = 2
+pytestmark = pytest.mark.tools("etcd", "kube-apiserver")
 
 
-@pytest.mark.tools("etcd", "kube-apiserver")
-def test_killed_at_every_write_a_roll_ends_the_same(plane: ControlPlane, prefix: str, tmp_path: Path) -> None:
-    (tmp_path / "maintenance.yaml").write_text(roll_config(1, profile="crash"))
+def config(profile: str, url: str, *, most: int) -> str:
+    """Told of, cordoned, drained, told of, uncordoned, told of; at most so many at a time."""
+    return f"""
+intervals: {{requeue: 1s}}
+instances:
+  check:
+  - {{type: hasLabel, name: go, config: {{key: {GO}}}}}
+  - {{type: maxMaintenance, name: few, config: {{max: {most}, profile: {profile}}}}}
+  notify:
+  - type: slack
+    name: told
+    config: {{hook: "{url}/told", channel: c, message: "{{{{ .Node.Name }}}} {{{{ .State }}}}"}}
+    schedule: {{type: periodic, config: {{interval: 1h}}}}
+  trigger:
+  - {{type: alterLabel, name: done, config: {{key: {GO}, remove: true}}}}
+  - {{type: eviction, name: cordon, config: {{action: cordon}}}}
+  - {{type: eviction, name: drain, config: {{action: drain}}}}
+  - {{type: eviction, name: uncordon, config: {{action: uncordon}}}}
+profiles:
+- name: {profile}
+  operational: {{notify: told, transitions: [{{check: go, next: maintenance-required}}]}}
+  maintenance-required:
+    notify: told
+    transitions: [{{check: few, trigger: cordon, next: in-maintenance}}]
+  in-maintenance:
+    enter: drain
+    notify: told
+    transitions: [{{check: go, trigger: done && uncordon, next: operational}}]
+"""
+
+
+class Scene:
+    """A node with two pods and perhaps some without; where the pods go to is nobody's business here."""
+
+    def __init__(self, plane: ControlPlane, ns: str, name: str, *idle: str) -> None:
+        self.plane = plane
+        self.api = plane.api()
+        self.ns = ns
+        self.nodes = [name, *(f"{name}-{more}" for more in idle)]
+        self.pods = [f"{name}-{number}" for number in range(2)]
+        self.messages = {f"{name} {state}" for name in self.nodes for state in STATES}
+
+    def objects(self) -> Iterator[Json]:
+        yield from (node_object(name, labels={PROFILE: self.ns}) for name in self.nodes)
+        yield from (pod_object(name, self.ns, self.nodes[0], grace=0) for name in self.pods)
+
+    def begin(self) -> None:
+        for name in self.nodes:
+            self.api.patch("nodes", name, {"metadata": {"labels": {GO: "true"}}})
+
+    def over(self) -> bool:
+        return all(self._is_back(self.api.get("nodes", name)) for name in self.nodes)
+
+    def _is_back(self, node: Json) -> bool:
+        entry = entries_of(node).get(self.ns, {}) if DATA in node["metadata"]["annotations"] else {}
+        return label_of(node, GO) is None and entry.get("Current") == entry.get("Previous") == "operational"
+
+    def end(self) -> Any:
+        nodes = [self.api.get("nodes", name) for name in self.nodes]
+        left = [[node["metadata"]["labels"], node["metadata"]["annotations"], node["spec"]] for node in nodes]
+        pods = [pod["metadata"]["name"] for pod in self.api.items("pods", self.ns)]
+        return normalised([*left, [name for name in self.pods if name in pods]])
+
+
+def test_killed_at_every_write_a_maintenance_ends_the_same(plane: ControlPlane, prefix: str, tmp_path: Path) -> None:
+    """Every pod is evicted once, and every message arrives; of each node one at most twice."""
+    scene = Scene(plane, prefix, f"{prefix}-busy", "idle")
+    receiver, told = Receiver(), list[Counter[str]]()
+
+    def make() -> None:
+        plane.wipe(prefix)
+        receiver.got.clear()
+        plane.api().create("namespaces", {"metadata": {"name": prefix}})
+        plane.load(scene.objects())
+
+    def end() -> Any:
+        told.append(Counter(receiver.texts("/told")))
+        return scene.end()
+
     (tmp_path / "haulout.yaml").write_text(
         f'listen: {{http: "0", health: "0"}}\nleader: {{elect: false}}\nlog: {{format: console}}\n'
         f"surfaces: {{profiles: {{config: {tmp_path}/maintenance.yaml}}}}\n"
     )
-    api = plane.api()
-
-    def make_world() -> None:
-        plane.wipe(prefix)
-        plane.load(node_object(f"{prefix}-{i}", labels={PROFILE: "crash"}) for i in range(NODES))
-
-    def act() -> None:
-        for i in range(NODES):
-            api.patch("nodes", f"{prefix}-{i}", {"metadata": {"labels": {GO: "true"}}})
-
-    def settled() -> bool:
-        nodes = [node for node in api.items("nodes") if node["metadata"]["name"].startswith(prefix)]
-        wanted = any(GO in node["metadata"]["labels"] for node in nodes)
-        return not wanted and set(states(api, prefix).values()) == {"operational"}
-
-    def end_state() -> Any:
-        nodes = [node for node in api.items("nodes") if node["metadata"]["name"].startswith(prefix)]
-        seen = {
-            node["metadata"]["name"]: [node["metadata"]["labels"], entries_of(node), node["spec"]] for node in nodes
-        }
-        return normalised(seen)
-
-    report = CrashTest(
-        plane=plane,
-        logs=tmp_path,
-        argv=[HAULOUT, "run", "--config", tmp_path / "haulout.yaml"],
-        make_world=make_world,
-        act=act,
-        settled=settled,
-        end_state=end_state,
-        quiet=0.5,
-    ).verify()
+    with receiver.open() as url:
+        (tmp_path / "maintenance.yaml").write_text(config(prefix, url, most=1))
+        report = CrashTest(
+            plane=plane,
+            logs=tmp_path,
+            argv=[HAULOUT, "run", "--config", tmp_path / "haulout.yaml"],
+            make_world=make,
+            act=scene.begin,
+            settled=scene.over,
+            end_state=end,
+            quiet=0.3,
+        ).verify()
     plane.wipe(prefix)
-    # Attached, then three transitions each; what is attached and moved at once is one write.
-    assert 3 * NODES <= len(report.writes) <= 4 * NODES
     assert report.runs == 1 + 2 * len(report.writes)
+    # Attached, required, told, let in and cordoned, draining, two evictions, drained and told, back, told; without pods,
+    # three less and told and back in one. What is wanted before it is attached is one write with that.
+    assert 13 <= len(report.writes) <= 15, report.writes
+    assert all(set(each) == scene.messages for each in told), told
+    assert all(repeated(each, name) <= 1 for each in told for name in scene.nodes), told
+
+
+def repeated(told: Counter[str], node: str) -> int:
+    return sum(count - 1 for text, count in told.items() if text.startswith(f"{node} "))
+
+
+FAULTS: dict[str, Action] = {
+    "403": Answer(403),
+    "409": Answer(409),
+    "422": Answer(422),
+    "429": Answer(429, retry_after=1),
+    "500": Answer(500),
+    "504": Answer(504),
+    "cut-before": CutBefore(),
+    "cut-after": CutAfter(),
+}
+# The first eviction, and one after another of what a node is written to.
+WRITES = {"eviction": ("POST", "/pods/{node}-[01]/eviction$", 0)} | {
+    what: ("PATCH", "/nodes/{node}$", number)
+    for number, what in enumerate(("required", "told", "inside", "draining", "drained", "back"))
+}
+
+
+def test_each_write_meets_each_fault(plane: ControlPlane, proxy: FaultProxy, namespace: str, tmp_path: Path) -> None:
+    """A node for each, all at once: it ends as if nothing had been, every pod evicted and every message sent once."""
+    receiver, rules, scenes = Receiver(), dict[str, Rule](), dict[str, Scene]()
+    for (fault, action), (what, (method, path, skip)) in itertools.product(FAULTS.items(), WRITES.items()):
+        name = f"{namespace}-{what}-{fault}"
+        scenes[name] = Scene(plane, namespace, name)
+        rules[name] = proxy.rule(action, method=method, path=path.format(node=name), skip=skip, times=1)
+    plane.load(each for scene in scenes.values() for each in scene.objects())
+    since = plane.audit.mark()
+    text = config(namespace, "{url}", most=len(scenes))
+    with (
+        receiver.open() as url,
+        MaintenanceController(plane, tmp_path, text.replace("{url}", url), server=proxy.url),
+    ):
+        for scene in scenes.values():
+            scene.begin()
+        for name, scene in scenes.items():
+            eventually(scene.over, f"{name} is back")
+    entries = plane.audit.entries(since=since, user="operator", what="pods/eviction")
+    evicted = Counter(entry.name for entry in entries if entry.code == 201)
+    ends = {name: str(scene.end()).replace(name, "") for name, scene in scenes.items()}
+    assert {name for name, rule in rules.items() if not rule.acted} == set()
+    assert evicted == dict.fromkeys((pod for scene in scenes.values() for pod in scene.pods), 1)
+    assert Counter(receiver.texts("/told")) == dict.fromkeys(
+        (message for scene in scenes.values() for message in scene.messages), 1
+    )
+    (end,) = set(ends.values())
+    assert "unschedulable" not in end

@@ -10,18 +10,24 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from haulout.cluster.rows import NodeRow
-from haulout.core.action import Annotate, Cordon, Edit
+from haulout.cluster.rows import NodeRow, Taint
+from haulout.core.action import Annotate, Cordon, Edit, SetTaint
 
 ANNOTATION = "haulout.dev/cordon"
+# The node lifecycle controller keeps it on every cordoned node, in its own time.
+TAINT = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """`before`: whether the node was unschedulable when the first claim came; `labels`: what else was, to be put back."""
+    """`before`: whether the node was unschedulable when the first claim came; `labels`: what else was, to be put back.
+
+    `taint`: a surface has set the taint of the cordon itself, so that it goes with the cordon, whoever lifts that.
+    """
 
     before: bool = False
     by: tuple[str, ...] = ()
     labels: Mapping[str, str | None] = {}
+    taint: bool = False
 
 
 _DECODER = msgspec.json.Decoder(Ledger)
@@ -38,10 +44,12 @@ def ledger(node: NodeRow) -> Ledger | None:
         return None
 
 
-def claim(node: NodeRow, surface: str, *, shown: bool, labels: Iterable[str] = ()) -> tuple[Edit, ...]:
+def claim(
+    node: NodeRow, surface: str, *, shown: bool, labels: Iterable[str] = (), taint: bool = False
+) -> tuple[Edit, ...]:
     """Cordons for a surface. `shown`: the surface's own objects or marks say so, no entry is needed.
 
-    `labels`: those that the surface is about to set, remembered as they are.
+    `labels`: those that the surface is about to set, remembered as they are. `taint`: it sets that of the cordon, too.
     """
     stood = ledger(node)
     entry = stood or Ledger(before=node.unschedulable)
@@ -50,6 +58,8 @@ def claim(node: NodeRow, surface: str, *, shown: bool, labels: Iterable[str] = (
     new = {name: node.labels.get(name) for name in labels if name not in entry.labels}
     if new:
         entry = msgspec.structs.replace(entry, labels={**entry.labels, **new})
+    if taint and not _tainted(node):
+        entry = msgspec.structs.replace(entry, taint=True)
     edits: list[Edit] = []
     if entry != stood:
         edits.append(_written(node, entry))
@@ -76,6 +86,8 @@ def release(node: NodeRow, surface: str, *, others: bool, restore: bool = True) 
     # A person who uncordoned in the middle is not overruled by what stood before.
     if node.unschedulable and not cordoned:
         edits.append(Cordon(node.key, unschedulable=False))
+    if stood is not None and stood.taint and _tainted(node) and not (node.unschedulable and cordoned):
+        edits.append(SetTaint(node.key, TAINT, present=False))
     return tuple(edits)
 
 
@@ -84,6 +96,12 @@ def lifted_by_hand(node: NodeRow) -> bool:
     return ledger(node) is not None and not node.unschedulable
 
 
+def _tainted(node: NodeRow) -> bool:
+    return any((taint.key, taint.effect) == (TAINT.key, TAINT.effect) for taint in node.taints)
+
+
 def _written(node: NodeRow, entry: Ledger) -> Annotate:
-    body = {"before": entry.before, "by": entry.by} | ({"labels": entry.labels} if entry.labels else {})
+    body: dict[str, object] = {"before": entry.before, "by": entry.by}
+    body |= {"labels": entry.labels} if entry.labels else {}
+    body |= {"taint": True} if entry.taint else {}
     return Annotate(node.key, ANNOTATION, msgspec.json.encode(body).decode())

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haulout.cluster.rows import NodeRow
-from haulout.core.action import Annotate, Cordon, Edit
-from haulout.core.cordon import ANNOTATION, Ledger, claim, ledger, lifted_by_hand, release
+from haulout.core.action import Annotate, Cordon, Edit, SetTaint
+from haulout.core.cordon import ANNOTATION, TAINT, Ledger, claim, ledger, lifted_by_hand, release
 from haulout.core.edit import apply_all
 from tests.build.examples import examples
 from tests.build.rows import node
@@ -198,6 +198,35 @@ def test_a_ledger_that_cannot_be_read_uncordons_nothing(text: str) -> None:
 def test_what_others_wrote_into_the_ledger_is_read_over() -> None:
     row = node("a", cordoned=True, annotations={ANNOTATION: '{"before":true,"by":["x"],"mine":{"a":"b"}}'})
     assert ledger(row) == Ledger(before=True, by=("x",))
+
+
+TAINTED = (TAINT,)
+
+
+@pytest.mark.parametrize("restore", [True, False])
+def test_a_taint_of_ours_goes_with_the_cordon_whoever_lifts_it(restore: bool) -> None:
+    both = patched(node("a"), claim(node("a"), "profiles", shown=False))
+    both = patched(both, (*claim(both, "nm", shown=True, taint=True), SetTaint(both.key, TAINT, present=True)))
+    assert claim(both, "nm", shown=True, taint=True) == ()
+    left = patched(both, release(both, "nm", others=False, restore=restore))
+    assert (left.unschedulable, left.taints) == (True, TAINTED), "it stays as long as the cordon does"
+    assert patched(left, release(left, "profiles", others=False)) == node("a")
+    lifted = msgspec.structs.replace(left, unschedulable=False)
+    assert patched(lifted, release(lifted, "profiles", others=False)) == node("a")
+
+
+def test_a_taint_of_ours_stays_with_the_cordon_of_a_person() -> None:
+    row = patched(node("a", cordoned=True), claim(node("a", cordoned=True), "nm", shown=True, taint=True))
+    row = patched(row, [SetTaint(row.key, TAINT, present=True)])
+    after = patched(row, release(row, "nm", others=False))
+    assert (after.unschedulable, after.taints) == (True, TAINTED)
+
+
+def test_a_taint_that_was_there_is_for_its_controller_to_lift() -> None:
+    row = msgspec.structs.replace(node("a"), taints=TAINTED)
+    row = patched(row, claim(row, "nm", shown=True, taint=True))
+    assert ledger(row) == Ledger(before=False)
+    assert patched(row, release(row, "nm", others=False)).taints == TAINTED
 
 
 def test_labels_are_remembered_as_the_first_claim_found_them() -> None:

@@ -359,9 +359,9 @@ def _node_edits(given: Given, node: NodeRow, wanted: DrainWish) -> tuple[Edit, .
         edits += [SetTaint(node.key, taint, present=False) for taint in ours]
         edits += [SetTaint(node.key, taint, present=True, first=True) for taint in ours]
     if wanted.restore:
-        edits += cordon.claim(node, SURFACE, shown=True, labels=(EXCLUDE_LABEL,))
+        edits += cordon.claim(node, SURFACE, shown=True, labels=(EXCLUDE_LABEL,), taint=True)
     elif not given.options.alone:
-        edits += cordon.claim(node, SURFACE, shown=True)
+        edits += cordon.claim(node, SURFACE, shown=True, taint=True)
     elif not node.unschedulable:
         edits.append(Cordon(node.key, unschedulable=True))
     return tuple(edits)

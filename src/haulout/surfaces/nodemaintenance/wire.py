@@ -13,12 +13,13 @@ from haulout.cluster.key import Key
 from haulout.cluster.project import Resource
 from haulout.cluster.rows import ObjectRow, Row, Taint
 from haulout.cluster.store import Index
+from haulout.core import cordon
 from haulout.model.meta import Condition, ObjectMeta, OwnerReference
 
 GROUP, VERSION, KIND, PLURAL = "nodemaintenance.medik8s.io", "v1beta1", "NodeMaintenance", "nodemaintenances"
 API_VERSION = f"{GROUP}/{VERSION}"
 FINALIZER = "foregroundDeleteNodeMaintenance"
-UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+UNSCHEDULABLE_TAINT = cordon.TAINT
 DRAIN_TAINT = Taint("medik8s.io/drain", "NoSchedule")
 EXCLUDE_LABEL = "remediation.medik8s.io/exclude-from-remediation"
 LEASE_NAMESPACE = "medik8s-leases"

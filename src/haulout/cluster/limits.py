@@ -86,9 +86,12 @@ class Tally:
         self, entity: Key, stored: Row | None, expected: Row | None, reserved: frozenset[Group], now: datetime | None
     ) -> tuple[frozenset[Group], frozenset[Group]]:
         """Counts an entity anew; answers where the stored count changed (see `AtLeast`) and where there is room now."""
-        before, takes = self._in_stored.get(entity, NOWHERE), self._in_taken.get(entity, NOWHERE)
         after, stored_until = self._groups(stored, now)
         coming, expected_until = self._groups(expected, now)
+        if not (after or coming or reserved or entity in self._in_taken or entity in self._end_of):
+            # It has nothing to do with this count, which is the fate of nearly every change where there are many.
+            return NOWHERE, NOWHERE
+        before, takes = self._in_stored.get(entity, NOWHERE), self._in_taken.get(entity, NOWHERE)
         taking = after | reserved | coming
         self._end(entity, min((end for end in (stored_until, expected_until) if end is not None), default=None))
         if before == after and takes == taking:
@@ -119,7 +122,11 @@ class Tally:
         """The groups that a row belongs to now, and when the first of them ends."""
         if row is None:
             return NOWHERE, None
-        found = [each for each in self.count.groups(row) if each.until is None or now is None or each.until > now]
+        # Asked before it is gone through: most rows belong nowhere.
+        groups = self.count.groups(row)
+        if not groups:
+            return NOWHERE, None
+        found = [each for each in groups if each.until is None or now is None or each.until > now]
         if not found:
             return NOWHERE, None
         ends = [each.until for each in found if each.until is not None]

@@ -6,7 +6,7 @@ has been listed. Only the loop touches the store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from datetime import datetime
 from enum import Enum
 from typing import NamedTuple
@@ -73,7 +73,8 @@ class Store:
         self._tables: dict[tuple[str, str], Table] = {}
         self._open: dict[Key, int] = {}
         self._buried: dict[Key, int] = {}
-        self._reserved: dict[tuple[str, Count], dict[Key, dict[Key, frozenset[Group]]]] = {}
+        # By who takes the place, what counts it and who holds it.
+        self._reserved: dict[Key, dict[Count, dict[Key, frozenset[Group]]]] = {}
         self._changed: set[Topic] = set()
         self._freed: set[CountOf] = set()
         self._arrived: list[Key] = []
@@ -278,7 +279,7 @@ class Store:
 
     def size(self) -> int:
         """How much is remembered besides rows: after any churn as much as before."""
-        extra = len(self._open) + len(self._buried) + sum(len(entities) for entities in self._reserved.values())
+        extra = len(self._open) + len(self._buried) + sum(len(counts) for counts in self._reserved.values())
         return extra + sum(len(table.expected) for table in self._tables.values())
 
     # Inside
@@ -329,27 +330,32 @@ class Store:
         tally = table.tallies.get(count)
         if tally is None:
             tally = table.tallies[count] = Tally(count)
-            for entity in {*table.rows, *table.expected, *self._reserved.get((cluster, count), ())}:
-                tally.update(entity, *self._standing(table, count, entity), self.now)
+            reserved = {key for key, counts in self._reserved.items() if key.cluster == cluster and count in counts}
+            for entity in {*table.rows, *table.expected, *reserved}:
+                tally.update(entity, *self._standing(table, entity, count), self.now)
         return tally
 
-    def _standing(self, table: Table, count: Count, entity: Key) -> tuple[Row | None, Row | None, frozenset[Group]]:
-        by_entity = self._reserved.get((table.name.cluster, count)) if self._reserved else None
-        by_holder = by_entity.get(entity) if by_entity else None
-        reserved: frozenset[Group] = frozenset().union(*by_holder.values()) if by_holder else NOWHERE
+    def _standing(self, table: Table, entity: Key, count: Count) -> tuple[Row | None, Row | None, frozenset[Group]]:
+        reserved = _united(self._reserved.get(entity, {}).get(count))
         return table.rows.get(entity), table.expected.get(entity), reserved
 
     def _recount(self, table: Table, entity: Key) -> None:
+        """What is the same for all counts is looked up once: there may be as many of them as profiles."""
+        if not table.tallies:
+            return
+        stored, expected, reserved = table.rows.get(entity), table.expected.get(entity), self._reserved.get(entity)
         for tally in table.tallies.values():
-            self._recount_in(table, tally, entity)
+            places = _united(reserved.get(tally.count)) if reserved else NOWHERE
+            self._say(table, tally.count, *tally.update(entity, stored, expected, places, self.now))
 
     def _recount_in(self, table: Table, tally: Tally, entity: Key) -> None:
-        changed, freed = tally.update(entity, *self._standing(table, tally.count, entity), self.now)
-        cluster = table.name.cluster
+        self._say(table, tally.count, *tally.update(entity, *self._standing(table, entity, tally.count), self.now))
+
+    def _say(self, table: Table, count: Count, changed: frozenset[Group], freed: frozenset[Group]) -> None:
         if changed:
-            self._changed.update(CountOf(cluster, tally.count, group) for group in changed)
+            self._changed.update(CountOf(table.name.cluster, count, group) for group in changed)
         if freed:
-            self._freed.update(CountOf(cluster, tally.count, group) for group in freed)
+            self._freed.update(CountOf(table.name.cluster, count, group) for group in freed)
 
     def _reserve(self, holder: Key, old: Row | None, new: Row | None) -> None:
         before = old.reserves if isinstance(old, ReservingRow) else ()
@@ -363,16 +369,20 @@ class Store:
                 self._recount_in(table, table.tallies[count], entity)
 
     def _set_reserved(self, count: Count, entity: Key, holder: Key, groups: frozenset[Group]) -> None:
-        entities = self._reserved.setdefault((entity.cluster, count), {})
-        holders = entities.setdefault(entity, {})
+        counts = self._reserved.setdefault(entity, {})
+        holders = counts.setdefault(count, {})
         if groups:
             holders[holder] = groups
         else:
             holders.pop(holder, None)
         if not holders:
-            del entities[entity]
-        if not entities:
-            del self._reserved[entity.cluster, count]
+            del counts[count]
+        if not counts:
+            del self._reserved[entity]
+
+
+def _united(holders: Mapping[Key, frozenset[Group]] | None) -> frozenset[Group]:
+    return frozenset().union(*holders.values()) if holders else NOWHERE
 
 
 def _leave(buckets: dict[Hashable, list[Key]], value: Hashable, key: Key) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.limits import Count, Limit, Membership
-from haulout.cluster.rows import NodeRow, Row
+from haulout.cluster.rows import NodeRow, Reservation, ReservingRow, Row
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import View
 from haulout.core.action import Label
@@ -329,3 +329,15 @@ def test_counts_that_somebody_waits_for_are_kept_up() -> None:
     crowd.loop.forget_counts()
     assert crowd.put("first") == 2
     assert crowd.actions.wanted == [node_key("w00000")]
+
+
+def test_a_place_is_reserved_in_the_cluster_of_whom_it_is_for() -> None:
+    """Also where it is counted only afterwards."""
+    store, count = Store(), In("zone")
+    far = Key("far", "Node", "", "a")
+    store.write(ReservingRow(key=Key("", "Grant", "", "g"), reserves=(Reservation(count, "z", far),)))
+    assert store.has_room(Limit(count, "z", 1))
+    assert not store.has_room(Limit(count, "z", 1, "far"))
+    store.write(ReservingRow(key=Key("", "Grant", "", "g")))
+    assert store.has_room(Limit(count, "z", 1, "far"))
+    assert store.size() == 0

@@ -39,23 +39,20 @@ class InMaintenance(Count, frozen=True):
     keys: tuple[str, ...] = ()
     skip_after: timedelta = timedelta(0)
 
-    def groups(self, row: Row) -> Iterable[Membership]:
+    def groups(self, row: Row) -> tuple[Membership, ...]:
         if not isinstance(row, NodeRow) or row.labels.get(STATE_LABEL) != State.IN_MAINTENANCE:
-            return
+            return ()
         if self.profile and self.profile not in attached_profiles(row.labels.get(PROFILE_LABEL)):
-            return
+            return ()
         group = tuple(row.labels.get(key, "") for key in self.keys)
         if not self.skip_after:
-            yield Membership(group)
-            return
+            return (Membership(group),)
         try:
             entries = parse_data(row.annotations.get(DATA_ANNOTATION)).profiles
         except DataError:
-            yield Membership(unreadable(group))
-            return
+            return (Membership(unreadable(group)),)
         known = [entry.transition.at for name, entry in entries.items() if self.profile in ("", name)]
-        if known:
-            yield Membership(group, after(max(known), self.skip_after))
+        return (Membership(group, after(max(known), self.skip_after)),) if known else ()
 
     def describe(self, group: Hashable) -> str:
         values = group if isinstance(group, tuple) else ()

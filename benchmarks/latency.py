@@ -9,8 +9,7 @@ from typing import Any
 
 from benchmarks.fixture import Contender, contenders, control_plane, controller
 from benchmarks.harness import OURS, Cell, Report, load_average, median, options, percentile, usage
-from tests.real.profiles import GO, PROFILE, STATE
-from tests.rig.api import BROKEN
+from tests.real.profiles import GO, PROFILE, STATE, Sampled, Sampling
 from tests.rig.fleet import node_object
 from tests.rig.plane import ControlPlane
 
@@ -49,18 +48,14 @@ class Sight:
         return self.at
 
 
-class Watching:
-    """The nodes of a benchmark, followed on a connection and a thread of its own."""
+class Watching(Sampled):
+    """The nodes of a benchmark, followed on a connection and a thread of its own, with what is awaited of them."""
 
     def __init__(self, plane: ControlPlane) -> None:
+        super().__init__()
         self._awaited: dict[str, list[Sight]] = {}
-        self._states: dict[str, str] = {}
         self._lock = threading.Lock()
-        self._over = False
-        first = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
-        self._watch = plane.api().watch("nodes", silence=900, **first)
-        self._thread = threading.Thread(target=self._follow, daemon=True)
-        self._thread.start()
+        self._sampling = Sampling(plane, PROFILE, self)
 
     def expect(self, node: str, label: str, value: str | None) -> Sight:
         sight = Sight(label, value)
@@ -69,32 +64,20 @@ class Watching:
         return sight
 
     def with_state(self) -> int:
-        return len(self._states)
+        return sum(bool(moves) for moves in list(self.moves.values()))
 
     def stop(self) -> None:
-        self._over = True
-        self._watch.close()
-        self._thread.join(10)
+        self._sampling.stop()
 
-    def _follow(self) -> None:
-        try:
-            for event in self._watch:
-                self._take(event, time.perf_counter())
-        except (*BROKEN, ValueError, AttributeError):
-            # http.client trips over a socket that is shut down under its hands.
-            if not self._over:
-                raise
-
-    def _take(self, event: dict[str, Any], now: float) -> None:
-        meta = event["object"]["metadata"]
-        labels = meta.get("labels", {})
+    def take(self, event: dict[str, Any]) -> None:
+        now = time.perf_counter()
+        super().take(event)
         if event["type"] not in ("ADDED", "MODIFIED"):
             return
-        if STATE in labels:
-            self._states[meta["name"]] = labels[STATE]
+        meta = event["object"]["metadata"]
         with self._lock:
             for sight in list(self._awaited.get(meta["name"], ())):
-                if labels.get(sight.label) == sight.value:
+                if meta.get("labels", {}).get(sight.label) == sight.value:
                     self._awaited[meta["name"]].remove(sight)
                     sight.at = now
                     sight.seen.set()

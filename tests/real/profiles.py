@@ -58,6 +58,11 @@ class Sampled:
         self.most = 0
         self.moves: dict[str, list[str]] = {}
 
+    def forget(self) -> None:
+        """What has been seen so far; who is inside stays there."""
+        self.moves = {}
+        self.most = len(self.inside)
+
     def take(self, event: dict[str, Any]) -> None:
         if event["type"] not in ("ADDED", "MODIFIED", "DELETED"):
             return

@@ -6,13 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.latency import Watching
+from benchmarks.profiles import Member, configuration, requests, singles
 from tests.real.profiles import GO, PROFILE, STATE, label_of, roll_config, sampled
+from tests.rig.fleet import node_object
 from tests.rig.kwok import Kwok
 from tests.rig.operator import MaintenanceController
 from tests.rig.plane import ControlPlane
 from tests.rig.wait import eventually
 
 NODES = 1000
+# What is counted when a node enters maintenance: pods by what owns them.
+OWNERS = ("daemonsets", "deployments", "replicasets", "statefulsets")
+AROUND = ["maintenance-required", "in-maintenance", "operational"]
 
 
 @pytest.mark.tools("etcd", "kube-apiserver", "kwok")
@@ -40,6 +46,26 @@ def test_a_thousand_nodes_roll_three_at_a_time(plane: ControlPlane, kwok: Kwok, 
     assert set(counts) <= {"patch nodes", "create events", *reads}, counts
 
 
-# What is counted when a node enters maintenance: pods by what owns them.
-OWNERS = ("daemonsets", "deployments", "replicasets", "statefulsets")
-AROUND = ["maintenance-required", "in-maintenance", "operational"]
+@pytest.mark.tools("etcd", "kube-apiserver")
+def test_a_maintenance_is_one_patch_and_one_event_a_transition(
+    plane: ControlPlane, prefix: str, tmp_path: Path
+) -> None:
+    """One patch more where something was done on entering, which has to be stored; the same fifty profiles as measured."""
+    members = [Member(f"{prefix}-{profile}", profile) for profile in (0, 1, 48, 49)]
+    plane.load(node_object(each.name, labels={PROFILE: f"p{each.profile}"}, annotations={}) for each in members)
+    watching = Watching(plane)
+    try:
+        with MaintenanceController(plane, tmp_path, configuration(50, 2)) as operator:
+            eventually(lambda: all(watching.moves.get(each.name) for each in members), "all nodes have a state")
+            since = plane.audit.mark()
+            singles(plane, watching, members)
+            # All that there is to tell has been told then.
+            operator.process.stop()
+        entries = plane.audit.entries(since=since, user="operator")
+    finally:
+        watching.stop()
+        plane.wipe(prefix)
+    plain, entering = requests("haulout", "step by step", entries, members)
+    assert (plain["PATCHes"], entering["PATCHes"]) == (3, 4)
+    assert plain["events"] == 3
+    assert (plain["GETs and LISTs"], plain["other requests"]) == (0, 0)

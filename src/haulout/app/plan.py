@@ -26,7 +26,7 @@ from haulout.embedded.controllers.kinds import (
 from haulout.embedded.seams import Json, Resource
 from haulout.kube.errors import Forbidden, KubeError, NotFound
 from haulout.kube.http import HttpTransport
-from haulout.model.meta import wire_time
+from haulout.model.meta import wire_micro_time
 from haulout.plan.chart import svg_chart, text_chart
 from haulout.plan.forecast import Done, Forecast, Simulation
 from haulout.surfaces.profiles.wire import PROFILE_LABEL
@@ -209,9 +209,9 @@ def _span(span: timedelta) -> str:
 
 def _json(forecast: Forecast) -> str:
     body = {
-        "beginsAt": wire_time(forecast.begins_at),
-        "endsAt": wire_time(forecast.ends_at),
-        "finishedAt": wire_time(forecast.finished_at) if forecast.finished_at else None,
+        "beginsAt": wire_micro_time(forecast.begins_at),
+        "endsAt": wire_micro_time(forecast.ends_at),
+        "finishedAt": wire_micro_time(forecast.finished_at) if forecast.finished_at else None,
         "waitedFor": [{"seconds": int(span.total_seconds()), "cause": text} for text, span in forecast.kept],
         "nodes": [
             {
@@ -219,8 +219,8 @@ def _json(forecast: Forecast) -> str:
                 "states": [
                     {
                         "state": span.state,
-                        "from": wire_time(span.begins_at),
-                        "to": wire_time(span.ends_at) if span.ends_at else None,
+                        "from": wire_micro_time(span.begins_at),
+                        "to": wire_micro_time(span.ends_at) if span.ends_at else None,
                     }
                     for span in course.spans
                 ],

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from datetime import timedelta
 
 from haulout.app.parts import Part, Surroundings
+from haulout.cli.machine_options import options_of
 from haulout.cli.settings import ClusterApi, Settings
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.project import RESOURCES
@@ -20,7 +20,6 @@ from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Sample
 from haulout.runtime.probes import Probe, ProbeFailed
 from haulout.surfaces.clusterapi.machine import APPROVAL_SECONDS, GONE, NODE_PROBE, THERE
-from haulout.surfaces.clusterapi.options import Options
 from haulout.surfaces.clusterapi.present import samples
 from haulout.surfaces.clusterapi.surface import DECIDERS, OWN_KINDS, sources
 from haulout.surfaces.clusterapi.wire import MACHINE, SURFACE, Access, workload_of
@@ -82,17 +81,3 @@ class ClusterApis(Part):
         except KubeError as error:
             raise ProbeFailed(str(error)) from None
         return THERE
-
-
-def options_of(settings: ClusterApi) -> Options:
-    within = settings.deletion_approval_timeout
-    return Options(
-        metal3=settings.enable_metal3_maintenance,
-        allow_exec=settings.allow_exec_kubeconfigs,
-        guard_remediation=settings.guard_remediation,
-        approval_hygiene=settings.approval_hygiene,
-        approve_within_for=timedelta(seconds=within) if within > 0 else None,
-        prefer_limited=settings.prefer_limited_kubeconfigs,
-        reboot_mode=settings.reboot_mode_annotation,
-        workload_requests=settings.workload_requests,
-    )

@@ -6,12 +6,13 @@ import click
 
 from haulout.cli.options import cluster_options
 
-NODE, MAINTENANCE = "node", "nodemaintenance"
+NODE, MAINTENANCE, MACHINE = "node", "nodemaintenance", "machine"
 # As kubectl names them: singular, plural, short, with or without the group.
 KINDS = {
     **dict.fromkeys(("node", "nodes", "no"), NODE),
     **dict.fromkeys(("nodemaintenance", "nodemaintenances", "nm"), MAINTENANCE),
     "nodemaintenances.nodemaintenance.medik8s.io": MAINTENANCE,
+    **dict.fromkeys(("machine", "machines", "ma", "machines.cluster.x-k8s.io"), MACHINE),
 }
 
 
@@ -23,10 +24,15 @@ KINDS = {
 def command(words: tuple[str, ...], config: str, output: str, **cluster: str) -> int:
     """Asks the decisions about NODE afresh, against the cluster as it is now, and prints their reasons.
 
-    KIND NAME asks about another object, with kubectl's names of kinds: `explain nm NAME` about a NodeMaintenance.
+    KIND NAME asks about another object, with kubectl's names of kinds: `explain nm NAME` about a NodeMaintenance,
+    `explain machine NAME -n NAMESPACE` about a Machine of Cluster API, and about its Node in the workload cluster.
     Nothing is changed. The configuration is the operator's, so that the answer is the operator's too.
     """
     kind, name = _meant(words)
+    if kind == MACHINE:
+        from haulout.cli.explaining_machine import explain_machine
+
+        return explain_machine(name, config, output, cluster)
     from haulout.cli.explaining import explain_object
 
     return explain_object(kind, name, config, output, cluster)
@@ -43,7 +49,7 @@ def _meant(words: tuple[str, ...]) -> tuple[str, str]:
             return NODE, name
         case (kind, name):
             if kind.lower() not in KINDS:
-                raise click.UsageError(f"{kind!r} cannot be explained (there are: node, nm)")
+                raise click.UsageError(f"{kind!r} cannot be explained (there are: node, nm, machine)")
             return KINDS[kind.lower()], name
         case _:
             raise click.UsageError(f"Got unexpected extra arguments ({' '.join(words[2:])})")

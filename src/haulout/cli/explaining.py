@@ -20,7 +20,9 @@ from haulout.base import yaml
 from haulout.base.clock import SystemClock
 from haulout.cli.explain import MAINTENANCE
 from haulout.cli.explanation import as_json, as_text, explain, explain_maintenance
+from haulout.cli.machine_options import options_of as machine_options
 from haulout.cli.maintenance_options import options_of, pod_rules
+from haulout.cli.settings import ClusterApi
 from haulout.cli.settings_file import SettingsProblem, read_settings
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.project import RESOURCES
@@ -42,6 +44,7 @@ from haulout.plugins.load import PluginProblem
 from haulout.runtime.kernel import Kernel
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
+from haulout.surfaces.clusterapi.options import Options as MachineOptions
 from haulout.surfaces.nodemaintenance.given import SURFACE
 from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.surface import DECIDERS as MAINTENANCE_DECIDERS
@@ -68,6 +71,7 @@ class Setup(msgspec.Struct, frozen=True):
     maintenances: Options | None = None
     together: bool = False
     mode: Mode = Mode()
+    machines: MachineOptions = MachineOptions()
 
 
 def explain_object(kind: str, name: str, config: str, output: str, cluster: Mapping[str, Any]) -> int:
@@ -109,7 +113,9 @@ def read_setup(given: str) -> Setup:
         raise click.ClickException(str(problem)) from None
     profiles = read_config(settings.profiles_config) if settings.profiles_config else None
     mode = Mode(alone=False, rules=pod_rules(settings))
-    return Setup(profiles, options_of(settings) if settings.nodemaintenance else None, together=True, mode=mode)
+    maintenances = options_of(settings) if settings.nodemaintenance else None
+    machines = machine_options(settings.clusterapi or ClusterApi())
+    return Setup(profiles, maintenances, together=True, mode=mode, machines=machines)
 
 
 def read_config(path: str) -> Config:

@@ -25,7 +25,7 @@ from haulout.surfaces.nodemaintenance.given import SURFACE
 from haulout.surfaces.nodemaintenance.wire import MAINTENANCES_OF_NODE, SUCCEEDED, MaintenanceRow
 
 # What goes needs nothing more; an annotation that is not understood and a surface that is not there keep nothing.
-GOES, IDLE = "goes", frozenset({"annotation-invalid", "no-surface"})
+GOES, IDLE = "goes", frozenset({"annotation-invalid", "no-surface", "not-enabled", "deletion-approved", "at-rest"})
 NOBODY = "no profiles are configured here (--config names them), and no NodeMaintenance concerns it"
 MOST_ALIKE = 10
 
@@ -42,7 +42,7 @@ class Holding(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """Of a node, or of the NodeMaintenance that `maintenance` names. `act`: what would let it go on."""
+    """Of a node, or of the NodeMaintenance or Machine that stands there. `act`: what would let it go on."""
 
     node: str
     flags: tuple[str, ...]
@@ -51,6 +51,7 @@ class Explanation(msgspec.Struct, frozen=True):
     reasons: tuple[Reason, ...]
     act: str = ""
     maintenance: str = ""
+    machine: str = ""
 
 
 def explain(kernel: Kernel, surface: str, key: Key, now: datetime) -> Explanation | None:
@@ -136,8 +137,12 @@ def _explanation(kernel: Kernel, row: NodeRow, reasons: tuple[Reason, ...]) -> E
 
 
 def as_text(found: Explanation, now: datetime) -> str:
-    node = f"node {found.node}" + (f" ({', '.join(found.flags)})" if found.flags else "")
-    lines = [f"nodemaintenance {found.maintenance} of {node}" if found.maintenance else node]
+    flags = f" ({', '.join(found.flags)})" if found.flags else ""
+    node = f"node {found.node}" if found.node else "no node"
+    if found.machine:
+        lines = [f"machine {found.machine}{flags} of {node}"]
+    else:
+        lines = [f"nodemaintenance {found.maintenance} of {node}{flags}" if found.maintenance else f"{node}{flags}"]
     if found.cordon:
         lines.append(f"  {found.cordon}")
     lines += [f"  {_held(hold)}" for hold in found.holds]
@@ -150,7 +155,8 @@ def as_text(found: Explanation, now: datetime) -> str:
 
 
 def as_json(found: Explanation) -> str:
-    body: dict[str, Any] = {"nodemaintenance": found.maintenance} if found.maintenance else {}
+    about = (("nodemaintenance", found.maintenance), ("machine", found.machine))
+    body: dict[str, Any] = {name: text for name, text in about if text}
     body |= {
         "node": found.node,
         "flags": found.flags,

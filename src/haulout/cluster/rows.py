@@ -154,7 +154,7 @@ class Connection(Row, frozen=True, kw_only=True, gc=False):
     INVALID: ClassVar[str] = "invalid"
 
     state: str
-    since: datetime
+    since: datetime | None = None
     error: str = ""
     access: Hashable = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from datetime import datetime, timedelta
 from enum import Enum
 
@@ -55,12 +56,21 @@ def link(view: View, workload: Workload, options: Options, now: datetime) -> Lin
     kind = named(SECRET, workload.namespace, f"{workload.name}-kubeconfig")
     sources = (Source("", kind),)
     secret, lack = _secret(view, workload, kind, options)
-    if secret is None or secret.value is None:
-        return Link(workload, sources, problem=Problem.UNAVAILABLE if lack else None, text=lack)
-    where = f"Secret {secret.key.namespace}/{secret.key.name}"
-    access = Access(where, secret.value, options.allow_exec)
-    nodes = Source(workload.cluster, "Node", NODE_KEEP, access)
-    return _reached(view, Link(workload, (*sources, nodes)), now)
+    if secret is not None and secret.value is not None:
+        where = f"Secret {secret.key.namespace}/{secret.key.name}"
+        access = Access(where, secret.value, options.allow_exec)
+        return _reached(view, Link(workload, (*sources, _nodes(workload, access))), now)
+    known = Link(workload, sources, problem=Problem.UNAVAILABLE if lack else None, text=lack)
+    connection = view.get(Key(workload.cluster, Connection.KIND, "", ""), Connection)
+    if connection is None or connection.access is None:
+        return known
+    # A kubeconfig that is gone does not cut off what was opened with it.
+    ready = view.listing("Node", workload.cluster) is Listing.LISTED
+    return msgspec.structs.replace(known, sources=(*sources, _nodes(workload, connection.access)), ready=ready)
+
+
+def _nodes(workload: Workload, access: Hashable) -> Source:
+    return Source(workload.cluster, "Node", NODE_KEEP, access)
 
 
 def _secret(view: View, workload: Workload, kind: str, options: Options) -> tuple[SecretRow | None, str]:
@@ -98,8 +108,8 @@ def _reached(view: View, known: Link, now: datetime) -> Link:
         problem = Problem.REJECTED if connection.state == Connection.REJECTED else Problem.UNAVAILABLE
         # What was understood before goes on being used.
         return msgspec.structs.replace(known, ready=ready, problem=problem, text=text, since=since)
-    told_at = since + PATIENCE_FOR
-    if now < told_at:
+    told_at = since + PATIENCE_FOR if since else None
+    if told_at is not None and now < told_at:
         return msgspec.structs.replace(known, ready=ready, since=since, until=told_at)
     text = f"workload cluster {cluster} cannot be reached: {text}"
     return msgspec.structs.replace(known, ready=ready, problem=Problem.UNREACHABLE, text=text, since=since)

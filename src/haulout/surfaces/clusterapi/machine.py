@@ -16,12 +16,13 @@ from haulout.surfaces.clusterapi.link import Link, link
 from haulout.surfaces.clusterapi.memory import Memory, recall
 from haulout.surfaces.clusterapi.options import Options, options_of
 from haulout.surfaces.clusterapi.pause import is_paused
-from haulout.surfaces.clusterapi.present import reasons
+from haulout.surfaces.clusterapi.present import not_enabled, reasons
 from haulout.surfaces.clusterapi.say import told
 from haulout.surfaces.clusterapi.signals import Signals, Wanted, signals, wanted
 from haulout.surfaces.clusterapi.wire import (
     APPROVED,
     BY_WORKLOAD,
+    CLEANUP,
     DELETED,
     HOOK,
     MAINTENANCE,
@@ -69,7 +70,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return NOTHING
     options, memory = options_of(view), recall(view, DECIDER, key)
     if not machine.enabled and not is_cleaning(machine, memory):
-        return NOTHING
+        return Decision(reasons=(not_enabled(machine),)) if view.explaining else NOTHING
     way = link(view, machine.workload, options, now)
     node = view.node(machine.node, way.workload.cluster) if machine.node and way.ready else None
     given = Given(machine, way, node, options, memory, now, is_paused(view, machine))
@@ -125,8 +126,6 @@ def _paired(given: Given, node: NodeRow) -> tuple[Step, ...]:
     """The Node first: what is said there must stand before anything is concluded from it."""
     heard = signals(given.machine, node, given.options)
     aim = wanted(heard)
-    if is_overdue(given.machine, given.options, given.now):
-        aim = replace(aim, hook=False)
     steps = (_on_node(given, node, aim), _on_machine(given, node, heard, aim))
     return tuple(step for step in steps if step)
 
@@ -156,11 +155,17 @@ def _on_machine(given: Given, node: NodeRow, heard: Signals, aim: Wanted) -> Ste
     machine, key = given.machine, given.key
     step: list[Action] = []
     if aim.hook and machine.annotations.get(HOOK) != ORIGINAL:
-        step += [Annotate(key, HOOK, ORIGINAL), told(key, "PreDrainHookAdded", "its deletion will wait for its Node")]
+        # One that has waited too long is let go of apart from this, and is not taken back.
+        if not is_overdue(machine, given.options, given.now):
+            text = "its deletion will wait for its Node"
+            step += [Annotate(key, HOOK, ORIGINAL), told(key, "PreDrainHookAdded", text)]
     elif not aim.hook and machine.hooked:
         step += [Annotate(key, HOOK, None), _hook_removed(machine, _why_unhooked(node, heard))]
-        if machine.deleting_at is not None:
+        if machine.deleting_at is not None and heard.deletion_approved:
             step.append(Measure(APPROVAL_SECONDS, (("flow", "deletion"),), since=machine.deleting_at))
+    if CLEANUP in machine.annotations:
+        # Of an earlier time: the next clean-up begins at its own.
+        step.append(Annotate(key, CLEANUP, None))
     if aim.approve:
         text = f"Node {node.key.name} is ready for maintenance"
         step += [Label(key, REQUEST, APPROVED), told(key, "MaintenanceApproved", text)]
@@ -244,6 +249,4 @@ def _hook_removed(machine: MachineRow, why: str) -> Statement:
 def _why_unhooked(node: NodeRow, heard: Signals) -> str:
     if heard.deletion_approved:
         return f"Node {node.key.name} is approved for deletion"
-    if not heard.managed:
-        return f"no maintenance controller looks after Node {node.key.name}"
-    return "the approval did not come in time"
+    return f"no maintenance controller looks after Node {node.key.name}"

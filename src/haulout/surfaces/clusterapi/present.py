@@ -26,6 +26,9 @@ from haulout.surfaces.clusterapi.wire import (
     Workload,
 )
 
+# What the Node itself waits for, which only its own cluster can tell.
+ON_NODE = "on-node"
+AT_REST = "at-rest"
 Sample = tuple[str, tuple[tuple[str, str], ...], float]
 CONNECTED, MACHINES = "maintenance_capi_cluster_connected", "maintenance_capi_machines"
 STATES = ("hooked", "deletion_pending", "deletion_approved", "maintenance_requested", "maintenance_approved")
@@ -72,7 +75,7 @@ def reasons(
         act = "unpause the Machine or its Cluster"
         return (Reason("paused", key, "paused: nothing is written until that ends", act=act),)
     if not machine.enabled:
-        return (_not_enabled(machine, way),)
+        return (not_enabled(machine),)
     if not machine.node:
         text = "Cluster API has not said yet which Node is its own (status.nodeRef)"
         return (Reason("no-node", key, text),)
@@ -93,7 +96,9 @@ def _signals(machine: MachineRow, node: NodeRow, options: Options) -> Iterator[R
         yield Reason("not-managed", key, text, act=f"have a maintenance controller look after Node {name}")
         return
     state = node.labels[STATE]
-    waits = Reason("workload", node.key, f"Node {name} is {state or 'in no state'} there")
+    waits = Reason(ON_NODE, node.key, f"Node {name} is {state or 'in no state'} there")
+    if not heard.deleting and heard.request is None:
+        yield Reason(AT_REST, key, f"nothing is asked of it; its deletion would wait for Node {name}")
     if heard.deleting and not heard.deletion_approved:
         text = f"its deletion waits for label {DELETION_APPROVED}=true on Node {name}{_since(machine.deleting_at)}"
         act = f"kubectl label node {name} {DELETION_APPROVED}=true (in the workload cluster)"
@@ -111,7 +116,7 @@ def _signals(machine: MachineRow, node: NodeRow, options: Options) -> Iterator[R
         yield Reason("unknown-request", key, f"label {REQUEST} is {heard.request!r}, which asks for nothing")
 
 
-def _not_enabled(machine: MachineRow, way: Link) -> Reason:
+def not_enabled(machine: MachineRow) -> Reason:
     if machine.hooked:
         return Reason("cleaning", machine.key, "not enabled any more: its Node is told so, then its hook goes")
     return Reason("not-enabled", machine.key, f"not enabled: label {ENABLED} is not true")

@@ -1,0 +1,22 @@
+"""From the settings of the Cluster API bridge to what its decisions read."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from haulout.cli.settings import ClusterApi
+from haulout.surfaces.clusterapi.options import Options
+
+
+def options_of(settings: ClusterApi) -> Options:
+    within = settings.deletion_approval_timeout
+    return Options(
+        metal3=settings.enable_metal3_maintenance,
+        allow_exec=settings.allow_exec_kubeconfigs,
+        guard_remediation=settings.guard_remediation,
+        approval_hygiene=settings.approval_hygiene,
+        approve_within_for=timedelta(seconds=within) if within > 0 else None,
+        prefer_limited=settings.prefer_limited_kubeconfigs,
+        reboot_mode=settings.reboot_mode_annotation,
+        workload_requests=settings.workload_requests,
+    )

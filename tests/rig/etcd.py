@@ -18,15 +18,18 @@ T = TypeVar("T")
 
 # Where the API server keeps the kinds whose storage name is not their plural, or that have no group in their key.
 STORED_AS = {
+    "BareMetalHost": "metal3.io/baremetalhosts",
     "ConfigMap": "configmaps",
     "DaemonSet": "daemonsets",
     "Deployment": "deployments",
     "Lease": "leases",
+    "Machine": "cluster.x-k8s.io/machines",
     "Namespace": "namespaces",
     "Node": "minions",
     "Pod": "pods",
     "PodDisruptionBudget": "poddisruptionbudgets",
     "ReplicaSet": "replicasets",
+    "Secret": "secrets",
     "StatefulSet": "statefulsets",
 }
 

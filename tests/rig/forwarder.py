@@ -1,0 +1,136 @@
+"""A way to a server that can be closed, go silent, or forget the connections that lead through it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import urllib.parse
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from tests.rig.faults import cut
+from tests.rig.process import free_port
+
+T = TypeVar("T")
+
+
+class _Pair:
+    """Both ends of one connection. `lost`: whatever is sent into it arrives nowhere, and nobody is told."""
+
+    def __init__(self, near: asyncio.StreamWriter, far: asyncio.StreamWriter) -> None:
+        self.ends = (near, far)
+        self.lost = False
+
+    def cut(self) -> None:
+        for end in self.ends:
+            cut(end.transport, politely=False)
+
+
+class Forwarder:
+    """Passes bytes on without a look at them, in a thread of its own; certificates for 127.0.0.1 stay valid."""
+
+    def __init__(self, server: str) -> None:
+        self.port = free_port()
+        self.url = f"https://127.0.0.1:{self.port}"
+        self._target = urllib.parse.urlsplit(server).port
+        self._pairs: set[_Pair] = set()
+        self._frozen = False
+        self._server: asyncio.Server
+        self._loop = asyncio.new_event_loop()
+        self._flows = asyncio.Event()
+        self._flows.set()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="forwarder", daemon=True)
+
+    def start(self) -> Self:
+        self._thread.start()
+        self._run(self._listen())
+        return self
+
+    def stop(self) -> None:
+        self.thaw()
+        self.refuse()
+        self._run(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def refuse(self) -> None:
+        """Nobody listens any more, and open connections break."""
+        self._run(self._refuse())
+
+    def accept(self) -> None:
+        self._run(self._listen())
+
+    def freeze(self) -> None:
+        """Connections are taken and kept, and nothing passes: a server that hangs, or a firewall that drops packets."""
+        self._loop.call_soon_threadsafe(self._flows.clear)
+
+    def thaw(self) -> None:
+        self._loop.call_soon_threadsafe(self._flows.set)
+
+    def forget(self) -> None:
+        """Half-open: what is connected hears nothing any more, but new connections work."""
+        self._run(self._forget())
+
+    @property
+    def connections(self) -> int:
+        return len(self._pairs)
+
+    async def _listen(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, backlog=1000)
+
+    async def _refuse(self) -> None:
+        self._server.close()
+        for pair in tuple(self._pairs):
+            pair.cut()
+
+    async def _forget(self) -> None:
+        for pair in self._pairs:
+            pair.lost = True
+
+    async def _end(self) -> None:
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, near: asyncio.StreamWriter) -> None:
+        await self._flows.wait()
+        try:
+            back, far = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:
+            near.close()
+            return
+        pair = _Pair(near, far)
+        self._pairs.add(pair)
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._pass(pair, reader, far))
+                both.create_task(self._pass(pair, back, near))
+        finally:
+            self._pairs.discard(pair)
+            near.close()
+            far.close()
+
+    async def _pass(self, pair: _Pair, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await source.read(2**16):
+                await self._flows.wait()
+                if not pair.lost:
+                    sink.write(data)
+                    await sink.drain()
+        # The end of one direction is the end of both, unless nobody is to hear of it.
+        if not pair.lost:
+            for end in pair.ends:
+                end.close()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()

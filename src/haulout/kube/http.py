@@ -55,9 +55,8 @@ class _Call(msgspec.Struct, frozen=True):
 class HttpTransport:
     """Follows the files of its endpoint: a new CA or client certificate makes new connections, old ones end in peace."""
 
-    def __init__(self, endpoint: Endpoint, clock: Clock, *, limit: int = 64) -> None:
+    def __init__(self, endpoint: Endpoint, clock: Clock) -> None:
         self._endpoint = endpoint
-        self._limit = limit
         self._login = Login(endpoint, clock)
         self._ca = pem_reader(endpoint.ca, clock, endpoint.name) if endpoint.ca is not None else None
         self._proxy = _proxy(endpoint)
@@ -200,8 +199,10 @@ class HttpTransport:
         tls = endpoint.server.startswith("https:") or endpoint.proxy_url.startswith("https:")
         context = client_context(ca=ca, insecure=endpoint.insecure, pair=pair, where=endpoint.name) if tls else True
         return aiohttp.ClientSession(
+            # Watches are as many as there are things to watch, and who writes has a gate of its own: a bound here would
+            # only let the one wait for the other.
             connector=aiohttp.TCPConnector(
-                ssl=context, limit=self._limit, keepalive_timeout=_KEEPALIVE_SECONDS, ttl_dns_cache=30
+                ssl=context, limit=0, keepalive_timeout=_KEEPALIVE_SECONDS, ttl_dns_cache=30
             ),
             headers={"User-Agent": USER_AGENT, "Accept-Encoding": "gzip" if compress else "identity"},
             cookie_jar=aiohttp.DummyCookieJar(),

@@ -7,17 +7,16 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from haulout.cluster.key import Key
-from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
 from haulout.core.action import Action, Annotate, Label, Step
 from haulout.core.decision import NOTHING, Decision
 from haulout.model.meta import wire_time
-from haulout.surfaces.clusterapi.link import Link
+from haulout.surfaces.clusterapi.given import Given
 from haulout.surfaces.clusterapi.memory import Memory, recall
 from haulout.surfaces.clusterapi.options import options_of
 from haulout.surfaces.clusterapi.pause import is_paused
 from haulout.surfaces.clusterapi.say import told
-from haulout.surfaces.clusterapi.wire import CLEANUP, DELETED, HOOK, MAINTENANCE, MachineRow
+from haulout.surfaces.clusterapi.wire import CLEANUP, DELETED, HOOK, MAINTENANCE, MAINTENANCE_APPROVED, MachineRow
 
 replace = msgspec.structs.replace
 
@@ -31,41 +30,37 @@ def is_cleaning(machine: MachineRow, memory: Memory) -> bool:
     return machine.hooked or CLEANUP in machine.annotations or memory.enabled
 
 
-def cleaned(
-    machine: MachineRow, way: Link, node: NodeRow | None, memory: Memory, now: datetime, *, paused: bool
-) -> Decision:
-    memory = replace(memory, disabled_at=memory.disabled_at or now, requested_at=None)
-    assert memory.disabled_at is not None
-    ends_at = _marked_at(machine, memory.disabled_at) + CLEAN_WITHIN_FOR
-    waiting = Decision(sources=way.sources, marks=(memory,), until=ends_at)
-    if paused:
-        return replace(waiting, until=None)
+def cleaned(given: Given) -> Decision:
+    machine, now = given.machine, given.now
+    if given.paused:
+        # Its time does not run while nothing may be done.
+        return Decision(sources=given.link.sources, marks=(replace(given.memory, disabled_at=None, requested_at=None),))
+    since = given.memory.disabled_at or now
+    memory = replace(given.memory, disabled_at=since, requested_at=None)
+    ends_at = _marked_at(machine, since) + CLEAN_WITHIN_FOR
+    waiting = Decision(sources=given.link.sources, marks=(memory,), until=ends_at)
     if now >= ends_at or not machine.node:
         return Decision(actions=_steps(_unhooked(machine)))
-    if not way.ready:
+    if not given.link.ready:
         return waiting
-    return (
-        replace(waiting, actions=_steps(_told_node(machine, node), _unhooked(machine)))
-        if _is_left(machine, node)
-        else NOTHING
-    )
-
-
-def _is_left(machine: MachineRow, node: NodeRow | None) -> bool:
-    return bool(_told_node(machine, node) or _unhooked(machine))
+    steps = _steps(_told_node(given), _unhooked(machine))
+    return replace(waiting, actions=steps) if steps else NOTHING
 
 
 def _steps(*steps: Step) -> tuple[Step, ...]:
     return tuple(step for step in steps if step)
 
 
-def _told_node(machine: MachineRow, node: NodeRow | None) -> Step:
-    """A Node that is not there says nothing."""
+def _told_node(given: Given) -> Step:
+    """A Node that is not there says nothing. An approval goes with the maintenance that it was given for, if so wished."""
+    machine, node = given.machine, given.node
     if node is None:
         return ()
-    left = [name for name in (DELETED, MAINTENANCE) if name in node.labels]
-    step: list[Action] = [Label(node.key, name, None) for name in left]
-    if MAINTENANCE in left:
+    names = [DELETED, MAINTENANCE]
+    if given.options.approval_hygiene and MAINTENANCE in node.labels:
+        names.append(MAINTENANCE_APPROVED)
+    step: list[Action] = [Label(node.key, name, None) for name in names if name in node.labels]
+    if MAINTENANCE in node.labels:
         text = f"told Node {node.key.name} that its Machine is not enabled any more"
         step.append(told(machine.key, "MaintenanceWithdrawn", text))
     return tuple(step)

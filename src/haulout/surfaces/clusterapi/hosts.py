@@ -64,9 +64,8 @@ def _refusal(host: HostRow, machine: MachineRow) -> Statement | None:
         text = f"BareMetalHost {_name(host)} is not switched off: its spec says disablePowerOff"
         return told(machine.key, "HostPowerOffDisabled", text, warning=True)
     named = machine.host.consumer if machine.host else ""
-    foreign = bool(host.consumer and named and host.consumer != named)
-    elsewhere = bool(host.consumer and host.consumer_namespace not in ("", machine.key.namespace))
-    if foreign or elsewhere:
+    consumers = (host.consumer, host.consumer_namespace or machine.key.namespace)
+    if named and host.consumer and consumers != (named, machine.key.namespace):
         consumer = f"{host.consumer_namespace}/{host.consumer}" if host.consumer_namespace else host.consumer
         text = f"BareMetalHost {_name(host)} is not switched off: it is in use by {consumer}"
         return told(machine.key, "HostOwnershipMismatch", text, warning=True)

@@ -12,8 +12,9 @@ from haulout.cluster.view import FactDemand, View
 from haulout.core.action import Action, Annotate, Label, Measure, Statement, Step
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.surfaces.clusterapi.cleanup import cleaned, is_cleaning
-from haulout.surfaces.clusterapi.link import Link, link
-from haulout.surfaces.clusterapi.memory import Memory, recall
+from haulout.surfaces.clusterapi.given import Given
+from haulout.surfaces.clusterapi.link import link
+from haulout.surfaces.clusterapi.memory import recall
 from haulout.surfaces.clusterapi.options import Options, options_of
 from haulout.surfaces.clusterapi.pause import is_paused
 from haulout.surfaces.clusterapi.present import not_enabled, reasons
@@ -48,38 +49,27 @@ PENDING_FOR = timedelta(hours=1)
 APPROVAL_SECONDS = "maintenance_capi_approval_seconds"
 
 
-class Given(msgspec.Struct, frozen=True):
-    """What one decision is made upon; `node` is None where it is not known."""
-
-    machine: MachineRow
-    link: Link
-    node: NodeRow | None
-    options: Options
-    memory: Memory
-    now: datetime
-    paused: bool
-
-    @property
-    def key(self) -> Key:
-        return self.machine.key
-
-
 def decide(key: Key, view: View, now: datetime) -> Decision:
     machine = view.get(key, MachineRow)
     if machine is None:
         return NOTHING
     options, memory = options_of(view), recall(view, DECIDER, key)
     if not machine.enabled and not is_cleaning(machine, memory):
-        return Decision(reasons=(not_enabled(machine),)) if view.explaining else NOTHING
+        steps = _steps(() if is_paused(view, machine) else _guard(machine, options))
+        return Decision(actions=steps, reasons=(not_enabled(machine),) if view.explaining else ())
     way = link(view, machine.workload, options, now)
     node = view.node(machine.node, way.workload.cluster) if machine.node and way.ready else None
     given = Given(machine, way, node, options, memory, now, is_paused(view, machine))
-    decision = (
-        _enabled(given, view) if machine.enabled else cleaned(machine, way, node, memory, now, paused=given.paused)
-    )
+    decision = _enabled(given, view) if machine.enabled else _disabled(given)
     if view.explaining:
         decision = replace(decision, reasons=reasons(machine, way, node, options, now, paused=given.paused))
     return decision
+
+
+def _disabled(given: Given) -> Decision:
+    decision = cleaned(given)
+    guard = () if given.paused else _guard(given.machine, given.options)
+    return replace(decision, actions=(*decision.actions, *_steps(guard)))
 
 
 def _enabled(given: Given, view: View) -> Decision:
@@ -88,8 +78,10 @@ def _enabled(given: Given, view: View) -> Decision:
     memory = replace(memory, enabled=True, disabled_at=None, requested_at=asked_at)
     decision = Decision(sources=way.sources, marks=(memory,), until=way.until)
     said = _problems(given)
-    if given.paused or not machine.node or not way.ready:
+    if given.paused:
         steps: tuple[Step, ...] = ()
+    elif not machine.node or not way.ready:
+        steps = _steps(_guard(machine, given.options))
     elif given.node is None:
         steps = _without_node(given, view)
     else:
@@ -108,15 +100,16 @@ def _problems(given: Given) -> tuple[Statement, ...]:
 def _without_node(given: Given, view: View) -> tuple[Step, ...]:
     """Only a Node that the server itself says is gone lets a deletion go on; until then it may just not be seen."""
     machine = given.machine
+    guard = _guard(machine, given.options)
     if machine.deleting_at is None or not machine.hooked:
-        return ()
+        return _steps(guard)
     demand = FactDemand(NODE_PROBE, (given.link.workload.cluster, machine.node), PROBE_EVERY)
     fact = view.fact(demand)
     if fact.state != "fresh" or fact.value != GONE:
-        return ()
+        return _steps(guard)
     text = f"Node {machine.node} does not exist any more: the deletion waits for it no longer"
     gone = told(machine.key, "NodeNotFound", text, warning=True)
-    return ((Annotate(machine.key, HOOK, None), gone, _hook_removed(machine, "its Node is gone")),)
+    return ((Annotate(machine.key, HOOK, None), gone, _hook_removed(machine, "its Node is gone"), *guard),)
 
 
 # A Machine and its Node
@@ -126,8 +119,7 @@ def _paired(given: Given, node: NodeRow) -> tuple[Step, ...]:
     """The Node first: what is said there must stand before anything is concluded from it."""
     heard = signals(given.machine, node, given.options)
     aim = wanted(heard)
-    steps = (_on_node(given, node, aim), _on_machine(given, node, heard, aim))
-    return tuple(step for step in steps if step)
+    return _steps(_on_node(given, node, aim), _on_machine(given, node, heard, aim))
 
 
 def _on_node(given: Given, node: NodeRow, aim: Wanted) -> Step:
@@ -173,9 +165,7 @@ def _on_machine(given: Given, node: NodeRow, heard: Signals, aim: Wanted) -> Ste
         step.append(Measure(APPROVAL_SECONDS, (("flow", "maintenance"),), since=since))
     if given.options.workload_requests and not aim.approve:
         step += _wished(machine, node, managed=heard.managed)
-    if given.options.guard_remediation:
-        step += _guarded(machine, approved=machine.request == APPROVED or aim.approve)
-    return tuple(step)
+    return (*step, *_guard(machine, given.options, approved=aim.approve))
 
 
 def _wished(machine: MachineRow, node: NodeRow, *, managed: bool) -> list[Action]:
@@ -192,14 +182,21 @@ def _wished(machine: MachineRow, node: NodeRow, *, managed: bool) -> list[Action
     return []
 
 
-def _guarded(machine: MachineRow, *, approved: bool) -> list[Action]:
-    """Keeps health checks from replacing a Machine whose host is off on purpose."""
+def _guard(machine: MachineRow, options: Options, *, approved: bool = False) -> Step:
+    """Keeps health checks from replacing a Machine whose host is off on purpose, whatever becomes of its Node."""
+    if not options.guard_remediation:
+        return ()
     key, owned = machine.key, machine.annotations.get(SKIP_OWNED) == "true"
+    approved = approved or machine.request == APPROVED
     if approved and SKIP_REMEDIATION not in machine.annotations:
-        return [Annotate(key, SKIP_REMEDIATION, ""), Annotate(key, SKIP_OWNED, "true")]
+        return (Annotate(key, SKIP_REMEDIATION, ""), Annotate(key, SKIP_OWNED, "true"))
     if not approved and owned:
-        return [Annotate(key, SKIP_REMEDIATION, None), Annotate(key, SKIP_OWNED, None)]
-    return []
+        return (Annotate(key, SKIP_REMEDIATION, None), Annotate(key, SKIP_OWNED, None))
+    return ()
+
+
+def _steps(*steps: Step) -> tuple[Step, ...]:
+    return tuple(step for step in steps if step)
 
 
 def _awaited(given: Given, node: NodeRow) -> tuple[datetime | None, tuple[Statement, ...]]:

@@ -1,0 +1,30 @@
+"""What a decision about a Machine is made upon."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import NodeRow
+from haulout.surfaces.clusterapi.link import Link
+from haulout.surfaces.clusterapi.memory import Memory
+from haulout.surfaces.clusterapi.options import Options
+from haulout.surfaces.clusterapi.wire import MachineRow
+
+
+class Given(msgspec.Struct, frozen=True):
+    """`node` is None where it is not known."""
+
+    machine: MachineRow
+    link: Link
+    node: NodeRow | None
+    options: Options
+    memory: Memory
+    now: datetime
+    paused: bool
+
+    @property
+    def key(self) -> Key:
+        return self.machine.key

@@ -29,7 +29,6 @@ from haulout.kube.errors import ApiError, KubeError, NotFound
 from haulout.kube.http import HttpTransport
 from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT
-from haulout.surfaces.profiles.surface import DECIDER
 from haulout.surfaces.profiles.wire import STATE_LABEL
 
 Json = dict[str, Any]
@@ -224,7 +223,7 @@ class Bundle:
             self.missing.append(f"explanations: {str(error) or 'the cluster was not listed in time'}")
             return
         for name in self.concerned:
-            found = explain(kernel, DECIDER.name if setup.profiles else "", node_key(name), now)
+            found = explain(kernel, setup.asked, node_key(name), now)
             if found is not None:
                 self.files[f"explain/{name}.txt"] = f"{as_text(found, now)}\n".encode()
 

@@ -19,6 +19,7 @@ import msgspec
 from haulout.base import yaml
 from haulout.base.clock import SystemClock
 from haulout.cli.explain import MAINTENANCE
+from haulout.cli.explaining_clouds import Clouds, clouds_beside, clouds_of, is_emptied, know
 from haulout.cli.explanation import as_json, as_text, explain, explain_maintenance
 from haulout.cli.machine_options import options_of as machine_options
 from haulout.cli.maintenance_options import options_of, pod_rules
@@ -39,6 +40,7 @@ from haulout.kube.endpoint import Endpoint, impersonation
 from haulout.kube.errors import ApiError, KubeError, Unauthorized
 from haulout.kube.http import HttpTransport
 from haulout.kube.transport import Transport
+from haulout.model.node import Node
 from haulout.plugins.config import ConfigProblem
 from haulout.plugins.load import PluginProblem
 from haulout.runtime.kernel import Kernel
@@ -60,18 +62,32 @@ from haulout.surfaces.profiles.surface import DECIDER, DECIDERS, OWN_KINDS, deci
 LIST_WITHIN = 60.0
 
 
+class NodeList(msgspec.Struct, frozen=True):
+    items: tuple[Node, ...] = ()
+
+
 class MaintenanceList(msgspec.Struct, frozen=True):
     items: tuple[NodeMaintenance, ...] = ()
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """Whose decisions are asked. `together`: they run in one process, take turns and obey budgets."""
+    """Whose decisions are asked. `together`: they run in one process, take turns and obey budgets.
+
+    `pods`: those of nodes that are emptied for their machines are looked at.
+    """
 
     profiles: Config | None = None
     maintenances: Options | None = None
     together: bool = False
     mode: Mode = Mode()
     machines: MachineOptions = MachineOptions()
+    clouds: Clouds = Clouds()
+    pods: bool = True
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The decisions about nodes."""
+        return (*((DECIDER.name,) if self.profiles else ()), *self.clouds.names)
 
 
 def explain_object(kind: str, name: str, config: str, output: str, cluster: Mapping[str, Any]) -> int:
@@ -91,7 +107,7 @@ def explain_object(kind: str, name: str, config: str, output: str, cluster: Mapp
     if kind == MAINTENANCE:
         found = explain_maintenance(kernel, maintenance_key(name), now)
     else:
-        found = explain(kernel, DECIDER.name if setup.profiles else "", node_key(name), now)
+        found = explain(kernel, setup.asked, node_key(name), now)
     if found is None:
         raise click.ClickException(f"there is no {'NodeMaintenance' if kind == MAINTENANCE else 'node'} named {name}")
     click.echo(as_json(found) if output == "json" else as_text(found, now))
@@ -103,10 +119,11 @@ def read_setup(given: str) -> Setup:
     path = Path(given or "haulout.yaml")
     if not given and not path.exists():
         default = Path("config/maintenance.yaml")
-        return Setup(read_config(str(default)) if default.exists() else None, Options())
+        profiles = read_config(str(default)) if default.exists() else None
+        return Setup(profiles, Options(), clouds=clouds_beside(default) if profiles else Clouds())
     data = _content(path)
     if given and not _is_settings(data):
-        return Setup(read_config(given), Options())
+        return Setup(read_config(given), Options(), clouds=clouds_beside(path))
     try:
         settings = read_settings(data, str(path), os.environ, {}, "")
     except SettingsProblem as problem:
@@ -115,7 +132,8 @@ def read_setup(given: str) -> Setup:
     mode = Mode(alone=False, rules=pod_rules(settings))
     maintenances = options_of(settings) if settings.nodemaintenance else None
     machines = machine_options(settings.clusterapi or ClusterApi())
-    return Setup(profiles, maintenances, together=True, mode=mode, machines=machines)
+    clouds = clouds_of(settings) if profiles else Clouds()
+    return Setup(profiles, maintenances, together=True, mode=mode, machines=machines, clouds=clouds)
 
 
 def read_config(path: str) -> Config:
@@ -164,11 +182,15 @@ async def _one_picture(setup: Setup, kind: str, name: str, endpoint: Endpoint) -
     transport = HttpTransport(endpoint, SystemClock())
     try:
         # Asked once by itself: what a reflector retries in silence is an error for whoever waits at a terminal.
-        await transport.request("GET", RESOURCES["Node"].path, query={"limit": "1"})
+        query = {"limit": "1", **({} if kind == MAINTENANCE else {"fieldSelector": f"metadata.name={name}"})}
+        reply = await transport.request("GET", RESOURCES["Node"].path, query=query)
         if kind == MAINTENANCE:
             setup = msgspec.structs.replace(setup, maintenances=setup.maintenances or Options())
-        elif not await _is_maintained(name, transport):
-            # Nobody needs all the pods of a cluster to tell that.
+            return await picture(setup, transport)
+        # Nobody needs all the pods of a cluster to tell that nothing is wanted of this node.
+        nodes = msgspec.json.decode(reply.body, type=NodeList).items
+        setup = msgspec.structs.replace(setup, pods=any(is_emptied(node.metadata.labels) for node in nodes))
+        if not await _is_maintained(name, transport):
             setup = msgspec.structs.replace(setup, maintenances=None)
         return await picture(setup, transport)
     finally:
@@ -195,6 +217,8 @@ async def picture(setup: Setup, transport: Transport) -> Kernel:
     wanted: set[Source] = set(decided_upon(setup.profiles))
     if setup.profiles is not None:
         deciders += DECIDERS
+    deciders += setup.clouds.deciders
+    wanted |= setup.clouds.sources(pods=setup.pods)
     if setup.maintenances is not None:
         deciders += MAINTENANCE_DECIDERS
         wanted |= maintenance_sources(setup.maintenances)
@@ -202,7 +226,9 @@ async def picture(setup: Setup, transport: Transport) -> Kernel:
         deciders.append(RULER)
         wanted.add(Source("", NODE_BUDGETS.kind))
     surfaces = tuple(name for name, has in ((DECIDER.name, setup.profiles), (SURFACE, setup.maintenances)) if has)
-    rules = Rules(surfaces, turns=setup.together or len(surfaces) < 2, budgets=setup.together)
+    within = tuple((name, DECIDER.name) for name in setup.clouds.names)
+    turns = setup.together or len(surfaces) < 2
+    rules = Rules((*surfaces, *setup.clouds.names), turns=turns, budgets=setup.together, within=within)
     kernel = Kernel([*deciders, arbiter(rules)])
     if setup.profiles is not None:
         kernel.store.write(Value(key=Key("", CONFIG, "", DECIDER.name), value=setup.profiles))
@@ -211,6 +237,7 @@ async def picture(setup: Setup, transport: Transport) -> Kernel:
         kernel.store.write(Value(key=Key("", CONFIG, "", SURFACE), value=setup.maintenances))
     with _quiet():
         await _list(kernel, {source.kind for source in wanted}, wanted, transport)
+    await know(setup.clouds, kernel.store, transport)
     kernel.run(SystemClock().now())
     return kernel
 

@@ -48,7 +48,6 @@ from haulout.surfaces.clusterapi.wire import (
     Workload,
     machine_key,
 )
-from haulout.surfaces.profiles.surface import DECIDER
 
 ANSWER_WITHIN = 10.0
 KINDS = {resource.kind: resource for resource in OWN_KINDS}
@@ -176,7 +175,7 @@ async def _workload(store: Store, machine: MachineRow, setup: Setup) -> Explanat
         if not isinstance(store.row(key), NodeRow):
             return None
         kernel = await picture(setup, transport)
-        return explain(kernel, DECIDER.name if setup.profiles else "", node_key(machine.node), datetime.now(UTC))
+        return explain(kernel, setup.asked, node_key(machine.node), datetime.now(UTC))
     except KubeError as error:
         _note(store, workload, trouble_code(error), str(error))
         return None

@@ -23,11 +23,15 @@ from haulout.runtime.kernel import Kernel
 from haulout.runtime.rooms import Subject
 from haulout.surfaces.nodemaintenance.given import SURFACE
 from haulout.surfaces.nodemaintenance.wire import MAINTENANCES_OF_NODE, SUCCEEDED, MaintenanceRow
+from haulout.surfaces.profiles.esx import NAME as ESX
+from haulout.surfaces.profiles.kubernikus import NAME as KUBERNIKUS
 
 # What goes needs nothing more; an annotation that is not understood and a surface that is not there keep nothing.
 GOES, IDLE = "goes", frozenset({"annotation-invalid", "no-surface", "not-enabled", "deletion-approved", "at-rest"})
 NOBODY = "no profiles are configured here (--config names them), and no NodeMaintenance concerns it"
 MOST_ALIKE = 10
+# Their own reasons say which pods they wait for.
+TELLING = frozenset({SURFACE, ESX, KUBERNIKUS})
 
 
 class Holding(msgspec.Struct, frozen=True):
@@ -54,20 +58,21 @@ class Explanation(msgspec.Struct, frozen=True):
     machine: str = ""
 
 
-def explain(kernel: Kernel, surface: str, key: Key, now: datetime) -> Explanation | None:
-    """None: there is no such node. `surface`: the one whose decisions are asked per node; empty: none is."""
+def explain(kernel: Kernel, asked: Iterable[str], key: Key, now: datetime) -> Explanation | None:
+    """None: there is no such node. `asked`: whose decisions about nodes are."""
     row = kernel.store.row(key)
     if not isinstance(row, NodeRow):
         return None
-    own = _asked(kernel, Subject(surface, key), now) if surface else ()
+    own = [_asked(kernel, Subject(name, key), now) for name in asked]
     maintained = tuple(
         _maintained(kernel, each, now)
         for each in kernel.store.bucket(MAINTENANCES_OF_NODE, key.cluster, key.name)
         if isinstance(each, MaintenanceRow)
     )
     drained = _drains(kernel, key, now)
-    nothing = () if surface or drained or maintained else (Reason("no-surface", key, NOBODY),)
-    return _explanation(kernel, row, (*own, *drained, *maintained, *nothing))
+    nothing = () if own or drained or maintained else (Reason("no-surface", key, NOBODY),)
+    told = (reason for reasons in own for reason in reasons)
+    return _explanation(kernel, row, (*told, *drained, *maintained, *nothing))
 
 
 def explain_maintenance(kernel: Kernel, key: Key, now: datetime) -> Explanation | None:
@@ -85,7 +90,7 @@ def explain_maintenance(kernel: Kernel, key: Key, now: datetime) -> Explanation 
 def _drains(kernel: Kernel, node: Key, now: datetime) -> tuple[Reason, ...]:
     """The drains of surfaces that do not tell of them themselves."""
     rows = kernel.store.bucket(DRAINS_OF_NODE, node.cluster, node)
-    drains = [row for row in rows if isinstance(row, DrainRow) and row.surface != SURFACE]
+    drains = [row for row in rows if isinstance(row, DrainRow) and row.surface not in TELLING]
     view = View(kernel.store, explaining=True)
     trees = [(drain, _readable(kernel, node, partial(drain_reasons, view, drain, now))) for drain in drains]
     return tuple(

@@ -83,7 +83,7 @@ def picture() -> Profiles:
 
 
 def explained(picture: Profiles, name: str) -> Explanation:
-    found = explain(picture.desk.kernel, "profiles", node_key(name), NOW)
+    found = explain(picture.desk.kernel, ("profiles",), node_key(name), NOW)
     assert found is not None
     return found
 
@@ -261,7 +261,7 @@ def test_json(picture: Profiles) -> None:
 
 
 def test_a_node_that_is_not_there(picture: Profiles) -> None:
-    assert explain(picture.desk.kernel, "profiles", node_key("nobody"), NOW) is None
+    assert explain(picture.desk.kernel, ("profiles",), node_key("nobody"), NOW) is None
 
 
 def test_explaining_sends_nothing(picture: Profiles) -> None:

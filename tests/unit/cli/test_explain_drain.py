@@ -31,7 +31,7 @@ def of_maintenance(ops: Maintenances, name: str = "a") -> Explanation:
 
 
 def of_node(ops: Maintenances, name: str) -> Explanation:
-    found = explain(ops.kernel, "", node_key(name), ops.world.time.now())
+    found = explain(ops.kernel, (), node_key(name), ops.world.time.now())
     assert found is not None
     return found
 
@@ -119,7 +119,7 @@ def test_a_drain_of_a_surface_that_does_not_tell_of_it() -> None:
     drains.world.make(deployment("web", replicas=3), budget("web", minAvailable=3))
     drains.run(30).drain("n0").run(3)
     now = drains.world.time.now()
-    found = explain(drains.kernel, "", node_key("n0"), now)
+    found = explain(drains.kernel, (), node_key("n0"), now)
     assert found is not None
     lines = as_text(found, now).splitlines()
     assert lines[:2] == ["node n0 (cordoned)", "  it is drained for toy"]

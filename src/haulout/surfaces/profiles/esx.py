@@ -23,6 +23,7 @@ from haulout.core.reason import Reason
 from haulout.plugins.config import Config, GoDuration, Min
 from haulout.plugins.document import read_file
 from haulout.surfaces.profiles.engine import PRIORITY_ANNOTATION, priority
+from haulout.surfaces.profiles.present import refusals
 
 NAME = "esx"
 REPORTER = "esx-maintenance"
@@ -33,6 +34,8 @@ STATE_LABEL = "cloud.sap/esx-in-maintenance"
 OK_LABEL = "cloud.sap/esx-reboot-ok"
 INITIATED_ANNOTATION = "cloud.sap/esx-reboot-initiated"
 WORKING, IN_MAINTENANCE, ALARM = "false", "true", "alarm"
+# Of an alarm that only its label tells of the name is not known: it stands for one that is configured.
+ANY_ALARM = ""
 # How a host is, by its name and zone.
 HOST_PROBE = "esx-host"
 # Switches machines on and off.
@@ -133,8 +136,12 @@ def load(data: bytes | str, *, source: str, environment: Mapping[str, str]) -> t
     """ConfigProblem with the first thing that is wrong."""
     # Zones may be digits, which nobody puts in quotes.
     read = read_file(Esx, data, source=source, environment=environment, any_keys=True)
+    return options_of(read), read.v_centers
+
+
+def options_of(read: Esx) -> Options:
     intervals = read.intervals
-    options = Options(
+    return Options(
         pace_for=max(intervals.check.period, SHORTEST_FOR),
         jitter=intervals.check.jitter,
         force=intervals.pod_eviction.force,
@@ -142,7 +149,6 @@ def load(data: bytes | str, *, source: str, environment: Mapping[str, str]) -> t
         give_up_for=intervals.vm_shutdown.timeout,
         alarms=frozenset(read.alarms),
     )
-    return options, read.v_centers
 
 
 def sources() -> frozenset[Source]:
@@ -206,13 +212,15 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     claim = _claim(machine)
     claims = (claim,) if machine.initiated or machine.is_to_stop else ()
     if known is None:
-        return Decision(holds=claims, actions=(_failed(node, fact.error),) if fact.error else ())
+        failed = (_failed(node, fact.error),) if fact.error else ()
+        return Decision(holds=claims, actions=failed, reasons=_unknown(machine, fact) if view.explaining else ())
     edits = _labels(node, known, state)
     if machine.is_to_start:
         return _starting(machine, claims, edits)
     if machine.is_to_stop and (machine.initiated or is_granted(view, NAME, claim)):
         return _stopping(machine, claims, edits)
-    return Decision(actions=(edits,) if edits else (), holds=claims)
+    told = _waits(machine, claim, fact) if view.explaining else ()
+    return Decision(actions=(edits,) if edits else (), holds=claims, reasons=told)
 
 
 DECIDER = Decider(NAME, "Node", decide)
@@ -225,7 +233,7 @@ def _pace(options: Options, zone: str) -> timedelta:
 
 
 def _state(host: HostState, options: Options) -> str:
-    if options.alarms.intersection(host.alarms):
+    if options.alarms.intersection(host.alarms) or ANY_ALARM in host.alarms:
         return ALARM
     return IN_MAINTENANCE if host.in_maintenance or host.entering else WORKING
 
@@ -320,7 +328,8 @@ def _starting(machine: _Machine, claims: tuple[Claim, ...], edits: tuple[Edit, .
         return Decision(actions=(edits,), holds=claims)
     more, until = _sent(machine, name, StartMachine(node.key.name, machine.place.zone))
     step = (*edits, *more)
-    return Decision(actions=(step,) if step else (), holds=claims, until=until)
+    told = _comes_back(machine, outcome) if view.explaining else ()
+    return Decision(actions=(step,) if step else (), holds=claims, until=until, reasons=told)
 
 
 def _returned(machine: _Machine) -> tuple[Edit, ...]:
@@ -359,7 +368,55 @@ def _sent(
     return (*said, Send(name, CHANNEL, wanted)), None
 
 
+# Told
+
+
+def last_seen(node: NodeRow) -> tuple[FactDemand, HostState] | None:
+    """How the host was when its node was labelled, for whoever cannot ask the vCenter; None: nobody has seen it yet."""
+    host, zone, state = (node.labels.get(name, "") for name in (HOST_LABEL, ZONE_LABEL, STATE_LABEL))
+    if not host or not zone or state not in (WORKING, IN_MAINTENANCE, ALARM):
+        return None
+    demand = FactDemand(HOST_PROBE, (host, zone[-1:]), SHORTEST_FOR)
+    alarms = (ANY_ALARM,) if state == ALARM else ()
+    return demand, HostState(node.labels.get(VERSION_LABEL, ""), state == IN_MAINTENANCE, alarms=alarms)
+
+
 def _reasons(machine: _Machine, drain: DrainRow) -> tuple[Reason, ...]:
     because = reasons(machine.view, drain, machine.now)
     text = f"its host {machine.place.host} is out of service, its machine is to be off"
     return (Reason("esx", machine.node.key, text + (", once it is empty" if because else ""), because=because),)
+
+
+def _unknown(machine: _Machine, fact: Value) -> tuple[Reason, ...]:
+    place = machine.place
+    why = fact.error or f"the vCenter of zone {place.zone} has not said yet how it is"
+    text = f"nothing is begun while its host {place.host} is not known"
+    return (Reason("esx", machine.node.key, text, because=(Reason("fact-awaited", machine.node.key, why),)),)
+
+
+def _waits(machine: _Machine, claim: Claim, fact: Value) -> tuple[Reason, ...]:
+    """A host that is out of service waits for the word that its machine may go down, and then for the node's turn."""
+    key, verb = machine.node.key, "was last seen" if fact.state == "stale" else "is"
+    shown = {WORKING: "at work", IN_MAINTENANCE: "in maintenance", ALARM: "under an alarm"}[machine.state]
+    text = f"its host {machine.place.host} {verb} {shown}"
+    if machine.is_to_stop:
+        waits = Reason(
+            "waits-for-grant", key, "its machine is to be off: waits", because=refusals(machine.view, NAME, claim)
+        )
+        return (Reason("esx", key, text, because=(waits,)),)
+    if machine.state == WORKING:
+        return (Reason("at-rest", key, f"{text}, and its machine stays as it is"),)
+    awaited = Reason(
+        "label-awaited",
+        key,
+        f"its machine stays on until the node has the label {OK_LABEL}=true",
+        act=f"let the machine go down: kubectl label node {key.name} {OK_LABEL}=true",
+    )
+    return (Reason("esx", key, text, because=(awaited,)),)
+
+
+def _comes_back(machine: _Machine, outcome: Value | None) -> tuple[Reason, ...]:
+    key, failed = machine.node.key, outcome is not None and outcome.state == "failed"
+    because = (Reason("failing", key, outcome.error),) if outcome is not None and failed else ()
+    text = f"its host {machine.place.host} works again: its machine is switched on, then the node is uncordoned"
+    return (Reason("esx", key, text, because=because),)

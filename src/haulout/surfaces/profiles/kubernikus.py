@@ -23,6 +23,7 @@ from haulout.plugins.cloud import CloudSecret
 from haulout.plugins.config import Config, GoDuration
 from haulout.plugins.document import read_file
 from haulout.surfaces.profiles.engine import PRIORITY_ANNOTATION, priority
+from haulout.surfaces.profiles.present import refusals
 
 NAME = "kubernikus"
 REPORTER = "kubernikus-maintenance"
@@ -79,7 +80,10 @@ class ServerDeletion(msgspec.Struct, frozen=True):
 
 def load(data: bytes | str, *, source: str, environment: Mapping[str, str]) -> Options:
     """ConfigProblem with the first thing that is wrong."""
-    read = read_file(Kubernikus, data, source=source, environment=environment)
+    return options_of(read_file(Kubernikus, data, source=source, environment=environment))
+
+
+def options_of(read: Kubernikus) -> Options:
     return Options(
         pace_for=max(read.intervals.requeue, SHORTEST_FOR),
         force=read.intervals.pod_eviction.force,
@@ -105,16 +109,20 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     version = view.fact(FactDemand(VERSION_PROBE, "", options.pace_for))
     claims = (_claim(node),) if _is_to_go(node) else ()
     if not isinstance(version.value, str):
-        return Decision(holds=claims, actions=_failed(node, version.error) if version.error else ())
+        failed = _failed(node, version.error) if version.error else ()
+        return Decision(holds=claims, actions=failed, reasons=_unknown(node, version.error) if view.explaining else ())
     try:
         needs_update = _version(node.kubelet_version) != _version(version.value)
     except SemverError as error:
-        return Decision(holds=claims, actions=_failed(node, f"versions cannot be compared: {error}"))
+        said = f"versions cannot be compared: {error}"
+        told = _unknown(node, said) if view.explaining else ()
+        return Decision(holds=claims, actions=_failed(node, said), reasons=told)
     label = Label(key, UPDATE_LABEL, str(needs_update).lower())
     edits: tuple[Edit, ...] = (label,) if node.labels.get(UPDATE_LABEL) != label.value else ()
     if not claims:
         edits += _released(node, view, options)
-        return Decision(actions=(edits,) if edits else ())
+        told = _rests(node, version.value, needs_update=needs_update) if view.explaining else ()
+        return Decision(actions=(edits,) if edits else (), reasons=told)
     return _going(node, claims[0], edits, options, view, now)
 
 
@@ -166,7 +174,8 @@ def _going(
 ) -> Decision:
     """Cordoned, then emptied, then deleted; each of them again should somebody undo it."""
     if not claim.begun and not is_granted(view, NAME, claim):
-        return Decision(actions=(edits,) if edits else (), holds=(claim,))
+        told = _waits(node, claim, view) if view.explaining else ()
+        return Decision(actions=(edits,) if edits else (), holds=(claim,), reasons=told)
     edits += _cordoned(node, options)
     drain = _drain(node, options)
     state = progress(view, drain, now)
@@ -222,3 +231,20 @@ def _reasons(node: NodeRow, drain: DrainRow, view: View, now: datetime) -> tuple
     because = reasons(view, drain, now)
     text = "its server is to be deleted" + (", once it is empty" if because else "")
     return (Reason("delete-node", node.key, text, because=because),)
+
+
+def _waits(node: NodeRow, claim: Claim, view: View) -> tuple[Reason, ...]:
+    because = refusals(view, NAME, claim)
+    return (Reason("delete-node", node.key, "its server is to be deleted: waits", because=because),)
+
+
+def _rests(node: NodeRow, version: str, *, needs_update: bool) -> tuple[Reason, ...]:
+    text = (
+        f"its kubelet is {node.kubelet_version}, the API server {version}: {UPDATE_LABEL}={str(needs_update).lower()}"
+    )
+    return (Reason("at-rest", node.key, f"{text}, and its server stays"),)
+
+
+def _unknown(node: NodeRow, error: str) -> tuple[Reason, ...]:
+    why = Reason("fact-awaited", node.key, error or "the API server has not said yet which version it is")
+    return (Reason("kubernikus", node.key, "nothing is begun while versions are not known", because=(why,)),)

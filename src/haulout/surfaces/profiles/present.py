@@ -81,6 +81,16 @@ def _grant(claim: Claim | None, view: View) -> Grant | None:
     return view.get(grant_key(hold_key("profiles", claim)), Grant) if claim is not None else None
 
 
+def refusals(view: View, decider: str, claim: Claim) -> tuple[Reason, ...]:
+    """What the arbiter said to a claim that it has not granted."""
+    grant = view.get(grant_key(hold_key(decider, claim)), Grant)
+    return grant.reasons if grant is not None else (_not_asked(claim.node),)
+
+
+def _not_asked(key: Key) -> Reason:
+    return Reason("not-asked", key, "the arbiter has not been asked yet")
+
+
 def _errors(key: Key, judged: Judged) -> tuple[Reason, ...]:
     failed = ((name, verdict.error) for name, verdict in judged.verdicts.items() if verdict.error)
     return tuple(Reason("check-fails", key, f"{name} fails: {error}") for name, error in failed)
@@ -110,7 +120,7 @@ def _details(verdict: Verdict) -> str:
 def _waits(key: Key, judged: Judged, grant: Grant | None, view: View) -> tuple[Reason, ...]:
     """Who takes the places is looked up now; the rest is as the arbiter said it."""
     if grant is None:
-        return (Reason("not-asked", key, "the arbiter has not been asked yet"),)
+        return (_not_asked(key),)
     full = (_full(key, name, limit, view) for name, verdict in judged.verdicts.items() for limit in verdict.limits)
     others = (reason for reason in grant.reasons if reason.code != "no-room")
     return (*others, *(reason for reason in full if reason))

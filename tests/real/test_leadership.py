@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,11 @@ def acts(plane: ControlPlane, user: str, since: int) -> list[Entry]:
     return [entry for entry in plane.audit.entries(since=since, user=user) if entry.writes]
 
 
+def rests(plane: ControlPlane, user: str, since: int) -> bool:
+    """Nothing is on its way: what stands in the buffer of a socket when a process freezes, nobody can call back."""
+    return datetime.now(UTC) - acts(plane, user, since)[-1].received_at > timedelta(seconds=0.3)
+
+
 def test_one_acts_at_a_time_and_another_takes_over(
     plane: ControlPlane, namespace: str, wanting: list[str], tmp_path: Path
 ) -> None:
@@ -62,6 +68,7 @@ def test_one_acts_at_a_time_and_another_takes_over(
         eventually(lambda: moved(plane, wanting) > 0, "it is in the middle")
         assert acts(plane, "operator-b", since) == [], "the second stands by"
 
+        eventually(lambda: rests(plane, "operator", since), "it waits, and will want to write when it wakes up")
         first.process.freeze()
         eventually(lambda: leads(second), "the second leads")
         taken_at = acts(plane, "operator-b", since)[0].received_at

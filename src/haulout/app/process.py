@@ -196,7 +196,8 @@ class Process(Reports):
             else:
                 more = [routes for part in self.parts for routes in part.routes(transport).items()]
                 plain[self.settings.http] = {**plain.get(self.settings.http, {}), "/metrics": scraped, **dict(more)}
-            for address, routes in plain.items():
+            # The probes last: whoever answers them answers everything.
+            for address, routes in reversed(plain.items()):
                 runner = await listen(address, routes)
                 if runner is not None:
                     stack.push_async_callback(runner.cleanup)

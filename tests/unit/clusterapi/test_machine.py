@@ -385,6 +385,27 @@ def test_health_checks_are_kept_off_while_approved(asked: MachineRow, about: obj
     assert edits(ask(MACHINES, linked(asked, about, options=GUARD))) == expected  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        machine(notes=OWNED, enabled=None),
+        machine(notes=OWNED, node=""),
+        machine(notes=OWNED, node="missing"),
+        machine(notes=OWNED, cluster="beta"),
+        machine(notes=OWNED, node="missing", deleting=0),
+    ],
+    ids=["not enabled", "no node named", "no node there", "not connected", "no node there, deleting"],
+)
+def test_the_guard_goes_with_the_approval_whatever_becomes_of_the_node(asked: MachineRow) -> None:
+    assert edits(ask(MACHINES, linked(asked, options=GUARD))) == ["m: -skip-remediation", "m: -skip-remediation-owned"]
+
+
+def test_a_paused_machine_keeps_its_guard() -> None:
+    for enabled in (None, "true"):
+        store = linked(machine(enabled=enabled, notes={**OWNED, PAUSED: ""}), node(), options=GUARD)
+        assert not ask(MACHINES, store).actions
+
+
 def test_without_the_option_nobody_guards() -> None:
     assert not ask(MACHINES, linked(hooked(request="approved", notes=OWNED), node(maintenance="true"))).actions
     assert not ask(MACHINES, linked(hooked(notes=OWNED), node())).actions

@@ -1,0 +1,205 @@
+"""The Cluster API bridge's deciders on a kernel, between worlds of rows that can go away and come back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+import msgspec
+
+from haulout.cluster.key import Key, node_key
+from haulout.cluster.rows import Connection, ObjectRow, Value
+from haulout.cluster.view import CONFIG
+from haulout.core.action import Measure, Say
+from haulout.core.decision import Source
+from haulout.runtime.kernel import Kernel
+from haulout.runtime.requests import Answer, Body, Change, Refused, Request, Telling
+from haulout.runtime.rooms import Subject
+from haulout.surfaces.clusterapi.options import Options
+from haulout.surfaces.clusterapi.surface import DECIDERS, sources
+from haulout.surfaces.clusterapi.wire import SURFACE
+from tests.build.machines import short
+from tests.build.rows import START
+from tests.build.world import World, copy
+
+Place = tuple[str, str]
+
+
+class Bridge:
+    """`away`: the workload clusters that do not answer. `told`: the events so far, in short; `changes`: the writes."""
+
+    def __init__(self, *rows: ObjectRow, options: Options | None = None) -> None:
+        self.world = World()
+        self.options = options or Options()
+        self.now: datetime = START
+        self.away: set[str] = set()
+        self.told: list[str] = []
+        self.changes: list[Change] = []
+        self.refusals = 0
+        for row in rows:
+            self.world.put(row)
+        self.restart()
+
+    def restart(self) -> None:
+        """Another process, which knows only what is stored."""
+        self.flying: list[Request] = []
+        self.kernel = Kernel(DECIDERS, on_failure=_fail)
+        self.kernel.store.write(Value(key=Key("", CONFIG, "", SURFACE), value=self.options))
+        self._open: dict[Place, int] = {}
+        self._known: set[Source] = set()
+        self.run()
+
+    # What happens outside
+
+    def change(self, key: Key, *, labels: Mapping[str, str | None] = {}, notes: Mapping[str, str | None] = {}) -> None:
+        row = self.world.objects[key]
+        changed = {
+            part: {name: value for name, value in {**getattr(row, part), **given}.items() if value is not None}
+            for part, given in (("labels", labels), ("annotations", notes))
+        }
+        self.world.put(msgspec.structs.replace(row, **changed))
+
+    def leave(self, cluster: str) -> None:
+        """The cluster does not answer any more."""
+        self.away.add(cluster)
+        self._connect(cluster, "unreachable")
+        self.run()
+
+    def come_back(self, cluster: str) -> None:
+        self.away.discard(cluster)
+        if (cluster, "Node") in self._open:
+            self._list((cluster, "Node"))
+            self._connect(cluster, Connection.FINE)
+            self.kernel.actor.reconnected(cluster)
+        self.run()
+
+    # The shell
+
+    def run(self) -> None:
+        """Until nothing is left to do at this instant but to answer."""
+        while True:
+            self.kernel.run(self.now)
+            fresh = self.kernel.take_requests()
+            for request in fresh:
+                match request.body:
+                    case Telling():
+                        self.told.append(short(request.body.tell))
+                    case Measure() | Say():
+                        pass
+                    case _:
+                        self.flying.append(request)
+            if not self._follow() and not self._look() and not fresh:
+                return
+
+    def watch(self) -> None:
+        for place, position in self._open.items():
+            if place[0] in self.away:
+                continue
+            for version, key, row in self.world.log[position:]:
+                if key[:2] == place and row is None:
+                    self.kernel.store.remove(key, version)
+                elif key[:2] == place and row is not None:
+                    self.kernel.store.put(copy(row))
+            self._open[place] = len(self.world.log)
+        self.run()
+
+    def answer(self, request: Request, answer: Answer | None = None) -> None:
+        self.flying.remove(request)
+        self.kernel.answered(request.id, answer or self.carry_out(request.body), self.now)
+        self.run()
+
+    def carry_out(self, body: Body) -> Answer:
+        assert not isinstance(body, Telling | Measure | Say)
+        cluster = body.target.cluster if hasattr(body, "target") else ""
+        if cluster in self.away:
+            self.refusals += 1
+            return Refused(0, "connection refused")
+        before = self.world.version
+        answer = self.world.carry_out(body)
+        if isinstance(body, Change) and not isinstance(answer, Refused):
+            self.changes.append(body)
+            assert self.world.version > before, f"it changes nothing: {body}"
+        return answer
+
+    def settle(self, within: timedelta = timedelta(hours=3)) -> None:
+        """All is delivered, answered and waited for, as far as the next hours go."""
+        end = self.now + within
+        for _ in range(5000):
+            self.watch()
+            if self.flying:
+                self.answer(self.flying[0])
+                continue
+            instant = self.kernel.next_instant()
+            if instant is None or instant > end:
+                self.now = end
+                return
+            self.now = max(self.now, instant)
+            self.run()
+        raise AssertionError("it does not come to rest")
+
+    def wait(self, seconds: float) -> None:
+        """Time passes, and what is sent is answered at once."""
+        self.settle(timedelta(seconds=seconds))
+
+    @property
+    def connected(self) -> set[str]:
+        return {cluster for cluster, kind in self._open if kind == "Node"}
+
+    def written(self) -> list[tuple[str, dict[str, object]]]:
+        """What was sent since the last call: to which object, and the body."""
+        changes, self.changes = self.changes, []
+        return [(change.target.name, dict(change.body)) for change in changes]
+
+    def _follow(self) -> bool:
+        """Opens and closes what is asked for, as the real shell does."""
+        wanted = {*sources(self.options), *self.kernel.loop.sources()}
+        if wanted == self._known:
+            return False
+        places = {(source.cluster, source.kind) for source in wanted}
+        for place in [place for place in self._open if place not in places]:
+            del self._open[place]
+            self.kernel.store.close(*place)
+            if place[0]:
+                self.kernel.store.erase(Key(place[0], Connection.KIND, "", ""))
+        for source in wanted - self._known:
+            if source.cluster:
+                self._connect(source.cluster, Connection.CONNECTING, source)
+            self._list((source.cluster, source.kind))
+        self._known = wanted
+        return True
+
+    def _list(self, place: Place) -> None:
+        self._open[place] = len(self.world.log)
+        if place[0] in self.away:
+            return
+        store = self.kernel.store
+        store.begin_list(*place)
+        for key, row in self.world.objects.items():
+            if key[:2] == place:
+                store.put(copy(row))
+        store.end_list(*place, self.world.version)
+        if place[0]:
+            self._connect(place[0], Connection.FINE)
+
+    def _connect(self, cluster: str, state: str, source: Source | None = None) -> None:
+        key = Key(cluster, Connection.KIND, "", "")
+        known = self.kernel.store.row(key)
+        access = source.access if source else known.access if isinstance(known, Connection) else None
+        if access is not None:
+            self.kernel.store.write(Connection(key=key, state=state, since=self.now, error=state, access=access))
+
+    def _look(self) -> bool:
+        """Answers what decisions ask of the outside: whether a Node is there."""
+        changed = False
+        for key, demand in self.kernel.loop.demands().items():
+            assert isinstance(demand.argument, tuple)
+            cluster, name = demand.argument
+            there = "there" if node_key(name, cluster) in self.world.objects else "gone"
+            fact = Value(key=key, state="stale" if cluster in self.away else "fresh", value=there)
+            changed = changed or self.kernel.store.row(key) != fact
+            self.kernel.store.write(fact)
+        return changed
+
+
+def _fail(subject: Subject, error: Exception) -> None:
+    raise AssertionError(f"{subject} failed") from error

@@ -280,7 +280,7 @@ class TestRights:
             asked = haulout("explain", node, "--kubeconfig", str(plane.kubeconfig(user)), cwd=tmp_path)
             assert (asked.returncode, asked.stdout) == (1, "")
             assert asked.stderr.startswith(
-                f'Error: {plane.server} does not list its nodes: nodes is forbidden: User "{user}" cannot list'
+                f'Error: {plane.server} does not list its nodes: nodes "{node}" is forbidden: User "{user}" cannot list'
             )
             self.grant(plane, user, READ, WRITE, TELL)
             await_state(plane.api(), REQUIRED, node)

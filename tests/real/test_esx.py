@@ -15,9 +15,10 @@ from haulout.app.esx import Hosts, Machines
 from haulout.app.vcenters import VCenterError, VCenters
 from haulout.runtime.probes import ProbeFailed
 from haulout.surfaces.profiles.esx import HostState, Login, StartMachine, StopMachine, VCenterSettings
-from tests.rig.fleet import pod_object
+from tests.rig.crash import CrashTest, normalised
+from tests.rig.fleet import node_object, pod_object
 from tests.rig.kwok import Kwok
-from tests.rig.operator import MaintenanceController
+from tests.rig.operator import HAULOUT, MaintenanceController
 from tests.rig.plane import ControlPlane
 from tests.rig.session import require_tools
 from tests.rig.vcsim import VCenterSim
@@ -153,9 +154,9 @@ def test_what_is_wanted_of_one_machine_is_done_in_order(center: VCenterSim) -> N
 def esx_file(url: str) -> str:
     return f"""
 intervals:
-  check: {{period: 2s, jitter: 0.1}}
-  podEviction: {{period: 1s, timeout: 1m}}
-  vmShutdown: {{period: 1s, timeout: 10s}}
+  check: {{period: 500ms, jitter: 0.1}}
+  podEviction: {{period: 100ms, timeout: 1m}}
+  vmShutdown: {{period: 100ms, timeout: 10s}}
 alarms: [Host memory]
 vCenters:
   templateUrl: {url}
@@ -215,6 +216,54 @@ def test_a_machine_goes_down_with_its_host_and_up_again(
         operator.process.stop()
     assert PASSWORD not in operator.process.text()
     plane.wipe(prefix)
+
+
+@pytest.mark.tools("etcd", "kube-apiserver", "vcsim")
+def test_killed_at_every_write_a_machine_goes_down_and_up_once(
+    plane: ControlPlane, center: VCenterSim, prefix: str, tmp_path: Path
+) -> None:
+    place = {"kubernetes.cloud.sap/host": center.host(0), "failure-domain.beta.kubernetes.io/zone": "eu-1"}
+    name, api, switched = f"{prefix}-node", plane.api(), list[tuple[int, int]]()
+    node = Seen(plane, name)
+    center.name_machine(0, name)
+    (tmp_path / "maintenance.yaml").write_text("intervals: {requeue: 30s}")
+    (tmp_path / "esx.yaml").write_text(esx_file(center.url))
+    (tmp_path / "haulout.yaml").write_text(
+        'listen: {http: "0", health: "0"}\nleader: {elect: false}\n'
+        f"surfaces: {{profiles: {{config: {tmp_path}/maintenance.yaml, esx: {{enabled: true, config: {tmp_path}/esx.yaml}}}}}}\n"
+    )
+
+    def make() -> None:
+        plane.wipe(prefix)
+        api.create("namespaces", {"metadata": {"name": prefix}})
+        plane.load([node_object(name, labels=place), pod_object(f"{prefix}-pod", prefix, name, grace=0)])
+        center.calls.clear()
+
+    def act() -> None:
+        center.maintain(center.host(0), is_on=True)
+        api.patch("nodes", name, {"metadata": {"labels": {"cloud.sap/esx-reboot-ok": "true"}}})
+        eventually(lambda: not center.is_up(name), "the machine is down")
+        center.maintain(center.host(0), is_on=False)
+
+    def end() -> Any:
+        switched.append((center.calls.count("ShutdownGuest"), center.calls.count("PowerOnVM_Task")))
+        found = node.node
+        return normalised([found["metadata"]["labels"], found["metadata"]["annotations"], found["spec"]])
+
+    report = CrashTest(
+        plane=plane,
+        logs=tmp_path,
+        argv=[HAULOUT, "run", "--config", tmp_path / "haulout.yaml"],
+        make_world=make,
+        act=act,
+        settled=lambda: node.is_back and center.is_up(name) and node.label("esx-in-maintenance") == "false",
+        end_state=end,
+        quiet=0.3,
+    ).verify()
+    plane.wipe(prefix)
+    # State and version of the host, its maintenance, the mark with the cordon, the eviction, its end, the node back.
+    assert 5 <= len(report.writes) <= 7, report.writes
+    assert switched == [(1, 1)] * report.runs
 
 
 @pytest.mark.tools("etcd", "kube-apiserver")

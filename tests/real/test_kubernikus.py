@@ -7,14 +7,16 @@ import base64
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.build.cloud import PASSWORD, OpenStack, serving
 from tests.real.profiles import PROFILE, STATE, label_of
-from tests.rig.fleet import pod_object
+from tests.rig.crash import CrashTest, normalised
+from tests.rig.fleet import node_object, pod_object
 from tests.rig.kwok import Kwok
-from tests.rig.operator import MaintenanceController, Platform
+from tests.rig.operator import HAULOUT, MaintenanceController, Platform
 from tests.rig.plane import ControlPlane
 from tests.rig.wait import eventually
 
@@ -25,6 +27,7 @@ intervals:
   podDeletion: {period: 1s, timeout: 30s}
   podEviction: {period: 1s, timeout: 30s}
 """
+QUICK = FILE.replace("1s", "100ms")
 DELETE, UPDATE = "cloud.sap/delete-node", "cloud.sap/kubelet-needs-update"
 # Asks for the deletion of its node by itself, and is in maintenance meanwhile.
 PROFILES = f"""
@@ -113,3 +116,43 @@ def test_a_profile_that_has_its_node_deleted_does_not_wait_for_itself(
         assert api.get("nodes", name)["spec"]["unschedulable"]
         operator.process.stop()
     plane.wipe(prefix)
+
+
+@pytest.mark.tools("etcd", "kube-apiserver")
+def test_killed_at_every_write_a_node_is_emptied_and_its_server_deleted_once(
+    plane: ControlPlane, cloud: OpenStack, prefix: str, tmp_path: Path
+) -> None:
+    name, api, deleted = f"{prefix}-node", plane.api(), list[list[str]]()
+    for file, text in {"maintenance.yaml": NOTHING, "kubernikus.yaml": QUICK, "cloud.conf": cloud.config()}.items():
+        (tmp_path / file).write_text(text)
+    kubernikus = f"{{enabled: true, config: {tmp_path}/kubernikus.yaml, credentials: {tmp_path}/cloud.conf}}"
+    (tmp_path / "haulout.yaml").write_text(
+        'listen: {http: "0", health: "0"}\nleader: {elect: false}\n'
+        f"surfaces: {{profiles: {{config: {tmp_path}/maintenance.yaml, kubernikus: {kubernikus}}}}}\n"
+    )
+
+    def make() -> None:
+        plane.wipe(prefix)
+        api.create("namespaces", {"metadata": {"name": prefix}})
+        plane.load([node_object(name), pod_object(f"{prefix}-pod", prefix, name, grace=0)])
+        cloud.servers, cloud.asked = [("i0", f"{name}0"), ("i1", name)], []
+
+    def end() -> Any:
+        deleted.append(cloud.deletions)
+        node = api.get("nodes", name)
+        return normalised([node["metadata"]["labels"], node["metadata"]["annotations"], node["spec"]])
+
+    report = CrashTest(
+        plane=plane,
+        logs=tmp_path,
+        argv=[HAULOUT, "run", "--config", tmp_path / "haulout.yaml"],
+        make_world=make,
+        act=lambda: api.patch("nodes", name, {"metadata": {"labels": {DELETE: "true"}}}),
+        settled=lambda: not api.items("pods", prefix) and len(cloud.servers) == 1,
+        end_state=end,
+        quiet=0.3,
+    ).verify()
+    plane.wipe(prefix)
+    # What the kubelet's version comes to, the cordon, the eviction.
+    assert len(report.writes) == 3, report.writes
+    assert deleted == [["i1"]] * report.runs

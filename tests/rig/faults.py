@@ -418,7 +418,9 @@ class FaultProxy:
 
     def _request(self, call: Call) -> contextlib.AbstractAsyncContextManager[aiohttp.ClientResponse]:
         url = URL(self._upstream + call.target, encoded=True)
-        return self._session.request(call.method, url, headers=call.headers, data=call.body, allow_redirects=False)
+        # An empty body would get a type of its own, which some of the server's paths refuse.
+        body = call.body or None
+        return self._session.request(call.method, url, headers=call.headers, data=body, allow_redirects=False)
 
     async def _stream(self, request: web.Request, call: Call, rule: Rule | None) -> web.StreamResponse:
         action = rule.action if rule else None

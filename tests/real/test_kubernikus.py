@@ -137,6 +137,9 @@ def test_killed_at_every_write_a_node_is_emptied_and_its_server_deleted_once(
         plane.load([node_object(name), pod_object(f"{prefix}-pod", prefix, name, grace=0)])
         cloud.servers, cloud.asked = [("i0", f"{name}0"), ("i1", name)], []
 
+    def act() -> None:
+        api.patch("nodes", name, {"metadata": {"labels": {DELETE: "true"}}})
+
     def end() -> Any:
         deleted.append(cloud.deletions)
         node = api.get("nodes", name)
@@ -147,7 +150,7 @@ def test_killed_at_every_write_a_node_is_emptied_and_its_server_deleted_once(
         logs=tmp_path,
         argv=[HAULOUT, "run", "--config", tmp_path / "haulout.yaml"],
         make_world=make,
-        act=lambda: api.patch("nodes", name, {"metadata": {"labels": {DELETE: "true"}}}),
+        act=act,
         settled=lambda: not api.items("pods", prefix) and len(cloud.servers) == 1,
         end_state=end,
         quiet=0.3,

@@ -375,3 +375,9 @@ class TestEnds:
             hurried.process.send(signal.SIGTERM)
             assert hurried.process.wait() == 1
         assert "Traceback" not in hurried.process.text()
+
+    def test_nobody_waits_for_a_scrape_of_what_is_not_served(self, plane: ControlPlane, tmp_path: Path) -> None:
+        flags = ["--metrics-addr=0", "--metrics-timeout=10m"]
+        with MaintenanceController(plane, tmp_path, ONCE, flags=flags) as operator:
+            operator.process.send(signal.SIGTERM)
+            assert operator.process.wait(30) == 0

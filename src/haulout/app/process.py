@@ -26,6 +26,7 @@ from haulout.app.reload import Reload
 from haulout.app.troubles import Troubles, by_events, itself
 from haulout.app.webhooks import certificates_of, guarded_metrics, looker, webhook_server
 from haulout.base.address import AddressError
+from haulout.base.address import OFF
 from haulout.base.clock import Clock, SystemClock
 from haulout.cli.settings import Settings
 from haulout.cluster.key import Key
@@ -395,7 +396,9 @@ class Process(Reports):
         return 0 if self._signalled.is_set() else 1
 
     async def _await_scrape(self) -> None:
-        """The last counters may still be wanted: wait for one more look at them."""
+        """The last counters may still be wanted: wait for one more look at them, where there is any."""
+        if self.settings.http in OFF:
+            return
         self._scraped.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.settings.scrape_within):

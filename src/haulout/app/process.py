@@ -25,8 +25,7 @@ from haulout.app.profiles import Profiles
 from haulout.app.reload import Reload
 from haulout.app.troubles import Troubles, by_events, itself
 from haulout.app.webhooks import certificates_of, guarded_metrics, looker, webhook_server
-from haulout.base.address import AddressError
-from haulout.base.address import OFF
+from haulout.base.address import OFF, AddressError
 from haulout.base.clock import Clock, SystemClock
 from haulout.cli.settings import Settings
 from haulout.cluster.key import Key

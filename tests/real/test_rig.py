@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.rig import process as rig
 from tests.rig.api import DEPLOYMENTS, LEASES, PDBS, Api, ApiError, Json
 from tests.rig.fleet import KWOK_NODE, fleet, node_object
 from tests.rig.kwok import Kwok
 from tests.rig.plane import ControlPlane
-from tests.rig.process import CHECKOUT, Process, Scratch
+from tests.rig.process import CHECKOUT, Process, Scratch, free_port
 from tests.rig.wait import eventually
 
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kubectl")
@@ -69,6 +70,25 @@ def test_processes_end_with_a_test_run_that_is_killed(tmp_path: Path) -> None:
         eventually(lambda: b"sleep" in (child / "cmdline").read_bytes(), "the child runs")
         run.kill()
     eventually(lambda: not child.exists(), "the child is gone")
+
+
+def test_no_port_is_given_to_two_test_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although nobody listens on any of them yet."""
+    few = range(32000, 32256)
+    monkeypatch.setattr(rig, "PORTS", few)
+    code = (
+        "from tests.rig import process\n"
+        f"process.PORTS = {few}\n"
+        "print(*(process.free_port() for _ in range(48)), flush=True)\n"
+        "input()\n"
+    )
+    argv = [sys.executable, "-c", code]
+    with subprocess.Popen(argv, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        theirs = [int(word) for word in other.stdout.readline().split()]
+        ours = [free_port() for _ in range(48)]
+        other.kill()
+    assert len({*theirs, *ours}) == 96
 
 
 def test_process_can_be_frozen_thawed_and_stopped(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import fcntl
+import functools
 import os
 import random
 import shlex
@@ -35,18 +36,33 @@ os.execvp(sys.argv[2], sys.argv[2:])
 
 # The kernel sends the signal when the *thread* that started the child ends; this one lasts as long as the test run.
 _spawner = concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
+# Below the range from which outgoing connections take theirs.
+PORTS = range(20000, 32000)
 _given_ports: set[int] = set()
 
 
 def free_port() -> int:
-    """A port nobody listens on, below the range from which outgoing connections take theirs."""
+    """A port nobody listens on.
+
+    Between its choice and whoever listens on it, and while nobody does for a test's sake, other test processes leave it
+    alone: each port is a byte of one file, locked until this process ends.
+    """
+    locks = _port_locks()
     while True:
-        port = random.SystemRandom().randrange(20000, 32000)
+        port = random.SystemRandom().choice(PORTS)
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
+            fcntl.lockf(locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
             if port not in _given_ports:
                 _given_ports.add(port)
                 return port
+
+
+@functools.cache
+def _port_locks() -> int:
+    """Opened once and never closed: closing any descriptor of a file gives up all locks of the process on it."""
+    path = Path(tempfile.gettempdir()) / f"haulout-ports-{os.getuid()}"
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 class Process:
@@ -162,9 +178,11 @@ class Scratch:
     def __init__(self, label: str) -> None:
         self.label = label
         sweep()
-        self.path = Path(tempfile.mkdtemp(prefix=self.PREFIX))
-        self._lock = (self.path / ".lock").open("w")
+        # Named so that others look for its lock only once it is locked: they sweep, too, and at the same moment.
+        hidden = Path(tempfile.mkdtemp(prefix="haulout-new-"))
+        self._lock = (hidden / ".lock").open("w")
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self.path = hidden.rename(hidden.with_name(hidden.name.replace("haulout-new-", self.PREFIX)))
 
     def directory(self, name: str) -> Path:
         made = self.path / name

@@ -1,0 +1,191 @@
+"""The Cluster API bridge as a part of the process."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+import yaml
+
+from haulout.app.clusterapi import CONFIG_KEY, ClusterApis
+from haulout.app.parts import Surroundings
+from haulout.base.clock import SystemClock
+from haulout.cli.settings import ClusterApi, Settings
+from haulout.cluster.rows import Value
+from haulout.cluster.store import Listing, Store
+from haulout.kube.endpoint import ExecPlugin
+from haulout.kube.errors import ConfigInvalid, ConfigRefused, ConnectionFailed, KubeError
+from haulout.runtime.metrics import LONG_BUCKETS, Metrics
+from haulout.runtime.probes import ProbeFailed
+from haulout.surfaces.clusterapi.machine import NODE_PROBE
+from haulout.surfaces.clusterapi.options import Options
+from haulout.surfaces.clusterapi.wire import CLUSTER, HOST, LIMITED_SECRET, MACHINE, Access
+from tests.build.fakeapi import refusal
+from tests.build.objects import Objects
+from tests.build.virtual import virtual
+
+EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "log-in", "interactiveMode": "Never"}
+
+
+def part(far: Objects | None = None, **settings: object) -> ClusterApis:
+    given = Settings(clusterapi=ClusterApi(**settings))  # type: ignore[arg-type]
+    around = Surroundings(
+        settings=given,
+        store=Store(),
+        metrics=Metrics(),
+        clock=SystemClock(),
+        poke=lambda: None,
+        transport=lambda cluster: far if cluster == "fleet/alpha" else None,
+    )
+    return ClusterApis(around)
+
+
+def kubeconfig(**user: object) -> bytes:
+    return yaml.safe_dump(
+        {
+            "current-context": "a",
+            "clusters": [{"name": "a", "cluster": {"server": "https://a:6443"}}],
+            "users": [{"name": "a", "user": user}],
+            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+        }
+    ).encode()
+
+
+def options(made: ClusterApis) -> object:
+    row = made.around.store.row(CONFIG_KEY)
+    assert isinstance(row, Value)
+    return row.value
+
+
+def test_everything_beyond_the_original_is_off() -> None:
+    assert options(part()) == Options()
+
+
+@pytest.mark.parametrize(
+    "setting, value, expected",
+    [
+        ("enable_metal3_maintenance", True, Options(metal3=True)),
+        ("allow_exec_kubeconfigs", True, Options(allow_exec=True)),
+        ("guard_remediation", True, Options(guard_remediation=True)),
+        ("approval_hygiene", True, Options(approval_hygiene=True)),
+        ("deletion_approval_timeout", 5400.0, Options(approve_within_for=timedelta(minutes=90))),
+        ("deletion_approval_timeout", 0.0, Options()),
+        ("prefer_limited_kubeconfigs", True, Options(prefer_limited=True)),
+        ("reboot_mode_annotation", True, Options(reboot_mode=True)),
+        ("workload_requests", True, Options(workload_requests=True)),
+    ],
+)
+def test_settings_become_a_row_that_decisions_read(setting: str, value: object, expected: Options) -> None:
+    assert options(part(**{setting: value})) == expected  # type: ignore[arg-type]
+
+
+def test_settings_that_change_are_followed() -> None:
+    made = part()
+    assert {source.kind for source in made.watches()} == {MACHINE, CLUSTER}
+    fresh = ClusterApi(enable_metal3_maintenance=True, prefer_limited_kubeconfigs=True)
+    made.follow(Settings(clusterapi=fresh))
+    assert {source.kind for source in made.watches()} == {MACHINE, CLUSTER, HOST, LIMITED_SECRET}
+    assert options(made) == Options(metal3=True, prefer_limited=True)
+
+
+# Ways to other clusters
+
+
+def test_a_kubeconfig_becomes_a_way() -> None:
+    endpoint = part().connect(Access("Secret fleet/alpha-kubeconfig", kubeconfig(token="t")))
+    assert endpoint is not None
+    assert endpoint.server == "https://a:6443"
+
+
+def test_what_is_no_kubeconfig_of_ours_is_left_to_others() -> None:
+    assert part().connect("something else") is None
+
+
+@pytest.mark.parametrize(
+    "content, error",
+    [
+        (kubeconfig(exec=EXEC), ConfigRefused),
+        (kubeconfig(tokenFile="/etc/token"), ConfigRefused),
+        (b"a: [", ConfigInvalid),
+        (b"", ConfigInvalid),
+    ],
+    ids=["program", "file", "no YAML", "empty"],
+)
+def test_what_is_wrong_with_one_is_told_with_its_place(content: bytes, error: type[KubeError]) -> None:
+    with pytest.raises(ConfigInvalid, match=r"^Secret fleet/alpha-kubeconfig") as caught:
+        part().connect(Access("Secret fleet/alpha-kubeconfig", content))
+    assert type(caught.value) is error
+
+
+def test_a_program_is_run_where_that_is_allowed() -> None:
+    endpoint = part().connect(Access("Secret x/y", kubeconfig(exec=EXEC), allow_exec=True))
+    assert endpoint is not None
+    (plugin,) = endpoint.credentials
+    assert isinstance(plugin, ExecPlugin)
+    with pytest.raises(ConfigRefused):
+        part().connect(Access("Secret x/y", kubeconfig(tokenFile="/etc/token"), allow_exec=True))
+
+
+# Whether a Node is there
+
+
+async def look(far: Objects | None, cluster: str = "fleet/alpha") -> object:
+    made = part(far)
+    return await made.probes(Objects())[NODE_PROBE]((cluster, "n"))
+
+
+@virtual
+async def test_a_node_is_there_or_gone() -> None:
+    far = Objects()
+    assert await look(far) == "gone"
+    far.put("/api/v1/nodes/n", {})
+    assert await look(far) == "there"
+
+
+@pytest.mark.parametrize("fault", [ConnectionFailed("refused"), refusal(401, "Unauthorized"), refusal(500, "Failing")])
+def test_a_cluster_that_does_not_say_so_leaves_it_open(fault: KubeError) -> None:
+    @virtual
+    async def scenario() -> None:
+        far = Objects()
+        far.faults.append(fault)
+        with pytest.raises(ProbeFailed):
+            await look(far)
+
+    scenario()
+
+
+@virtual
+async def test_a_cluster_that_is_not_connected_leaves_it_open() -> None:
+    with pytest.raises(ProbeFailed, match="fleet/beta is not connected"):
+        await look(Objects(), "fleet/beta")
+
+
+# Seen from outside
+
+
+def test_it_is_ready_once_the_machines_are_known() -> None:
+    made = part()
+    assert made.lacks() == "the Machines have not been listed yet"
+    made.around.store.set_listing("", MACHINE, Listing.LISTED)
+    assert made.lacks() == ""
+
+
+def test_reconnects_are_counted_by_cluster_and_reason() -> None:
+    made = part()
+    made.reconnected("fleet/alpha", "rotated")
+    made.reconnected("fleet/alpha", "rotated")
+    (series,) = made.around.metrics.series("maintenance_capi_reconnects_total").items()
+    assert series == ((("cluster", "alpha"), ("namespace", "fleet"), ("reason", "rotated")), 2.0)
+
+
+def test_how_long_approvals_take_is_there_from_the_start() -> None:
+    text = part().around.metrics.render().decode()
+    for flow in ("deletion", "maintenance"):
+        assert f'maintenance_capi_approval_seconds_count{{flow="{flow}"}} 0.0' in text
+    edges = [line for line in text.splitlines() if 'flow="deletion",le=' in line]
+    assert len(edges) == len(LONG_BUCKETS) + 1
+
+
+def test_it_claims_no_node() -> None:
+    assert not ClusterApis.claims
+    assert not ClusterApis.drains

@@ -250,22 +250,6 @@ class Bridge(Operator):
     def ready(self) -> bool:
         return self._get(self.health_port, "/readyz")[0] == 200
 
-    def sockets(self) -> int:
-        return sum(1 for handle in self._handles() if handle.startswith("socket:"))
-
-    def handles(self) -> int:
-        return len(self._handles())
-
-    def _handles(self) -> list[str]:
-        found = []
-        for handle in Path(f"/proc/{self.process.pid}/fd").iterdir():
-            # It may have been closed since the directory was read.
-            try:
-                found.append(str(handle.readlink()))
-            except FileNotFoundError:
-                continue
-        return found
-
 
 # What one looks at
 

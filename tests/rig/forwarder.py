@@ -36,7 +36,8 @@ class Forwarder:
         self.url = f"https://127.0.0.1:{self.port}"
         self._target = urllib.parse.urlsplit(server).port
         self._pairs: set[_Pair] = set()
-        self._frozen = False
+        # Accepted and not ended yet, whether anything passes or not.
+        self.connections = 0
         self._server: asyncio.Server
         self._loop = asyncio.new_event_loop()
         self._flows = asyncio.Event()
@@ -74,10 +75,6 @@ class Forwarder:
         """Half-open: what is connected hears nothing any more, but new connections work."""
         self._run(self._forget())
 
-    @property
-    def connections(self) -> int:
-        return len(self._pairs)
-
     async def _listen(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, backlog=1000)
 
@@ -91,19 +88,28 @@ class Forwarder:
             pair.lost = True
 
     async def _end(self) -> None:
-        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        # Whoever was held up gets through now, to be cut off in turn.
+        while len(asyncio.all_tasks()) > 1:
+            for pair in tuple(self._pairs):
+                pair.cut()
+            await asyncio.sleep(0.01)
+        # Transports that were told to close need the loop for a moment longer.
+        for _ in range(3):
+            await asyncio.sleep(0)
 
     async def _serve(self, reader: asyncio.StreamReader, near: asyncio.StreamWriter) -> None:
-        await self._flows.wait()
+        self.connections += 1
         try:
-            back, far = await asyncio.open_connection("127.0.0.1", self._target)
-        except OSError:
-            near.close()
-            return
-        pair = _Pair(near, far)
+            with contextlib.closing(near), contextlib.suppress(OSError):
+                await self._flows.wait()
+                back, far = await asyncio.open_connection("127.0.0.1", self._target)
+                with contextlib.closing(far):
+                    await self._join(_Pair(near, far), reader, back)
+        finally:
+            self.connections -= 1
+
+    async def _join(self, pair: _Pair, reader: asyncio.StreamReader, back: asyncio.StreamReader) -> None:
+        near, far = pair.ends
         self._pairs.add(pair)
         try:
             async with asyncio.TaskGroup() as both:
@@ -111,8 +117,6 @@ class Forwarder:
                 both.create_task(self._pass(pair, back, near))
         finally:
             self._pairs.discard(pair)
-            near.close()
-            far.close()
 
     async def _pass(self, pair: _Pair, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
@@ -121,8 +125,8 @@ class Forwarder:
                 if not pair.lost:
                     sink.write(data)
                     await sink.drain()
-        # The end of one direction is the end of both, unless nobody is to hear of it.
-        if not pair.lost:
+        # The end of one direction is the end of both, unless the client is not to hear of it.
+        if not pair.lost or sink is pair.ends[1]:
             for end in pair.ends:
                 end.close()
 

@@ -34,6 +34,12 @@ class Connections:
         """What there is of an access cannot be used. Whatever stood before goes on being used."""
         self._write(cluster, state, why)
 
+    def accepted(self, cluster: str) -> None:
+        """What was refused is not asked for any more, and what it should have replaced has worked all the time."""
+        row = self._row(cluster)
+        if row is not None and row.state in (Connection.REJECTED, Connection.INVALID):
+            self._write(cluster, Connection.FINE)
+
     def trouble(self, cluster: str, code: str, why: str) -> None:
         """Said once for as long as it is the same: each attempt fails in other words."""
         row = self._row(cluster)

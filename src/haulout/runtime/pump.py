@@ -133,6 +133,10 @@ class Pump:
         for task in (*(watch.task for watch in self._open.values()), *self._coming.values()):
             task.cancel()
 
+    def changed(self) -> None:
+        """Something has been written that decisions may have read."""
+        self._on_change()
+
     def opened(self) -> list[tuple[str, str]]:
         return list(self._open)
 

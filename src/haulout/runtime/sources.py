@@ -91,6 +91,10 @@ class Sources:
                 self._pump.open(group, way.transport, source.cluster, source.kind, source.keep)
                 if way.access != source.access:
                     self._hand_over(source, group)
+                elif source.cluster:
+                    self._keep(source.cluster, group)
+        # How one gets on with clusters is written here, after everybody has been asked.
+        self._pump.changed()
 
     def stop(self) -> None:
         self._pump.close_all()
@@ -128,6 +132,12 @@ class Sources:
         self._sender.writers[cluster] = self._writer(way.transport)
         self._pump.connections.rotated(cluster, way.access)
         group.create_task(old.transport.close(), name=f"close {cluster}")
+
+    def _keep(self, cluster: str, group: asyncio.TaskGroup) -> None:
+        """What is used is what is wanted, again: nobody comes in its place, and what was refused meanwhile is forgotten."""
+        self._stay(cluster, group)
+        if self._refused.pop(cluster, None) is not None:
+            self._pump.connections.accepted(cluster)
 
     def _stay(self, cluster: str, group: asyncio.TaskGroup) -> None:
         way = self._coming.pop(cluster, None)

@@ -139,10 +139,22 @@ class TakingOver(TableSink):
         else:
             self._gathered.pop((obj.metadata.namespace, obj.metadata.name), None)
 
+    def trouble(self, code: str, why: str) -> None:
+        """As long as the other is at work, neither its table nor how one gets on with the cluster is any worse for it."""
+        if self._over is None:
+            super().trouble(code, why)
+            return
+        if code != self._said:
+            self._said = code
+            extra = {"kind": self._kind, "cluster": self._cluster, "code": code, "error": why}
+            log.warning("new access leads nowhere yet", extra=extra)
+        self._metrics.count("haulout_watch_troubles", kind=self._kind, code=code)
+
     def listed(self, version: str, *, future: bool) -> None:
         over, self._over = self._over, None
         if over is not None:
             gathered, self._gathered = self._gathered, {}
+            self._said = ""
             over()
             super().begin()
             for obj in gathered.values():

@@ -205,3 +205,21 @@ def test_a_missing_kubeconfig_does_not_end_the_waiting() -> None:
 def test_a_connection_that_is_away_does_not_end_it_either() -> None:
     store = picture(secret(), connection("unreachable"), disabled(hook=ORIGINAL), node(deleted="true"))
     assert edits(ask(MACHINES, store)) == ["n: -machine-deleted", "m: -hook"]
+
+
+def test_a_node_that_was_clean_when_it_was_last_seen_may_not_be_any_more() -> None:
+    store = picture(secret(), connection("unreachable"), disabled(hook=ORIGINAL), node())
+    decision = ask(MACHINES, store)
+    assert (decision.actions, decision.until) == ((), at(600))
+    store.put(connection())
+    assert edits(ask(MACHINES, store)) == ["m: -hook"]
+
+
+def test_a_cluster_of_which_nothing_is_known_is_not_waited_for_for_long() -> None:
+    """Seen enabled, but never hooked: its Nodes have never been seen."""
+    store = picture(secret(), machine(), waiting=[(FAR, "Node")])
+    ask(MACHINES, store, at(0))
+    store.put(disabled())
+    assert ask(MACHINES, store, at(0)).until == at(45)
+    decision = ask(MACHINES, store, at(45))
+    assert (decision.actions, decision.sources, decision.marks) == ((), (), ())

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from haulout.cluster.rows import Connection, Row
+from haulout.cluster.store import Store
 from haulout.surfaces.clusterapi.present import samples
 from haulout.surfaces.clusterapi.wire import ORIGINAL, MachineRow
-from tests.build.machines import connection, hooked, linked, machine, node, picture
+from tests.build.machines import FAR, connection, hooked, linked, machine, node, picture
 
 WHERE = (("cluster", "alpha"), ("namespace", "fleet"))
 
@@ -31,11 +32,19 @@ def states(*rows: Row) -> dict[str, float]:
         (Connection.CONNECTING, 0),
         ("unreachable", 0),
         ("unauthorized", 0),
-        (Connection.REJECTED, 0),
     ],
 )
 def test_whether_a_cluster_is_connected(state: str, value: float) -> None:
     assert gauges(connection(state), machine())["maintenance_capi_cluster_connected"] == value
+
+
+@pytest.mark.parametrize("state", [Connection.REJECTED, Connection.INVALID])
+def test_an_access_that_cannot_be_used_does_not_end_a_connection(state: str) -> None:
+    def connected(store: Store) -> list[float]:
+        return [value for name, _, value in samples(store) if name.endswith("connected")]
+
+    assert connected(picture(connection(state), machine())) == [1]
+    assert connected(picture(connection(state), machine(), waiting=[(FAR, "Node")])) == [0], "there was none"
 
 
 def test_a_cluster_that_was_never_opened_is_not_connected() -> None:

@@ -23,6 +23,8 @@ replace = msgspec.structs.replace
 RELEASE = "machine-release"
 NODE_WITHIN_FOR = timedelta(seconds=5)
 CLEAN_WITHIN_FOR = timedelta(minutes=10)
+# Where nothing is known to be left, a cluster that cannot be reached is not waited for any longer than others linger.
+LOOK_WITHIN_FOR = timedelta(seconds=45)
 
 
 def is_cleaning(machine: MachineRow, memory: Memory) -> bool:
@@ -37,13 +39,16 @@ def cleaned(given: Given) -> Decision:
         return Decision(sources=given.link.sources, marks=(replace(given.memory, disabled_at=None, requested_at=None),))
     since = given.memory.disabled_at or now
     memory = replace(given.memory, disabled_at=since, requested_at=None)
-    ends_at = _marked_at(machine, since) + CLEAN_WITHIN_FOR
+    on_node = _told_node(given)
+    known_left = machine.hooked or CLEANUP in machine.annotations or bool(on_node)
+    ends_at = _marked_at(machine, since) + (CLEAN_WITHIN_FOR if known_left else LOOK_WITHIN_FOR)
     waiting = Decision(sources=given.link.sources, marks=(memory,), until=ends_at)
     if now >= ends_at or not machine.node:
         return Decision(actions=_steps(_unhooked(machine)))
-    if not given.link.ready:
+    if not given.link.ready or (given.link.stale and not on_node):
+        # What cannot be seen now may say more than what was seen last.
         return waiting
-    steps = _steps(_told_node(given), _unhooked(machine))
+    steps = _steps(on_node, _unhooked(machine))
     return replace(waiting, actions=steps) if steps else NOTHING
 
 

@@ -27,6 +27,8 @@ from haulout.surfaces.clusterapi.wire import (
 
 # Trouble that is over sooner is not worth an event.
 PATIENCE_FOR = timedelta(seconds=5)
+# An access that cannot be used leaves the one before it at work.
+WORKS = (Connection.FINE, Connection.REJECTED, Connection.INVALID)
 
 
 class Problem(Enum):
@@ -40,12 +42,14 @@ class Problem(Enum):
 class Link(msgspec.Struct, frozen=True):
     """`ready`: the Nodes of the cluster are known. `sources` have to be watched for it to become or stay so.
 
-    `until`: when a problem that is young now becomes worth telling.
+    `stale`: they are known as they were when the cluster could last be reached. `until`: when a problem that is young
+    now becomes worth telling.
     """
 
     workload: Workload
     sources: tuple[Source, ...]
     ready: bool = False
+    stale: bool = False
     problem: Problem | None = None
     text: str = ""
     since: datetime | None = None
@@ -66,7 +70,8 @@ def link(view: View, workload: Workload, options: Options, now: datetime) -> Lin
         return known
     # A kubeconfig that is gone does not cut off what was opened with it.
     ready = view.listing("Node", workload.cluster) is Listing.LISTED
-    return msgspec.structs.replace(known, sources=(*sources, _nodes(workload, connection.access)), ready=ready)
+    wanted = (*sources, _nodes(workload, connection.access))
+    return msgspec.structs.replace(known, sources=wanted, ready=ready, stale=connection.state not in WORKS)
 
 
 def _nodes(workload: Workload, access: Hashable) -> Source:
@@ -110,6 +115,6 @@ def _reached(view: View, known: Link, now: datetime) -> Link:
         return msgspec.structs.replace(known, ready=ready, problem=problem, text=text, since=since)
     told_at = since + PATIENCE_FOR if since else None
     if told_at is not None and now < told_at:
-        return msgspec.structs.replace(known, ready=ready, since=since, until=told_at)
+        return msgspec.structs.replace(known, ready=ready, stale=True, since=since, until=told_at)
     text = f"workload cluster {cluster} cannot be reached: {text}"
-    return msgspec.structs.replace(known, ready=ready, problem=Problem.UNREACHABLE, text=text, since=since)
+    return msgspec.structs.replace(known, ready=ready, stale=True, problem=Problem.UNREACHABLE, text=text, since=since)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import Connection, NodeRow
-from haulout.cluster.store import Store
+from haulout.cluster.store import Listing, Store
 from haulout.core.reason import Reason
 from haulout.surfaces.clusterapi.link import Link
 from haulout.surfaces.clusterapi.options import Options
@@ -42,11 +42,19 @@ def samples(store: Store) -> Iterator[Sample]:
             counts.setdefault(row.workload, Counter()).update(_states(store, row))
     for workload, states in counts.items():
         labels = (("cluster", workload.name), ("namespace", workload.namespace))
-        connection = store.row(Key(workload.cluster, Connection.KIND, "", ""))
-        connected = isinstance(connection, Connection) and connection.state == Connection.FINE
-        yield CONNECTED, labels, float(connected)
+        yield CONNECTED, labels, float(_is_connected(store, workload))
         for state in STATES:
             yield MACHINES, (*labels, ("state", state)), float(states[state])
+
+
+def _is_connected(store: Store, workload: Workload) -> bool:
+    """An access that cannot be used does not end the connection that it should have replaced."""
+    row = store.row(Key(workload.cluster, Connection.KIND, "", ""))
+    if not isinstance(row, Connection):
+        return False
+    refused = row.state in (Connection.REJECTED, Connection.INVALID)
+    listed = store.table(workload.cluster, "Node").listing is Listing.LISTED
+    return row.state == Connection.FINE or (refused and listed)
 
 
 def _states(store: Store, machine: MachineRow) -> Iterator[str]:

@@ -1,0 +1,289 @@
+"""The ways from the bridge to workload clusters: many, equal names, other credentials, servers that hang or are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.rig.api import Api, ApiError, Json
+from tests.rig.clusterapi import (
+    CLEANUP,
+    DELETED,
+    ENABLED,
+    HOOK,
+    MACHINES,
+    MAINTENANCE,
+    MAY_DELETE,
+    MAY_MEND,
+    REQUEST,
+    Bridge,
+    Fleet,
+    Machine,
+    define_all,
+    kubeconfig,
+    machine_object,
+    node_object,
+    secret_object,
+)
+from tests.rig.forwarder import Forwarder
+from tests.rig.plane import ControlPlane
+from tests.rig.process import free_port
+from tests.rig.wait import eventually
+
+pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+
+NODES: list[Json] = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "patch"]}]
+
+
+@pytest.fixture
+def fleet(plane: ControlPlane, managed_plane: ControlPlane, prefix: str) -> Iterator[Fleet]:
+    define_all(plane.api())
+    plane.api().create("namespaces", {"metadata": {"name": prefix}})
+    yield Fleet(plane, prefix)
+    plane.wipe(prefix)
+    managed_plane.wipe(prefix)
+
+
+class Account:
+    """Credentials that can be taken away: the token of a service account, with rights on nodes alone."""
+
+    def __init__(self, plane: ControlPlane, ns: str, name: str) -> None:
+        self.plane = plane
+        self.place = (name, ns)
+        api, role = plane.api(), "rbac.authorization.k8s.io/v1/clusterrole"
+        if api.find("namespaces", ns) is None:
+            api.create("namespaces", {"metadata": {"name": ns}})
+        api.create("serviceaccounts", {"metadata": {"name": name}}, ns)
+        full = f"{ns}-{name}"
+        api.create(f"{role}s", {"metadata": {"name": full}, "rules": NODES})
+        binding = {
+            "metadata": {"name": full},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": full},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": ns}],
+        }
+        api.create(f"{role}bindings", binding)
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        path = f"/api/v1/namespaces/{ns}/serviceaccounts/{name}/token"
+        self.token: str = api.request("POST", path, request)["status"]["token"]
+
+    def revoke(self) -> None:
+        """Returns when the server refuses it; it remembers tokens for some seconds."""
+        self.plane.api().delete("serviceaccounts", *self.place)
+        bearer = Api(self.plane.server, self.token, ca=self.plane.ca)
+        eventually(lambda: self._is_refused(bearer), "the token is refused")
+        bearer.close()
+
+    @staticmethod
+    def _is_refused(bearer: Api) -> bool:
+        try:
+            bearer.items("nodes")
+        except ApiError as error:
+            return error.code == 401
+        return False
+
+
+def test_credentials_change_under_way(
+    fleet: Fleet, plane: ControlPlane, managed_plane: ControlPlane, prefix: str, tmp_path: Path
+) -> None:
+    account, api, secret = Account(managed_plane, prefix, "first"), plane.api(), "alpha-kubeconfig"
+    good = kubeconfig(managed_plane, token=account.token)
+    fleet.cluster("alpha", good)
+    one, two, three = fleet.machines([f"{prefix}-{number}" for number in range(3)], managed_plane)
+    with Bridge(plane, tmp_path) as bridge, Forwarder(managed_plane.server) as way:
+        for machine in (one, two, three):
+            machine.await_hook()
+        # Others that cannot be used hurt nothing that works: what is said meanwhile is heard.
+        fleet.cluster("alpha", "no kubeconfig")
+        one.await_event("KubeconfigUnavailable", within=15)
+        one.label(**{REQUEST: "requested"})
+        one.await_told(MAINTENANCE, within=15)
+        fleet.cluster("alpha", kubeconfig(managed_plane, user={"exec": {"command": "/bin/true", "apiVersion": "v1"}}))
+        one.await_event("KubeconfigRejected", within=15)
+        fleet.cluster("alpha", kubeconfig(managed_plane, server=f"https://127.0.0.1:{free_port()}"))
+        eventually(lambda: bridge.logged("new access leads nowhere yet"), "it is tried", 15)
+        fleet.cluster("alpha", kubeconfig(managed_plane, token=managed_plane.token("limited-63")))
+        nowhere = bridge.logged
+        eventually(lambda: any(line["code"] == "unreadable" for line in nowhere("new access leads nowhere yet")), "403")
+        one.label(**{REQUEST: "no-more"})
+        one.await_told(within=15)
+        assert bridge.connected(prefix, "alpha")
+        # What was there before comes back: it was never left.
+        fleet.cluster("alpha", good)
+        api.patch("secrets", secret, {"data": {"value": None, "other": "eA=="}}, prefix)
+        two.delete()
+        two.await_told(DELETED, within=15)
+        api.delete("secrets", secret, prefix)
+        two.tell_node({MAY_DELETE: "true"})
+        two.await_hook(there=False, within=15)
+        assert bridge.connected(prefix, "alpha")
+        assert bridge.reconnects(prefix, "alpha", "rotated") == 0
+        # Another way with other credentials is taken as soon as it is written.
+        fleet.cluster("alpha", kubeconfig(managed_plane, server=way.url, token=account.token))
+        eventually(lambda: bridge.reconnects(prefix, "alpha", "rotated") == 1, "the new way is taken", 15)
+        assert way.connections > 0
+        # Refused in the middle: the watch goes on, a write finds out, and the next Secret mends it.
+        account.revoke()
+        three.delete()
+        eventually(lambda: bridge.logged("write failed"), "the write is refused")
+        assert (three.told(), three.hooked) == (set(), True)
+        fleet.cluster("alpha", kubeconfig(managed_plane))
+        three.await_told(DELETED, within=15)
+        eventually(lambda: way.connections == 0, "the old way is left", 15)
+        eventually(lambda: bridge.connected(prefix, "alpha"), "it is connected")
+
+
+def test_equal_names_in_two_namespaces(
+    fleet: Fleet, plane: ControlPlane, managed_plane: ControlPlane, prefix: str, tmp_path: Path
+) -> None:
+    """And a Node that claims to belong to the other: nobody believes it."""
+    plane.api().create("namespaces", {"metadata": {"name": f"{prefix}-b"}})
+    other = Fleet(plane, f"{prefix}-b")
+    for each, workload in ((fleet, managed_plane), (other, plane)):
+        each.cluster("alpha", kubeconfig(workload))
+    near = fleet.machine(f"{prefix}-same", managed_plane)
+    far = other.machine(f"{prefix}-same", plane)
+    with Bridge(plane, tmp_path) as bridge:
+        for machine in (near, far):
+            machine.await_hook()
+        near.delete()
+        near.await_told(DELETED)
+        far.tell_node({MAY_DELETE: "true"})
+        far.await_hook(there=False)
+        assert (near.hooked, far.told()) == (True, set())
+        near.tell_node({MAY_DELETE: "true"})
+        near.await_hook(there=False)
+        assert bridge.connected(prefix, "alpha")
+        assert bridge.connected(f"{prefix}-b", "alpha")
+
+
+CLUSTERS, DEAD = 200, 20
+
+
+def test_two_hundred_clusters_some_of_them_dead(
+    fleet: Fleet, plane: ControlPlane, managed_plane: ControlPlane, prefix: str, tmp_path: Path
+) -> None:
+    """The living are served as if the dead were not; when nobody names them any more, nothing of them is left."""
+    planes = (plane, managed_plane)
+    names = [f"{prefix}-{number:03}" for number in range(CLUSTERS)]
+    dead, living = names[:DEAD], names[DEAD:]
+    homes = {name: planes[number % 2] for number, name in enumerate(names)}
+    with ExitStack() as stack:
+        hole, *doors = (stack.enter_context(Forwarder(made.server)) for made in (plane, *planes))
+        hole.freeze()
+        ways = {made: door.url for made, door in zip(planes, doors, strict=True)}
+        # Half of the dead refuse, half take connections and say nothing.
+        silent, absent = hole.url, f"https://127.0.0.1:{free_port()}"
+        servers = {name: ways[homes[name]] for name in living}
+        servers |= {name: (silent, absent)[number % 2] for number, name in enumerate(dead)}
+        for made in planes:
+            made.load(node_object(name, of=f"{prefix}/{name}") for name in names if homes[name] is made)
+        plane.load(secret_object(name, prefix, kubeconfig(homes[name], server=servers[name])) for name in names)
+        plane.load(machine_object(name, prefix, cluster=name, node=name) for name in names)
+        machines = {name: Machine(name, prefix, plane.api(), homes[name].api()) for name in names}
+        bridge = stack.enter_context(Bridge(plane, tmp_path))
+        eventually(lambda: hooked(fleet) == set(living), "the living have their hooks", 30)
+        last = machines[living[-1]]
+        last.delete()
+        last.await_told(DELETED, within=5)
+        last.tell_node({MAY_DELETE: "true"})
+        last.await_hook(there=False, within=5)
+        assert bridge.ready()
+        gauges = [line for line in bridge.get("/metrics")[1].splitlines() if "cluster_connected{" in line]
+        assert sum(float(line.rsplit(" ", 1)[1]) for line in gauges) == len(living)
+        machines[dead[0]].await_event("WorkloadClusterUnreachable", within=30)
+        for name in living:
+            machines[name].label(**{ENABLED: None})
+        eventually(lambda: hooked(fleet) == set(), "the hooks are gone", 30)
+        for name in dead:
+            machines[name].purge()
+        hole.thaw()
+        for door in (hole, *doors):
+            eventually(lambda door=door: door.connections == 0, "nothing is left", 60)  # type: ignore[misc]
+
+
+def hooked(fleet: Fleet) -> set[str]:
+    found = [each["metadata"] for each in fleet.api.items(MACHINES, fleet.ns)]
+    return {about["name"] for about in found if HOOK in about.get("annotations", {})}
+
+
+class Cut:
+    """A workload cluster behind a way that fails, and three Machines in it."""
+
+    def __init__(self, fleet: Fleet, workload: ControlPlane, way: Forwarder, fate: str) -> None:
+        self.fate = fate
+        self.way = way
+        fleet.cluster(fate, kubeconfig(workload, server=way.url))
+        names = [f"{fleet.ns}-{fate}-{number}" for number in range(3)]
+        self.mended, self.deleted, self.disabled = fleet.machines(names, workload, cluster=fate)
+
+    def begin(self) -> None:
+        for machine in (self.mended, self.deleted, self.disabled):
+            machine.await_hook()
+        for machine in (self.mended, self.disabled):
+            machine.label(**{REQUEST: "requested"})
+            machine.await_told(MAINTENANCE)
+
+    def speak(self) -> None:
+        """While nobody can be heard: an approval from there, a deletion from here."""
+        self.mended.tell_node({MAY_MEND: "true"})
+
+    def disable(self) -> None:
+        """One does not wait for a Node that cannot be told, but remembers it."""
+        self.disabled.label(**{ENABLED: None})
+        eventually(lambda: CLEANUP in self.disabled.notes(), "it is remembered", 10)
+        assert not self.disabled.hooked
+        assert self.disabled.told() == {MAINTENANCE}
+
+    def await_heard(self) -> None:
+        self.mended.await_request("approved", within=90)
+        self.deleted.await_told(DELETED, within=90)
+
+    def await_clean(self) -> None:
+        self.disabled.await_told(within=90)
+        eventually(lambda: CLEANUP not in self.disabled.notes(), "the mark is gone", 90)
+
+
+def test_servers_that_are_gone_hang_or_forget(
+    fleet: Fleet, plane: ControlPlane, managed_plane: ControlPlane, prefix: str, tmp_path: Path
+) -> None:
+    """Three ways fail at once, each in its own manner, while signals are given; afterwards all have arrived."""
+    with ExitStack() as stack:
+        ways = [stack.enter_context(Forwarder(managed_plane.server)) for _ in range(3)]
+        gone, hangs, forgets = (
+            Cut(fleet, managed_plane, way, fate) for way, fate in zip(ways, ("gone", "hangs", "forgets"), strict=True)
+        )
+        fleet.cluster("fine", kubeconfig(managed_plane))
+        bridge = stack.enter_context(Bridge(plane, tmp_path))
+        for each in (gone, hangs, forgets):
+            each.begin()
+        gone.way.refuse()
+        hangs.way.freeze()
+        forgets.way.forget()
+        for each in (gone, hangs, forgets):
+            each.speak()
+        for each in (gone, hangs):
+            each.deleted.delete()
+        # Nobody else is hindered, and a cluster that is gone says so.
+        fine = fleet.machine(f"{prefix}-fine", managed_plane, cluster="fine")
+        fine.await_hook(within=5)
+        gone.disable()
+        hangs.disable()
+        gone.mended.await_event("WorkloadClusterUnreachable", within=30)
+        for each in (gone, hangs):
+            assert (each.deleted.hooked, each.mended.request) == (True, "requested")
+        assert (bridge.connected(prefix, "gone"), bridge.ready()) == (False, True)
+        gone.way.accept()
+        gone.await_heard()
+        gone.await_clean()
+        eventually(lambda: bridge.connected(prefix, "gone"), "it is connected")
+        assert bridge.reconnects(prefix, "gone", "network") >= 1
+        # A connection that has died in silence is found out, although nobody writes to it.
+        forgets.mended.await_request("approved", within=60)
+        forgets.deleted.delete()
+        forgets.await_heard()
+        hangs.way.thaw()
+        hangs.await_heard()
+        hangs.await_clean()

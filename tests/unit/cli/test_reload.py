@@ -23,6 +23,7 @@ from haulout.runtime.files import WatchedFile
 from haulout.runtime.metrics import Metrics
 
 ON = "surfaces: {profiles: {}}\n"
+BOTH = "surfaces: {profiles: {}, clusterapi: {}}\n"
 
 
 class Followed:
@@ -98,6 +99,22 @@ class TestSettings:
             "a changed setting needs a restart namespace",
             "settings reloaded log_level",
         ]
+
+    def test_the_settings_of_a_surface_are_followed(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO)
+        followed = Followed(tmp_path / "haulout.yaml", "surfaces: {clusterapi: {}}\n")
+        (now,) = followed.write("surfaces: {clusterapi: {guardRemediation: true}}\n").seen
+        assert now.clusterapi is not None
+        assert now.clusterapi.guard_remediation
+        assert said(caplog) == ["settings reloaded clusterapi"]
+
+    @pytest.mark.parametrize("before, after", [(ON, BOTH), (BOTH, ON)], ids=["on", "off"])
+    def test_a_surface_is_switched_on_or_off_by_a_restart_alone(
+        self, before: str, after: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.INFO)
+        assert Followed(tmp_path / "haulout.yaml", before).write(after).seen == []
+        assert said(caplog) == ["a changed setting needs a restart clusterapi"]
 
     @pytest.mark.parametrize(
         ("text", "problems"),

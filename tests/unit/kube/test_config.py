@@ -26,7 +26,7 @@ from haulout.kube.endpoint import (
     environment_proxy,
     impersonation,
 )
-from haulout.kube.errors import ConfigInvalid
+from haulout.kube.errors import ConfigInvalid, ConfigRefused
 
 PEM = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 PEM64 = base64.b64encode(PEM).decode()
@@ -60,6 +60,11 @@ def read(tmp_path: Path, content: dict[str, Any] | bytes, **options: Any) -> End
 def secret(content: dict[str, Any] | bytes) -> Endpoint:
     data = content if isinstance(content, bytes) else yaml.safe_dump(content).encode()
     return from_secret(data, source="Secret x/y", env={})
+
+
+def trusted(content: dict[str, Any]) -> Endpoint:
+    """From somebody who may have programs run."""
+    return from_secret(yaml.safe_dump(content).encode(), source="Secret x/y", may_run=True, env={})
 
 
 def pod(tmp_path: Path, host: str = "10.0.0.1") -> tuple[Path, dict[str, str]]:
@@ -476,6 +481,42 @@ class TestSecret:
         with pytest.raises(ConfigInvalid, match=rf"^Secret x/y.*{message}") as caught:
             secret(content)
         assert "\n" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        "user, cluster",
+        [
+            ({"exec": EXEC}, {}),
+            ({"auth-provider": {"name": "oidc"}}, {}),
+            ({"tokenFile": "/t"}, {}),
+            ({"client-certificate": "/c", "client-key": "/k"}, {}),
+            ({}, {"certificate-authority": "ca.crt"}),
+        ],
+        ids=["exec", "auth-provider", "token-file", "client-certificate", "certificate-authority"],
+    )
+    def test_what_is_mistrusted_is_told_from_what_is_broken(self, user: Any, cluster: Any) -> None:
+        with pytest.raises(ConfigRefused):
+            secret(kubeconfig(user=user, cluster=cluster))
+
+    @pytest.mark.parametrize("content", [b"a: [", b"", kubeconfig(user={"client-certificate-data": "?"})])
+    def test_what_is_broken_is_not_mistrusted(self, content: Any) -> None:
+        with pytest.raises(ConfigInvalid) as caught:
+            secret(content)
+        assert not isinstance(caught.value, ConfigRefused)
+
+    @pytest.mark.parametrize("command", ["log-in", "/usr/bin/log-in"])
+    def test_a_program_that_is_trusted_is_found_by_its_name_or_its_whole_path(self, command: str) -> None:
+        (plugin,) = trusted(kubeconfig(user={"exec": EXEC | {"command": command}})).credentials
+        assert isinstance(plugin, ExecPlugin)
+        assert plugin.command == command
+
+    @pytest.mark.parametrize(
+        "user",
+        [{"exec": EXEC | {"command": "bin/log-in"}}, {"tokenFile": "/t"}, {"auth-provider": {"name": "oidc"}}],
+        ids=["beside a file that there is not", "token-file", "auth-provider"],
+    )
+    def test_who_may_run_a_program_may_not_read_a_file(self, user: Any) -> None:
+        with pytest.raises(ConfigRefused):
+            trusted(kubeconfig(user=user))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -337,6 +338,17 @@ async def test_statements_are_counted_said_and_told(caplog: pytest.LogCaptureFix
     assert [line.getMessage() for line in caplog.records] == ["moved"]
     ((_, reference, reason, note),) = recorded
     assert (reference.kind, reference.name, reference.uid, reason, note) == ("Node", "a", "uid-a", "Moved", "now in")
+
+
+@virtual
+async def test_what_is_measured_since_then_is_a_time() -> None:
+    shell = Shell(Objects())
+    await asyncio.sleep(90)
+    for since in (shell.clock.now() - timedelta(seconds=40), shell.clock.now() + timedelta(seconds=5)):
+        shell.sender.state(Measure("waits", (("flow", "x"),), since=since))
+    text = shell.metrics.render()
+    assert b'waits_count{flow="x"} 2.0' in text
+    assert b'waits_sum{flow="x"} 40.0' in text, "a clock that goes wrong takes nothing away"
 
 
 # Until when a process may write

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from haulout.runtime.metrics import Metrics, Sample
@@ -73,6 +74,43 @@ def test_label_values_may_hold_anything() -> None:
     text = 'quote " slash \\ line\nend'
     metrics.count("odd", note=text)
     assert series(metrics) == {("odd", frozenset({("note", text)})): 1}
+
+
+def buckets(metrics: Metrics, name: str) -> dict[str, float]:
+    return {
+        dict(labels)["le"]: value
+        for (series_name, labels), value in series(metrics).items()
+        if series_name == f"{name}_bucket"
+    }
+
+
+def test_a_histogram_counts_what_is_not_above_its_edges() -> None:
+    metrics = Metrics()
+    for value in (0.004, 0.005, 0.006, 61.0):
+        metrics.observe("times", value)
+    found = buckets(metrics, "times")
+    assert (found["0.005"], found["0.01"], found["60"], found["+Inf"]) == (2, 3, 3, 4)
+    assert series(metrics)["times_count", frozenset()] == 4
+    assert series(metrics)["times_sum", frozenset()] == pytest.approx(61.015)
+
+
+def test_what_takes_peoples_time_has_longer_edges() -> None:
+    metrics = Metrics()
+    for seconds in (0.5, 3600, 3601, 8 * 86_400):
+        metrics.observe("maintenance_capi_approval_seconds", seconds, flow="deletion")
+    found = buckets(metrics, "maintenance_capi_approval_seconds")
+    assert list(found.values()) == sorted(found.values())
+    assert (found["1"], found["3600"], found["14400"], found["604800"], found["+Inf"]) == (1, 2, 3, 3, 4)
+
+
+def test_a_histogram_can_be_there_before_anything_was_observed() -> None:
+    metrics = Metrics()
+    metrics.begin("times", kind="a")
+    metrics.begin("times", kind="a")
+    assert set(buckets(metrics, "times").values()) == {0}
+    metrics.observe("times", 1, kind="a")
+    metrics.begin("times", kind="a")
+    assert series(metrics)["times_count", frozenset({("kind", "a")})] == 1
 
 
 def test_nothing_counted_is_nothing_rendered() -> None:

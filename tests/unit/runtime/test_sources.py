@@ -1,0 +1,310 @@
+"""Clusters are opened because somebody wants them, handed over when their access changes, and closed when nobody does."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from haulout.cluster.key import node_key
+from haulout.cluster.rows import Connection
+from haulout.cluster.store import Listing
+from haulout.kube.errors import ConfigInvalid, ConfigRefused, ConnectionFailed, KubeError
+from tests.build.clusters import FAR, Clusters, Way, server
+from tests.build.fakeapi import refusal
+from tests.build.virtual import virtual
+
+# Longer than anything that is retried takes to be retried.
+LONG = 200.0
+
+
+@virtual
+async def test_what_is_wanted_is_opened_and_what_is_not_is_closed() -> None:
+    old = Way(server("a"))
+    async with Clusters(old=old).running() as clusters:
+        assert (clusters.state, clusters.sources.transport(FAR)) == ("closed", None)
+        await clusters.want("old", seconds=0)
+        assert (clusters.state, clusters.listing) == (Connection.CONNECTING, Listing.WAITING)
+        await asyncio.sleep(1)
+        assert (clusters.state, clusters.listing, clusters.nodes) == (Connection.FINE, Listing.LISTED, {"a"})
+        assert clusters.sources.transport(FAR) is old
+        assert FAR in clusters.sender.writers
+        await clusters.want(None)
+        assert (clusters.state, clusters.listing, clusters.nodes) == ("closed", Listing.WAITING, set())
+        assert old.closed
+        assert FAR not in clusters.sender.writers
+        assert not clusters.pump.opened()
+        assert not clusters.reconnects
+
+
+@virtual
+async def test_it_is_closed_when_the_last_who_wants_it_does_not_any_more() -> None:
+    async with Clusters(old=Way(server("a"))).running() as clusters:
+        await clusters.want("old", by="one")
+        known = clusters.kernel.loop.sources()
+        await clusters.want("old", by="two")
+        assert clusters.kernel.loop.sources() is known, "the same is wanted, by one more"
+        assert clusters.tried == ["old"]
+        await clusters.want(None, by="one")
+        assert clusters.nodes == {"a"}
+        await clusters.want(None, by="two")
+        assert clusters.state == "closed"
+        assert not clusters.kernel.loop.sources()
+
+
+# Handing over
+
+
+@virtual
+async def test_the_old_way_is_used_until_everything_was_seen_on_the_new_one() -> None:
+    shared = server("a", "b")
+    old, new = Way(shared), Way(shared, barred=True)
+    async with Clusters(old=old, new=new).running() as clusters:
+        await clusters.want("old")
+        writer, row = clusters.sender.writers[FAR], clusters.row("a")
+        await clusters.want("new", seconds=5)
+        assert clusters.sources.transport(FAR) is old
+        assert clusters.sender.writers[FAR] is writer
+        shared.put("c")
+        await asyncio.sleep(1)
+        assert clusters.nodes == {"a", "b", "c"}, "what happens meanwhile is seen by the old way"
+        assert not old.closed
+        clusters.store.take_changes()
+        new.open()
+        await asyncio.sleep(1)
+        assert clusters.sources.transport(FAR) is new
+        assert clusters.sender.writers[FAR] is not writer
+        assert old.closed
+        assert clusters.connection is not None
+        assert (clusters.connection.state, clusters.connection.access) == (Connection.FINE, "new")
+        assert clusters.reconnects == [(FAR, "rotated")]
+        assert clusters.row("a") is row, "what has not changed is not touched"
+        assert node_key("a", FAR) not in clusters.store.take_changes()[0]
+        shared.put("d")
+        await asyncio.sleep(1)
+        assert "d" in clusters.nodes
+
+
+@virtual
+async def test_another_server_is_believed_also_where_its_versions_are_lower() -> None:
+    first, second = server("a", "b", version=9000), server("b", "c", version=10)
+    second.put("b", spec={"unschedulable": True})
+    async with Clusters(old=Way(first), new=Way(second)).running() as clusters:
+        await clusters.want("old")
+        await clusters.want("new")
+        assert clusters.nodes == {"b", "c"}
+        assert (clusters.row("b").version, clusters.row("b").unschedulable) == (second.version, True)
+        second.put("c", spec={"unschedulable": True})
+        second.delete("b")
+        await asyncio.sleep(1)
+        assert clusters.nodes == {"c"}
+        assert clusters.row("c").unschedulable
+
+
+@pytest.mark.parametrize(
+    "error, state",
+    [(ConfigRefused("runs a program"), Connection.REJECTED), (ConfigInvalid("no YAML"), Connection.INVALID)],
+)
+def test_an_access_that_cannot_be_used_leaves_the_old_one_at_work(error: KubeError, state: str) -> None:
+    @virtual
+    async def scenario() -> None:
+        shared = server("a")
+        old = Way(shared)
+        async with Clusters(old=old, bad=error, new=Way(shared)).running() as clusters:
+            await clusters.want("old")
+            await clusters.want("bad")
+            assert (clusters.state, clusters.listing) == (state, Listing.LISTED)
+            assert clusters.connection is not None
+            assert clusters.connection.error == str(error)
+            assert clusters.connection.access == "old"
+            shared.put("b")
+            await asyncio.sleep(LONG)
+            assert clusters.nodes == {"a", "b"}
+            assert clusters.tried == ["old", "bad"], "as it stands, it can never work"
+            await clusters.want("old")
+            assert (clusters.state, clusters.tried) == (Connection.FINE, ["old", "bad"])
+            assert not clusters.reconnects
+            await clusters.want("bad")
+            await clusters.want("new")
+            assert (clusters.state, clusters.reconnects) == (Connection.FINE, [(FAR, "rotated")])
+
+    scenario()
+
+
+@pytest.mark.parametrize(
+    "fault", [refusal(401, "Unauthorized"), refusal(403, "Forbidden"), ConnectionFailed("refused")]
+)
+def test_an_access_that_leads_nowhere_leaves_the_old_one_at_work(fault: KubeError) -> None:
+    @virtual
+    async def scenario() -> None:
+        shared = server("a")
+        old, new = Way(shared), Way(shared, fault=fault)
+        async with Clusters(old=old, new=new).running() as clusters:
+            await clusters.want("old")
+            await clusters.want("new", seconds=LONG)
+            shared.put("b")
+            await asyncio.sleep(1)
+            assert (clusters.listing, clusters.nodes) == (Listing.LISTED, {"a", "b"})
+            assert clusters.sources.transport(FAR) is old
+            new.fault = None
+            await asyncio.sleep(LONG)
+            assert clusters.sources.transport(FAR) is new
+            assert (clusters.state, clusters.reconnects) == (Connection.FINE, [(FAR, "rotated")])
+
+    scenario()
+
+
+@virtual
+async def test_an_access_that_changes_again_meanwhile_is_not_waited_for() -> None:
+    shared = server("a")
+    old, second, third = Way(shared), Way(shared, barred=True), Way(shared, barred=True)
+    async with Clusters(old=old, second=second, third=third).running() as clusters:
+        await clusters.want("old")
+        await clusters.want("second")
+        await clusters.want("third")
+        assert second.closed
+        third.open()
+        await asyncio.sleep(1)
+        assert clusters.sources.transport(FAR) is third
+        assert old.closed
+        assert clusters.reconnects == [(FAR, "rotated")]
+
+
+@virtual
+async def test_an_access_that_changes_back_meanwhile_does_not_take_over() -> None:
+    shared = server("a")
+    old, new = Way(shared), Way(shared, barred=True)
+    async with Clusters(old=old, new=new).running() as clusters:
+        await clusters.want("old")
+        await clusters.want("new")
+        await clusters.want("old")
+        assert new.closed
+        await asyncio.sleep(LONG)
+        assert clusters.sources.transport(FAR) is old
+        assert (clusters.state, clusters.reconnects) == (Connection.FINE, [])
+
+
+@virtual
+async def test_what_is_closed_while_it_is_handed_over_is_closed_both_ways() -> None:
+    shared = server("a")
+    old, new = Way(shared), Way(shared, barred=True)
+    async with Clusters(old=old, new=new).running() as clusters:
+        await clusters.want("old")
+        await clusters.want("new")
+        await clusters.want(None)
+        assert old.closed
+        assert new.closed
+        await asyncio.sleep(LONG)
+        assert (clusters.state, clusters.nodes, clusters.listing) == ("closed", set(), Listing.WAITING)
+        assert not clusters.reconnects
+
+
+@virtual
+async def test_while_not_everybody_has_heard_of_a_new_access_it_is_the_one_to_use() -> None:
+    shared = server("a")
+    old, new = Way(shared), Way(shared)
+    async with Clusters(old=old, new=new).running() as clusters:
+        await clusters.want("old", by="one")
+        await clusters.want("old", by="two")
+        await clusters.want("new", by="two")
+        assert clusters.sources.transport(FAR) is new
+        await clusters.want("new", by="one")
+        assert clusters.sources.transport(FAR) is new
+        assert clusters.reconnects == [(FAR, "rotated")]
+
+
+# What cannot be opened at all
+
+
+@virtual
+async def test_an_access_that_is_refused_is_told_and_not_tried_again() -> None:
+    refused = ConfigRefused("runs a program")
+    async with Clusters(bad=refused, new=Way(server("a"))).running() as clusters:
+        await clusters.want("bad", seconds=LONG)
+        assert (clusters.state, clusters.listing) == (Connection.REJECTED, Listing.WAITING)
+        await clusters.want("bad", by="two")
+        assert clusters.tried == ["bad"]
+        await clusters.want("new", by="one", seconds=0)
+        await clusters.want("new", by="two")
+        assert (clusters.state, clusters.nodes) == (Connection.FINE, {"a"})
+        assert not clusters.reconnects
+
+
+@virtual
+async def test_nothing_is_left_of_one_that_was_refused() -> None:
+    async with Clusters(bad=ConfigInvalid("no YAML")).running() as clusters:
+        await clusters.want("bad")
+        await clusters.want(None)
+        assert clusters.state == "closed"
+        await clusters.want("bad")
+        assert clusters.tried == ["bad", "bad"]
+
+
+# How one gets on with it
+
+
+@virtual
+async def test_a_network_that_fails_and_comes_back_is_a_reconnect() -> None:
+    far = server("a")
+    way = Way(far)
+    async with Clusters(old=way).running() as clusters:
+        await clusters.want("old")
+        way.fault = ConnectionFailed("refused")
+        far.cut()
+        await asyncio.sleep(LONG)
+        assert clusters.connection is not None
+        since = clusters.connection.since
+        assert (clusters.state, clusters.listing) == ("unreachable", Listing.LISTED)
+        await asyncio.sleep(LONG)
+        assert clusters.connection.since == since
+        way.fault = None
+        await asyncio.sleep(80)
+        assert (clusters.state, clusters.reconnects) == (Connection.FINE, [(FAR, "network")])
+
+
+@virtual
+async def test_credentials_that_expire_and_work_again_are_a_reconnect_of_their_own() -> None:
+    far = server("a")
+    way = Way(far)
+    async with Clusters(old=way).running() as clusters:
+        await clusters.want("old")
+        way.fault = refusal(401, "Unauthorized")
+        far.cut()
+        await asyncio.sleep(LONG)
+        assert clusters.state == "unauthorized"
+        way.fault = None
+        await asyncio.sleep(80)
+        assert (clusters.state, clusters.reconnects) == (Connection.FINE, [(FAR, "unauthorized")])
+
+
+@virtual
+async def test_a_connection_that_dies_in_silence_is_found_out_within_a_minute() -> None:
+    far = server("a")
+    async with Clusters(old=Way(far)).running() as clusters:
+        await clusters.want("old")
+        for stream in far.streams:
+            stream.stalled = True
+        far.put("b")
+        await asyncio.sleep(60)
+        assert clusters.nodes == {"a", "b"}
+
+
+@virtual
+async def test_watches_that_end_and_versions_that_grow_old_are_no_reconnect() -> None:
+    far = server("a")
+    async with Clusters(old=Way(far)).running() as clusters:
+        await clusters.want("old", seconds=LONG)
+        far.put("b")
+        far.compact()
+        far.gone_by_http = True
+        await asyncio.sleep(LONG)
+        assert (clusters.state, clusters.nodes, clusters.reconnects) == (Connection.FINE, {"a", "b"}, [])
+
+
+@virtual
+async def test_one_that_is_opened_again_was_not_lost() -> None:
+    async with Clusters(old=Way(server("a")), new=Way(server("a"))).running() as clusters:
+        await clusters.want("old")
+        await clusters.want(None)
+        await clusters.want("new")
+        assert (clusters.state, clusters.reconnects) == (Connection.FINE, [])

@@ -35,7 +35,7 @@ def crash(plane: ControlPlane, scratch: Scratch, prefix: str) -> Iterator[Crash]
     def settled() -> bool:
         return bool(api.get("nodes", node)["metadata"]["labels"][LABEL] == "done")
 
-    def made(*flags: str, within: float) -> CrashTest:
+    def made(*flags: str, within: float, quiet: float = 0.3) -> CrashTest:
         return CrashTest(
             plane,
             scratch.directory(prefix),
@@ -46,6 +46,7 @@ def crash(plane: ControlPlane, scratch: Scratch, prefix: str) -> Iterator[Crash]
             end_state=lambda: normalised([api.get("nodes", node), api.items("pods", prefix)]),
             env={"PYTHONPATH": str(CHECKOUT)},
             within=within,
+            quiet=quiet,
         )
 
     yield made
@@ -59,7 +60,8 @@ def test_good_operator_survives_every_crash(crash: Crash) -> None:
 
 
 def test_wrong_end_after_a_crash_is_found(crash: Crash) -> None:
-    report = crash("--label-first", within=60).run()
+    # It writes once more when it is as good as done: that is not to be taken for the end on a busy machine.
+    report = crash("--label-first", within=60, quiet=1.0).run()
     assert [text.partition("\n")[0] for text in report.differences] == [
         f"killed after {report.writes[3]}: another end",
         f"killed after {report.writes[3]}: other destructive acts",

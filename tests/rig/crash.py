@@ -15,9 +15,11 @@ from typing import Any, Literal
 
 from tests.rig.audit import Entry
 from tests.rig.faults import FaultProxy, Write, pass_all
+from tests.rig.operator import HAULOUT
 from tests.rig.plane import ControlPlane
 from tests.rig.process import Process
 from tests.rig.wait import PATIENCE, eventually
+from tests.rig.warm import WarmProcess
 
 Moment = Literal["before", "after"]
 
@@ -129,7 +131,8 @@ class CrashTest:
         since = self.plane.audit.mark()
         kubeconfig = self.plane.kubeconfig(self.user, server=proxy.url)
         base = {key: os.environ[key] for key in ("HOME", "LANG", "PATH", "TMPDIR") if key in os.environ}
-        process = Process("operator", self.argv, self.logs, env={**base, "KUBECONFIG": str(kubeconfig), **self.env})
+        kind = WarmProcess if str(self.argv[0]) == str(HAULOUT) else Process
+        process = kind("operator", self.argv, self.logs, env={**base, "KUBECONFIG": str(kubeconfig), **self.env})
         run = Run(proxy, process, self.counted, number, moment)
         unsettled = ""
         with run:

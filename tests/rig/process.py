@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 CHECKOUT = Path(__file__).parents[2]
 KEPT = CHECKOUT / "test-logs"
@@ -65,6 +65,20 @@ def _port_locks() -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
+class Child(Protocol):
+    """What there is to ask of a process that was started."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
 class Process:
     """One program in a process group of its own, its output appended to `<logs>/<name>.log`."""
 
@@ -82,7 +96,7 @@ class Process:
         self.log = logs / f"{name}.log"
         self.env = dict(env) if env is not None else None
         self.cwd = cwd
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
 
     def start(self) -> Self:
         if self.running:
@@ -90,11 +104,14 @@ class Process:
         self._child = _spawner.submit(self._spawn).result()
         return self
 
-    def _spawn(self) -> subprocess.Popen[bytes]:
+    def _spawn(self) -> Child:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             log.write(f"$ {shlex.join(self.argv)}\n".encode())
-            log.flush()
+        return self._launch()
+
+    def _launch(self) -> Child:
+        with self.log.open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", LAUNCH, str(os.getpid()), *self.argv],
                 stdin=subprocess.DEVNULL,

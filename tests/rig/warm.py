@@ -1,0 +1,71 @@
+"""Haulout started a hundred times: forked from an interpreter that has imported it already, which is most of a start."""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+from tests.rig.process import Child, Process
+
+_server = multiprocessing.get_context("forkserver")
+_server.set_forkserver_preload(["haulout.app.process"])
+
+
+class WarmProcess(Process):
+    """Like any other, but for the words: the first is the program, by which it only names itself."""
+
+    def _launch(self) -> Child:
+        return Forked(self.argv, self.log, self.env, self.cwd)
+
+
+class Forked:
+    """As `subprocess` shows a process. Whoever asks first what became of it reads the only copy of the answer."""
+
+    def __init__(self, argv: Sequence[str], log: Path, env: Mapping[str, str] | None, cwd: Path | None) -> None:
+        self._lock = threading.Lock()
+        self._process: ForkServerProcess = _server.Process(target=become, args=(argv, log, env, cwd))
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self.poll()
+
+    def poll(self) -> int | None:
+        with self._lock:
+            return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        with self._lock:
+            self._process.join(timeout)
+            code = self._process.exitcode
+        if code is None:
+            raise subprocess.TimeoutExpired(self._process.name, timeout or 0)
+        return code
+
+
+def become(argv: Sequence[str], log: Path, env: Mapping[str, str] | None, cwd: Path | None) -> None:
+    """In the fork: what the shell and the kernel would have arranged, and then the program."""
+    from haulout.app.main import main
+
+    os.setsid()
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    with log.open("ab") as out:
+        os.dup2(out.fileno(), 1)
+        os.dup2(out.fileno(), 2)
+    if env is not None:
+        os.environ.clear()
+        os.environ.update(env)
+    if cwd is not None:
+        os.chdir(cwd)
+    sys.argv = list(argv)
+    sys.exit(main())

@@ -26,19 +26,24 @@ class Connections:
         self._on_reconnect = on_reconnect
         # The clusters that have been reached since they were opened.
         self._reached: set[str] = set()
+        # The states and texts of accesses that cannot be used, while they are wanted.
+        self._refusals: dict[str, tuple[str, str]] = {}
 
     def opened(self, cluster: str, access: Hashable) -> None:
+        self._refusals.pop(cluster, None)
         self._write(cluster, Connection.CONNECTING, "it has not answered yet", access)
 
     def refused(self, cluster: str, state: str, why: str) -> None:
         """What there is of an access cannot be used. Whatever stood before goes on being used."""
+        self._refusals[cluster] = (state, why)
         self._write(cluster, state, why)
 
     def accepted(self, cluster: str) -> None:
-        """What was refused is not asked for any more, and what it should have replaced has worked all the time."""
+        """What was refused is not asked for any more: one gets on as without it."""
+        self._refusals.pop(cluster, None)
         row = self._row(cluster)
         if row is not None and row.state in (Connection.REJECTED, Connection.INVALID):
-            self._write(cluster, Connection.FINE)
+            self._write(cluster, Connection.FINE if cluster in self._reached else Connection.CONNECTING)
 
     def trouble(self, cluster: str, code: str, why: str) -> None:
         """Said once for as long as it is the same: each attempt fails in other words."""
@@ -47,22 +52,29 @@ class Connections:
             self._write(cluster, code, why)
 
     def fine(self, cluster: str) -> None:
+        """It answers; what is wrong with an access that should take over is not better for it."""
         row = self._row(cluster)
-        if row is None or row.state == Connection.FINE:
+        if row is None:
             return
-        self._write(cluster, Connection.FINE)
-        if cluster in self._reached:
-            self._on_reconnect(cluster, UNAUTHORIZED if row.state == UNAUTHORIZED else NETWORK)
+        again = cluster in self._reached
         self._reached.add(cluster)
+        state, error = self._refusals.get(cluster, (Connection.FINE, ""))
+        if row.state == state:
+            return
+        self._write(cluster, state, error)
+        if again:
+            self._on_reconnect(cluster, UNAUTHORIZED if row.state == UNAUTHORIZED else NETWORK)
 
     def rotated(self, cluster: str, access: Hashable) -> None:
         """Another access has taken over."""
         self._reached.add(cluster)
+        self._refusals.pop(cluster, None)
         self._write(cluster, Connection.FINE, "", access)
         self._on_reconnect(cluster, ROTATED)
 
     def closed(self, cluster: str) -> None:
         self._reached.discard(cluster)
+        self._refusals.pop(cluster, None)
         self._store.erase(_key(cluster))
 
     def _row(self, cluster: str) -> Connection | None:

@@ -136,6 +136,9 @@ class Sources:
     def _keep(self, cluster: str, group: asyncio.TaskGroup) -> None:
         """What is used is what is wanted, again: nobody comes in its place, and what was refused meanwhile is forgotten."""
         self._stay(cluster, group)
+        self._accept(cluster)
+
+    def _accept(self, cluster: str) -> None:
         if self._refused.pop(cluster, None) is not None:
             self._pump.connections.accepted(cluster)
 
@@ -157,7 +160,7 @@ class Sources:
             state = Connection.REJECTED if isinstance(error, ConfigRefused) else Connection.INVALID
             self._pump.connections.refused(source.cluster, state, str(error))
             return None
-        self._refused.pop(source.cluster, None)
+        self._accept(source.cluster)
         return transport
 
     def _writer(self, transport: Transport) -> Writer:

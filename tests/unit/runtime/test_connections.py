@@ -119,6 +119,63 @@ def test_a_refused_access_is_said_and_the_other_stays(line: Line) -> None:
     assert line.said == (Connection.REJECTED, 5, "runs a program", "access")
 
 
+def test_a_refusal_outlives_trouble_with_the_access_that_is_used(line: Line) -> None:
+    line.on.fine(FAR)
+    line.on.refused(FAR, Connection.REJECTED, "runs a program")
+    line.after(5).trouble(FAR, "unreachable", "refused")
+    assert line.said == ("unreachable", 5, "refused", "access")
+    line.after(5).fine(FAR)
+    assert line.said == (Connection.REJECTED, 10, "runs a program", "access")
+    assert line.reconnects == [(FAR, "network")]
+    line.after(5).fine(FAR)
+    assert line.reconnects == [(FAR, "network")]
+
+
+def test_a_refusal_that_is_over_leaves_what_stood_before(line: Line) -> None:
+    line.on.fine(FAR)
+    line.on.refused(FAR, Connection.REJECTED, "runs a program")
+    line.after(5).accepted(FAR)
+    assert line.said == (Connection.FINE, 5, "", "access")
+    line.on.trouble(FAR, "unreachable", "refused")
+    line.on.accepted(FAR)
+    assert line.said[0] == "unreachable"
+    line.on.fine(FAR)
+    assert line.said[0] == Connection.FINE
+
+
+def test_one_that_never_answered_is_not_fine_because_a_refusal_is_over(line: Line) -> None:
+    line.on.refused(FAR, Connection.REJECTED, "runs a program")
+    line.on.accepted(FAR)
+    assert line.said[0] == Connection.CONNECTING
+
+
+def test_one_that_answers_after_a_refusal_is_fine_once_that_is_over(line: Line) -> None:
+    line.on.refused(FAR, Connection.REJECTED, "runs a program")
+    line.on.fine(FAR)
+    assert line.said[0] == Connection.REJECTED
+    line.on.accepted(FAR)
+    assert line.said[0] == Connection.FINE
+
+
+def test_a_refusal_ends_when_another_access_takes_over(line: Line) -> None:
+    line.on.fine(FAR)
+    line.on.refused(FAR, Connection.REJECTED, "runs a program")
+    line.on.rotated(FAR, "other")
+    line.on.trouble(FAR, "unreachable", "refused")
+    line.on.fine(FAR)
+    assert line.said[0] == Connection.FINE
+
+
+def test_a_refusal_ends_when_it_is_closed(line: Line) -> None:
+    line.on.fine(FAR)
+    line.on.refused(FAR, Connection.REJECTED, "runs a program")
+    line.on.closed(FAR)
+    line.on.opened(FAR, "access")
+    line.on.trouble(FAR, "unreachable", "refused")
+    line.on.fine(FAR)
+    assert line.said[0] == Connection.FINE
+
+
 def test_what_was_refused_first_of_all_has_no_access() -> None:
     line = Line()
     line.on.refused(FAR, Connection.INVALID, "no YAML")

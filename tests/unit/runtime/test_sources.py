@@ -155,6 +155,29 @@ def test_an_access_that_leads_nowhere_leaves_the_old_one_at_work(fault: KubeErro
 
 
 @virtual
+async def test_what_was_refused_is_not_said_of_the_access_that_came_after_it() -> None:
+    shared = server("a")
+    new = Way(shared, fault=refusal(401, "Unauthorized"))
+    async with Clusters(old=Way(shared), bad=ConfigRefused("runs a program"), new=new).running() as clusters:
+        await clusters.want("old")
+        await clusters.want("bad")
+        await clusters.want("new", seconds=LONG)
+        assert clusters.state == Connection.FINE
+
+
+@virtual
+async def test_a_cluster_that_never_answered_is_reached_by_another_access() -> None:
+    old = Way(server("wrong"), fault=ConnectionFailed("refused"))
+    async with Clusters(old=old, new=Way(server("a"))).running() as clusters:
+        await clusters.want("old", seconds=LONG)
+        assert clusters.listing is Listing.UNREADABLE
+        await clusters.want("new")
+        assert (clusters.state, clusters.nodes) == (Connection.FINE, {"a"})
+        assert clusters.store.table(FAR, "Node").listing is Listing.LISTED
+        assert old.closed
+
+
+@virtual
 async def test_an_access_that_changes_again_meanwhile_is_not_waited_for() -> None:
     shared = server("a")
     old, second, third = Way(shared), Way(shared, barred=True), Way(shared, barred=True)

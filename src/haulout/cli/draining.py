@@ -330,7 +330,7 @@ class _Troubles(logging.Handler):
 @contextlib.contextmanager
 def _troubles(note: Callable[[str], None]) -> Iterator[None]:
     """A drain that seems to stand still because the cluster is away should say so."""
-    log = logging.getLogger("haulout.runtime.pump")
+    log = logging.getLogger("haulout.runtime.tables")
     handler = _Troubles(note)
     log.addHandler(handler)
     log.setLevel(logging.INFO)

@@ -104,8 +104,11 @@ class Store:
     def bucket(self, index: Index, cluster: str, value: Hashable) -> list[Row]:
         """The rows of a bucket, in the order of their keys."""
         table = self.table(cluster, index.kind)
-        members = self._buckets(table, index).get(value, ())
-        return [table.rows[key] for key in sorted(members)]
+        members = self._buckets(table, index).get(value)
+        if not members:
+            return []
+        rows = table.rows
+        return [rows[key] for key in sorted(members)] if len(members) > 1 else [rows[members[0]]]
 
     def stored(self, cluster: str, count: Count, group: Group) -> int:
         return self._tally(cluster, count).stored[group]

@@ -54,16 +54,16 @@ def drain_status(
         return [(*patch(row, over), told(row.key, *FAILED_EVENT, warning=True))], None, ()
     began_at = _pass_began_at(given)
     ends_at = began_at + wanted.timeout_for if wanted.timeout_for else None
-    error = drain_error(state, wanted.timeout_for)
-    tried_at = max((each.refused_at for each in state.pods if each.refused_at), default=None)
-    news = error != status.last_error or (tried_at is not None and tried_at > began_at + timedelta(seconds=1))
-    if (
-        (state.errors and news)
-        or (state.failed and news)
-        or (ends_at is not None and now >= ends_at and not state.errors)
-    ):
-        failed = failed_with(_passed(given, state, current), error, now)
-        return [patch(row, replace(failed, error_on_lease_count=0))], None, ()
+    errors = state.errors
+    is_over = ends_at is not None and now >= ends_at and not errors
+    # A text of all its pods, made only where it is told.
+    if is_over or errors or state.failed:
+        error = drain_error(state, wanted.timeout_for)
+        tried_at = max((each.refused_at for each in state.pods if each.refused_at), default=None)
+        is_news = error != status.last_error or (tried_at is not None and tried_at > began_at + timedelta(seconds=1))
+        if is_over or is_news:
+            failed = failed_with(_passed(given, state, current), error, now)
+            return [patch(row, replace(failed, error_on_lease_count=0))], None, ()
     report, report_at, mark = _report(given, current, began_at)
     future = ends_at if ends_at is not None and ends_at > now else None
     return report, earliest(future, report_at, deadline_at if deadline_at and deadline_at > now else None), mark

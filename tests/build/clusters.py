@@ -120,9 +120,9 @@ class Clusters:
             finally:
                 self.sources.stop()
 
-    async def want(self, access: Hashable = None, *, by: str = "one", seconds: float = 1.0) -> None:
-        """From now on `by` wants the Nodes of the far cluster by this access, or not at all."""
-        wanted = {} if access is None else {FAR: access}
+    async def want(self, access: Hashable = None, *, by: str = "one", cluster: str = FAR, seconds: float = 1.0) -> None:
+        """From now on `by` wants the Nodes of a cluster by this access, or none at all."""
+        wanted = {} if access is None else {cluster: access}
         self.store.write(Value(key=Key("", CONFIG, "", by), value=wanted))
         self.follow()
         await asyncio.sleep(seconds)

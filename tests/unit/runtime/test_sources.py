@@ -6,12 +6,19 @@ import asyncio
 
 import pytest
 
+from haulout.base.clock import ManualClock
 from haulout.cluster.key import node_key
+from haulout.cluster.project import RESOURCES, Keep, Projector
 from haulout.cluster.rows import Connection
-from haulout.cluster.store import Listing
+from haulout.cluster.store import Listing, Store
 from haulout.kube.errors import ConfigInvalid, ConfigRefused, ConnectionFailed, KubeError
+from haulout.model.meta import ObjectMeta
+from haulout.model.node import Node
+from haulout.runtime.metrics import Metrics
+from haulout.runtime.tables import TakingOver
 from tests.build.clusters import FAR, Clusters, Way, server
 from tests.build.fakeapi import refusal
+from tests.build.rows import START, node
 from tests.build.virtual import virtual
 
 # Longer than anything that is retried takes to be retried.
@@ -222,18 +229,22 @@ async def test_what_is_closed_while_it_is_handed_over_is_closed_both_ways() -> N
         assert not clusters.reconnects
 
 
-@virtual
-async def test_while_not_everybody_has_heard_of_a_new_access_it_is_the_one_to_use() -> None:
-    shared = server("a")
-    old, new = Way(shared), Way(shared)
-    async with Clusters(old=old, new=new).running() as clusters:
-        await clusters.want("old", by="one")
-        await clusters.want("old", by="two")
-        await clusters.want("new", by="two")
-        assert clusters.sources.transport(FAR) is new
-        await clusters.want("new", by="one")
-        assert clusters.sources.transport(FAR) is new
-        assert clusters.reconnects == [(FAR, "rotated")]
+@pytest.mark.parametrize("before, after", [("a", "b"), ("b", "a")])
+def test_while_not_everybody_has_heard_of_a_new_access_it_is_the_one_to_use(before: str, after: str) -> None:
+    @virtual
+    async def scenario() -> None:
+        shared = server("a")
+        ways = {before: Way(shared), after: Way(shared)}
+        async with Clusters(**ways).running() as clusters:
+            await clusters.want(before, by="one")
+            await clusters.want(before, by="two")
+            await clusters.want(after, by="two")
+            assert clusters.sources.transport(FAR) is ways[after]
+            await clusters.want(after, by="one")
+            assert clusters.sources.transport(FAR) is ways[after]
+            assert clusters.reconnects == [(FAR, "rotated")]
+
+    scenario()
 
 
 # What cannot be opened at all
@@ -242,11 +253,13 @@ async def test_while_not_everybody_has_heard_of_a_new_access_it_is_the_one_to_us
 @virtual
 async def test_an_access_that_is_refused_is_told_and_not_tried_again() -> None:
     refused = ConfigRefused("runs a program")
-    async with Clusters(bad=refused, new=Way(server("a"))).running() as clusters:
+    ways: dict[str, Way | KubeError] = {"bad": refused, "new": Way(server("a")), "else": Way(server())}
+    async with Clusters(**ways).running() as clusters:
         await clusters.want("bad", seconds=LONG)
         assert (clusters.state, clusters.listing) == (Connection.REJECTED, Listing.WAITING)
         await clusters.want("bad", by="two")
-        assert clusters.tried == ["bad"]
+        await clusters.want("else", by="three", cluster="other")
+        assert clusters.tried == ["bad", "else"]
         await clusters.want("new", by="one", seconds=0)
         await clusters.want("new", by="two")
         assert (clusters.state, clusters.nodes) == (Connection.FINE, {"a"})
@@ -331,3 +344,48 @@ async def test_one_that_is_opened_again_was_not_lost() -> None:
         await clusters.want(None)
         await clusters.want("new")
         assert (clusters.state, clusters.reconnects) == (Connection.FINE, [])
+
+
+# Who takes over
+
+
+def gathering() -> tuple[TakingOver, Store, list[str]]:
+    store, done = Store(), list[str]()
+    store.begin_list(FAR, "Node")
+    store.put(node("old", cluster=FAR))
+    store.end_list(FAR, "Node", 1)
+    given = (store, Projector(RESOURCES["Node"], FAR, Keep()), ManualClock(START), Metrics(), lambda: None)
+    return TakingOver(*given, over=lambda: done.append("over")), store, done
+
+
+def seen(name: str, version: int = 5) -> Node:
+    return Node(metadata=ObjectMeta(name=name, resource_version=str(version)))
+
+
+def test_who_takes_over_touches_nothing_before_it_has_seen_it_all() -> None:
+    sink, store, done = gathering()
+    sink.begin()
+    sink.put(seen("abandoned"))
+    sink.begin()
+    sink.put(seen("a"))
+    sink.put(seen("b"))
+    sink.delete(seen("b"))
+    assert ([key.name for key in store.keys(FAR, "Node")], done) == (["old"], [])
+    sink.listed("9", future=False)
+    assert ([key.name for key in store.keys(FAR, "Node")], done) == (["a"], ["over"])
+
+
+def test_afterwards_it_is_like_any_other() -> None:
+    sink, store, done = gathering()
+    sink.begin()
+    sink.listed("9", future=False)
+    sink.put(seen("a", 10))
+    sink.put(seen("b", 11))
+    sink.delete(seen("b", 12))
+    assert [key.name for key in store.keys(FAR, "Node")] == ["a"]
+    sink.begin()
+    sink.put(seen("c", 13))
+    sink.listed("13", future=False)
+    assert ([key.name for key in store.keys(FAR, "Node")], done) == (["c"], ["over"])
+    sink.trouble("unreadable", "403")
+    assert store.table(FAR, "Node").listing is Listing.UNREADABLE

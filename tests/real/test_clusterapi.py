@@ -3,22 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.rig.api import Json
 from tests.rig.clusterapi import (
+    CAPI,
+    CHART_RULES,
+    CLEANUP,
+    CLUSTER_DEFINITION,
+    CLUSTERS,
     DELETED,
+    ENABLED,
     HOOK,
+    HOST_DEFINITION,
+    HOSTS,
+    MACHINE_DEFINITION,
+    MACHINES,
     MAINTENANCE,
+    MAY_DELETE,
     MAY_MEND,
+    OLD_MACHINES,
+    ORIGINAL,
+    PAUSED,
+    REBOOT,
     REQUEST,
+    REQUESTED_BY,
     STATE,
+    WISHED,
     Bridge,
     Fleet,
+    Machine,
     cluster_api,
+    define,
     define_all,
+    definition,
     kubeconfig,
+    node_object,
+    undefine,
 )
 from tests.rig.fleet import pod_object
 from tests.rig.operator import MaintenanceController
@@ -42,7 +67,7 @@ instances:
   - {{type: eviction, name: cordon, config: {{action: cordon}}}}
   - {{type: eviction, name: drain, config: {{action: drain, deletionTimeout: 10m, evictionTimeout: 10m}}}}
   - {{type: eviction, name: uncordon, config: {{action: uncordon}}}}
-  - {{type: alterLabel, name: ok_delete, config: {{key: {DELETED.replace("machine-deleted", "approve-deletion")}, value: "true"}}}}
+  - {{type: alterLabel, name: ok_delete, config: {{key: {MAY_DELETE}, value: "true"}}}}
   - {{type: alterLabel, name: ok_hw, config: {{key: {MAY_MEND}, value: "true"}}}}
   - {{type: alterLabel, name: revoke_hw, config: {{key: {MAY_MEND}, remove: true}}}}
 profiles:
@@ -125,9 +150,233 @@ def test_a_machine_is_mended_and_another_deleted(
         series = "maintenance_capi_approval_seconds_count"
         assert [bridge.metric(f'{series}{{flow="{flow}"}}') for flow in ("deletion", "maintenance")] == [1, 1]
         assert managed_plane.api().items("pods", prefix) == []
+        assert bridge.ready()
+        assert bridge.connected(prefix, "alpha")
+        states = f'maintenance_capi_machines{{cluster="alpha",namespace="{prefix}",state='
+        assert bridge.metric(f'{states}"hooked"}}') == 1
+        assert bridge.metric('controller_runtime_reconcile_total{controller="machine",result="success"}') > 0
+        assert bridge.metric('controller_runtime_reconcile_errors_total{controller="machine"}') == 0
     # Hook and approval of the one, hook and its end of the other; the host off and on; three labels of Nodes.
     home = plane.audit.counts(since=since[plane], user="operator")
     away = managed_plane.audit.counts(since=since[managed_plane], user="operator-b")
     assert (home["patch machines"], home["patch baremetalhosts"], home["get baremetalhosts"]) == (4, 2, 0)
     assert away["patch nodes"] == 3
     assert {act for act in home if act.startswith(("update ", "delete "))} == set()
+
+
+def test_what_the_original_left_is_taken_over_without_a_write(
+    fleet: Fleet, plane: ControlPlane, managed_plane: ControlPlane, prefix: str, tmp_path: Path
+) -> None:
+    """Twice, for what we leave ourselves is taken over as well."""
+    held = {HOOK: ORIGINAL}
+    off = {"labels": {REQUEST: "approved"}, "provider": f"metal3://{prefix}/h/m"}
+    fleet.host("h", annotations={REBOOT: ""})
+    left: dict[str, Json] = {
+        "at-rest": {"annotations": held},
+        "waits": {"annotations": held, "node_labels": {MAINTENANCE: "true"}, "labels": {REQUEST: "requested"}},
+        "mended": {"annotations": held, "node_labels": {MAINTENANCE: "true", MAY_MEND: "true"}, **off},
+        "let-go": {"node_labels": {MAY_DELETE: "true"}},
+        "unknown": {"annotations": held, "labels": {REQUEST: "in-progress"}},
+        "unmanaged": {"state": None},
+        "disabled": {"enabled": False},
+    }
+    for name, how in left.items():
+        fleet.machine(f"{prefix}-{name}", managed_plane, **how)
+    deleting = fleet.machine(f"{prefix}-deleting", managed_plane, annotations=held, node_labels={DELETED: "true"})
+    deleting.delete()
+    since = {made: made.audit.mark() for made in (plane, managed_plane)}
+    for number in range(2):
+        with Bridge(plane, tmp_path, METAL3):
+            # Whoever comes now is served after all others have been looked at.
+            beacon = fleet.machine(f"{prefix}-beacon-{number}", managed_plane)
+            beacon.await_hook()
+    home = [entry for entry in plane.audit.entries(since=since[plane], user="operator") if entry.writes]
+    away = [
+        entry for entry in managed_plane.audit.entries(since=since[managed_plane], user="operator-b") if entry.writes
+    ]
+    patched = [f"{entry.act} {entry.name}" for entry in (*home, *away) if entry.resource != "events"]
+    assert patched == [f"patch machines {prefix}-beacon-0", f"patch machines {prefix}-beacon-1"]
+    assert {entry.resource for entry in home} == {"machines", "events"}
+
+
+def test_hosts_are_switched_off_by_whom_they_belong_to(
+    fleet: Fleet, plane: ControlPlane, prefix: str, tmp_path: Path
+) -> None:
+    """With the rights of the original's chart, so without a word on Clusters."""
+    approved: dict[str, Any] = {"labels": {REQUEST: "approved"}, "enabled": False}
+
+    def owner(name: str, host: str = "", **more: Any) -> Machine:
+        return fleet.machine(f"{prefix}-{name}", plane, provider=f"metal3://{prefix}/{host or name}/m3-{name}", **more)
+
+    # Somebody died while the bridge was down, and left the host off.
+    fleet.host("left", annotations={REBOOT: "", "reboot.metal3.io/other": ""})
+    fleet.host("rightful", consumerRef={"name": "m3-rightful", "namespace": prefix})
+    fleet.host("foreign", consumerRef={"name": "m3-else", "namespace": prefix})
+    fleet.host("elsewhere", consumerRef={"name": "m3-elsewhere", "namespace": "else"})
+    fleet.host("stays-on", disablePowerOff=True)
+    rightful, foreign, elsewhere, stays = (
+        owner(name, **approved) for name in ("rightful", "foreign", "elsewhere", "stays-on")
+    )
+    late, second = owner("late", **approved), owner("second", "rightful")
+    since = plane.audit.mark()
+    user = plane.limited_user(CHART_RULES)
+    with Bridge(plane, tmp_path, METAL3, user=user) as bridge:
+        fleet.await_host("rightful", off=True, within=30)
+        fleet.await_host("left", off=False, within=30)
+        assert "reboot.metal3.io/other" in plane.api().get(HOSTS, "left", prefix)["metadata"]["annotations"]
+        foreign.await_event("HostOwnershipMismatch")
+        elsewhere.await_event("HostOwnershipMismatch")
+        stays.await_event("HostPowerOffDisabled")
+        assert not any(fleet.is_off(name) for name in ("foreign", "elsewhere", "stays-on"))
+        fleet.host("late")
+        fleet.await_host("late", off=True, within=30)
+        plane.api().patch(HOSTS, "late", {"metadata": {"annotations": {REBOOT: None}}}, prefix)
+        fleet.await_host("late", off=True, within=30)
+        # One that is being deleted keeps its host off for as long as it is there.
+        late.delete()
+        rightful.label(**{REQUEST: None})
+        fleet.await_host("rightful", off=False, within=30)
+        assert fleet.is_off("late")
+        late.purge()
+        fleet.await_host("late", off=False, within=30)
+        # Of two on one host, one is enough.
+        second.label(**{REQUEST: "approved"})
+        second.await_event("HostOwnershipMismatch")
+        plane.api().patch(HOSTS, "rightful", {"spec": {"consumerRef": None}}, prefix)
+        fleet.await_host("rightful", off=True, within=30)
+        second.label(**{REQUEST: None})
+        fleet.await_host("rightful", off=False, within=30)
+        eventually(lambda: "HostReleased" in second.events(), "it is told")
+        asked = plane.audit.entries(since=since, user=user, what="clusters")
+        assert {entry.code for entry in asked} == {403}
+        assert len(asked) <= 2
+        assert bridge.ready()
+
+
+def test_what_is_paused_is_left_alone(fleet: Fleet, plane: ControlPlane, prefix: str, tmp_path: Path) -> None:
+    fleet.cluster("beta", kubeconfig(plane))
+    api = plane.api()
+    api.create(CLUSTERS, {"apiVersion": f"{CAPI}/v1beta2", "kind": "Cluster", "metadata": {"name": "beta"}, "spec": {"paused": True}}, prefix)  # fmt: skip
+    fleet.host("h")
+    off: dict[str, Any] = {"labels": {REQUEST: "approved"}, "provider": f"metal3://{prefix}/h/m"}
+    by_cluster = fleet.machine(f"{prefix}-by-cluster", plane, cluster="beta", **off)
+    with Bridge(plane, tmp_path, METAL3):
+        by_machine = fleet.machine(f"{prefix}-by-machine", plane, cluster="gamma", annotations={PAUSED: ""})
+        fleet.cluster("gamma", kubeconfig(plane))
+        disabled = fleet.machine(
+            f"{prefix}-disabled", plane, cluster="gamma", enabled=False, annotations={PAUSED: "x", HOOK: ORIGINAL}
+        )
+        beacon = fleet.machine(f"{prefix}-beacon", plane, cluster="gamma")
+        beacon.await_hook()
+        for machine in (by_cluster, by_machine):
+            machine.label(again="true")
+        beacon.label(**{REQUEST: "requested"})
+        beacon.await_told(MAINTENANCE)
+        assert [machine.hooked for machine in (by_cluster, by_machine, disabled)] == [False, False, True]
+        assert (by_cluster.told(), fleet.is_off("h")) == (set(), False)
+        api.patch(CLUSTERS, "beta", {"spec": {"paused": False}}, prefix)
+        by_cluster.await_hook()
+        by_cluster.await_told(MAINTENANCE)
+        fleet.await_host("h", off=True)
+        for machine in (by_machine, disabled):
+            machine.patch({"annotations": {PAUSED: None}})
+        by_machine.await_hook()
+        disabled.await_hook(there=False)
+
+
+def test_versions_and_definitions_come_and_go(
+    fleet: Fleet, plane: ControlPlane, managed_plane: ControlPlane, prefix: str, tmp_path: Path
+) -> None:
+    """Machines of old, then of both kinds, then of one alone, then of old again; hosts that nobody knew of at first."""
+    api = plane.api()
+    undefine(api, HOST_DEFINITION)
+    undefine(api, CLUSTER_DEFINITION)
+    define(api, definition(CAPI, "Machine", "v1beta1", stored="v1beta2"))
+    named = f"metal3://{prefix}/h/m"
+    machine = fleet.machine(f"{prefix}-m", managed_plane, version="v1beta1", provider=named)
+    with Bridge(plane, tmp_path, METAL3) as bridge:
+        machine.await_hook()
+        machine.label(**{REQUEST: "requested"})
+        machine.await_told(MAINTENANCE)
+        define(api, MACHINE_DEFINITION, HOST_DEFINITION)
+        fleet.host("h")
+        machine.tell_node({MAY_MEND: "true"})
+        machine.await_request("approved", within=15)
+        define(api, definition(CAPI, "Machine", "v1beta2"))
+        machine.machines = MACHINES
+        fleet.await_host("h", off=True, within=30)
+        machine.delete()
+        machine.await_told(DELETED, MAINTENANCE, within=15)
+        define(api, definition(CAPI, "Machine", "v1beta1", stored="v1beta2"))
+        machine.machines = OLD_MACHINES
+        machine.tell_node({MAY_DELETE: "true"})
+        machine.await_hook(there=False, within=15)
+        # Nothing that was not there for a moment was taken for gone.
+        assert fleet.is_off("h")
+        assert machine.told() == {DELETED, MAINTENANCE}
+        assert not [line for line in bridge.logged("write failed") if "Node" in line["object"]]
+
+
+def test_what_can_be_asked_for_besides(fleet: Fleet, plane: ControlPlane, prefix: str, tmp_path: Path) -> None:
+    """Approvals that are not believed too early and do not outlive what they were for; wishes; a deletion that is overdue."""
+    fleet.cluster("beta", kubeconfig(plane))
+    names = [f"{prefix}-{name}" for name in ("early", "wished", "overdue")]
+    early, wished, overdue = fleet.machines(names, plane, cluster="beta")
+    early.tell_node({MAY_DELETE: "true", MAY_MEND: "true"})
+    flags = ("--approval-hygiene", "--workload-requests", "--deletion-approval-timeout=4s")
+    with Bridge(plane, tmp_path, *flags):
+        overdue.delete()
+        overdue.await_told(DELETED)
+        assert overdue.hooked
+        early.await_hook()
+        wished.tell_node({WISHED: "true"})
+        wished.await_request("requested")
+        assert wished.notes()[REQUESTED_BY] == "workload"
+        wished.tell_node({WISHED: None})
+        wished.await_request(None)
+        assert REQUESTED_BY not in wished.notes()
+        # A request of somebody else is not withdrawn, and one that is approved stays.
+        early.label(**{REQUEST: "requested"})
+        early.await_request("approved")
+        early.label(**{REQUEST: None})
+        early.await_told()
+        assert MAY_MEND not in early.node()
+        early.delete()
+        early.await_hook(there=False, within=3)
+        overdue.await_hook(there=False, within=15)
+        overdue.await_event("DeletionApprovalTimeout")
+        overdue.label(again="true")
+        wished.tell_node({WISHED: "true"})
+        wished.await_request("requested")
+        assert not overdue.hooked
+
+
+def test_what_is_left_behind_is_cleared_away(
+    fleet: Fleet, plane: ControlPlane, managed_plane: ControlPlane, prefix: str, tmp_path: Path
+) -> None:
+    """Nodes that are gone, Machines that are gone, and Machines that were disabled while nobody looked."""
+    named = [f"{prefix}-{name}" for name in ("node-gone", "kept", "machine-gone", "let-go", "marked")]
+    gone, kept, orphan, let_go, marked = fleet.machines(named, managed_plane, annotations={HOOK: ORIGINAL})
+    for machine in (orphan, let_go, marked):
+        machine.tell_node({MAINTENANCE: "true"})
+    orphan.purge()
+    managed_plane.load([node_object(f"{prefix}-foreign", labels={DELETED: "true"}, of="else/alpha")])
+    for machine in (let_go, marked):
+        machine.label(**{ENABLED: None})
+    marked.patch({"annotations": {HOOK: None, CLEANUP: f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}})
+    for machine in (gone, kept):
+        managed_plane.api().delete("nodes", machine.name)
+    gone.delete()
+    with Bridge(plane, tmp_path) as bridge:
+        gone.await_hook(there=False, within=30)
+        gone.await_event("NodeNotFound")
+        for machine in (let_go, marked):
+            machine.await_told(within=15)
+            eventually(lambda machine=machine: not machine.notes().keys() & {HOOK, CLEANUP}, "it is forgotten")  # type: ignore[misc]
+        orphan.await_told(within=90)
+        # Whose Machine is not being deleted may come back, and what names another cluster is not ours.
+        assert kept.hooked
+        assert DELETED in managed_plane.api().get("nodes", f"{prefix}-foreign")["metadata"]["labels"]
+        managed_plane.load([node_object(kept.name, labels={MAY_DELETE: "true"})])
+        kept.await_hook(there=False)
+        assert bridge.metric('controller_runtime_reconcile_errors_total{controller="machine"}') == 0

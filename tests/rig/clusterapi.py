@@ -102,11 +102,10 @@ def define(api: Api, *definitions: Json) -> None:
     """Returns when they are served as they are defined, every version of them."""
     for crd in definitions:
         name = crd["metadata"]["name"]
-        standing = api.find(CRDS, name)
-        if standing is None:
+        if api.find(CRDS, name) is None:
             api.create(CRDS, crd)
         else:
-            api.replace(CRDS, {**standing, "spec": {**crd["spec"], "conversion": {"strategy": "None"}}})
+            api.patch(CRDS, name, {"spec": crd["spec"]})
     for crd in definitions:
         spec = crd["spec"]
         for version in spec["versions"]:

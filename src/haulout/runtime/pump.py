@@ -150,22 +150,26 @@ class Pump:
         """Watches for good, whatever version the kind is served under, and waits while it is not."""
         if not projector.resource.versions:
             await self._reflector(transport, projector, sink).run()
-        missed = False
+        missed, ceased, why = False, "", ""
         while True:
             served = await self._served(transport, projector.resource, sink)
-            why = f"{projector.resource.plural} are not served"
-            if served is not None:
+            if served is not None and served.prefix != ceased:
                 missed = False
                 why = await self._while_served(transport, projector, served, sink)
-            if why:
-                if not missed:
-                    missed = True
-                    log.info("kind is not there", extra={"kind": projector.resource.kind, "error": why})
-                optional = projector.resource.optional
-                listing = Listing.UNREADABLE if optional else Listing.WAITING
-                self._store.set_listing(projector.cluster, projector.resource.kind, listing, why)
-                self._on_change()
-                await asyncio.sleep(WITHOUT_FOR if optional else ABSENT_FOR)
+                # What is not served any more may be under another version, at once.
+                ceased = served.prefix if why else ""
+                continue
+            ceased = ""
+            if served is None:
+                why = f"{projector.resource.plural} are not served"
+            if not missed:
+                missed = True
+                log.info("kind is not there", extra={"kind": projector.resource.kind, "error": why})
+            optional = projector.resource.optional
+            listing = Listing.UNREADABLE if optional else Listing.WAITING
+            self._store.set_listing(projector.cluster, projector.resource.kind, listing, why)
+            self._on_change()
+            await asyncio.sleep(WITHOUT_FOR if optional else ABSENT_FOR)
 
     async def _served(self, transport: Transport, resource: Resource, sink: TableSink) -> Resource | None:
         tuning = AWAY if sink.away else HOME

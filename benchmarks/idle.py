@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import threading
 import time
+from collections.abc import Iterator
 
 from benchmarks.fixture import Contender, Running, contenders, control_plane, controller
 from benchmarks.harness import OURS, Cell, Report, load_average, median, options, until_quiet, usage
 from tests.real.profiles import PROFILE, STATE, roll_config
-from tests.rig.fleet import NODE_CONDITIONS, node_object, now
+from tests.rig.api import Json
+from tests.rig.fleet import NODE_CONDITIONS, Owner, node_object, now, pod_object, pod_spec
 from tests.rig.plane import ControlPlane
 
 # How often a kubelet reports a status in which nothing has changed.
 REPORT_EVERY = 300.0
 HOUR = 3600.0
+REPLICAS = 20
 
 
 class Heartbeats:
@@ -78,15 +82,17 @@ def window(plane: ControlPlane, running: Running, user: str, seconds: float, bea
     return Window(ended - began, after.cpu - before.cpu, asked_between, requests, beats.written if beats else 0)
 
 
-def run(plane: ControlPlane, contender: Contender, names: list[str], seconds: float) -> list[dict[str, Cell]]:
+def run(
+    plane: ControlPlane, contender: Contender, names: list[str], pods: int, seconds: float
+) -> list[dict[str, Cell]]:
     rows: list[dict[str, Cell]] = []
     with controller(plane, contender, roll_config(1)) as running:
-        until_quiet(running.process.pid, quiet_for=5, spare=0.5)
-        lacking = sum(STATE not in node["metadata"]["labels"] for node in plane.api().items("nodes"))
-        assert not lacking, f"{contender.name} has left {lacking} nodes without a state"
+        # The larger the fleet, the longer the server keeps its clients waiting.
+        quiet_for = max(5, pods / 10_000)
+        until_quiet(running.process.pid, quiet_for=quiet_for, spare=0.5, may_rest=lambda: all_have_states(plane))
         for what, beats in (("nothing", None), ("heartbeats", Heartbeats(plane, names, REPORT_EVERY))):
             seen = window(plane, running, contender.user, seconds, beats)
-            per_hour = seen.cpu / seen.seconds * HOUR
+            per_hour, used = seen.cpu / seen.seconds * HOUR, usage(running.process.pid)
             rows.append(
                 {
                     "program": contender.name,
@@ -98,7 +104,8 @@ def run(plane: ControlPlane, contender: Contender, names: list[str], seconds: fl
                     "CPU, s/h per 1,000 nodes": per_hour / len(names) * 1000,
                     "decisions": seen.askings,
                     "requests": seen.requests,
-                    "RSS, MiB": usage(running.process.pid).rss,
+                    "RSS, MiB": used.rss,
+                    "peak RSS, MiB": used.peak,
                     "load": load_average(),
                 }
             )
@@ -109,17 +116,18 @@ def main() -> None:
     parser = options("idle", __doc__, runs=1)
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--window", type=float, default=120.0, help="seconds of each measurement (default %(default)s)")
+    parser.add_argument("--pods", type=int, default=0, help="in all, of ReplicaSets (default %(default)s)")
+    parser.add_argument("--goal", type=float, default=350.0, help="peak RSS in MiB (default %(default)s)")
     chosen = parser.parse_args()
     report = Report("idle: a fleet at rest", chosen)
     names = [f"bench-{i:05}" for i in range(chosen.nodes)]
     rows: list[dict[str, Cell]] = []
-    with control_plane(
-        "idle", (node_object(name, labels={PROFILE: "roll"}, annotations={}) for name in names)
-    ) as plane:
+    with control_plane("idle", objects(names, chosen.pods // chosen.nodes)) as plane:
         for _ in range(chosen.runs):
             for contender in contenders(chosen.peers):
-                rows += run(plane, contender, names, chosen.window)
-    report.table(f"{chosen.nodes:,} nodes, each reporting every {REPORT_EVERY:g} s", rows)
+                rows += run(plane, contender, names, chosen.pods, chosen.window)
+    with_pods = f" with {chosen.pods:,} pods" if chosen.pods else ""
+    report.table(f"{chosen.nodes:,} nodes{with_pods}, each reporting every {REPORT_EVERY:g} s", rows)
     report.say(
         "CPU per hour is the window's, extended. Clock ticks of 10 ms make a window of 120 s good for 0.3 s/h.\n"
         "Decisions and requests must be none. Without heartbeats only watches, timers and files are looked after."
@@ -127,6 +135,7 @@ def main() -> None:
     busy = [row for row in rows if row["what happens"] == "heartbeats"]
     ours = [row for row in busy if row["program"] == OURS]
     report.goal(f"CPU of {OURS} per hour and 1,000 nodes", middle(ours, "CPU, s/h per 1,000 nodes"), 20, " s")
+    report.goal(f"peak RSS of {OURS}", max(float(row["peak RSS, MiB"] or 0) for row in ours), chosen.goal, " MiB")
     report.goal("decisions taken", sum(float(row["decisions"] or 0) for row in ours), 0)
     report.goal("requests sent", sum(float(row["requests"] or 0) for row in ours), 0)
     report.ratios(
@@ -139,6 +148,41 @@ def main() -> None:
         }
     )
     report.finish()
+
+
+def all_have_states(plane: ControlPlane) -> bool:
+    return all(STATE in node["metadata"]["labels"] for node in plane.api().items("nodes"))
+
+
+def objects(names: list[str], each: int) -> Iterator[Json]:
+    """The metrics of profiles count pods by what owns them: both are watched, wherever there are nodes."""
+    for name in names:
+        yield node_object(name, labels={PROFILE: "roll"}, annotations={})
+    owners = [Owner("ReplicaSet", f"bench-rs-{i}") for i in range(math.ceil(len(names) * each / REPLICAS))]
+    for owner in owners:
+        yield replica_set_object(owner)
+    for i in range(len(names) * each):
+        owner = owners[i % len(owners)]
+        yield pod_object(f"{owner.name}-{i}", "default", names[i % len(names)], owner=owner)
+
+
+def replica_set_object(owner: Owner) -> Json:
+    """As large as the template of its pods makes it."""
+    labels = {"app": owner.name}
+    template = {"metadata": {"labels": labels}, "spec": pod_spec("", owner.name, 30)}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": owner.name,
+            "namespace": "default",
+            "uid": owner.uid,
+            "creationTimestamp": now(),
+            "labels": labels,
+        },
+        "spec": {"replicas": REPLICAS, "selector": {"matchLabels": labels}, "template": template},
+        "status": {"replicas": REPLICAS, "readyReplicas": REPLICAS, "availableReplicas": REPLICAS},
+    }
 
 
 def middle(rows: list[dict[str, Cell]], column: str) -> float:

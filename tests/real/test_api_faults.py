@@ -364,9 +364,10 @@ def test_credentials_that_run_out_and_come_back(
     scene.add(profile)
     with operator:
         scene.await_state("operational")
+        eventually(lambda: proxy.watched["/api/v1/nodes"] == 1, "the nodes are watched")
         credentials.put("expired")
-        # Whoever keeps a token until it is refused has to be refused once.
-        proxy.rule(Answer(401), times=1)
+        # Whoever keeps a token until it is refused has to be refused once; a refusal of anything else may be cut off.
+        proxy.rule(Answer(401), path=NODES, watch=True, times=1)
         proxy.cut_all()
         eventually(lambda: scene.troubles("unauthorized") >= 2, "it is refused by the server itself")
         scene.wish()

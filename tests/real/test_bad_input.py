@@ -365,6 +365,7 @@ class TestEnds:
         flags = [*JSON_LOG, "--metrics-timeout=10m"]
         with MaintenanceController(plane, tmp_path / "a", ONCE, flags=flags) as scraped:
             scraped.process.send(signal.SIGTERM)
+            eventually(lambda: scraped.logged("waiting for one more scrape"), "it waits")
             node = fresh("n")
             assert scraped.process.running
             assert scraped.get("/metrics")[0] == 200

@@ -396,9 +396,10 @@ class Process(Reports):
 
     async def _await_scrape(self) -> None:
         """The last counters may still be wanted: wait for one more look at them, where there is any."""
-        if self.settings.http in OFF:
+        if self.settings.http in OFF or not self.settings.scrape_within:
             return
         self._scraped.clear()
+        log.info("waiting for one more scrape", extra={"seconds": self.settings.scrape_within})
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.settings.scrape_within):
                 await self._scraped.wait()

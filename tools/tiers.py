@@ -51,7 +51,8 @@ TIERS = (
     Tier(
         "real",
         tests=("tests/real",),
-        workers="0",
+        # Control planes of its own for each; most tests wait more than they work.
+        workers="2",
         needs=("etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "kwok"),
     ),
     Tier("node", tests=("tests/node",), needs=("etcd", "kube-apiserver", "kubelet"), root=True),

@@ -130,7 +130,7 @@ class NodeMaintenanceOperator(Operator):
 
 
 class Platform(Operator):
-    """`haulout run` with profiles or other `surfaces`; `settings` are lines for its `haulout.yaml`."""
+    """`haulout run` with profiles or other `surfaces`, without webhooks; `settings` are lines for its `haulout.yaml`."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class Platform(Operator):
         super().__init__(directory, config)
         self.basic = (
             f"kubeconfig: {plane.kubeconfig(user, server=server)}\n"
-            f'listen: {{http: "127.0.0.1:{self.port}", health: "127.0.0.1:{self.health_port}"}}\n'
+            f'listen: {{http: "127.0.0.1:{self.port}", health: "127.0.0.1:{self.health_port}", webhooks: "0"}}\n'
             f"surfaces: {surfaces}\n"
         )
         self.settle(settings)

@@ -105,6 +105,7 @@ def test_the_hook_waits_for_the_node_for_five_seconds_and_leaves_a_mark() -> Non
     assert steps(ask(RELEASE, store, at(5))) == [
         ["m: -hook", "Normal PreDrainHookRemoved on m", "m: node-cleanup=2026-03-01T10:00:05Z"]
     ]
+    assert ask(RELEASE, store, at(5)).actions == ask(RELEASE, store, at(9)).actions, "however often it is tried"
 
 
 def test_a_mark_keeps_the_connection_wanted_also_after_a_restart() -> None:

@@ -92,6 +92,8 @@ class CrashTest:
     within: float = PATIENCE
     # So long no write must have come before a settled scenario counts as over.
     quiet: float = 1.0
+    # The way to the cluster, for worlds in which it is written down; known when the first is made.
+    url: str = ""
 
     def verify(self) -> Report:
         report = self.run()
@@ -101,6 +103,7 @@ class CrashTest:
     def run(self) -> Report:
         started = time.monotonic()
         with FaultProxy(self.plane) as proxy:
+            self.url = proxy.url
             plain = self.once(proxy)
             if plain.unsettled:
                 raise AssertionError(f"the undisturbed run did not settle: {plain.unsettled}")

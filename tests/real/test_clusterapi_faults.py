@@ -1,0 +1,209 @@
+"""Both flows of the bridge, killed right before and right after each write, and each write met by each fault."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.rig.api import BROKEN
+from tests.rig.clusterapi import (
+    DELETED,
+    HOOK,
+    HOSTS,
+    MACHINES,
+    MAINTENANCE,
+    MAY_DELETE,
+    MAY_MEND,
+    ORIGINAL,
+    REQUEST,
+    Bridge,
+    Fleet,
+    Machine,
+    define_all,
+    kubeconfig,
+    repeatedly,
+)
+from tests.rig.crash import CrashTest, normalised
+from tests.rig.faults import Action, Answer, CutAfter, CutBefore, FaultProxy, Rule
+from tests.rig.operator import HAULOUT, JSON_LOG
+from tests.rig.plane import ControlPlane
+from tests.rig.wait import eventually
+
+pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+
+
+class Flow:
+    """One Machine on one host, in maintenance first and deleted then; who works on it and its Node goes on by itself."""
+
+    def __init__(self, fleet: Fleet, workload: ControlPlane, name: str) -> None:
+        self.fleet = fleet
+        self.workload = workload
+        self.name = name
+        self.machine = Machine(name, fleet.ns, fleet.api, workload.api())
+        self.approved = False
+
+    def make(self) -> None:
+        self.approved = False
+        self.fleet.host(self.name)
+        provider = f"metal3://{self.fleet.ns}/{self.name}/m"
+        self.fleet.machine(self.name, self.workload, provider=provider, labels={REQUEST: "requested"})
+
+    def go_on(self) -> None:
+        """One look at everything, and whatever is due after it."""
+        found, node = self.machine.read()["metadata"], self.machine.node()
+        hooked, off = HOOK in found.get("annotations", {}), self.fleet.is_off(self.name)
+        match found["labels"].get(REQUEST), "deletionTimestamp" in found:
+            case "requested", _ if MAINTENANCE in node and hooked:
+                self.machine.tell_node({MAY_MEND: "true"})
+            case "approved", _ if off:
+                self.machine.label(**{REQUEST: None})
+            case None, False if MAINTENANCE not in node and not off:
+                self.machine.tell_node({MAY_MEND: None})
+                self.machine.delete()
+            case None, True if DELETED in node and hooked:
+                self.approved = True
+                self.machine.tell_node({MAY_DELETE: "true"})
+
+    def over(self) -> bool:
+        found = self.machine.read()["metadata"]
+        return (
+            "deletionTimestamp" in found and HOOK not in found.get("annotations", {}) and DELETED in self.machine.node()
+        )
+
+    def end(self) -> Any:
+        host = self.fleet.api.get(HOSTS, self.name, self.fleet.ns)
+        found = [self.machine.read(), self.workload.api().get("nodes", self.name), host]
+        left = [[each["metadata"].get(part) for part in ("labels", "annotations", "finalizers")] for each in found]
+        return normalised(left)
+
+
+@pytest.fixture
+def fleet(plane: ControlPlane, managed_plane: ControlPlane, prefix: str) -> Iterator[Fleet]:
+    define_all(plane.api())
+    plane.api().create("namespaces", {"metadata": {"name": prefix}})
+    yield Fleet(plane, prefix)
+    plane.wipe(prefix)
+    managed_plane.wipe(prefix)
+
+
+def test_killed_at_every_write_both_flows_end_the_same(
+    fleet: Fleet, plane: ControlPlane, prefix: str, tmp_path: Path
+) -> None:
+    """One API server is both clusters here, so that every write passes the same place."""
+    flow = Flow(fleet, plane, f"{prefix}-m")
+
+    def make() -> None:
+        plane.wipe(prefix)
+        plane.api().create("namespaces", {"metadata": {"name": prefix}})
+        fleet.cluster("alpha", kubeconfig(plane, server=test.url, token=plane.token("operator")))
+        flow.make()
+
+    silent = ("--leader-elect=false", "--metrics-bind-address=0", "--enable-metal3-maintenance", *JSON_LOG)
+    test = CrashTest(
+        plane=plane,
+        logs=tmp_path,
+        argv=[HAULOUT, "as", ORIGINAL, *silent],
+        make_world=make,
+        act=lambda: None,
+        settled=flow.over,
+        end_state=flow.end,
+        quiet=0.3,
+    )
+    with let_go_too_early(fleet, [flow]) as early, repeatedly(flow.go_on):
+        report = test.verify()
+    assert report.runs == 1 + 2 * len(report.writes)
+    # Told, hooked, approved, off, told, on, told, let go; hook and approval may be one.
+    assert 7 <= len(report.writes) <= 8, report.writes
+    assert early == []
+
+
+HANDS = 4
+FAULTS: dict[str, Action] = {
+    "401": Answer(401),
+    "403": Answer(403),
+    "409": Answer(409),
+    "422": Answer(422),
+    "429": Answer(429, retry_after=1),
+    "500": Answer(500),
+    "504": Answer(504),
+    "cut-before": CutBefore(),
+    "cut-after": CutAfter(),
+}
+# One after another of what is written to each; the workload cluster is behind a way of its own.
+WRITES = {
+    "announce": ("away", "/nodes/{name}$", 0),
+    "withdraw": ("away", "/nodes/{name}$", 1),
+    "tell": ("away", "/nodes/{name}$", 2),
+    "hook": ("home", "/machines/{name}$", 0),
+    "approve": ("home", "/machines/{name}$", 1),
+    "let-go": ("home", "/machines/{name}$", 2),
+    "off": ("home", "/baremetalhosts/{name}$", 0),
+    "on": ("home", "/baremetalhosts/{name}$", 1),
+}
+
+
+def test_each_write_meets_each_fault(
+    fleet: Fleet, plane: ControlPlane, managed_plane: ControlPlane, prefix: str, tmp_path: Path
+) -> None:
+    """A Machine for each, all at once: it ends as if nothing had been, and nobody is let go before it is approved."""
+    flows: dict[str, Flow] = {}
+    rules: dict[str, Rule] = {}
+    with ExitStack() as stack:
+        proxies = {
+            "home": stack.enter_context(FaultProxy(plane)),
+            "away": stack.enter_context(FaultProxy(managed_plane)),
+        }
+        fleet.cluster("alpha", kubeconfig(managed_plane, server=proxies["away"].url))
+        for (fault, action), (what, (side, path, skip)) in itertools.product(FAULTS.items(), WRITES.items()):
+            name = f"{prefix}-{what}-{fault}"
+            flows[name] = Flow(fleet, managed_plane, name)
+            rules[name] = proxies[side].rule(action, method="PATCH", path=path.format(name=name), skip=skip, times=1)
+        for flow in flows.values():
+            flow.make()
+        stack.enter_context(Bridge(plane, tmp_path, "--enable-metal3-maintenance", server=proxies["home"].url))
+        early = stack.enter_context(let_go_too_early(fleet, list(flows.values())))
+        for number in range(HANDS):
+            stack.enter_context(repeatedly(hand(list(flows.values())[number::HANDS]), 0.01))
+        for name, flow in flows.items():
+            eventually(flow.over, f"{name} is over")
+    assert {name for name, rule in rules.items() if not rule.acted} == set()
+    assert early == []
+    ends = {name: str(flow.end()).replace(name, "") for name, flow in flows.items()}
+    assert len(set(ends.values())) == 1, ends
+
+
+def hand(flows: list[Flow]) -> Callable[[], None]:
+    def act() -> None:
+        for flow in flows:
+            flow.go_on()
+
+    return act
+
+
+@contextmanager
+def let_go_too_early(fleet: Fleet, flows: list[Flow]) -> Iterator[list[str]]:
+    """Whoever is being deleted without a hook before that was approved, if only for a moment: no change is missed."""
+    known, found = {flow.name: flow for flow in flows}, list[str]()
+    watch = fleet.api.watch(MACHINES, fleet.ns, silence=300)
+
+    def follow() -> None:
+        with suppress(*BROKEN, ValueError, AttributeError):
+            for event in watch:
+                about = event["object"]["metadata"]
+                waits = event["type"] == "MODIFIED" and "deletionTimestamp" in about
+                if waits and HOOK not in about.get("annotations", {}) and not known[about["name"]].approved:
+                    found.append(about["name"])
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    try:
+        yield found
+    finally:
+        watch.close()
+        thread.join(30)

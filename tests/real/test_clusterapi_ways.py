@@ -194,10 +194,13 @@ def test_two_hundred_clusters_some_of_them_dead(
         gauges = [line for line in bridge.get("/metrics")[1].splitlines() if "cluster_connected{" in line]
         assert sum(float(line.rsplit(" ", 1)[1]) for line in gauges) == len(living)
         machines[dead[0]].await_event("WorkloadClusterUnreachable", within=30)
-        for name in living:
+        # One of the dead has come to life elsewhere.
+        fleet.cluster(dead[0], kubeconfig(homes[dead[0]], server=ways[homes[dead[0]]]))
+        machines[dead[0]].await_hook(within=15)
+        for name in (dead[0], *living):
             machines[name].label(**{ENABLED: None})
         eventually(lambda: hooked(fleet) == set(), "the hooks are gone", 30)
-        for name in dead:
+        for name in dead[1:]:
             machines[name].purge()
         hole.thaw()
         for door in (hole, *doors):
@@ -237,49 +240,61 @@ class Cut:
         assert not self.disabled.hooked
         assert self.disabled.told() == {MAINTENANCE}
 
-    def await_heard(self) -> None:
-        self.mended.await_request("approved", within=90)
-        self.deleted.await_told(DELETED, within=90)
+    def await_heard(self, within: float = 90) -> None:
+        self.mended.await_request("approved", within)
+        self.deleted.await_told(DELETED, within=within)
 
-    def await_clean(self) -> None:
-        self.disabled.await_told(within=90)
-        eventually(lambda: CLEANUP not in self.disabled.notes(), "the mark is gone", 90)
+    def await_clean(self, within: float = 90) -> None:
+        self.disabled.await_told(within=within)
+        eventually(lambda: CLEANUP not in self.disabled.notes(), "the mark is gone", within)
 
 
 def test_servers_that_are_gone_hang_or_forget(
     fleet: Fleet, plane: ControlPlane, managed_plane: ControlPlane, prefix: str, tmp_path: Path
 ) -> None:
-    """Three ways fail at once, each in its own manner, while signals are given; afterwards all have arrived."""
+    """Ways fail at once, each in its own manner, while signals are given; afterwards all have arrived."""
     with ExitStack() as stack:
-        ways = [stack.enter_context(Forwarder(managed_plane.server)) for _ in range(3)]
-        gone, hangs, forgets = (
-            Cut(fleet, managed_plane, way, fate) for way, fate in zip(ways, ("gone", "hangs", "forgets"), strict=True)
-        )
+        gone, moved, hangs, forgets, left = every = [
+            Cut(fleet, managed_plane, stack.enter_context(Forwarder(managed_plane.server)), fate)
+            for fate in ("gone", "moved", "hangs", "forgets", "left")
+        ]
         fleet.cluster("fine", kubeconfig(managed_plane))
         bridge = stack.enter_context(Bridge(plane, tmp_path))
-        for each in (gone, hangs, forgets):
+        for each in every:
             each.begin()
         gone.way.refuse()
+        moved.way.refuse()
         hangs.way.freeze()
         forgets.way.forget()
-        for each in (gone, hangs, forgets):
+        for each in (gone, moved, hangs, forgets):
             each.speak()
-        for each in (gone, hangs):
+        for each in (gone, moved, hangs):
             each.deleted.delete()
+        # All Machines of a cluster are gone, and its Nodes stay.
+        for machine in (left.mended, left.deleted, left.disabled):
+            machine.purge()
         # Nobody else is hindered, and a cluster that is gone says so.
         fine = fleet.machine(f"{prefix}-fine", managed_plane, cluster="fine")
         fine.await_hook(within=5)
-        gone.disable()
-        hangs.disable()
+        for each in (gone, moved, hangs):
+            each.disable()
         gone.mended.await_event("WorkloadClusterUnreachable", within=30)
-        for each in (gone, hangs):
+        for each in (gone, moved, hangs):
             assert (each.deleted.hooked, each.mended.request) == (True, "requested")
         assert (bridge.connected(prefix, "gone"), bridge.ready()) == (False, True)
+        # It is found where another kubeconfig says that it is, without waiting for anything.
+        fleet.cluster("moved", kubeconfig(managed_plane))
+        moved.await_heard(within=15)
+        moved.await_clean(within=15)
         gone.way.accept()
         gone.await_heard()
         gone.await_clean()
         eventually(lambda: bridge.connected(prefix, "gone"), "it is connected")
         assert bridge.reconnects(prefix, "gone", "network") >= 1
+        assert bridge.reconnects(prefix, "moved", "rotated") == 1
+        # What nobody owns any more is cleared away, and then nobody is connected any more.
+        left.mended.await_told(within=90)
+        eventually(lambda: left.way.connections == 0, "the connection is closed", 60)
         # A connection that has died in silence is found out, although nobody writes to it.
         forgets.mended.await_request("approved", within=60)
         forgets.deleted.delete()

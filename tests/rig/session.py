@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import sys
 from collections.abc import Iterator
 
 import pytest
+from _pytest.capture import CaptureManager
 
 from tests.rig.process import Scratch
 from tools.build import find_tool
@@ -38,7 +40,11 @@ def scratch_of(session: pytest.Session, label: str) -> Iterator[Scratch]:
     scratch = Scratch(f"{label}-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}")
     yield scratch
     if session.testsfailed:
-        print(f"\nlogs of the test run: {scratch.keep()}")
+        # Past what captures the output: a worker has no other way to the terminal.
+        capturing = session.config.pluginmanager.getplugin("capturemanager")
+        assert isinstance(capturing, CaptureManager)
+        with capturing.global_and_fixture_disabled():
+            print(f"\nlogs of the test run: {scratch.keep()}", file=sys.stderr)
     scratch.close()
 
 

@@ -159,6 +159,38 @@ def test_equal_names_in_two_namespaces(
         assert bridge.connected(f"{prefix}-b", "alpha")
 
 
+def test_clusters_come_and_go_without_a_trace(
+    fleet: Fleet, plane: ControlPlane, managed_plane: ControlPlane, prefix: str, tmp_path: Path
+) -> None:
+    names = [f"{prefix}-{number}" for number in range(5)]
+    with (
+        Forwarder(managed_plane.server) as one,
+        Forwarder(managed_plane.server) as other,
+        Bridge(plane, tmp_path) as bridge,
+    ):
+        for name in names:
+            fleet.cluster(name, kubeconfig(managed_plane, server=one.url))
+        machines = [fleet.machine(name, managed_plane, cluster=name) for name in names]
+        for machine in machines:
+            machine.await_hook()
+        before = bridge.handles()
+        for enabled in [None, "true"] * 3:
+            for machine in machines:
+                machine.label(**{ENABLED: enabled})
+            for machine in machines:
+                machine.await_hook(there=enabled is not None, within=10)
+        for new, old in [(other, one), (one, other)] * 2:
+            for name in names:
+                fleet.cluster(name, kubeconfig(managed_plane, server=new.url))
+            eventually(lambda old=old: old.connections == 0, "the old ways are left", 15)  # type: ignore[misc]
+        # Beside a few that are kept for what is written next.
+        assert bridge.handles() <= before + 10
+        for machine in machines:
+            machine.purge()
+        eventually(lambda: one.connections == other.connections == 0, "nothing is left", 60)
+        assert bridge.handles() < before
+
+
 CLUSTERS, DEAD = 200, 20
 
 

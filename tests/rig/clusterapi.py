@@ -249,6 +249,10 @@ class Bridge(Operator):
     def ready(self) -> bool:
         return self._get(self.health_port, "/readyz")[0] == 200
 
+    def handles(self) -> int:
+        """Open files, connections among them."""
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
 
 # What one looks at
 

@@ -79,11 +79,11 @@ class Sources:
             return
         self._last = asked
         wanted = self._merged(asked[0] | asked[1])
-        clusters = {source.cluster for source in wanted}
+        clusters, places = {source.cluster for source in wanted}, {(source.cluster, source.kind) for source in wanted}
         for cluster in [name for name in {*self._ways, *self._refused} if name and name not in clusters]:
             self._close(cluster, group)
         for cluster, kind in self._pump.opened():
-            if not any((source.cluster, source.kind) == (cluster, kind) for source in wanted):
+            if (cluster, kind) not in places:
                 self._pump.close(cluster, kind)
         for source in sorted(wanted, key=lambda source: (source.cluster, source.kind)):
             way = self._ways.get(source.cluster) or self._opened(source)

@@ -15,6 +15,7 @@ from tests.rig import process as rig
 from tests.rig.api import DEPLOYMENTS, LEASES, PDBS, Api, ApiError, Json
 from tests.rig.fleet import KWOK_NODE, fleet, node_object
 from tests.rig.kwok import Kwok
+from tests.rig.operator import HAULOUT
 from tests.rig.plane import ControlPlane
 from tests.rig.process import CHECKOUT, Process, Scratch, free_port
 from tests.rig.wait import eventually
@@ -55,19 +56,27 @@ def test_limited_user_may_do_what_its_rules_say_and_no_more(plane: ControlPlane,
         plane.api(user).items("nodes")
 
 
-def test_processes_end_with_a_test_run_that_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        pytest.param("process.Process", ["sleep", "600"], id="any program"),
+        pytest.param("warm.WarmProcess", [str(HAULOUT), "cluster", "--kubeconfig=k"], id="forked"),
+    ],
+)
+def test_processes_end_with_a_test_run_that_is_killed(tmp_path: Path, kind: str, words: list[str]) -> None:
     code = (
         "import sys, time, pathlib\n"
-        "from tests.rig.process import Process\n"
-        "child = Process('child', ['sleep', '600'], pathlib.Path(sys.argv[1])).start()\n"
+        "from tests.rig import process, warm\n"
+        f"folder = pathlib.Path({str(tmp_path)!r})\n"
+        f"child = {kind}('child', {words}, folder, cwd=folder).start()\n"
         "print(child.pid, flush=True)\n"
         "time.sleep(600)\n"
     )
-    argv = [sys.executable, "-c", code, str(tmp_path)]
+    argv = [sys.executable, "-c", code]
     with subprocess.Popen(argv, cwd=CHECKOUT, stdout=subprocess.PIPE) as run:
         assert run.stdout is not None
         child = Path("/proc") / run.stdout.readline().decode().strip()
-        eventually(lambda: b"sleep" in (child / "cmdline").read_bytes(), "the child runs")
+        eventually((tmp_path / "child.log").exists, "the child runs")
         run.kill()
     eventually(lambda: not child.exists(), "the child is gone")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
 import signal
@@ -53,12 +52,20 @@ class Forked:
         return code
 
 
+def end_with_the_test_run() -> None:
+    """The server of forks lives on while one of them does, so that its death would never come."""
+    run = multiprocessing.parent_process()
+    assert run is not None
+    run.join()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def become(argv: Sequence[str], log: Path, env: Mapping[str, str] | None, cwd: Path | None) -> None:
     """In the fork: what the shell and the kernel would have arranged, and then the program."""
     from haulout.app.main import main
 
     os.setsid()
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    threading.Thread(target=end_with_the_test_run, daemon=True).start()
     with log.open("ab") as out:
         os.dup2(out.fileno(), 1)
         os.dup2(out.fileno(), 2)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.rig.api import BROKEN
+from tests.rig.api import BROKEN, Json
 from tests.rig.clusterapi import (
     DELETED,
     HOOK,
@@ -21,6 +21,7 @@ from tests.rig.clusterapi import (
     MAY_DELETE,
     MAY_MEND,
     ORIGINAL,
+    REBOOT,
     REQUEST,
     Bridge,
     Fleet,
@@ -54,19 +55,18 @@ class Flow:
         provider = f"metal3://{self.fleet.ns}/{self.name}/m"
         self.fleet.machine(self.name, self.workload, provider=provider, labels={REQUEST: "requested"})
 
-    def go_on(self) -> None:
-        """One look at everything, and whatever is due after it."""
-        found, node = self.machine.read()["metadata"], self.machine.node()
-        hooked, off = HOOK in found.get("annotations", {}), self.fleet.is_off(self.name)
+    def go_on(self, found: Json, labels: Json, *, off: bool) -> None:
+        """What is due after a look at the Machine, its Node's labels and whether its host is off."""
+        hooked = HOOK in found.get("annotations", {})
         match found["labels"].get(REQUEST), "deletionTimestamp" in found:
-            case "requested", _ if MAINTENANCE in node and hooked:
+            case "requested", _ if MAINTENANCE in labels and hooked and MAY_MEND not in labels:
                 self.machine.tell_node({MAY_MEND: "true"})
             case "approved", _ if off:
                 self.machine.label(**{REQUEST: None})
-            case None, False if MAINTENANCE not in node and not off:
+            case None, False if MAINTENANCE not in labels and not off:
                 self.machine.tell_node({MAY_MEND: None})
                 self.machine.delete()
-            case None, True if DELETED in node and hooked:
+            case None, True if DELETED in labels and hooked and not self.approved:
                 self.approved = True
                 self.machine.tell_node({MAY_DELETE: "true"})
 
@@ -115,7 +115,7 @@ def test_killed_at_every_write_both_flows_end_the_same(
         end_state=flow.end,
         quiet=0.3,
     )
-    with let_go_too_early(fleet, [flow]) as early, repeatedly(flow.go_on):
+    with let_go_too_early(fleet, [flow]) as early, repeatedly(everybody(fleet, plane, [flow])):
         report = test.verify()
     assert report.runs == 1 + 2 * len(report.writes)
     # Told, hooked, approved, off, told, on, told, let go; hook and approval may be one.
@@ -123,7 +123,6 @@ def test_killed_at_every_write_both_flows_end_the_same(
     assert early == []
 
 
-HANDS = 4
 FAULTS: dict[str, Action] = {
     "401": Answer(401),
     "403": Answer(403),
@@ -168,8 +167,7 @@ def test_each_write_meets_each_fault(
             flow.make()
         stack.enter_context(Bridge(plane, tmp_path, "--enable-metal3-maintenance", server=proxies["home"].url))
         early = stack.enter_context(let_go_too_early(fleet, list(flows.values())))
-        for number in range(HANDS):
-            stack.enter_context(repeatedly(hand(list(flows.values())[number::HANDS]), 0.01))
+        stack.enter_context(repeatedly(everybody(fleet, managed_plane, list(flows.values()))))
         for name, flow in flows.items():
             eventually(flow.over, f"{name} is over")
     assert {name for name, rule in rules.items() if not rule.acted} == set()
@@ -178,12 +176,20 @@ def test_each_write_meets_each_fault(
     assert len(set(ends.values())) == 1, ends
 
 
-def hand(flows: list[Flow]) -> Callable[[], None]:
-    def act() -> None:
-        for flow in flows:
-            flow.go_on()
+def everybody(fleet: Fleet, workload: ControlPlane, flows: list[Flow]) -> Callable[[], None]:
+    """Whoever works on Machines, Nodes and hosts: looks at all of them and does what is due."""
+    known = {flow.name: flow for flow in flows}
 
-    return act
+    def look() -> None:
+        labels = {each["metadata"]["name"]: each["metadata"]["labels"] for each in workload.api().items("nodes")}
+        hosts = {each["metadata"]["name"]: each["metadata"] for each in fleet.api.items(HOSTS, fleet.ns)}
+        for found in (each["metadata"] for each in fleet.api.items(MACHINES, fleet.ns)):
+            name = found["name"]
+            if name in hosts and name in labels:
+                off = REBOOT in hosts[name].get("annotations", {})
+                known[name].go_on(found, labels[name], off=off)
+
+    return look
 
 
 @contextmanager

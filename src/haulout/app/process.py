@@ -164,7 +164,10 @@ class Process(Reports):
         """Told by the leader alone, or as many replicas as there are would be added up."""
         parts = self.parts if self.kernel.leading else []
         names = [decider.name for part in self.parts for decider in part.deciders]
-        return itertools.chain(depths(self.kernel.loop, names), *[part.samples() for part in parts])
+        own: list[Sample] = []
+        if self._recorder is not None:
+            own.append(("haulout_events_dropped", (), float(self._recorder.dropped)))
+        return itertools.chain(own, depths(self.kernel.loop, names), *[part.samples() for part in parts])
 
     def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
         self.metrics.count("haulout_refusals", surface=subject.decider, code=str(answer.code))

@@ -33,6 +33,7 @@ BUCKETS_OF: Mapping[str, tuple[float, ...]] = {"maintenance_capi_approval_second
 # Of those that are worked out when asked for, the ones that only ever grow.
 COUNTERS = frozenset(
     {
+        "haulout_events_dropped",
         "maintenance_controller_pod_shuffle_count",
         "maintenance_controller_pod_shuffles_per_replica",
         "nodemaintenance_evictions_total",
@@ -50,6 +51,7 @@ HELP = {
     "controller_runtime_reconcile_errors_total": "Decisions of a controller that failed.",
     "controller_runtime_reconcile_time_seconds": "How long a controller's decisions took.",
     "controller_runtime_reconcile_total": "Decisions of a controller by result.",
+    "haulout_events_dropped": "Events that were not told because more were waiting than can be kept.",
     "haulout_evictions": "Evictions by surface and result.",
     "nodemaintenance_drain_progress_ratio": "How much of a maintenance's drain is done.",
     "nodemaintenance_evictions_total": "Evictions for maintenances by result.",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.build.cloud import PASSWORD, OpenStack, serving
-from tests.real.profiles import PROFILE, STATE, label_of
+from tests.real.profiles import DATA, PROFILE, STATE, label_of
 from tests.rig.crash import CrashTest, normalised
 from tests.rig.fleet import node_object, pod_object
 from tests.rig.kwok import Kwok
@@ -28,6 +28,11 @@ intervals:
   podEviction: {period: 1s, timeout: 30s}
 """
 QUICK = FILE.replace("1s", "100ms")
+# As the profiles leave a node without any: that may be one write with the version, or one more.
+ATTACHED = (
+    '{"Profiles":{"default":{"Transition":"2026-01-01T00:00:00Z","Current":"operational","Previous":"operational"}},'
+    '"Notifications":{}}'
+)
 DELETE, UPDATE = "cloud.sap/delete-node", "cloud.sap/kubelet-needs-update"
 # Asks for the deletion of its node by itself, and is in maintenance meanwhile.
 PROFILES = f"""
@@ -134,10 +139,13 @@ def test_killed_at_every_write_a_node_is_emptied_and_its_server_deleted_once(
     def make() -> None:
         plane.wipe(prefix)
         api.create("namespaces", {"metadata": {"name": prefix}})
-        plane.load([node_object(name), pod_object(f"{prefix}-pod", prefix, name, grace=0)])
+        node = node_object(name, labels={STATE: "operational"}, annotations={DATA: ATTACHED})
+        plane.load([node, pod_object(f"{prefix}-pod", prefix, name, grace=0)])
         cloud.servers, cloud.asked = [("i0", f"{name}0"), ("i1", name)], []
 
     def act() -> None:
+        # Two who write to a node at the same time would have a conflict, which is one write more.
+        eventually(lambda: label_of(api.get("nodes", name), UPDATE) is not None, "the version is compared")
         api.patch("nodes", name, {"metadata": {"labels": {DELETE: "true"}}})
 
     def end() -> Any:

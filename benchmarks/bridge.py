@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from http.client import HTTPException
 
 from benchmarks.fixture import Contender, contenders, control_plane, fresh_directory, peer_process
 from benchmarks.harness import (
@@ -162,7 +163,7 @@ class Sights:
 
     def _follow(self) -> None:
         # http.client trips over a socket that is shut down under its hands.
-        with contextlib.suppress(OSError, ValueError, AttributeError):
+        with contextlib.suppress(OSError, ValueError, AttributeError, HTTPException):
             for event in self._watch:
                 meta = event["object"]["metadata"]
                 for key in [key for key in list(self._awaited) if key[0] == meta.get("name")]:

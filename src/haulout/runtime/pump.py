@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable
 from random import Random
@@ -40,7 +41,7 @@ AWAY = Tuning(
 # How long until it is looked anew whether a kind is served; where one can do without it, there is no hurry.
 ABSENT_FOR, WITHOUT_FOR = 10.0, 600.0
 # How long until a better version than the one in use is looked for.
-BETTER_FOR = 300.0
+BETTER_FOR = 60.0
 
 
 def _untold(outage: Outage) -> None:
@@ -182,19 +183,35 @@ class Pump:
                 await asyncio.sleep(backoff.failed())
 
     async def _while_served(self, transport: Transport, projector: Projector, served: Resource, sink: TableSink) -> str:
-        """Why it is not there any more; nothing: there may be a better version."""
+        """Why it is not there any more; nothing: there is a better version."""
         kind = served.kind
-        best = served.prefix == served.versions[0]
         projector.resource = served
         if kind in self._resources:
             self._resources[kind] = served
+        watching = asyncio.create_task(self._reflector(transport, projector, sink).run())
+        better = asyncio.create_task(self._better(transport, served))
         try:
-            async with asyncio.timeout(None if best else BETTER_FOR):
-                await self._reflector(transport, projector, sink).run()
-        except TimeoutError:
-            return ""
+            await asyncio.wait((watching, better), return_when=asyncio.FIRST_COMPLETED)
+            if not watching.done():
+                return ""
+            await watching
         except (NotFound, Forbidden) as error:
             return str(error)
+        finally:
+            watching.cancel()
+            better.cancel()
+
+    async def _better(self, transport: Transport, used: Resource) -> None:
+        """Returns when there is a better version than the one in use."""
+        if used.prefix == used.versions[0]:
+            await asyncio.Event().wait()
+        while True:
+            await asyncio.sleep(BETTER_FOR)
+            # Where that cannot be found out now, the one in use tells what is wrong.
+            with contextlib.suppress(KubeError):
+                found = await serving(transport, used, within=HOME.answer_for)
+                if found is not None and found.prefix != used.prefix:
+                    return
 
     def _reflector(self, transport: Transport, projector: Projector, sink: TableSink) -> Reflector[Any]:
         resource = projector.resource

@@ -196,6 +196,23 @@ async def test_a_better_version_is_found_when_it_comes_without_anybody_being_wok
 
 
 @virtual
+async def test_looking_for_a_better_version_leaves_the_watch_alone() -> None:
+    apis = Apis()
+    apis.serve(OLD, "machines", "a")
+    async with Watched(apis).running(MACHINE) as watched:
+        asked = apis.asked.count(f"{OLD}/machines")
+        await asyncio.sleep(3 * BETTER_FOR + 5)
+        assert apis.asked.count(NEW) == 4
+        assert apis.asked.count(f"{OLD}/machines") == asked
+        apis.fault = ConnectionFailed("away")
+        await asyncio.sleep(BETTER_FOR)
+        apis.fault = None
+        apis.serve(NEW, "machines", "a", "b")
+        await asyncio.sleep(BETTER_FOR + 5)
+        assert watched.names == ["a", "b"]
+
+
+@virtual
 async def test_the_best_version_is_not_looked_for_again() -> None:
     apis = Apis()
     apis.serve(NEW, "machines")

@@ -11,7 +11,7 @@ from haulout.cluster.view import View
 from haulout.core.action import Action, Annotate, Label, Step
 from haulout.core.decision import NOTHING, Decision
 from haulout.model.meta import wire_time
-from haulout.surfaces.clusterapi.given import Given
+from haulout.surfaces.clusterapi.given import Given, steps_of
 from haulout.surfaces.clusterapi.memory import Memory, recall
 from haulout.surfaces.clusterapi.options import options_of
 from haulout.surfaces.clusterapi.pause import is_paused
@@ -44,16 +44,12 @@ def cleaned(given: Given) -> Decision:
     ends_at = _marked_at(machine, since) + (CLEAN_WITHIN_FOR if known_left else LOOK_WITHIN_FOR)
     waiting = Decision(sources=given.link.sources, marks=(memory,), until=ends_at)
     if now >= ends_at or not machine.node:
-        return Decision(actions=_steps(_unhooked(machine)))
+        return Decision(actions=steps_of(_unhooked(machine)))
     if not given.link.ready or (given.link.stale and not on_node):
         # What cannot be seen now may say more than what was seen last.
         return waiting
-    steps = _steps(on_node, _unhooked(machine))
+    steps = steps_of(on_node, _unhooked(machine))
     return replace(waiting, actions=steps) if steps else NOTHING
-
-
-def _steps(*steps: Step) -> tuple[Step, ...]:
-    return tuple(step for step in steps if step)
 
 
 def _told_node(given: Given) -> Step:

@@ -1,4 +1,4 @@
-"""What a decision about a Machine is made upon."""
+"""What a decision about a Machine is made upon, and how its steps are put together."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import msgspec
 
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
+from haulout.core.action import Step
 from haulout.surfaces.clusterapi.link import Link
 from haulout.surfaces.clusterapi.memory import Memory
 from haulout.surfaces.clusterapi.options import Options
@@ -28,3 +29,8 @@ class Given(msgspec.Struct, frozen=True):
     @property
     def key(self) -> Key:
         return self.machine.key
+
+
+def steps_of(*steps: Step) -> tuple[Step, ...]:
+    """Those in which something is to be done."""
+    return tuple(step for step in steps if step)

@@ -12,7 +12,7 @@ from haulout.cluster.view import FactDemand, View
 from haulout.core.action import Action, Annotate, Label, Measure, Statement, Step
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.surfaces.clusterapi.cleanup import cleaned, is_cleaning
-from haulout.surfaces.clusterapi.given import Given
+from haulout.surfaces.clusterapi.given import Given, steps_of
 from haulout.surfaces.clusterapi.link import link
 from haulout.surfaces.clusterapi.memory import recall
 from haulout.surfaces.clusterapi.options import Options, options_of
@@ -55,7 +55,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return NOTHING
     options, memory = options_of(view), recall(view, DECIDER, key)
     if not machine.enabled and not is_cleaning(machine, memory):
-        steps = _steps(() if is_paused(view, machine) else _guard(machine, options))
+        steps = steps_of(() if is_paused(view, machine) else _guard(machine, options))
         return Decision(actions=steps, reasons=(not_enabled(machine),) if view.explaining else ())
     way = link(view, machine.workload, options, now)
     node = view.node(machine.node, way.workload.cluster) if machine.node and way.ready else None
@@ -69,7 +69,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 def _disabled(given: Given) -> Decision:
     decision = cleaned(given)
     guard = () if given.paused else _guard(given.machine, given.options)
-    return replace(decision, actions=(*decision.actions, *_steps(guard)))
+    return replace(decision, actions=(*decision.actions, *steps_of(guard)))
 
 
 def _enabled(given: Given, view: View) -> Decision:
@@ -81,7 +81,7 @@ def _enabled(given: Given, view: View) -> Decision:
     if given.paused:
         steps: tuple[Step, ...] = ()
     elif not machine.node or not way.ready:
-        steps = _steps(_guard(machine, given.options))
+        steps = steps_of(_guard(machine, given.options))
     elif given.node is None:
         steps = _without_node(given, view)
     else:
@@ -102,11 +102,11 @@ def _without_node(given: Given, view: View) -> tuple[Step, ...]:
     machine = given.machine
     guard = _guard(machine, given.options)
     if machine.deleting_at is None or not machine.hooked:
-        return _steps(guard)
+        return steps_of(guard)
     demand = FactDemand(NODE_PROBE, (given.link.workload.cluster, machine.node), PROBE_EVERY)
     fact = view.fact(demand)
     if fact.state != "fresh" or fact.value != GONE:
-        return _steps(guard)
+        return steps_of(guard)
     text = f"Node {machine.node} does not exist any more: the deletion waits for it no longer"
     gone = told(machine.key, "NodeNotFound", text, warning=True)
     return ((Annotate(machine.key, HOOK, None), gone, _hook_removed(machine, "its Node is gone"), *guard),)
@@ -119,7 +119,7 @@ def _paired(given: Given, node: NodeRow) -> tuple[Step, ...]:
     """The Node first: what is said there must stand before anything is concluded from it."""
     heard = signals(given.machine, node, given.options)
     aim = wanted(heard)
-    return _steps(_on_node(given, node, aim), _on_machine(given, node, heard, aim))
+    return steps_of(_on_node(given, node, aim), _on_machine(given, node, heard, aim))
 
 
 def _on_node(given: Given, node: NodeRow, aim: Wanted) -> Step:
@@ -148,7 +148,7 @@ def _on_machine(given: Given, node: NodeRow, heard: Signals, aim: Wanted) -> Ste
     step: list[Action] = []
     if aim.hook and machine.annotations.get(HOOK) != ORIGINAL:
         # One that has waited too long is let go of apart from this, and is not taken back.
-        if not is_overdue(machine, given.options, given.now):
+        if not _is_overdue(machine, given.options, given.now):
             text = "its deletion will wait for its Node"
             step += [Annotate(key, HOOK, ORIGINAL), told(key, "PreDrainHookAdded", text)]
     elif not aim.hook and machine.hooked:
@@ -195,35 +195,31 @@ def _guard(machine: MachineRow, options: Options, *, approved: bool = False) -> 
     return ()
 
 
-def _steps(*steps: Step) -> tuple[Step, ...]:
-    return tuple(step for step in steps if step)
-
-
 def _awaited(given: Given, node: NodeRow) -> tuple[datetime | None, tuple[Statement, ...]]:
     """A deletion that nobody approves is told of after a while."""
     machine = given.machine
     heard = signals(machine, node, given.options)
     if machine.deleting_at is None or heard.deletion_approved or not wanted(heard).hook:
         return None, ()
-    overdue_at = machine.deleting_at + PENDING_FOR
-    late_at = overdue_at_of(machine, given.options)
-    if late_at is not None and given.now >= late_at:
+    told_at = machine.deleting_at + PENDING_FOR
+    ends_at = _overdue_at(machine, given.options)
+    if ends_at is not None and given.now >= ends_at:
         return None, ()
-    if given.now < overdue_at:
-        return earliest(overdue_at, late_at), ()
+    if given.now < told_at:
+        return earliest(told_at, ends_at), ()
     text = f"the deletion waits for Node {machine.node} to be approved for it since {machine.deleting_at:%Y-%m-%d %H:%M} UTC"
-    return late_at, (told(machine.key, "DeletionApprovalPending", text, warning=True),)
+    return ends_at, (told(machine.key, "DeletionApprovalPending", text, warning=True),)
 
 
-def overdue_at_of(machine: MachineRow, options: Options) -> datetime | None:
+def _overdue_at(machine: MachineRow, options: Options) -> datetime | None:
     if machine.deleting_at is None or options.approve_within_for is None:
         return None
     return machine.deleting_at + options.approve_within_for
 
 
-def is_overdue(machine: MachineRow, options: Options, now: datetime) -> bool:
+def _is_overdue(machine: MachineRow, options: Options, now: datetime) -> bool:
     """A deletion that has waited for its approval for as long as it should."""
-    at = overdue_at_of(machine, options)
+    at = _overdue_at(machine, options)
     return at is not None and now >= at
 
 

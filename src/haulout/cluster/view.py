@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from datetime import timedelta
 from typing import TypeVar
 
@@ -45,6 +45,11 @@ class FactDemand(msgspec.Struct, frozen=True):
         return Key("", FACT, self.probe, repr(self.argument))
 
 
+# Most askings read neither: the empty ones are shared, and replaced rather than changed.
+NO_ROOMS: frozenset[frozenset[Limit]] = frozenset()
+NO_FACTS: Mapping[Key, FactDemand] = {}
+
+
 class Record:
     """What one asking read: topics, sets of rooms that were not all open, facts."""
 
@@ -52,8 +57,8 @@ class Record:
 
     def __init__(self) -> None:
         self.topics: set[Topic] = set()
-        self.rooms: set[frozenset[Limit]] = set()
-        self.facts: dict[Key, FactDemand] = {}
+        self.rooms = NO_ROOMS
+        self.facts = NO_FACTS
 
     def add(self, other: Record) -> None:
         self.topics |= other.topics
@@ -121,7 +126,7 @@ class View:
         full = [[limit for limit in wanted if not self._store.has_room(limit)] for wanted in sets]
         if not all(full):
             return ()
-        self._record.rooms.update(sets)
+        self._record.rooms |= frozenset(sets)
         least = min(full, key=len)
         return tuple(sorted(least, key=repr))
 
@@ -149,7 +154,7 @@ class View:
     def fact(self, demand: FactDemand) -> Value:
         """What the outside world last answered; `state` is unknown, fresh or stale. Asking is what causes the probe."""
         key = demand.key
-        self._record.facts[key] = demand
+        self._record.facts = {**self._record.facts, key: demand}
         return self.get(key, Value) or Value(key=key, state="unknown")
 
     def outcome(self, name: str) -> Value | None:

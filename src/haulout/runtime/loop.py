@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
@@ -440,7 +440,7 @@ class Loop:
         if len(self._timers) > 2 * len(self._asked) + 8:
             self._timers = sorted(timer for timer in set(self._timers) if self._stands(*timer))
 
-    def _demand(self, subject: Subject, before: dict[Key, FactDemand], after: dict[Key, FactDemand]) -> None:
+    def _demand(self, subject: Subject, before: Mapping[Key, FactDemand], after: Mapping[Key, FactDemand]) -> None:
         for key in before.keys() - after.keys():
             del self._facts[key][subject]
             if not self._facts[key]:

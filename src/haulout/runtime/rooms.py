@@ -8,6 +8,7 @@ keeps it, which will wake it.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Set
 from typing import NamedTuple
 
 from haulout.cluster.key import Key
@@ -61,10 +62,10 @@ class Rooms:
         self._store = store
         self._queues: dict[RoomSet, Queue] = {}
         self._sets_at: dict[CountOf, set[RoomSet]] = {}
-        self._waits: dict[Subject, set[RoomSet]] = {}
+        self._waits: dict[Subject, Set[RoomSet]] = {}
         self._opened: set[RoomSet] = set()
 
-    def wait(self, order: Order, sets: set[RoomSet]) -> None:
+    def wait(self, order: Order, sets: Set[RoomSet]) -> None:
         """The subject now waits before exactly these sets of rooms."""
         subject = order.subject
         for rooms in self._waits.pop(subject, ()):

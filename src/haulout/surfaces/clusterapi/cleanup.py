@@ -95,7 +95,9 @@ def _marked_at(machine: MachineRow, otherwise: datetime) -> datetime:
 def release(key: Key, view: View, now: datetime) -> Decision:
     """Apart from the decision about Machine and Node, because that may hang on a Node that cannot be written."""
     machine = view.get(key, MachineRow)
-    if machine is None or not machine.hooked or is_paused(view, machine):
+    if machine is None or not machine.hooked or (machine.enabled and machine.deleting_at is None):
+        return NOTHING
+    if is_paused(view, machine):
         return NOTHING
     return _overdue(machine, view, now) if machine.enabled else _disabled(machine, view, now)
 

@@ -167,7 +167,9 @@ class Process(Reports):
         own: list[Sample] = []
         if self._recorder is not None:
             own.append(("haulout_events_dropped", (), float(self._recorder.dropped)))
-        return itertools.chain(own, depths(self.kernel.loop, names), *[part.samples() for part in parts])
+        # Queues change while the rest is gone through off the event loop: how long they are is settled here.
+        waiting = list(depths(self.kernel.loop, names))
+        return itertools.chain(own, waiting, *[part.samples() for part in parts])
 
     def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
         self.metrics.count("haulout_refusals", surface=subject.decider, code=str(answer.code))

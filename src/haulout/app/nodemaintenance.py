@@ -52,8 +52,8 @@ class NodeMaintenances(Part):
         self.around.store.write(Value(key=CONFIG_KEY, value=self.options))
 
     def samples(self) -> Iterable[Sample]:
-        rows = self.around.store.table("", KIND).rows.values()
-        yield from samples(row for row in list(rows) if isinstance(row, MaintenanceRow))
+        rows = self.around.store.rows("", KIND)
+        yield from samples(row for row in rows if isinstance(row, MaintenanceRow))
         for labels, value in self.around.metrics.series("haulout_evictions").items():
             if ("surface", SURFACE) in labels:
                 yield "nodemaintenance_evictions_total", tuple(each for each in labels if each[0] == "result"), value

@@ -95,6 +95,16 @@ class Store:
         table = self._tables.get(key[:2])
         return table.rows.get(key) if table is not None else None
 
+    def rows(self, cluster: str, kind: str) -> list[Row]:
+        """As they are at this moment, in no order. It changes nothing, so that another thread may ask."""
+        table = self._tables.get((cluster, kind))
+        return list(table.rows.values()) if table is not None else []
+
+    def listing(self, cluster: str, kind: str) -> Listing:
+        """For other threads, too."""
+        table = self._tables.get((cluster, kind))
+        return table.listing if table is not None else Listing.WAITING
+
     def clusters(self) -> set[str]:
         return {cluster for cluster, _ in self._tables}
 

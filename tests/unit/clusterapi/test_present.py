@@ -96,3 +96,13 @@ def test_clusters_are_told_apart_by_namespace() -> None:
 
 def test_of_a_cluster_that_nobody_names_nothing_is_left() -> None:
     assert not gauges(connection(), machine(enabled=None), node())
+
+
+def test_looking_leaves_no_trace_in_the_store() -> None:
+    """It is done in another thread, while the store's own goes through its tables."""
+    store = Store()
+    store.put(machine())
+    store.write(connection(Connection.REJECTED))
+    tables = set(store._tables)
+    assert list(samples(store))
+    assert set(store._tables) == tables

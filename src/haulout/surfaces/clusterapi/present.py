@@ -35,9 +35,9 @@ STATES = ("hooked", "deletion_pending", "deletion_approved", "maintenance_reques
 
 
 def samples(store: Store) -> Iterator[Sample]:
-    """Of every workload cluster that an enabled Machine names."""
+    """Of every workload cluster that an enabled Machine names; gone through in another thread than the store's own."""
     counts: dict[Workload, Counter[str]] = {}
-    for row in list(store.table("", MACHINE).rows.values()):
+    for row in store.rows("", MACHINE):
         if isinstance(row, MachineRow) and row.enabled:
             counts.setdefault(row.workload, Counter()).update(_states(store, row))
     for workload, states in counts.items():
@@ -53,7 +53,7 @@ def _is_connected(store: Store, workload: Workload) -> bool:
     if not isinstance(row, Connection):
         return False
     refused = row.state in (Connection.REJECTED, Connection.INVALID)
-    listed = store.table(workload.cluster, "Node").listing is Listing.LISTED
+    listed = store.listing(workload.cluster, "Node") is Listing.LISTED
     return row.state == Connection.FINE or (refused and listed)
 
 

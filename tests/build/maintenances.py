@@ -23,7 +23,7 @@ from haulout.runtime.requests import Body, Refused, Telling
 from haulout.runtime.rooms import Subject
 from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.surface import DECIDERS, OWN_KINDS, sources
-from haulout.surfaces.nodemaintenance.wire import API_VERSION, GROUP, KIND, PLURAL, VERSION, lease_name
+from haulout.surfaces.nodemaintenance.wire import API_VERSION, GROUP, KIND, PLURAL, SEEN_ANNOTATION, VERSION, lease_name
 from tests.build.drains import QUICK
 from tests.build.workloads import World
 
@@ -139,10 +139,14 @@ class Maintenances(Reports):
     def lease(self, node: str) -> Json | None:
         return self.world.objects.get(LEASES, self.options.lease_namespace, lease_name(node))
 
-    def put_lease(self, node: str, holder: str | None, *, renewed_ago: float = 0, seconds: int = 3600) -> None:
+    def put_lease(
+        self, node: str, holder: str | None, *, renewed_ago: float = 0, seconds: int = 3600, seen: str = ""
+    ) -> None:
         stamp = wire_micro_time(self.now - timedelta(seconds=renewed_ago))
         spec = {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": stamp, "acquireTime": stamp}
-        metadata = {"name": lease_name(node), "namespace": self.options.lease_namespace}
+        metadata: Json = {"name": lease_name(node), "namespace": self.options.lease_namespace}
+        if seen:
+            metadata["annotations"] = {SEEN_ANNOTATION: seen}
         if self.lease(node) is None:
             body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
             self.world.objects.create(LEASES, body)

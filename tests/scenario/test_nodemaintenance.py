@@ -235,11 +235,22 @@ class TestFixes:
     def test_a_lease_of_ours_that_arrives_after_all_is_over_goes(self, ops: Maintenances) -> None:
         """Late, for it was given up and made again; or left behind by whoever took the finalizer away."""
         ops.make("a", "n0").run(5).delete("a").run(1)
-        ops.put_lease("n0", "node-maintenance")
+        ops.put_lease("n0", "node-maintenance", seen="abc")
         ops.put_lease("n1", "other")
         ops.run(1)
         assert ops.lease("n0") is None
         assert ops.lease("n1") is not None
+
+    def test_a_lease_that_the_original_has_left_is_taken_over_as_it_is(self, ops: Maintenances) -> None:
+        ops.put_lease("n0", "node-maintenance", renewed_ago=1800)
+        ops.run(5)
+        left = ops.lease("n0")
+        assert left is not None
+        ops.make("a", "n0").run(5)
+        taken = ops.lease("n0")
+        assert taken is not None
+        assert taken["spec"]["acquireTime"] == left["spec"]["acquireTime"]
+        assert taken["spec"]["renewTime"] > left["spec"]["renewTime"]
 
     def test_the_lease_of_a_marked_node_stays_while_maintenances_are_not_served(self, ops: Maintenances) -> None:
         ops.make("a", "n0").run(5)

@@ -13,7 +13,7 @@ from haulout.surfaces.nodemaintenance.counts import is_marked
 from haulout.surfaces.nodemaintenance.given import SURFACE
 from haulout.surfaces.nodemaintenance.lease import lease_key
 from haulout.surfaces.nodemaintenance.options import Options
-from haulout.surfaces.nodemaintenance.wire import LEASE_HOLDER, MAINTENANCES_OF_NODE, MaintenanceRow
+from haulout.surfaces.nodemaintenance.wire import LEASE_HOLDER, MAINTENANCES_OF_NODE, SEEN_ANNOTATION, MaintenanceRow
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
@@ -23,7 +23,10 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return NOTHING
     assert isinstance(setting.value, Options)
     lease = view.get(lease_key(key.name, setting.value), LeaseRow)
-    if lease is None or lease.holder != LEASE_HOLDER or view.rows(MAINTENANCES_OF_NODE, key.name, MaintenanceRow):
+    # One without our note was made by the original or by hand: a maintenance that comes takes it over as it is.
+    if lease is None or lease.holder != LEASE_HOLDER or SEEN_ANNOTATION not in lease.annotations:
+        return NOTHING
+    if view.rows(MAINTENANCES_OF_NODE, key.name, MaintenanceRow):
         return NOTHING
     node = view.node(key.name)
     # A node with the mark is in maintenance, even where the API server serves no maintenances for a while.

@@ -151,6 +151,10 @@ def served(w: World, group: str, version: str = "v1") -> None:
     w.wait("served", lambda: w.quiet("GET", path, None).code == 200)
 
 
+def is_established(found: Json) -> bool:
+    return any((one["type"], one["status"]) == ("Established", "True") for one in found["status"]["conditions"])
+
+
 @case
 def definition_is_accepted_and_served(w: World) -> None:
     body = own(w)
@@ -159,6 +163,8 @@ def definition_is_accepted_and_served(w: World) -> None:
     w.wait_for(CRDS, name, lambda found: len(found["status"]["conditions"]) >= 2, "has conditions")
     w.get(CRDS, name, show="status.acceptedNames status.storedVersions")
     served(w, f"{w.ns}.test")
+    # It may be served a moment before it says so.
+    w.wait_for(CRDS, name, is_established, "is established")
     conditions = w.peek(CRDS, name)["status"]["conditions"]
     w.note("conditions", {one["type"]: [one["status"], one["reason"], one["message"]] for one in conditions})
     thing = {"apiVersion": f"{w.ns}.test/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"size": 1}}

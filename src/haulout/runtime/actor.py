@@ -28,8 +28,6 @@ from haulout.runtime.rooms import Subject
 
 LOOK_AFTER_FOR = timedelta(seconds=5)
 CONFLICT_FOR = timedelta(seconds=1)
-FIRST_BACKOFF_FOR = timedelta(seconds=1)
-LONGEST_BACKOFF_FOR = timedelta(minutes=1)
 # Who evicts paces itself by the budget; this only keeps one that does not from hammering it.
 BUDGET_RETRY_FOR = timedelta(seconds=1)
 # The longest that a server is obeyed when it asks for a pause: a wrong header must not stop all work.
@@ -37,6 +35,21 @@ LONGEST_PAUSE_FOR = timedelta(minutes=5)
 # A key that edits one object this often within the window is chasing its own tail (K9).
 RESTLESS_EDITS = 20
 RESTLESS_FOR = timedelta(seconds=10)
+
+
+class Spans(msgspec.Struct, frozen=True):
+    """How long a write that failed is put off: doubling with each failure in a row."""
+
+    first: timedelta
+    longest: timedelta
+
+    def after(self, failures: int) -> timedelta:
+        return min(self.first * 2 ** min(failures - 1, 10), self.longest)
+
+
+HOME = Spans(timedelta(seconds=1), timedelta(minutes=1))
+# Another cluster may have trouble of its own for long: it is not pressed. Once it is reached anew, nothing waits.
+AWAY = Spans(timedelta(seconds=5), timedelta(minutes=5))
 
 
 class Wakes(Protocol):
@@ -165,7 +178,7 @@ class Actor:
         """The subject wants nothing now; a back-off that is long over is of no more use."""
         self._said.pop(subject, None)
         waits = self._backoff.get(subject)
-        if waits and all(wait.not_before + LONGEST_BACKOFF_FOR < now for wait in waits.values()):
+        if waits and all(wait.not_before + _spans(wait.target).longest < now for wait in waits.values()):
             del self._backoff[subject]
 
     def forget(self, subject: Subject) -> None:
@@ -464,7 +477,7 @@ class Actor:
         waits = self._backoff.setdefault(subject, {})
         known = waits.get(signature(job))
         failures = known.failures + 1 if known else 1
-        delay = min(FIRST_BACKOFF_FOR * 2 ** min(failures - 1, 10), LONGEST_BACKOFF_FOR)
+        delay = _spans(job.target).after(failures)
         version = None
         match answer.code:
             case 409:
@@ -600,6 +613,10 @@ class Actor:
         """The object is gone, or another has its name."""
         self._settle(key)
         self._end_conflict(key)
+
+
+def _spans(target: Key) -> Spans:
+    return AWAY if target.cluster else HOME
 
 
 def _are_alike(row: Row, other: Row) -> bool:

@@ -197,8 +197,8 @@ def test_of_one_that_is_closed_nothing_is_left(line: Line) -> None:
 # What was put off
 
 
-def failing(*clusters: str) -> tuple[Desk, Script]:
-    """Somebody whose writes to each of the clusters have failed three times."""
+def writing(*clusters: str) -> tuple[Desk, Script]:
+    """Somebody who writes to each of the clusters."""
     script = Script(cluster=None)
     rows = [node("a", cluster=cluster) for cluster in clusters]
     desk = Desk(script.decider, world=Cluster(*rows))
@@ -208,10 +208,16 @@ def failing(*clusters: str) -> tuple[Desk, Script]:
         desk.store.put(row)
         desk.store.end_list(row.key.cluster, "Node", 1)
     desk.run()
+    return desk, script
+
+
+def failing(*clusters: str) -> tuple[Desk, Script]:
+    """Somebody whose writes to each of the clusters have failed four times."""
+    desk, script = writing(*clusters)
     for _ in range(3):
         for request in list(desk.tray):
             desk.answer(request, Refused(0, "connection refused"))
-        desk.wait(4)
+        desk.wait(20)
     for request in list(desk.tray):
         desk.answer(request, Refused(0, "connection refused"))
     assert not desk.tray
@@ -232,8 +238,20 @@ def test_it_begins_anew_with_short_waits() -> None:
     desk.kernel.actor.reconnected(FAR)
     desk.run()
     desk.answer(desk.only(), Refused(0, "connection refused"))
-    desk.wait(1.1)
+    desk.wait(5.1)
     assert len(desk.tray) == 1
+
+
+@pytest.mark.parametrize(
+    "cluster, waits", [("", [1, 2, 4, 8, 16, 32, 60, 60]), (FAR, [5, 10, 20, 40, 80, 160, 300, 300])]
+)
+def test_what_fails_is_tried_again_less_and_less_often(cluster: str, waits: list[int]) -> None:
+    desk, _ = writing(cluster)
+    for wait in waits:
+        desk.answer(desk.only(), Refused(500, "no"))
+        desk.wait(wait - 0.1)
+        assert not desk.tray
+        desk.wait(0.2)
 
 
 def test_what_a_server_asked_to_wait_for_is_forgotten_too() -> None:

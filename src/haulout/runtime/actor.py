@@ -44,7 +44,7 @@ class Spans(msgspec.Struct, frozen=True):
     longest: timedelta
 
     def after(self, failures: int) -> timedelta:
-        return min(self.first * 2 ** min(failures - 1, 10), self.longest)
+        return min(self.first * 2.0 ** min(failures - 1, 10), self.longest)
 
 
 HOME = Spans(timedelta(seconds=1), timedelta(minutes=1))

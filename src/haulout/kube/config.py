@@ -26,6 +26,7 @@ from haulout.kube.endpoint import (
 )
 from haulout.kube.errors import ConfigInvalid
 from haulout.kube.kubeconfig import Kubeconfig, Place, read, read_untrusted
+from haulout.kube.tls import CertPair, client_context
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -82,7 +83,24 @@ def from_secret(data: bytes, *, source: str, may_run: bool = False, env: Mapping
 
     `source` names it in messages, as in "Secret team-a/workload-kubeconfig". `may_run`: its exec plugin is trusted.
     """
-    return _endpoint(Kubeconfig([read_untrusted(data, source, may_run=may_run)]), "", "", env)
+    endpoint = _endpoint(Kubeconfig([read_untrusted(data, source, may_run=may_run)]), "", "", env)
+    _check_certificates(endpoint, source)
+    return endpoint
+
+
+def _check_certificates(endpoint: Endpoint, source: str) -> None:
+    """Before it takes the place of one that works: in a Secret nothing comes later, as it may with files."""
+    pairs: list[CertPair | None] = [
+        CertPair(shown.certificate, shown.key.text.encode("latin-1"))
+        for shown in endpoint.credentials
+        if isinstance(shown, ClientCertificate)
+        and isinstance(shown.certificate, bytes)
+        and isinstance(shown.key, Secret)
+    ]
+    ca = endpoint.ca if isinstance(endpoint.ca, bytes) else None
+    for pair in pairs or [None]:
+        # Whom the machine trusts is none of its business, and slow to read.
+        client_context(ca=ca, insecure=ca is None, pair=pair, where=source)
 
 
 def in_cluster(*, namespace: str = "", env: Mapping[str, str] = os.environ, mount: Path = SERVICE_ACCOUNT) -> Endpoint:
@@ -194,15 +212,18 @@ def _cluster_info(cluster: _Cluster, place: Place) -> ClusterInfo:
     ca = place.pem("certificate-authority", cluster.certificate_authority_data, cluster.certificate_authority)
     if ca is not None and cluster.insecure_skip_tls_verify:
         place.refuse("insecure-skip-tls-verify and a certificate-authority exclude each other (keep one)")
-    extensions = {item.get("name"): item.get("extension") for item in cluster.extensions}
+    extensions = [item.get("extension") for item in cluster.extensions if item.get("name") == _EXEC_EXTENSION]
+    name = cluster.tls_server_name
+    if name and not (name.isprintable() and _is_host(name)):
+        place.refuse("tls-server-name is no name of a host")
     return ClusterInfo(
         server=_server(cluster.server, place),
         ca=ca,
         insecure=cluster.insecure_skip_tls_verify,
-        tls_server_name=cluster.tls_server_name,
+        tls_server_name=name,
         proxy_url=Secret(cluster.proxy_url),
         compress=not cluster.disable_compression,
-        config=extensions.get(_EXEC_EXTENSION),
+        config=extensions[-1] if extensions else None,
     )
 
 
@@ -320,17 +341,27 @@ def _proxy(text: str, where: str) -> tuple[str, Basic | None]:
         problem = f"{parts.scheme} is not supported" if parts else "no address"
         raise ConfigInvalid(f"{where}: proxy-url: {problem} (http://host:port or https://host:port would be right)")
     login = Basic(unquote(parts.username), Secret(unquote(parts.password or ""))) if parts.username else None
+    if login and (":" in login.username or not (login.username + login.password.text).isascii()):
+        raise ConfigInvalid(f"{where}: proxy-url: the login holds characters that cannot be sent")
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], "", "", "")), login
 
 
 def _split(text: str) -> SplitResult | None:
-    """None unless scheme and host are there and the port, if any, is one."""
+    """None unless scheme and host are there and the host, and the port if any, can be one."""
     try:
         parts = urlsplit(text)
-        usable = bool(parts.scheme and parts.hostname) and parts.port != 0
+        usable = bool(parts.scheme and parts.hostname) and parts.port != 0 and _is_host(parts.hostname or "")
     except ValueError:
         return None
     return parts if usable else None
+
+
+def _is_host(name: str) -> bool:
+    """Resolver and TLS encode names like this, and the error that they end with is none of a connection."""
+    try:
+        return bool(name.encode("idna"))
+    except UnicodeError:
+        return False
 
 
 def _has_service_account(env: Mapping[str, str], mount: Path) -> bool:

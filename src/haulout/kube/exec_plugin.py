@@ -83,6 +83,9 @@ class PluginRun:
             )
         except OSError as error:
             self._refuse(f"cannot be run: {error.strerror}{self._hint()}")
+        except ValueError as error:
+            # Words and variables that no program can be given.
+            self._refuse(f"cannot be run: {error}")
 
     async def _end(self, process: Process) -> None:
         if process.returncode is not None:

@@ -29,6 +29,8 @@ def failure(act: str, error: Exception) -> KubeError:
             return ConnectionFailed(f"{act}: no connection to the proxy: {_cause(error.os_error)}")
         case aiohttp.ClientConnectorError():
             return ConnectionFailed(f"{act}: no connection: {_cause(error.os_error)}")
+        case UnicodeError():
+            return ConnectionFailed(f"{act}: no connection: no name of a host")
         case aiohttp.ClientHttpProxyError():
             return ConnectionFailed(f"{act}: the proxy answered with HTTP {error.status}")
         case aiohttp.ClientResponseError():

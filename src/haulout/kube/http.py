@@ -149,7 +149,8 @@ class HttpTransport:
                     allow_redirects=False,
                     timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=call.silence),
                 )
-            except aiohttp.ClientError as error:
+            # UnicodeError: a name that cannot be asked for.
+            except (aiohttp.ClientError, UnicodeError) as error:
                 raise failure(self._act(call), error) from error
             self._open.add(response)
             try:

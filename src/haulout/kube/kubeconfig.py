@@ -46,9 +46,11 @@ class Place(msgspec.Struct, frozen=True):
         return self.folder / text
 
     def pem(self, key: str, data: str, file: str) -> Pem | None:
-        """The data win over the file, as in client-go."""
+        """The data win over the file, as in client-go; who must not name a file must not name one behind them either."""
+        if file and (not data or self.folder is None):
+            return self.path(key, file)
         if not data:
-            return self.path(key, file) if file else None
+            return None
         try:
             return base64.b64decode("".join(data.split()), validate=True)
         except (binascii.Error, ValueError):
@@ -118,8 +120,9 @@ def _parse(data: bytes, place: Place) -> Document:
         line = data.count(b"\n", 0, error.position) + 1
         column = error.position - data.rfind(b"\n", 0, error.position)
         raise ConfigInvalid(f"{place}:{line}:{column}: not YAML: {error.reason}") from None
-    except (ValueError, RecursionError):
-        # Numbers and dates that Python cannot hold. Its message would show the value, which may be a secret.
+    except (ValueError, RecursionError, LookupError, AttributeError):
+        # What Python cannot hold, or what is not as its tag says (`!!bool x`): PyYAML has no error of its own for these.
+        # The message would show the value, which may be a secret.
         raise ConfigInvalid(f"{place}: holds a number or date that cannot be read (quote it)") from None
     if not isinstance(raw, dict) or raw.get("kind", "Config") != "Config":
         place.refuse("not a kubeconfig (kind: Config would be right)")

@@ -432,6 +432,13 @@ class TestExecPlugin:
         with pytest.raises(ConnectionFailed, match=r"failed with exit code 3$"):
             await source.proof()
 
+    @pytest.mark.parametrize(
+        "given", [{"args": ("a\0b",)}, {"env": (("a=b", Secret("hush")),)}], ids=["word", "variable"]
+    )
+    async def test_what_no_program_can_be_given(self, clock: ManualClock, given: dict[str, Any]) -> None:
+        with pytest.raises(ConfigInvalid, match=r'^home: exec plugin "true" cannot be run: '):
+            await login(clock, ExecPlugin("true", V1, **given)).proof()
+
     async def test_not_installed(self, clock: ManualClock, tmp_path: Path) -> None:
         plugin = ExecPlugin(str(tmp_path / "none"), V1, install_hint="get it\nfrom \x1b[1mexample.org")
         with pytest.raises(ConfigInvalid, match=r"No such file or directory \(get it from \[1mexample\.org\)$"):

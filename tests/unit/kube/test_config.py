@@ -9,6 +9,7 @@ from subprocess import run
 from typing import Any
 
 import pytest
+import trustme
 import yaml
 
 from haulout.kube.config import from_files, from_secret, in_cluster, load
@@ -65,6 +66,17 @@ def secret(content: dict[str, Any] | bytes) -> Endpoint:
 def trusted(content: dict[str, Any]) -> Endpoint:
     """From somebody who may have programs run."""
     return from_secret(yaml.safe_dump(content).encode(), source="Secret x/y", may_run=True, env={})
+
+
+def issued() -> tuple[bytes, bytes, bytes]:
+    """An authority, a certificate of it and the key of that."""
+    authority = trustme.CA()
+    leaf = authority.issue_cert("jane@example.org")
+    return authority.cert_pem.bytes(), leaf.cert_chain_pems[0].bytes(), leaf.private_key_pem.bytes()
+
+
+def coded(pem: bytes) -> str:
+    return base64.b64encode(pem).decode()
 
 
 def pod(tmp_path: Path, host: str = "10.0.0.1") -> tuple[Path, dict[str, str]]:
@@ -347,6 +359,10 @@ REFUSALS = [
     pytest.param(b"a: 1\nb: \x00", r":2:4: not YAML: control characters", id="control-character"),
     pytest.param(b"a: !!python/object:os.system 1", r":1:4: not YAML: could not determine a constructor", id="tag"),
     pytest.param(b"a: " + b"9" * 5000, r"number or date that cannot be read", id="endless-number"),
+    *(
+        pytest.param(f"a: {text}".encode(), r"number or date that cannot be read", id=text)
+        for text in ("!!bool x", '!!int ""', '!!float ""', "!!timestamp x")
+    ),
     pytest.param(b"- a", r"not a kubeconfig", id="list"),
     pytest.param({"kind": "Secret"}, r"not a kubeconfig \(kind: Config would be right\)", id="other-kind"),
     pytest.param({}, r"no current-context \(choose one: -\)", id="empty"),
@@ -364,6 +380,14 @@ REFUSALS = [
     pytest.param(kubeconfig(cluster={"server": ""}), r'cluster "a": server is "" \(https://host:port', id="no-server"),
     pytest.param(kubeconfig(cluster={"server": "h:1"}), r'server is "h:1" \(https://', id="server-without-scheme"),
     pytest.param(kubeconfig(cluster={"server": "https://h:x"}), r'server is "https://h:x"', id="bad-port"),
+    *(
+        pytest.param(kubeconfig(cluster={"server": f"https://{host}"}), r'server is "https://', id=f"host-{number}")
+        for number, host in enumerate(("a..b:6443", ".example:6443", "a" * 64))
+    ),
+    *(
+        pytest.param(kubeconfig(cluster={"tls-server-name": name}), r"tls-server-name is no name", id=f"name-{number}")
+        for number, name in enumerate(("a..b", ".example", "a" * 64, "a\0b"))
+    ),
     pytest.param(kubeconfig(cluster={"server": "https://u:hush@h"}), r"server has a login in it", id="server-login"),
     pytest.param(kubeconfig(cluster={"server": "https://u:hush@h:x"}), r"server is no address", id="bad-server-login"),
     pytest.param(
@@ -372,6 +396,11 @@ REFUSALS = [
         id="socks",
     ),
     pytest.param(kubeconfig(cluster={"proxy-url": "hush"}), r"proxy-url: no address", id="proxy-without-scheme"),
+    pytest.param(kubeconfig(cluster={"proxy-url": "http://hush..b"}), r"proxy-url: no address", id="proxy-host"),
+    *(
+        pytest.param(kubeconfig(cluster={"proxy-url": f"http://{login}@p"}), r"proxy-url: the login holds", id=login)
+        for login in ("hush%3A", "u:hush%E2%98%83")
+    ),
     pytest.param(
         kubeconfig(cluster={"certificate-authority-data": "hush!"}),
         r'cluster "a": certificate-authority-data is not base64',
@@ -439,13 +468,27 @@ def test_refusals_are_one_line_with_the_place(tmp_path: Path, content: Any, mess
 
 class TestSecret:
     def test_what_is_written_out_is_taken(self) -> None:
-        user = {"client-certificate-data": PEM64, "client-key-data": PEM64}
-        assert secret(kubeconfig(cluster={"certificate-authority-data": PEM64}, user=user)) == Endpoint(
+        ca, certificate, key = issued()
+        user = {"client-certificate-data": coded(certificate), "client-key-data": coded(key)}
+        assert secret(kubeconfig(cluster={"certificate-authority-data": coded(ca)}, user=user)) == Endpoint(
             name="a",
             server="https://a:6443",
-            ca=PEM,
-            credentials=(ClientCertificate(PEM, Secret(PEM.decode())),),
+            ca=ca,
+            credentials=(ClientCertificate(certificate, Secret(key.decode())),),
         )
+
+    def test_what_no_connection_can_be_made_with_is_found_at_once(self) -> None:
+        with pytest.raises(ConfigInvalid, match=r"^Secret x/y: certificate-authority holds no certificate"):
+            secret(kubeconfig(cluster={"certificate-authority-data": PEM64}))
+        (ca, certificate, _), (_, _, other) = issued(), issued()
+        user = {"client-certificate-data": coded(certificate), "client-key-data": coded(other)}
+        for cluster in ({}, {"certificate-authority-data": coded(ca)}):
+            with pytest.raises(ConfigInvalid, match=r"^Secret x/y: the client certificate and its key cannot be used"):
+                secret(kubeconfig(cluster=cluster, user=user))
+
+    def test_extensions_are_whatever_somebody_thought_of(self) -> None:
+        extensions = [{"name": ["a"], "extension": 1}, {"name": "b"}, {}]
+        assert secret(kubeconfig(cluster={"extensions": extensions})).server == "https://a:6443"
 
     @pytest.mark.parametrize(
         "content, message",
@@ -470,6 +513,11 @@ class TestSecret:
                 kubeconfig(cluster={"certificate-authority": "ca.crt"}),
                 r'cluster "a": certificate-authority names a file',
                 id="certificate-authority",
+            ),
+            pytest.param(
+                kubeconfig(cluster={"certificate-authority": "ca.crt", "certificate-authority-data": PEM64}),
+                r'cluster "a": certificate-authority names a file',
+                id="certificate-authority-behind-its-data",
             ),
             pytest.param(b"a: &a {b: 1}\nc: {<<: *a}", r"YAML aliases", id="alias"),
             pytest.param(b"[" * 100_000, r"nested deeper than 32", id="nesting"),

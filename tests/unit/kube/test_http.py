@@ -383,6 +383,12 @@ class TestCut:
                 await transport.request("PATCH", "/")
         assert never_sent(caught.value)
 
+    async def test_what_is_no_name(self) -> None:
+        async with connected("http://a..b:1") as transport:
+            with pytest.raises(ConnectionFailed, match=r": no connection: no name of a host$") as caught:
+                await transport.request("PATCH", "/")
+        assert never_sent(caught.value)
+
 
 class TestStream:
     async def test_lines_until_the_server_ends_it(self) -> None:

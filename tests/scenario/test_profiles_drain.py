@@ -44,18 +44,45 @@ profiles:
 """
 
 
+# Empty before it counts as in maintenance.
+DRAINED_FIRST = """
+intervals: {requeue: 30s}
+instances:
+  check:
+  - {type: hasLabel, name: go, config: {key: go}}
+  - {type: maxMaintenance, name: one, config: {max: 1}}
+  trigger:
+  - {type: eviction, name: drain, config: {action: drain}}
+profiles:
+- name: p
+  operational: {transitions: [{check: go && one, next: in-maintenance, trigger: drain}]}
+"""
+
+
 class Fleet:
-    def __init__(self, eviction: str = "forceEviction: false", mode: Mode | None = None) -> None:
+    def __init__(
+        self, eviction: str = "forceEviction: false", mode: Mode | None = None, text: str = CONFIG_TEXT
+    ) -> None:
         self.world = World(QUICK, nodes=3)
-        text = textwrap.dedent(CONFIG_TEXT).replace("EVICTION", eviction)
-        config = load(text, known_plugins(), source="maintenance.yaml", environment={})
+        self._config = load(
+            textwrap.dedent(text).replace("EVICTION", eviction),
+            known_plugins(),
+            source="maintenance.yaml",
+            environment={},
+        )
+        self._mode = mode or Mode()
         self.told: list[tuple[str, str]] = []
+        self.start()
+
+    def start(self) -> Fleet:
+        """Anew, with nothing in memory."""
         self.kernel = Kernel((*DECIDERS, *DRAIN_DECIDERS, arbiter(Rules((SURFACE,), turns=False))))
-        self.kernel.store.write(Value(key=Key("", CONFIG, "", SURFACE), value=config))
-        self.kernel.store.write(Value(key=Key("", CONFIG, "", MODE), value=mode or Mode()))
+        self.kernel.store.write(Value(key=Key("", CONFIG, "", SURFACE), value=self._config))
+        self.kernel.store.write(Value(key=Key("", CONFIG, "", MODE), value=self._mode))
         self.driver = VirtualDriver(self.kernel, self.world.objects, self.world.time, self._stated)
-        for source in sorted(sources(config), key=repr):
+        for source in sorted(sources(self._config), key=repr):
             self.driver.watch(source.kind, source.keep)
+        return self
 
     def _stated(self, statement: object) -> None:
         if isinstance(statement, Telling):
@@ -89,6 +116,10 @@ class Fleet:
     def is_draining(self) -> bool:
         entry = json.loads(self.annotations["cloud.sap/maintenance-data"])["Profiles"]["p"]
         return bool(entry["Previous"] != entry["Current"])
+
+    def cordoned(self) -> list[str]:
+        nodes = [self.world.get(NODES, name) for name in ("n0", "n1", "n2")]
+        return [each["metadata"]["name"] for each in nodes if each["spec"].get("unschedulable")]
 
     def pods(self) -> list[str]:
         return [each["metadata"]["name"] for each in self.world.pods() if each["spec"].get("nodeName") == "n0"]
@@ -151,6 +182,23 @@ def test_g12_with_force_what_is_left_after_the_timeout_is_deleted() -> None:
     assert len(fleet.pods()) == 1
     fleet.run(15)
     assert fleet.pods() == []
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_drain_on_the_way_into_maintenance_keeps_its_place(restarted: bool) -> None:
+    fleet = Fleet(text=DRAINED_FIRST)
+    fleet.world.make(deployment("web", replicas=3), budget("web", minAvailable=3))
+    fleet.run(30)
+    for name in ("n0", "n1", "n2"):
+        fleet.world.change(NODES, name, {"metadata": {"labels": {PROFILE_LABEL: "p", "go": "1"}}})
+    fleet.run(5)
+    for _ in range(restarted):
+        fleet.start().run(5)
+    assert fleet.cordoned() == ["n0"]
+    fleet.world.change(DISRUPTION_BUDGETS, "web", {"spec": {"minAvailable": 1}})
+    fleet.run(60)
+    assert fleet.cordoned() == ["n0"]
+    assert fleet.state == "in-maintenance"
 
 
 @pytest.mark.parametrize("alone", [True, False])

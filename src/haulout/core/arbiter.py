@@ -164,8 +164,7 @@ def _no_room(node: Key, limit: Limit) -> Reason:
 
 def _answer(hold: Hold, refusals: tuple[Reason, ...], cover: Cover | None) -> Grant:
     claim, granted = hold.claim, not refusals
-    # Once begun, the objects themselves show what is taken.
-    own = tuple(reservations(claim.limits, claim.node)) if granted and not claim.begun else ()
+    own = tuple(reservations(claim.limits, claim.node)) if granted else ()
     grant = Grant(key=grant_key(hold.key), hold=hold.key, granted=granted, reasons=refusals, reserves=own)
     if cover is None or not granted or not claim.disrupts:
         return grant

@@ -38,7 +38,8 @@ class Claim(msgspec.Struct, frozen=True):
     """A surface's claim on a node, derived from the surface's own objects.
 
     `limits` names every limit that it needs, its surface's own included, and all are taken or none. `begun` is
-    counted but never refused: what stands in the world already is not un-granted by a restart.
+    counted but never refused: what stands in the world already is not un-granted by a restart. It names the limits
+    under which no object shows it yet.
     """
 
     node: Key

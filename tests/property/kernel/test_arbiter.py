@@ -160,7 +160,7 @@ class Turns(Walk):
         for hold, grant in self.holds():
             wanted = {(limit.count, limit.group) for limit in hold.claim.limits}
             kept = {(place.of, place.group) for place in grant.reserves}
-            assert kept == (wanted if grant.granted and not hold.claim.begun else set())
+            assert kept == (wanted if grant.granted else set())
 
     def nobody_waits_in_vain(self) -> None:
         """Whoever waits does so for a reason that stands at this moment."""

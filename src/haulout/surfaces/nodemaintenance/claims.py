@@ -33,7 +33,8 @@ def claims_of(given: Given, *, drained: bool) -> tuple[Claim, ...]:
     if not begun and (row.deleting_at is not None or leases.holder(given.lease, given.now) is Holder.ANOTHER):
         return ()
     most = given.options.most_at_once
-    limits = (Limit(ACTIVE, "", most),) if most else ()
+    # Once begun, the mark of the maintenance takes its place.
+    limits = (Limit(ACTIVE, "", most),) if most and not begun else ()
     claims = [Claim(node.key, row.key, frozenset({Want.CORDON, Want.DRAIN}), limits, since, begun=begun, slot="drain")]
     succeeded = row.status.phase == SUCCEEDED
     if (drained or succeeded) and row.deleting_at is None:

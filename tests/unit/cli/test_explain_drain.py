@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 
 from haulout.cli.explanation import Explanation, as_json, as_text, explain, explain_maintenance
-from haulout.cluster.key import node_key
+from haulout.cluster.key import Key, node_key
+from haulout.cluster.view import View
+from haulout.core.decision import Decider, Decision
+from haulout.core.holds import Claim, Want
 from haulout.embedded.controllers.kinds import PODS
 from haulout.surfaces.nodemaintenance.wire import maintenance_key
 from tests.build.drains import Drains
@@ -63,6 +67,22 @@ def test_json_has_the_act_at_its_root_and_on_top() -> None:
     told = json.loads(as_json(of_maintenance(blocked())))
     assert (told["nodemaintenance"], told["node"], told["act"]) == ("a", "n0", ACT)
     assert told["reasons"][0]["because"][0]["because"][0]["act"] == ACT
+
+
+def test_who_has_the_turn() -> None:
+    """Drained already, but another surface is at work on the node."""
+    ops = Maintenances(None, None, Decider("other", "Node", _at_work), turns=True).make("a", "n0").run(30)
+    lines = as_text(of_maintenance(ops), ops.world.time.now()).splitlines()
+    assert lines[-4:] == [
+        "    waiting for its turn on node n0: other is working on the node",
+        "      other is working on the node",
+        "what keeps it:",
+        "  other is working on the node",
+    ]
+
+
+def _at_work(key: Key, view: View, now: datetime) -> Decision:
+    return Decision(holds=(Claim(key, key, frozenset({Want.EXCLUSIVE}), begun=True),))
 
 
 def test_a_finalizer() -> None:

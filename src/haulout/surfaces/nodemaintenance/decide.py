@@ -26,9 +26,9 @@ from haulout.core.action import (
     Step,
 )
 from haulout.core.decision import NOTHING, Decision, earliest
-from haulout.core.drain.options import drain_row
-from haulout.core.drain.report import progress, reasons
-from haulout.core.holds import HOLDS_OF_NODE, Hold, Want
+from haulout.core.drain.options import DrainRow, drain_row
+from haulout.core.drain.report import Progress, progress, reasons
+from haulout.core.holds import HOLDS_OF_NODE, Claim, Hold, Want
 from haulout.core.reason import Reason
 from haulout.surfaces.nodemaintenance import conditions
 from haulout.surfaces.nodemaintenance import lease as leases
@@ -332,8 +332,14 @@ def _maintain(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
         holds=claims,
         until=earliest(renew_at, until),
         marks=(drain, *active_mark(row), *waiting),
-        reasons=reasons(view, drain, now) if view.explaining else (),
+        reasons=_reasons(given, drain, state, claims) if view.explaining else (),
     )
+
+
+def _reasons(given: Given, drain: DrainRow, state: Progress, claims: tuple[Claim, ...]) -> tuple[Reason, ...]:
+    """What the drain waits for; after it, the turn."""
+    refusal = not_granted(given, claims[1:]) if state.done else None
+    return refusal.reasons if refusal is not None else reasons(given.view, drain, given.now)
 
 
 def _lease_step(given: Given, node: NodeRow) -> Step:

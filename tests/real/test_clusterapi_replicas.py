@@ -55,11 +55,15 @@ def test_one_acts_and_the_other_takes_over(
         with second:
             eventually(second.ready, "the second stands by")
             first.process.freeze()
+            eventually(lambda: leads(second), "the second leads")
+            # Asked of the first alone, which does not know yet that it leads no more.
+            second.process.freeze()
             one.label(**{REQUEST: "requested"})
-            one.await_told(MAINTENANCE)
-            assert leads(second)
             first.process.thaw()
             assert first.process.wait() == 1
+            assert one.told() == set()
+            second.process.thaw()
+            one.await_told(MAINTENANCE)
             one.tell_node({MAY_MEND: "true"})
             one.await_request("approved")
             # Given back, the lease is taken at once.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 
 import msgspec
 
@@ -96,7 +97,9 @@ def pass_over(key: Key, view: View, now: datetime) -> tuple[NodeRow, Config, lis
         attached = attach(parse_data(node.annotations.get(DATA_ANNOTATION)), names, config, now)
     except DataError:
         return node, config, []
-    (_, _, results), _ = _pass(config, view, now, node, attached, names, mode_of(view), granted=lambda claim: True)
+    # What waits for room or for its turn stays where it is.
+    granted = partial(is_granted, view, SURFACE)
+    (_, _, results), _ = _pass(config, view, now, node, attached, names, mode_of(view), granted=granted)
     return node, config, results
 
 

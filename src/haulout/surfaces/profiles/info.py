@@ -71,4 +71,6 @@ def _info(verdict: Verdict) -> Json:
 
 
 def _is_plain(value: object) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
     return value is None or isinstance(value, str | int | float | bool)

@@ -1,0 +1,75 @@
+"""A node as `/api/v1/info` shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from haulout.cluster.key import Key, node_key
+from haulout.cluster.project import within
+from haulout.cluster.rows import LeaseRow
+from haulout.cluster.view import View
+from haulout.surfaces.profiles.info import node_info
+from tests.build.profiles import IN_MAINTENANCE, OPERATIONAL, REQUIRED, Profiles, config_text, worker
+from tests.build.rows import START
+
+LIMITED = """
+- name: p
+  operational: {transitions: [{check: a, next: maintenance-required}]}
+  maintenance-required: {transitions: [{check: one, next: in-maintenance}]}
+- name: q
+  operational: {transitions: [{check: b, next: in-maintenance}]}
+"""
+ONE = "- {type: maxMaintenance, name: one, config: {max: 1}}"
+STAGGERED = "- name: p\n  operational: {transitions: [{check: turn, next: maintenance-required}]}\n"
+TURN = "- {type: stagger, name: turn, config: {duration: 10s, leaseName: l, leaseNamespace: ns, parallel: 2}}"
+KIND = within("Lease", "ns")
+
+
+def applied(profiles: Profiles, name: str) -> dict[str, Any]:
+    """What became of each profile of a node, by its name."""
+    info = node_info(node_key(name), View(profiles.desk.store, explaining=True), START)
+    assert info is not None
+    return {each["name"]: each["applied"] for each in info["profiles"]}
+
+
+def lease(number: int) -> LeaseRow:
+    key = Key("", KIND, "ns", f"l-{number}")
+    return LeaseRow(key=key, version=1, duration_for=10 - number, renewed_at=START)
+
+
+class TestWhatIsNext:
+    def test_a_node_that_waits_for_room_stays_where_it_is(self) -> None:
+        profiles = Profiles(config_text(LIMITED, checks=ONE), worker("m", a=""), worker("n", a="")).settle()
+        assert profiles.inside() == ["m"]
+        waiting = applied(profiles, "n")["p"]
+        assert waiting["next"] == REQUIRED
+        assert [each["passed"] for each in waiting["transitions"]] == [False]
+
+    def test_a_node_that_waits_for_room_keeps_no_other_profile_out(self) -> None:
+        nodes = (worker("m", a=""), worker("n", "p--q", a=""))
+        profiles = Profiles(config_text(LIMITED, checks=ONE), *nodes).settle()
+        profiles.desk.world.label(node_key("n"), b="")
+        profiles.desk.feed.list()
+        (way,) = applied(profiles, "n")["q"]["transitions"]
+        assert way["passed"]
+
+    def test_a_node_in_maintenance_is_shown_there(self) -> None:
+        profiles = Profiles(config_text(LIMITED, checks=ONE), worker(a="")).settle()
+        assert applied(profiles, "n")["p"]["next"] == IN_MAINTENANCE
+
+
+class TestWhatChecksSay:
+    def test_a_list_is_shown_as_a_list(self) -> None:
+        profiles = Profiles(config_text(STAGGERED, checks=TURN), worker())
+        store = profiles.desk.store
+        store.begin_list("", KIND)
+        for number in range(2):
+            store.put(lease(number))
+        store.end_list("", KIND, 1)
+        shown = applied(profiles, "n")["p"]
+        assert shown["next"] == OPERATIONAL
+        assert shown["transitions"][0]["chain"]["info"]["turn"] == {
+            "id": "stagger",
+            "passed": False,
+            "info": {"availableInSec": [10.0, 9.0]},
+        }

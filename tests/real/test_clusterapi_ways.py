@@ -103,7 +103,7 @@ def test_credentials_change_under_way(
         fleet.cluster("alpha", kubeconfig(managed_plane, user={"exec": {"command": "/bin/true", "apiVersion": "v1"}}))
         one.await_event("KubeconfigRejected", within=15)
         fleet.cluster("alpha", kubeconfig(managed_plane, server=f"https://127.0.0.1:{free_port()}"))
-        eventually(lambda: bridge.logged("new access leads nowhere yet"), "it is tried", 15)
+        one.await_event("WorkloadClusterUnreachable", within=15)
         fleet.cluster("alpha", kubeconfig(managed_plane, token=managed_plane.token("limited-63")))
         nowhere = bridge.logged
         eventually(lambda: any(line["code"] == "unreadable" for line in nowhere("new access leads nowhere yet")), "403")

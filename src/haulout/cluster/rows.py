@@ -143,8 +143,9 @@ class Value(Row, frozen=True, kw_only=True, gc=False):
 class Connection(Row, frozen=True, kw_only=True, gc=False):
     """How one gets on with a cluster that is not our own, and what it was opened with.
 
-    `state` is CONNECTING, FINE, the reflector's word for what is wrong, or why the access cannot be used at all:
-    REJECTED for what it would make us do, INVALID for what cannot be understood. `since`: of the state.
+    `state` is CONNECTING, FINE, the reflector's word for what is wrong, or why the access that is asked for is not used:
+    REJECTED for what it would make us do, INVALID for what cannot be understood, ASTRAY where it leads nowhere while the
+    one before works. `since`: of the state.
     """
 
     KIND: ClassVar[str] = "Connection"
@@ -152,6 +153,8 @@ class Connection(Row, frozen=True, kw_only=True, gc=False):
     FINE: ClassVar[str] = "fine"
     REJECTED: ClassVar[str] = "rejected"
     INVALID: ClassVar[str] = "invalid"
+    ASTRAY: ClassVar[str] = "astray"
+    UNUSED: ClassVar[tuple[str, ...]] = (REJECTED, INVALID, ASTRAY)
 
     state: str
     since: datetime | None = None

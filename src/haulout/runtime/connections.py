@@ -38,11 +38,18 @@ class Connections:
         self._refusals[cluster] = (state, why)
         self._write(cluster, state, why)
 
+    def astray(self, cluster: str, why: str) -> None:
+        """An access that should take over leads nowhere. Of one that does not work either it is said when it does."""
+        self._refusals[cluster] = (Connection.ASTRAY, why)
+        row = self._row(cluster)
+        if row is not None and row.state in (Connection.FINE, *Connection.UNUSED):
+            self._write(cluster, Connection.ASTRAY, why)
+
     def accepted(self, cluster: str) -> None:
         """What was refused is not asked for any more: one gets on as without it."""
         self._refusals.pop(cluster, None)
         row = self._row(cluster)
-        if row is not None and row.state in (Connection.REJECTED, Connection.INVALID):
+        if row is not None and row.state in Connection.UNUSED:
             self._write(cluster, Connection.FINE if cluster in self._reached else Connection.CONNECTING)
 
     def trouble(self, cluster: str, code: str, why: str) -> None:

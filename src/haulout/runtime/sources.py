@@ -146,6 +146,7 @@ class Sources:
         way = self._coming.pop(cluster, None)
         if way is not None:
             self._pump.stay(cluster)
+            self._pump.connections.accepted(cluster)
             group.create_task(way.transport.close(), name=f"close {cluster}")
 
     def _transport(self, source: Source) -> Transport | None:

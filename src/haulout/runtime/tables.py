@@ -140,7 +140,7 @@ class TakingOver(TableSink):
             self._gathered.pop((obj.metadata.namespace, obj.metadata.name), None)
 
     def trouble(self, code: str, why: str) -> None:
-        """As long as the other is at work, neither its table nor how one gets on with the cluster is any worse for it."""
+        """As long as the other is at work, its table is none the worse for it."""
         if self._over is None:
             super().trouble(code, why)
             return
@@ -148,6 +148,9 @@ class TakingOver(TableSink):
             self._said = code
             extra = {"kind": self._kind, "cluster": self._cluster, "code": code, "error": why}
             log.warning("new access leads nowhere yet", extra=extra)
+            if self._connections is not None:
+                self._connections.astray(self._cluster, why)
+                self._on_change()
         self._metrics.count("haulout_watch_troubles", kind=self._kind, code=code)
 
     def listed(self, version: str, *, future: bool) -> None:

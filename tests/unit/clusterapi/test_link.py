@@ -131,6 +131,7 @@ def test_a_kubeconfig_that_is_gone_cuts_nobody_off(rows: tuple[SecretRow, ...]) 
     [
         (Connection.REJECTED, "KubeconfigRejected"),
         (Connection.INVALID, "KubeconfigUnavailable"),
+        (Connection.ASTRAY, "WorkloadClusterUnreachable"),
         ("unreachable", "WorkloadClusterUnreachable"),
         ("unauthorized", "WorkloadClusterUnreachable"),
         ("unreadable", "WorkloadClusterUnreachable"),
@@ -152,7 +153,7 @@ def test_a_connection_that_works_is_not_worth_a_word() -> None:
     assert (said, decision.until) == ([], None)
 
 
-@pytest.mark.parametrize("state", ["unreachable", Connection.CONNECTING])
+@pytest.mark.parametrize("state", ["unreachable", Connection.CONNECTING, Connection.ASTRAY])
 def test_trouble_that_is_over_soon_is_not_told(state: str) -> None:
     store = picture(secret(), connection(state, since=0), hooked(), node())
     said, decision = trouble(store, 4.9)

@@ -38,7 +38,7 @@ def test_whether_a_cluster_is_connected(state: str, value: float) -> None:
     assert gauges(connection(state), machine())["maintenance_capi_cluster_connected"] == value
 
 
-@pytest.mark.parametrize("state", [Connection.REJECTED, Connection.INVALID])
+@pytest.mark.parametrize("state", Connection.UNUSED)
 def test_an_access_that_cannot_be_used_does_not_end_a_connection(state: str) -> None:
     def connected(store: Store) -> list[float]:
         return [value for name, _, value in samples(store) if name.endswith("connected")]

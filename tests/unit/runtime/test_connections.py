@@ -143,6 +143,26 @@ def test_a_refusal_that_is_over_leaves_what_stood_before(line: Line) -> None:
     assert line.said[0] == Connection.FINE
 
 
+def test_what_works_is_not_worse_for_an_access_that_leads_nowhere(line: Line) -> None:
+    line.on.fine(FAR)
+    line.after(5).astray(FAR, "refused")
+    assert line.said == (Connection.ASTRAY, 5, "refused", "access")
+    line.after(5).fine(FAR)
+    assert line.said == (Connection.ASTRAY, 5, "refused", "access")
+    line.after(5).accepted(FAR)
+    assert line.said == (Connection.FINE, 15, "", "access")
+    assert line.reconnects == []
+
+
+def test_where_nothing_works_an_access_that_leads_nowhere_makes_it_no_better(line: Line) -> None:
+    line.on.fine(FAR)
+    line.after(5).trouble(FAR, "unreachable", "refused")
+    line.after(5).astray(FAR, "refused, too")
+    assert line.said == ("unreachable", 5, "refused", "access")
+    line.after(5).fine(FAR)
+    assert line.said == (Connection.ASTRAY, 15, "refused, too", "access")
+
+
 def test_one_that_never_answered_is_not_fine_because_a_refusal_is_over(line: Line) -> None:
     line.on.refused(FAR, Connection.REJECTED, "runs a program")
     line.on.accepted(FAR)

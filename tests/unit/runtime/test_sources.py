@@ -153,6 +153,7 @@ def test_an_access_that_leads_nowhere_leaves_the_old_one_at_work(fault: KubeErro
             await asyncio.sleep(1)
             assert (clusters.listing, clusters.nodes) == (Listing.LISTED, {"a", "b"})
             assert clusters.sources.transport(FAR) is old
+            assert clusters.state == Connection.ASTRAY
             new.fault = None
             await asyncio.sleep(LONG)
             assert clusters.sources.transport(FAR) is new
@@ -169,6 +170,8 @@ async def test_what_was_refused_is_not_said_of_the_access_that_came_after_it() -
         await clusters.want("old")
         await clusters.want("bad")
         await clusters.want("new", seconds=LONG)
+        assert clusters.state == Connection.ASTRAY
+        await clusters.want("old")
         assert clusters.state == Connection.FINE
 
 

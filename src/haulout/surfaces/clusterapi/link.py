@@ -28,7 +28,7 @@ from haulout.surfaces.clusterapi.wire import (
 # Trouble that is over sooner is not worth an event.
 PATIENCE_FOR = timedelta(seconds=5)
 # An access that cannot be used leaves the one before it at work.
-WORKS = (Connection.FINE, Connection.REJECTED, Connection.INVALID)
+WORKS = (Connection.FINE, *Connection.UNUSED)
 
 
 class Problem(Enum):
@@ -113,8 +113,13 @@ def _reached(view: View, known: Link, now: datetime) -> Link:
         problem = Problem.REJECTED if connection.state == Connection.REJECTED else Problem.UNAVAILABLE
         # What was understood before goes on being used.
         return msgspec.structs.replace(known, ready=ready, problem=problem, text=text, since=since)
+    known = msgspec.structs.replace(known, ready=ready, stale=connection.state not in WORKS, since=since)
     told_at = since + PATIENCE_FOR if since else None
     if told_at is not None and now < told_at:
-        return msgspec.structs.replace(known, ready=ready, stale=True, since=since, until=told_at)
-    text = f"workload cluster {cluster} cannot be reached: {text}"
-    return msgspec.structs.replace(known, ready=ready, stale=True, problem=Problem.UNREACHABLE, text=text, since=since)
+        return msgspec.structs.replace(known, until=told_at)
+    text = (
+        f"workload cluster {cluster} cannot be reached: {text}"
+        if known.stale
+        else f"workload cluster {cluster} cannot be reached with its new kubeconfig, the one before is used: {text}"
+    )
+    return msgspec.structs.replace(known, problem=Problem.UNREACHABLE, text=text)

@@ -52,9 +52,8 @@ def _is_connected(store: Store, workload: Workload) -> bool:
     row = store.row(Key(workload.cluster, Connection.KIND, "", ""))
     if not isinstance(row, Connection):
         return False
-    refused = row.state in (Connection.REJECTED, Connection.INVALID)
     listed = store.listing(workload.cluster, "Node") is Listing.LISTED
-    return row.state == Connection.FINE or (refused and listed)
+    return row.state == Connection.FINE or (row.state in Connection.UNUSED and listed)
 
 
 def _states(store: Store, machine: MachineRow) -> Iterator[str]:

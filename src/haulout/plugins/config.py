@@ -38,7 +38,6 @@ __all__ = [
     "GoDuration",
     "GoDurationText",
     "Min",
-    "Name",
     "Reading",
     "examine",
     "read",
@@ -81,17 +80,11 @@ class ConfigProblem(Exception):
         )
 
 
-# In check expressions these are no names.
-CONSTANTS = frozenset(("", "true", "false"))
-
 GoDuration = Annotated[timedelta, Kind.DURATION]
 """A number of seconds, or text that Go's ParseDuration understands."""
 
 GoDurationText = Annotated[timedelta, Kind.DURATION_TEXT]
 """Text that Go's ParseDuration understands; a number has no unit, and is refused."""
-
-Name = Annotated[str, Kind.NAME]
-"""Text that names something: an unquoted `on` or `yes` is what it says, not a truth value."""
 
 Fields = Annotated[dict[str, Any], Kind.FIELDS]
 """All of the block itself, whatever its keys, as plain values."""
@@ -151,7 +144,6 @@ class _Spot(NamedTuple):
 
 _RIGHT: dict[Shape, str] = {
     Kind.STRING: "a text",
-    Kind.NAME: "a text",
     Kind.INT: "a whole number",
     Kind.FLOAT: "a number",
     Kind.BOOL: "true or false",
@@ -298,11 +290,8 @@ class _Reader:
         if kind is Kind.DURATION:
             return self._duration(node, spot)
         value = coerced(kind, node.value) if isinstance(node, Scalar) else None
-        if kind is Kind.NAME and isinstance(node, Scalar) and node.text.lower() not in CONSTANTS:
-            # People who call something `on` mean just that, and label their nodes so.
-            return node.text
         if value is None:
-            target = "string" if kind in (Kind.NAME, Kind.DURATION_TEXT) else kind.value
+            target = "string" if kind is Kind.DURATION_TEXT else kind.value
             what = f"can not convert '{type_name(node)}' into '{target}'"
             raise self._problem(what, spot, right=_RIGHT[kind])
         if kind in TEXTS and type_name(node) == "bool":

@@ -23,7 +23,6 @@ class Kind(Enum):
     """The shapes that hold no others; the value is ucfg's word for what is wanted."""
 
     STRING = "string"
-    NAME = "name"
     INT = "int"
     FLOAT = "float"
     BOOL = "bool"
@@ -84,12 +83,11 @@ class Field(NamedTuple):
     minimum: float | None
 
 
-TEXTS = frozenset((Kind.STRING, Kind.NAME, Kind.DURATION, Kind.DURATION_TEXT))
+TEXTS = frozenset((Kind.STRING, Kind.DURATION, Kind.DURATION_TEXT))
 
 _PLAIN = {str: Kind.STRING, int: Kind.INT, float: Kind.FLOAT, bool: Kind.BOOL, Any: Kind.ANY}
 _ZEROS: dict[Kind, Any] = {
     Kind.STRING: "",
-    Kind.NAME: "",
     Kind.INT: 0,
     Kind.FLOAT: 0.0,
     Kind.BOOL: False,
@@ -121,7 +119,7 @@ def missing(shape: Shape, value: Any, *, is_present: bool) -> str:
     if value:
         return ""
     match shape:
-        case Kind.STRING | Kind.NAME | Kind.DURATION_TEXT:
+        case Kind.STRING | Kind.DURATION_TEXT:
             return "string value is not set"
         case Kind.INT | Kind.FLOAT | Kind.DURATION:
             return "missing required field"
@@ -138,7 +136,7 @@ def coerced(kind: Kind, value: Plain | None) -> Any:
     match kind:
         case _ if value is None:
             return None
-        case Kind.STRING | Kind.NAME | Kind.DURATION_TEXT:
+        case Kind.STRING | Kind.DURATION_TEXT:
             return text_of(value)
         case Kind.BOOL:
             return parse_bool(value) if isinstance(value, str) else value if isinstance(value, bool) else None

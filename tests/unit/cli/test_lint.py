@@ -181,3 +181,11 @@ def test_a_file_that_could_be_any_is_known_by_its_name(tmp_path: Path) -> None:
     done = CliRunner().invoke(command, [str(path), "-o", "json"], standalone_mode=False)
     assert done.return_value == 1
     assert "vCenters.templateUrl" in {finding["path"] for finding in json.loads(done.output)}
+
+
+@pytest.mark.parametrize(("name", "warnings"), [("on", 1), ("1e3", 0), ("${NAME:q}", 0)])
+def test_a_profile_is_looked_for_by_the_name_that_it_has(tmp_path: Path, name: str, warnings: int) -> None:
+    text = GOOD.replace("CHECK", "any").replace("- name: p", f"- name: {name}").replace("name: any", 'name: "${A:any}"')
+    code, found = linted(tmp_path, text)
+    assert code == 0
+    assert len(found) == warnings

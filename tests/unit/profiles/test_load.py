@@ -194,21 +194,14 @@ def test_dashboard() -> None:
     assert loaded(written(rest="dashboard: {labelFilter: '${KEYS}'}")).label_filter == ("a", "b")
 
 
-def test_names_that_yaml_takes_for_booleans_are_what_they_say() -> None:
+def test_names_may_be_booleans_and_are_text_everywhere() -> None:
     text = written(
-        trigger="- {type: alterLabel, name: on, config: {key: k}}", profiles="- {name: no, operational: {enter: on}}"
+        trigger="- {type: alterLabel, name: on, config: {key: k}}", profiles="- {name: no, operational: {enter: yes}}"
     )
     configuration = loaded(text)
-    assert configuration.profiles["no"].stages[State.OPERATIONAL].enter == (configuration.triggers["on"],)
-
-
-def test_true_is_true_however_it_is_written() -> None:
-    text = written(
-        trigger="- {type: alterLabel, name: True, config: {key: k}}",
-        profiles="- {name: p, operational: {enter: true}}",
-    )
-    configuration = loaded(text)
-    assert configuration.profiles["p"].stages[State.OPERATIONAL].enter == (configuration.triggers["true"],)
+    assert configuration.profiles["false"].stages[State.OPERATIONAL].enter == (configuration.triggers["true"],)
+    warned = [problem.path for problem in problems(text, PLUGINS, source="m.yaml", environment={})]
+    assert {"profiles.0.name", "profiles.0.operational.enter"} < {*warned}
 
 
 @pytest.mark.parametrize(

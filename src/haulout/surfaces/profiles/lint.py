@@ -10,6 +10,7 @@ from haulout.base import expression, yaml
 from haulout.base.yaml import Node, Place
 from haulout.plugins.api import Check, Notifier, Trigger
 from haulout.plugins.config import ConfigProblem
+from haulout.plugins.shape import text_of
 from haulout.surfaces.profiles.load import Configuration, Instance, Plugins, Problem, Profile, examined
 from haulout.surfaces.profiles.notices import flaw
 from haulout.surfaces.profiles.wire import DEFAULT_PROFILE, State
@@ -45,9 +46,11 @@ def _unused(config: Config, document: Node | None) -> Iterator[Oddity]:
         "trigger": {each.name for stage in stages for each in stage.enter}
         | {each.name for stage in stages for move in stage.transitions for each in move.trigger},
     }
+    made = {"check": config.checks, "notify": config.notifications, "trigger": config.triggers}
     for kind, names in used.items():
         for number, name in enumerate(_written(document, ("instances", kind))):
-            if name not in names:
+            # One that is named by a variable is not known by what is written.
+            if name in made[kind] and name not in names:
                 yield ("instances", kind, str(number)), f'"{name}" is used by no profile', "use it or remove it"
 
 
@@ -61,7 +64,9 @@ def _templates(config: Config, document: Node | None) -> Iterator[Oddity]:
 
 def _profiles(config: Config, document: Node | None) -> Iterator[Oddity]:
     for number, name in enumerate(_written(document, ("profiles",))):
-        profile, path = config.profiles[name], ("profiles", str(number))
+        profile, path = config.profiles.get(name), ("profiles", str(number))
+        if profile is None:
+            continue
         reached = _reached(profile)
         for state, stage in profile.stages.items():
             empty = not (stage.transitions or stage.enter or stage.notify)
@@ -135,4 +140,4 @@ def _written(document: Node | None, path: tuple[str, ...]) -> Iterator[str]:
         node = node.entries.get(step) if isinstance(node, yaml.Mapping) else None
     for item in node.items if isinstance(node, yaml.Sequence) else ():
         name = item.entries.get("name") if isinstance(item, yaml.Mapping) else None
-        yield str(name.value) if isinstance(name, yaml.Scalar) else ""
+        yield text_of(name.value) if isinstance(name, yaml.Scalar) and name.value is not None else ""

@@ -12,7 +12,7 @@ import msgspec
 from haulout.base import expression, yaml
 from haulout.base.expression import Expression, Mention
 from haulout.base.yaml import Node, Place
-from haulout.plugins.config import Block, Config, ConfigProblem, Context, GoDuration, Name, examine
+from haulout.plugins.config import Block, Config, ConfigProblem, Context, GoDuration, examine
 from haulout.plugins.document import open_document, splice_problems
 from haulout.surfaces.profiles.schedules import SCHEDULES, Schedule
 from haulout.surfaces.profiles.wire import DEFAULT_PROFILE, State
@@ -143,7 +143,7 @@ class _Intervals(Config, frozen=True, kw_only=True):
 
 
 class _Instance(Config, frozen=True, kw_only=True):
-    name: Name = ""
+    name: str = ""
     type: str = ""
     config: Block | None = None
 
@@ -154,7 +154,7 @@ class _Schedule(Config, frozen=True, kw_only=True):
 
 
 class _Notification(Config, frozen=True, kw_only=True):
-    name: Name = ""
+    name: str = ""
     type: str = ""
     schedule: _Schedule
     config: Block | None = None
@@ -167,19 +167,19 @@ class _Instances(Config, frozen=True, kw_only=True):
 
 
 class _Transition(Config, frozen=True, kw_only=True):
-    check: Name
+    check: str
     next: str
-    trigger: Name = ""
+    trigger: str = ""
 
 
 class _Stage(Config, frozen=True, kw_only=True):
-    enter: Name = ""
-    notify: Name = ""
+    enter: str = ""
+    notify: str = ""
     transitions: tuple[_Transition, ...] = ()
 
 
 class _Profile(Config, frozen=True, kw_only=True):
-    name: Name
+    name: str
     operational: _Stage
     required: _Stage = msgspec.field(name="maintenance-required")
     in_maintenance: _Stage = msgspec.field(name="in-maintenance")

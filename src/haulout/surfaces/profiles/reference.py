@@ -23,7 +23,6 @@ Plugin = Check | Notifier | Trigger
 # As lenient as the reader: text may be a number, numbers may be text.
 _PLAIN: dict[Kind, Json] = {
     Kind.STRING: {"type": ["string", "number", "boolean"]},
-    Kind.NAME: {"type": ["string", "number", "boolean"]},
     Kind.INT: {"type": ["integer", "number", "string"]},
     Kind.FLOAT: {"type": ["number", "string"]},
     Kind.BOOL: {"type": ["boolean", "string"]},
@@ -35,7 +34,6 @@ _PLAIN: dict[Kind, Json] = {
 }
 _WORDS = {
     Kind.STRING: "text",
-    Kind.NAME: "text",
     Kind.INT: "whole number",
     Kind.FLOAT: "number",
     Kind.BOOL: "true or false",

@@ -338,6 +338,14 @@ class TestBeyond:
         )
         assert len(ops.pods("n0")) == 2
 
+    def test_g5_a_pod_that_does_not_end_is_waited_for_no_longer_than_asked(self, ops: Maintenances) -> None:
+        ops.world.make(pod("p", nodeName="n0"))
+        ops.world.change(PODS, "p", {"metadata": {"finalizers": ["test/stays"]}})
+        ops.run(10).make("a", "n0", skipWaitForDeleteTimeoutSeconds=4).run(3)
+        assert ops.phase("a") == "Running"
+        ops.run(6)
+        assert (ops.phase("a"), ops.pods("n0")) == ("Succeeded", ["p"])
+
     def test_g6_blocked_pods_are_shown_with_their_reason(self, ops: Maintenances) -> None:
         name = blocked(ops)
         ops.run(2)

@@ -18,7 +18,7 @@ from haulout.core.drain import advice
 from haulout.core.drain.options import Act, DrainRow
 from haulout.core.drain.pace import PERMITS_OF_POD, Permit
 from haulout.core.drain.plan import outcome_name, selected
-from haulout.core.drain.select import Fate, Selection
+from haulout.core.drain.select import Fate, Selection, changes_at
 from haulout.core.reason import Reason
 
 MOST_SHOWN = 5
@@ -54,10 +54,14 @@ class PodStanding(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """`errors`: why the drain cannot begin at all. `pods`: those still to go, in the order of the server's lists."""
+    """`errors`: why the drain cannot begin at all. `pods`: those still to go, in the order of the server's lists.
+
+    `changes_at`: when time alone lets a pod go that is waited for.
+    """
 
     selection: Selection
     pods: tuple[PodStanding, ...] = ()
+    changes_at: datetime | None = None
 
     @property
     def errors(self) -> str:
@@ -85,7 +89,7 @@ def progress(view: View, drain: DrainRow, now: datetime) -> Progress:
     pods = view.rows(PODS_OF_NODE, drain.node.name, PodRow, drain.node.cluster)
     selection = selected(view, drain, pods, node, now)
     standings = tuple(_standing(view, pod, fate) for pod, fate in selection.pods if fate.awaited and not fate.error)
-    return Progress(selection, standings)
+    return Progress(selection, standings, changes_at(pods, drain.options, now, node))
 
 
 def _standing(view: View, pod: PodRow, fate: Fate) -> PodStanding:

@@ -330,7 +330,7 @@ def _maintain(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
     return Decision(
         actions=tuple(step for step in steps if step),
         holds=claims,
-        until=earliest(renew_at, until),
+        until=earliest(renew_at, until, state.changes_at),
         marks=(drain, *active_mark(row), *waiting),
         reasons=_reasons(given, drain, state, claims) if view.explaining else (),
     )

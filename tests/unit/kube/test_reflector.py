@@ -357,13 +357,13 @@ async def test_kind_that_is_not_served_is_an_empty_list_until_it_is() -> None:
     async with running(server) as it:
         server.served = False
         server.cut()
-        await asyncio.sleep(200)
+        await asyncio.sleep(35)
         assert it.picture.rows == {}
         assert it.picture.complete
         assert it.picture.told[2:] == ["trouble unreachable", "begin", "listed  future"]
         assert len(server.requests) == 5
         server.served = True
-        await asyncio.sleep(61)
+        await asyncio.sleep(11)
         assert it.picture.versions() == server.picture()
 
 

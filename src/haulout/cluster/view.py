@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Set
 from datetime import timedelta
 from typing import TypeVar
 
@@ -16,9 +16,9 @@ from haulout.cluster.store import Bucket, CountOf, Index, Listing, Store, TableN
 R = TypeVar("R", bound=Row)
 
 # Kinds of our own: they are filled by the process itself and need no listing.
-CONFIG, FACT, OUTCOME, HOLD, GRANT, SOURCE, MARK = "Config", "Fact", "Outcome", "Hold", "Grant", "Source", "Mark"
+CONFIG, FACT, OUTCOME, HOLD, GRANT, MARK = "Config", "Fact", "Outcome", "Hold", "Grant", "Mark"
 DRAIN, EVICTION, PERMIT = "Drain", "Eviction", "Permit"
-OWN_KINDS = frozenset({CONFIG, FACT, OUTCOME, HOLD, GRANT, SOURCE, MARK, DRAIN, EVICTION, PERMIT, Connection.KIND})
+OWN_KINDS = frozenset({CONFIG, FACT, OUTCOME, HOLD, GRANT, MARK, DRAIN, EVICTION, PERMIT, Connection.KIND})
 
 
 def holds_table(surface: str) -> str:
@@ -60,10 +60,10 @@ class Record:
         self.rooms = NO_ROOMS
         self.facts = NO_FACTS
 
-    def add(self, other: Record) -> None:
-        self.topics |= other.topics
-        self.rooms |= other.rooms
-        self.facts = {**other.facts, **self.facts}
+    def add(self, topics: Iterable[Topic], rooms: Set[frozenset[Limit]], facts: Mapping[Key, FactDemand]) -> None:
+        self.topics.update(topics)
+        self.rooms |= rooms
+        self.facts = {**facts, **self.facts}
 
 
 class View:
@@ -145,8 +145,9 @@ class View:
 
     def listing(self, kind: str, cluster: str = "") -> Listing:
         """For decisions that can cope with a table that is not there: they are told so, never "none"."""
-        self._record.topics.add(TableName(cluster, kind))
-        return self._store.table(cluster, kind).listing
+        table = self._store.table(cluster, kind)
+        self._record.topics.add(table.name)
+        return table.listing
 
     def config(self, name: str) -> Value | None:
         return self.get(Key("", CONFIG, "", name), Value)

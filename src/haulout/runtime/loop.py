@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
@@ -14,10 +14,10 @@ from haulout.base.clock import after
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Row
 from haulout.cluster.store import CountOf, Listing, Store, TableName, Topic
-from haulout.cluster.view import CONFIG, GRANT, HOLD, OUTCOME, SOURCE, FactDemand, NotListed, Record, View, holds_table
+from haulout.cluster.view import CONFIG, GRANT, HOLD, OUTCOME, FactDemand, NotListed, Record, View, holds_table
 from haulout.core.decision import Decider, Decision, Source, earliest
 from haulout.core.holds import Blocked, Grant, Hold, grant_key, hold_key
-from haulout.runtime.rooms import Order, Rooms, Subject
+from haulout.runtime.rooms import Order, Rooms, RoomSet, Subject
 
 TICK_FOR = timedelta(milliseconds=1)
 AFTER_FAILURE_FOR = timedelta(minutes=1)
@@ -44,9 +44,14 @@ class Actions(Protocol):
 
 
 class Asked(NamedTuple):
-    """What remains of an asking: what it read, the rows that it made (holds, grants, marks, sources), when to ask again."""
+    """What remains of an asking: what it read, the rows that it made (holds, grants, marks), when to ask again.
 
-    record: Record
+    There is one for each of a hundred thousand rows: a tuple takes a fifth of what a set takes.
+    """
+
+    topics: tuple[Topic, ...]
+    rooms: Set[RoomSet]
+    facts: Mapping[Key, FactDemand]
     made: frozenset[Key]
     until: datetime | None
 
@@ -79,7 +84,7 @@ class Loop:
         # Those who did not use what they were granted, with the asking that shows what kept them.
         self._declined: dict[Subject, Asked] = {}
         self._facts: dict[Key, dict[Subject, FactDemand]] = {}
-        self._sources: dict[Key, Source] = {}
+        self._sources: dict[Subject, tuple[Source, ...]] = {}
         self._sources_wanted: Counter[Source] = Counter()
         self._sources_known: frozenset[Source] | None = None
         self._rooms = Rooms(store)
@@ -238,6 +243,7 @@ class Loop:
             self._paused,
             self._declined,
             self._facts,
+            self._sources,
         )
         return sum(len(part) for part in parts) + self._rooms.size()
 
@@ -325,7 +331,7 @@ class Loop:
 
     def _keep_outcomes(self, known: Asked | None, record: Record) -> None:
         """Who did not get as far as asking what became of its messages would otherwise send them again."""
-        topics = known.record.topics if known else ()
+        topics = known.topics if known else ()
         record.topics.update(topic for topic in topics if isinstance(topic, Key) and topic.kind == OUTCOME)
 
     def _failed(
@@ -346,10 +352,9 @@ class Loop:
     ) -> None:
         rows = list(self._rows(subject, decision, now))
         made = frozenset(row.key for row in rows) if rows else NONE_MADE
-        if decision.sources:
-            made |= self._want(subject, decision.sources)
-        if standing != made:
-            self._erase(standing - made)
+        self._want(subject, decision.sources)
+        for key in standing - made:
+            self._store.erase(key)
         for row in rows:
             self._store.write(row)
             if isinstance(row, Hold):
@@ -364,7 +369,7 @@ class Loop:
                 return
         else:
             self._actions.rest(subject, now)
-            if self._store.row(subject.key) is None and not made and until is None:
+            if self._store.row(subject.key) is None and not (made or decision.sources) and until is None:
                 self._forget(subject)
                 return
         self._decline_if_unused(subject)
@@ -387,21 +392,20 @@ class Loop:
         yield from decision.grants
         yield from decision.marks
 
-    def _want(self, subject: Subject, sources: Iterable[Source]) -> frozenset[Key]:
+    def _want(self, subject: Subject, sources: tuple[Source, ...]) -> None:
         """Thousands may want the same to be watched, so that they are counted where others are rows."""
-        wanted = {Key(each.cluster, SOURCE, f"{subject.decider}/{subject.key}", each.kind): each for each in sources}
-        for key, source in wanted.items():
-            if self._sources.get(key) != source:
-                self._unwant(key)
-                self._sources[key] = source
-                self._sources_wanted[source] += 1
-                if self._sources_wanted[source] == 1:
-                    self._sources_known = None
-        return frozenset(wanted)
-
-    def _unwant(self, key: Key) -> None:
-        source = self._sources.pop(key, None)
-        if source is not None:
+        before = self._sources.get(subject, ())
+        if before == sources:
+            return
+        if sources:
+            self._sources[subject] = sources
+        else:
+            del self._sources[subject]
+        for source in sources:
+            self._sources_wanted[source] += 1
+            if self._sources_wanted[source] == 1:
+                self._sources_known = None
+        for source in before:
             self._sources_wanted[source] -= 1
             if not self._sources_wanted[source]:
                 del self._sources_wanted[source]
@@ -418,19 +422,21 @@ class Loop:
         kept = self._declined.get(subject)
         if kept is not None:
             # What kept it was perhaps read only because of the grant, and has to wake it all the same.
-            record.add(kept.record)
+            record.add(kept.topics, kept.rooms, kept.facts)
             until = earliest(until, kept.until)
-        before = old.record.topics if old else set()
+        topics = old.topics if old else ()
+        before = set(topics)
         if before != record.topics:
+            topics = tuple(record.topics)
             for topic in before - record.topics:
                 self._unread(topic, subject)
             for topic in record.topics - before:
                 self._readers.setdefault(topic, set()).add(subject)
         if record.rooms or self._rooms.waits(subject):
             self._rooms.wait(self._order(subject), record.rooms)
-        if record.facts or (old is not None and old.record.facts):
-            self._demand(subject, old.record.facts if old else {}, record.facts)
-        self._asked[subject] = Asked(record, made, until)
+        if record.facts or (old is not None and old.facts):
+            self._demand(subject, old.facts if old else {}, record.facts)
+        self._asked[subject] = Asked(topics, record.rooms, record.facts, made, until)
         if until is not None and (old is None or old.until != until):
             heapq.heappush(self._timers, (until, subject))
         self._trim_timers()
@@ -447,13 +453,6 @@ class Loop:
                 del self._facts[key]
         for key, demand in after.items():
             self._facts.setdefault(key, {})[subject] = demand
-
-    def _erase(self, made: Iterable[Key]) -> None:
-        for key in made:
-            if key.kind == SOURCE:
-                self._unwant(key)
-            else:
-                self._store.erase(key)
 
     def _unread(self, topic: Topic, subject: Subject) -> None:
         readers = self._readers[topic]
@@ -475,11 +474,13 @@ class Loop:
         asked = self._asked.pop(subject, None)
         if asked is None:
             return
-        for topic in asked.record.topics:
+        for topic in asked.topics:
             self._unread(topic, subject)
         self._rooms.wait(self._order(subject), set())
-        self._demand(subject, asked.record.facts, {})
-        self._erase(asked.made)
+        self._demand(subject, asked.facts, {})
+        self._want(subject, ())
+        for key in asked.made:
+            self._store.erase(key)
         self._trim_timers()
 
     def _stands(self, instant: datetime, subject: Subject) -> bool:

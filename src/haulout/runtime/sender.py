@@ -91,6 +91,8 @@ class Sender:
             action=tell.action,
             type="Warning" if tell.warning else "Normal",
             related=self._reference(tell.related, None) if tell.related else None,
+            # One that warns is about what its note says: of two names that are unknown, both are to be told.
+            by_note=tell.warning,
         )
 
     def _reference(self, key: Key, row: ObjectRow | None) -> ObjectReference:

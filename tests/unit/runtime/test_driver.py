@@ -341,6 +341,20 @@ async def test_statements_are_counted_said_and_told(caplog: pytest.LogCaptureFix
 
 
 @virtual
+async def test_warnings_of_different_things_are_told_one_by_one() -> None:
+    script = Script()
+    shell = Shell(objects_with(), script.decider)
+    shell.list()
+    warnings = [Tell(A, "Unknown", "Find", f"{name} is not known", "test", warning=True) for name in ("x", "y")]
+    script.wishes[A] = steps(*warnings, *(Tell(A, "Moved", "Move", f"{name} has moved", "test") for name in ("x", "y")))
+    async with shell.running():
+        await asyncio.sleep(1)
+    await shell.sender._recorder.flush()
+    events = [stored for path, stored in shell.objects.stored.items() if "/events/" in path]
+    assert sorted(event["note"] for event in events) == ["x has moved", "x is not known", "y is not known"]
+
+
+@virtual
 async def test_what_is_measured_since_then_is_a_time() -> None:
     shell = Shell(Objects())
     await asyncio.sleep(90)

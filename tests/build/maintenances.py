@@ -10,6 +10,7 @@ import msgspec
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Value
 from haulout.cluster.view import CONFIG
+from haulout.core.action import Create, Delete, Evict
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.decision import Decider
 from haulout.core.drain.deciders import DRAIN_DECIDERS
@@ -19,7 +20,7 @@ from haulout.model.meta import wire_micro_time
 from haulout.plan.virtual import VirtualDriver
 from haulout.runtime.actor import Reports
 from haulout.runtime.kernel import Kernel
-from haulout.runtime.requests import Body, Refused, Telling
+from haulout.runtime.requests import Answer, Body, Change, Look, Refused, Telling
 from haulout.runtime.rooms import Subject
 from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.surface import DECIDERS, OWN_KINDS, sources
@@ -56,6 +57,21 @@ def definition(kind: str = KIND, group: str = GROUP, version: str = VERSION, *, 
     }
 
 
+class Driver(VirtualDriver):
+    """Writes of these classes and kinds are refused in the server's place; `tried` are all, answered or refused."""
+
+    refuses: dict[tuple[type, str], Refused]
+    tried: list[tuple[type, str]]
+
+    def _carried_out(self, body: Body) -> Answer:
+        assert isinstance(body, Change | Create | Evict | Delete | Look)
+        what = type(body), body.target.kind.partition("/")[0]
+        if isinstance(body, Change) and body.subresource:
+            what = Change, f"{what[1]}/{body.subresource}"
+        self.tried.append(what)
+        return self.refuses[what] if what in self.refuses else super()._carried_out(body)
+
+
 class Maintenances(Reports):
     """`told` are the reasons of the events, with the name of what they are about."""
 
@@ -66,7 +82,8 @@ class Maintenances(Reports):
         self.options = options or Options()
         self.told: list[tuple[str, str]] = []
         self.refusals: list[int] = []
-        self.requests: list[str] = []
+        self.refuses: dict[tuple[type, str], Refused] = {}
+        self.tried: list[tuple[type, str]] = []
         objects = self.world.objects
         if objects.get(DEFINITIONS, "", f"{PLURAL}.{GROUP}") is None:
             objects.create(DEFINITIONS, definition())
@@ -80,7 +97,8 @@ class Maintenances(Reports):
         deciders = (*DECIDERS, *more, *DRAIN_DECIDERS, arbiter(Rules(surfaces, turns=turns)))
         self.kernel = Kernel(deciders, self)
         self.kernel.store.write(Value(key=Key("", CONFIG, "", "nodemaintenance"), value=self.options))
-        self.driver = VirtualDriver(self.kernel, self.world.objects, self.world.time, self._stated, OWN_KINDS)
+        self.driver = Driver(self.kernel, self.world.objects, self.world.time, self._stated, OWN_KINDS)
+        self.driver.refuses, self.driver.tried = self.refuses, self.tried
         for source in sorted(sources(self.options), key=repr):
             self.driver.watch(source.kind, source.keep)
         return self

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from haulout.base import selector
+from haulout.core.action import Create
 from haulout.core.drain.options import Act, PodRules, Rule
 from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS, NODES, PODS
 from haulout.embedded.seams import Resource
+from haulout.runtime.requests import Change, Refused
 from tests.build.drains import QUICK
 from tests.build.maintenances import DEFINITIONS, LEASES, MAINTENANCES, NAMESPACES, Maintenances, definition, options
 from tests.build.workloads import World, budget, condition_of, daemon_set, deployment, is_leaving, pod
 
 OUT = (True, ["node.kubernetes.io/unschedulable", "medik8s.io/drain"], "true")
 IN: tuple[bool, list[str], str | None] = (False, [], None)
+LABEL = "remediation.medik8s.io/exclude-from-remediation"
 HELD = "can't update or invalidate the lease because it is held by different owner: other"
 
 
@@ -127,6 +130,59 @@ class TestFlow:
         assert found is not None
         assert found["metadata"]["finalizers"] == ["test/other"]
         assert ops.marks("n0") == IN
+
+
+class TestRefusals:
+    """What the server refuses is told in the original's words, and tried again."""
+
+    @pytest.mark.parametrize(
+        ("given", "text"),
+        [
+            pytest.param({}, "no touching", id="the label comes first"),
+            pytest.param({LABEL: "true"}, "patching node taints failed: no touching", id="then the taints"),
+        ],
+    )
+    def test_of_the_node(self, ops: Maintenances, given: dict[str, str], text: str) -> None:
+        ops.world.change(NODES, "n0", {"metadata": {"labels": given}})
+        ops.refuses[Change, "Node"] = Refused(403, "no touching")
+        ops.make("a", "n0").run(5)
+        assert (ops.phase("a"), ops.status("a")["lastError"]) == ("Running", text)
+        ops.refuses.clear()
+        ops.run(60)
+        assert (ops.phase("a"), ops.marks("n0")) == ("Succeeded", OUT)
+        assert "lastError" not in ops.status("a")
+
+    def test_of_what_somebody_has_undone(self, ops: Maintenances) -> None:
+        ops.make("a", "n0").run(5)
+        ops.refuses[Change, "Node"] = Refused(403, "no touching")
+        ops.world.change(NODES, "n0", {"spec": {"unschedulable": None}})
+        ops.run(5)
+        assert (ops.phase("a"), ops.status("a")["lastError"]) == ("Running", "patching node taints failed: no touching")
+        ops.refuses.clear()
+        ops.run(60)
+        assert (ops.phase("a"), ops.marks("n0")) == ("Succeeded", OUT)
+
+    def test_of_the_finalizer(self, ops: Maintenances) -> None:
+        ops.refuses[Change, "NodeMaintenance"] = Refused(500, "failed calling webhook")
+        ops.make("a", "n0").run(2)
+        assert (ops.phase("a"), ops.status("a")["lastError"]) == ("", "failed calling webhook")
+        ops.refuses.clear()
+        ops.run(5)
+        assert ops.phase("a") == "Succeeded"
+
+    def test_at_the_end(self, ops: Maintenances) -> None:
+        ops.make("a", "n0").run(5)
+        ops.refuses[Change, "Node"] = Refused(403, "no touching")
+        ops.delete("a").run(5)
+        assert ops.status("a")["lastError"] == "patching node taints failed: no touching"
+        ops.refuses.clear()
+        ops.run(60)
+        assert (ops.found("a"), ops.marks("n0")) == (None, IN)
+
+    def test_of_a_conflict_nothing_is_told(self, ops: Maintenances) -> None:
+        ops.refuses[Change, "Node"] = Refused(409, "the object has been modified")
+        ops.make("a", "n0").run(5)
+        assert (ops.phase("a"), ops.status("a").get("lastError")) == ("Running", None)
 
 
 class TestFixes:
@@ -264,6 +320,31 @@ class TestFixes:
         ops.run(1).make("a", "n0").run(10)
         assert ops.phase("a") == "Succeeded"
         assert "errorOnLeaseCount" not in ops.status("a")
+
+    def test_f12_a_namespace_that_exists_is_not_made_again_and_again(self, ops: Maintenances) -> None:
+        ops.refuses[Create, "Lease"] = Refused(404, 'namespaces "medik8s-leases" not found')
+        ops.make("a", "n0").run(2)
+        assert "errorOnLeaseCount" not in ops.status("a"), "not before the namespace has been tried"
+        ops.run(2)
+        assert ops.status("a")["lastError"] == 'namespaces "medik8s-leases" not found'
+        ops.run(40)
+        status = ops.status("a")
+        assert (status["phase"], status["errorOnLeaseCount"]) == ("Failed", 4)
+        assert ops.tried.count((Create, "Namespace")) < ops.tried.count((Create, "Lease")) == 5
+
+    def test_a_lease_that_is_had_at_last_leaves_no_trace_of_the_refusals(self, ops: Maintenances) -> None:
+        name = blocked(ops)
+        ops.refuses[Change, "Lease"] = Refused(500, "no leader")
+        ops.kick("a", "1").run(1)
+        status = ops.status("a")
+        assert (status["lastError"], status["errorOnLeaseCount"]) == ("no leader", 1)
+        ops.refuses.clear()
+        counted_at = datetime.fromisoformat(status["lastUpdate"])
+        ops.driver.run(counted_at + timedelta(seconds=30.5))
+        assert "errorOnLeaseCount" not in ops.status("a"), "a pass has ended"
+        ops.world.change(DISRUPTION_BUDGETS, "web", {"spec": {"minAvailable": 2}})
+        ops.run(1)
+        assert leaving(ops) == [name], "nothing is put off any more"
 
     def test_f14_an_empty_name_is_refused_and_can_be_deleted(self, ops: Maintenances) -> None:
         ops.world.make(pod("unscheduled", nodeSelector={"no": "such"}))

@@ -13,15 +13,19 @@ from haulout.cluster.rows import Row, Taint
 
 
 class Label(msgspec.Struct, frozen=True):
+    """A refusal is the outcome row of the name `outcome`, if it has one; so it is for the actions below."""
+
     target: Key
     name: str
     value: str | None
+    outcome: str = ""
 
 
 class Annotate(msgspec.Struct, frozen=True):
     target: Key
     name: str
     value: str | None
+    outcome: str = ""
 
 
 class Finalize(msgspec.Struct, frozen=True):
@@ -30,11 +34,13 @@ class Finalize(msgspec.Struct, frozen=True):
     target: Key
     name: str
     present: bool
+    outcome: str = ""
 
 
 class Cordon(msgspec.Struct, frozen=True):
     target: Key
     unschedulable: bool
+    outcome: str = ""
 
 
 class SetTaint(msgspec.Struct, frozen=True):
@@ -44,13 +50,13 @@ class SetTaint(msgspec.Struct, frozen=True):
     taint: Taint
     present: bool
     first: bool = False
+    outcome: str = ""
 
 
 class Patch(msgspec.Struct, frozen=True):
     """A merge patch for what has no action of its own; `becomes` is the row as limits should count it meanwhile.
 
-    A refusal is the outcome row of the name `outcome`, if it has one; so it is for the actions below. `strategic`: the
-    server merges lists entry by entry.
+    `strategic`: the server merges lists entry by entry.
     """
 
     target: Key

@@ -51,7 +51,7 @@ class Job(msgspec.Struct, frozen=True):
         """Under which name a refusal is kept for whoever asks."""
         if self.other is not None:
             return self.other.outcome
-        return next((edit.outcome for edit in self.edits if isinstance(edit, Patch) and edit.outcome), "")
+        return next((edit.outcome for edit in self.edits if edit.outcome), "")
 
     @property
     def strategic(self) -> bool:

@@ -8,6 +8,7 @@ import msgspec
 
 from haulout.cluster.limits import Limit
 from haulout.core.action import Tell
+from haulout.core.arbiter import PAUSED
 from haulout.core.decision import Decision
 from haulout.core.holds import Claim, Grant, Want, grant_key, hold_key
 from haulout.core.reason import Reason
@@ -50,6 +51,9 @@ def not_granted(given: Given, claims: tuple[Claim, ...]) -> Decision | None:
         grant = given.view.get(grant_key(hold_key(SURFACE, claim)), Grant)
         if grant is None:
             return Decision()
+        if any(reason.code == PAUSED for reason in grant.reasons):
+            # What was refused is told by who tried it.
+            return Decision(reasons=grant.reasons)
         if not grant.granted:
             why = "; ".join(reason.text for reason in grant.reasons)
             text = f"waiting for its turn on node {given.row.node}: {why}"

@@ -30,7 +30,7 @@ from haulout.core.drain.options import DrainRow, drain_row
 from haulout.core.drain.report import Progress, progress, reasons
 from haulout.core.holds import HOLDS_OF_NODE, Claim, Hold, Want
 from haulout.core.reason import Reason
-from haulout.surfaces.nodemaintenance import conditions
+from haulout.surfaces.nodemaintenance import conditions, refusals
 from haulout.surfaces.nodemaintenance import lease as leases
 from haulout.surfaces.nodemaintenance.claims import claims_of, not_granted, with_status
 from haulout.surfaces.nodemaintenance.counts import active_mark, is_marked
@@ -97,10 +97,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if row.deleting_at is not None:
         return _ending(given)
     if FINALIZER not in row.finalizers:
-        begun = told(key, "BeginMaintenance", "Begin a node maintenance")
-        return Decision(
-            actions=((Finalize(key, FINALIZER, present=True), begun),), holds=claims_of(given, drained=False)
-        )
+        return _beginning(given)
     if not row.status.phase:
         return _initial(given)
     if node is None:
@@ -119,6 +116,20 @@ def _age(row: MaintenanceRow) -> tuple[datetime, str]:
     return row.created_at, row.key.name
 
 
+def _beginning(given: Given) -> Decision:
+    name = refusals.outcome_name("begin", given.key)
+    begun = told(given.key, "BeginMaintenance", "Begin a node maintenance")
+    refusal = refusals.refused(given.view, name)
+    said = _shown(given, refusal.message) if refusal is not None else ()
+    step = (Finalize(given.key, FINALIZER, present=True, outcome=name), begun)
+    return Decision(actions=(*said, step), holds=claims_of(given, drained=False))
+
+
+def _shown(given: Given, error: str) -> tuple[Step, ...]:
+    """Writes what went wrong where the status does not say so yet; it goes before what is tried again."""
+    return with_status(given, failed_with(pending(given), error, given.now)).actions
+
+
 # Refused, or over
 
 
@@ -128,8 +139,7 @@ def _refused(given: Given, text: str) -> Decision:
     if row.deleting_at is not None:
         return Decision(actions=(_finalized(given.key),))
     if FINALIZER not in row.finalizers:
-        begun = told(given.key, "BeginMaintenance", "Begin a node maintenance")
-        return Decision(actions=((Finalize(given.key, FINALIZER, present=True), begun),))
+        return _beginning(given)
     if (row.status.phase, row.status.last_error) == (FAILED, text):
         return Decision(reasons=(Reason("refused", given.key, text),))
     status = replace(failed_with(row.status, text, given.now), phase=FAILED)
@@ -141,8 +151,18 @@ def _finalized(key: Key) -> Step:
 
 
 def _ending(given: Given) -> Decision:
-    steps = (*stop_steps(given.row, given.node, given.lease, given.options, _others(given)), _finalized(given.key))
-    return Decision(actions=tuple(step for step in steps if step), holds=claims_of(given, drained=False))
+    steps = (*_stopping(given, "end"), _finalized(given.key))
+    return Decision(actions=steps, holds=claims_of(given, drained=False))
+
+
+def _stopping(given: Given, act: str, prefix: str = "") -> tuple[Step, ...]:
+    """Lets the node go; where the server has refused that, the status says so."""
+    name = refusals.outcome_name(act, given.key)
+    steps = stop_steps(given.row, given.node, given.lease, given.options, _others(given))
+    left = tuple(refusals.noted(step, name) for step in steps if step)
+    refusal = refusals.refused(given.view, name) if left else None
+    said = _shown(given, f"{prefix}{refusals.ending(left[0], refusal)}") if refusal is not None else ()
+    return (*said, *left)
 
 
 def _others(given: Given) -> bool:
@@ -208,7 +228,9 @@ def _going_on(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
     held = leases.holder(given.lease, now)
     if held is Holder.ANOTHER:
         return _held_by_another(given)
-    counted = _lease_failed(given)
+    # Not asked of one that is as it should be, so that what was refused before it was had is forgotten.
+    due = given.lease is None or leases.is_due(given.lease, given.options, row.seen, now)
+    counted = _lease_failed(given) if due else None
     if counted is not None:
         return counted
     return _maintain(given, node, wanted)
@@ -236,11 +258,8 @@ def _lost_for_good(given: Given) -> Decision:
     text = f"maintenance failed: lease could not be extended after {count} attempts"
     over = replace(failed_with(status, text, given.now), phase=FAILED)
     said = told(row.key, *FAILED_EVENT, warning=True)
-    steps: tuple[Step, ...] = (
-        *stop_steps(row, given.node, given.lease, given.options, _others(given)),
-        (*patch(row, over), said),
-    )
-    return Decision(actions=tuple(step for step in steps if step), holds=claims_of(given, drained=False))
+    stopped = _stopping(given, "lost", "failed to uncordon upon failure to obtain owned lease: ")
+    return Decision(actions=(*stopped, (*patch(row, over), said)), holds=claims_of(given, drained=False))
 
 
 def _held_by_another(given: Given) -> Decision:
@@ -280,18 +299,31 @@ def _again_at(status: Status) -> datetime | None:
     return status.last_update + LEASE_RETRY_FOR
 
 
-def _lease_failed(given: Given) -> Decision | None:
-    """The server refused to give us the lease: counted, unless somebody was quicker or the namespace is missing."""
+def _lease_refusal(given: Given) -> Refusal | None:
     outcome = given.view.outcome(leases.outcome_name(given.row.node))
-    refusal = outcome.value if outcome is not None else None
-    if not isinstance(refusal, Refusal) or refusal.code in (404, 409):
+    return outcome.value if outcome is not None and isinstance(outcome.value, Refusal) else None
+
+
+def _namespace_refusal(given: Given) -> Refusal | None:
+    outcome = given.view.outcome(leases.namespace_outcome(given.row.node))
+    return outcome.value if outcome is not None and isinstance(outcome.value, Refusal) else None
+
+
+def _lease_failed(given: Given) -> Decision | None:
+    """The server refused to give us the lease: counted, unless somebody was quicker or the namespace is to be made."""
+    refusal = _lease_refusal(given)
+    if refusal is None or refusal.code == 409:
+        return None
+    if refusal.code == 404 and _namespace_refusal(given) is None:
         return None
     status, now = given.status, given.now
     written = status.last_update
     if written is not None and refusal.at <= written + timedelta(seconds=1):
         again_at = written + LEASE_RETRY_FOR
         if now < again_at:
-            return Decision(until=again_at, holds=claims_of(given, drained=False))
+            # What has not begun claims nothing meanwhile: a grant that is not used is taken back.
+            begun = tuple(claim for claim in claims_of(given, drained=False) if claim.begun)
+            return Decision(until=again_at, holds=begun)
         return None
     count = status.error_on_lease_count + 1
     failed = replace(failed_with(pending(given), refusal.message, now), error_on_lease_count=count)
@@ -302,20 +334,21 @@ def _maintain(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
     row, view, now, options = given.row, given.view, given.now, given.options
     ours = leases.holder(given.lease, now) is Holder.OURS
     edits = _node_edits(given, node, wanted)
+    said = _node_refused(given, wanted, edits)
     prepared = ours and not edits
     drain = drain_of(given, wanted)
     state = progress(view, drain, now)
     claims = claims_of(given, drained=prepared and state.done)
     refusal = not_granted(given, claims[:1])
     if refusal is not None:
-        return replace(refusal, holds=claims)
+        return replace(refusal, actions=refusal.actions or said, holds=claims)
     renew_at = leases.renew_at(given.lease, options, row.seen) if ours and given.lease else None
-    steps: list[Step] = []
+    steps: list[Step] = [*said]
     if renew_at is None or now >= renew_at:
-        steps.append(_lease_step(given, node))
+        steps += _lease_steps(given, node)
         renew_at = now + options.lease_for / 3
     if edits:
-        steps.append(edits)
+        steps.append(refusals.noted(edits, refusals.outcome_name("node", row.key)))
     if row.status.phase == FAILED and is_expired(given, wanted):
         # It keeps the node, but evicts nothing more.
         told = Reason("deadline", row.key, row.status.last_error)
@@ -342,15 +375,29 @@ def _reasons(given: Given, drain: DrainRow, state: Progress, claims: tuple[Claim
     return refusal.reasons if refusal is not None else reasons(given.view, drain, given.now)
 
 
-def _lease_step(given: Given, node: NodeRow) -> Step:
-    outcome = given.view.outcome(leases.outcome_name(given.row.node))
-    refusal = outcome.value if outcome is not None else None
+def _node_refused(given: Given, wanted: DrainWish, edits: tuple[Edit, ...]) -> tuple[Step, ...]:
+    """What the server has said to the edits; a node that cannot be held as it should be is not out of service."""
+    name = refusals.outcome_name("node", given.key)
+    refusal = refusals.refused(given.view, name) if edits else None
+    if refusal is None:
+        return ()
+    phase = given.status.phase if is_expired(given, wanted) else RUNNING
+    status = replace(failed_with(pending(given), refusals.beginning(edits, refusal), given.now), phase=phase)
+    return with_status(given, status).actions
+
+
+def _lease_steps(given: Given, node: NodeRow) -> tuple[Step, ...]:
+    """The request, after the namespace where that was missing and has not been tried since."""
     request = leases.request(given.lease, node, given.options, given.row.seen, given.now)
-    if isinstance(refusal, Refusal) and refusal.code == 404 and given.lease is None:
-        name = given.options.lease_namespace
-        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        return (Create(Key("", "Namespace", "", name), body), request)
-    return (request,)
+    missing = _lease_refusal(given)
+    if missing is None or missing.code != 404 or given.lease is not None:
+        return ((request,),)
+    made = _namespace_refusal(given)
+    if made is not None and made.at >= missing.at:
+        return ((request,),)
+    name = given.options.lease_namespace
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    return ((Create(Key("", "Namespace", "", name), body, leases.namespace_outcome(given.row.node)),), (request,))
 
 
 def _node_edits(given: Given, node: NodeRow, wanted: DrainWish) -> tuple[Edit, ...]:

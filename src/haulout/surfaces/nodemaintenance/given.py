@@ -79,6 +79,8 @@ def is_expired(given: Given, wanted: DrainWish) -> bool:
 
 def pending(given: Given) -> Status:
     """The status with the pods that are still there, as far as they can be told."""
+    if not given.row.node:
+        return given.status
     try:
         state = progress(given.view, drain_of(given, wish(given.row.drain, given.options)), given.now)
     except SelectorError:

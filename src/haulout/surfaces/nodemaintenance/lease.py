@@ -34,6 +34,11 @@ def outcome_name(node: str) -> str:
     return f"nodemaintenance/lease/{node}"
 
 
+def namespace_outcome(node: str) -> str:
+    """The same of the namespace, when it is made for this lease."""
+    return f"nodemaintenance/lease-namespace/{node}"
+
+
 def holder(lease: LeaseRow | None, now: datetime) -> Holder:
     if lease is None:
         return Holder.FREE
@@ -62,6 +67,12 @@ def renew_at(lease: LeaseRow, options: Options, seen: str) -> datetime | None:
     if lease.duration_for != seconds(options) or lease.acquired_at is None:
         return None
     return lease.renewed_at + options.lease_for / 3
+
+
+def is_due(lease: LeaseRow, options: Options, seen: str, now: datetime) -> bool:
+    """Whether it is to be taken or renewed."""
+    again_at = renew_at(lease, options, seen) if lease.holder == LEASE_HOLDER else None
+    return again_at is None or now >= again_at
 
 
 def request(lease: LeaseRow | None, node: NodeRow, options: Options, seen: str, now: datetime) -> Write:

@@ -1,0 +1,53 @@
+"""What the API server refuses a maintenance, in the words in which the original tells of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.view import View
+from haulout.core.action import Action, Cordon, Delete, Finalize, Label, Patch, Refusal, SetTaint, Step
+
+# Gone, overtaken by somebody else, or asked too often: what is wanted is decided anew, and nobody need know.
+PASSING = (404, 409, 429)
+
+
+def outcome_name(act: str, key: Key) -> str:
+    """Under which name the refusals of one act of a maintenance are kept."""
+    return f"nodemaintenance/{act}/{key.name}"
+
+
+def noted(step: Step, name: str) -> Step:
+    """The same step, of whose refusal is heard under this name."""
+    return tuple(
+        msgspec.structs.replace(action, outcome=name)
+        if isinstance(action, Label | SetTaint | Cordon | Finalize | Patch | Delete)
+        else action
+        for action in step
+    )
+
+
+def refused(view: View, name: str) -> Refusal | None:
+    outcome = view.outcome(name)
+    refusal = outcome.value if outcome is not None else None
+    return refusal if isinstance(refusal, Refusal) and refusal.code not in PASSING else None
+
+
+def beginning(actions: Iterable[Action], refusal: Refusal) -> str:
+    """The original labels, taints and cordons one after the other: told is what would have failed first."""
+    return _text(actions, refusal, (Label, SetTaint, Cordon))
+
+
+def ending(actions: Iterable[Action], refusal: Refusal) -> str:
+    """At the end it begins with the taints."""
+    return _text(actions, refusal, (SetTaint, Cordon, Label))
+
+
+def _text(actions: Iterable[Action], refusal: Refusal, order: tuple[type[Action], ...]) -> str:
+    kinds = {type(action) for action in actions}
+    first = next((kind for kind in order if kind in kinds), None)
+    if first is SetTaint:
+        return f"patching node taints failed: {refusal.message}"
+    return f"cordon error: {refusal.message}" if first is Cordon else refusal.message

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.client import HTTPException
 
@@ -48,6 +49,8 @@ from tests.rig.wait import eventually
 PATIENCE = 300.0
 # Between two signals, so that each meets a bridge at rest.
 PAUSE = 0.05
+# How many label Machines at a time.
+HANDS = 8
 NAMESPACE = "fleet"
 MEASURED = "measured"
 # The one who writes to workload clusters, in the kubeconfigs of all.
@@ -206,6 +209,28 @@ def signals(made: Planes, shape: Shape) -> tuple[list[float], list[float]]:
     return there, back
 
 
+def burst(made: Planes, shape: Shape) -> float:
+    """Seconds from the first of as many requests as there are Nodes until the last of these is told."""
+    nodes = Sights(made.measured.api(), "nodes")
+    try:
+        lasted = _all_at_once(made, nodes, shape, "requested", "true")
+        _all_at_once(made, nodes, shape, None, None)
+    finally:
+        nodes.stop()
+    return lasted
+
+
+def _all_at_once(made: Planes, sights: Sights, shape: Shape, request: str | None, told: str | None) -> float:
+    names = _names(shape.nodes)
+    awaited = [sights.expect(node, MAINTENANCE, told) for node in names]
+    began = time.perf_counter()
+    with ThreadPoolExecutor(HANDS) as hands:
+        list(hands.map(lambda node: made.machine(node).label(**{REQUEST: request}), names))
+    if not all(seen.wait(PATIENCE) for seen, _ in awaited):
+        raise TimeoutError(f"not every node was told within {PATIENCE:g} s")
+    return max(at[0] for _, at in awaited) - began
+
+
 # One deletion, request by request
 
 
@@ -234,6 +259,7 @@ def deletion(made: Planes, contender: Contender, shape: Shape) -> Counter[str]:
 class Measured:
     there: list[float]
     back: list[float]
+    at_once: float
     connected_after: float
     resting: Usage
     idle_cpu: float
@@ -248,9 +274,9 @@ def measure(contender: Contender, clusters: int, shape: Shape) -> Measured:
         time.sleep(shape.window)
         idle = usage(process.pid).cpu - rested.cpu
         there, back = signals(made, shape)
-        return Measured(
-            there, back, connected_after, rested, idle * 3600 / shape.window, deletion(made, contender, shape)
-        )
+        asked = deletion(made, contender, shape)
+        at_once = burst(made, shape)
+        return Measured(there, back, at_once, connected_after, rested, idle * 3600 / shape.window, asked)
 
 
 def _watchers(made: Planes) -> int:
@@ -274,6 +300,7 @@ def row(contender: Contender, clusters: int, shape: Shape, found: Measured) -> d
         "p99": percentile(found.there, 0.99),
         "Node to Machine p50, ms": median(found.back),
         "p99 ": percentile(found.back, 0.99),
+        "all nodes of one at once, s": found.at_once,
         "RSS at rest, MiB": found.resting.rss,
         "idle CPU, s/h": found.idle_cpu,
         "load": load_average(),

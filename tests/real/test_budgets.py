@@ -16,7 +16,7 @@ from haulout.cli.root import root
 from tests.real.profiles import GO, PROFILE, Sampled, sampled
 from tests.rig.api import CRDS, Api, ApiError, Json
 from tests.rig.fleet import node_object
-from tests.rig.operator import HAULOUT, Platform
+from tests.rig.operator import HAULOUT, PROFILES, Platform
 from tests.rig.plane import ControlPlane
 from tests.rig.wait import eventually
 
@@ -57,7 +57,7 @@ def api(plane: ControlPlane, definitions: None, prefix: str, tmp_path: Path) -> 
     """Five nodes of one pool, and an operator that serves NodeMaintenances."""
     plane.load(node_object(f"{prefix}-{name}", labels={POOL: prefix}) for name in NAMES)
     operator = Platform(plane, tmp_path, "", "leader: {elect: false}")
-    operator.basic = operator.basic.replace("{profiles: {config: config/maintenance.yaml}}", "{nodemaintenance: {}}")
+    operator.basic = operator.basic.replace(PROFILES, "{nodemaintenance: {}}")
     operator.settle("leader: {elect: false}")
     with operator:
         yield plane.api()

@@ -167,7 +167,7 @@ def test_a_machine_is_mended_and_another_deleted(
 def test_both_sides_in_one_process(fleet: Fleet, plane: ControlPlane, prefix: str, tmp_path: Path) -> None:
     """Where one API server is both clusters; and a request that is taken back just as it is approved never returns."""
     fleet.cluster("beta", kubeconfig(plane))
-    surfaces = "{profiles: {config: config/maintenance.yaml}, clusterapi: {workloadRequests: true}}"
+    surfaces = "{profiles: {config: config/maintenance.yaml, metricsTimeout: 0s}, clusterapi: {workloadRequests: true}}"
     both = {PROFILE: "decommission--hardware"}
     names = [f"{prefix}-{name}" for name in ("deleted", "wished")]
     deleted, wished = fleet.machines(names, plane, cluster="beta", state=None, node_labels=both)

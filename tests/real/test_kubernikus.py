@@ -109,7 +109,7 @@ def test_a_profile_that_has_its_node_deleted_does_not_wait_for_itself(
     (name,) = kwok.nodes(prefix, 1, labels={PROFILE: "update"})
     cloud.servers = [("i1", name)]
     api = plane.api()
-    surfaces = "{profiles: {kubernikus: {enabled: true, credentials: cloud.conf}}}"
+    surfaces = "{profiles: {metricsTimeout: 0s, kubernikus: {enabled: true, credentials: cloud.conf}}}"
     operator = Platform(plane, tmp_path, PROFILES, "leader: {elect: false}", surfaces=surfaces)
     operator.write(FILE, "config/kubernikus.yaml")
     operator.write(cloud.config(), "cloud.conf")

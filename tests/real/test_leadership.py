@@ -118,3 +118,23 @@ def test_the_original_elects_in_its_own_namespace_and_keeps_its_lease(
     spec = plane.api().get(LEASES, "maintenance-controller-leader-election.cloud.sap", namespace)["spec"]
     assert spec["leaseDurationSeconds"] == 15
     assert spec["holderIdentity"].partition("_")[0] == os.uname().nodename
+
+
+def test_a_surface_waits_for_the_lease_of_its_original_as_long_as_the_settings_say_so(
+    plane: ControlPlane, namespace: str, wanting: list[str], tmp_path: Path
+) -> None:
+    meta = {"name": "maintenance-controller-leader-election.cloud.sap"}
+    body: Json = {"metadata": meta, "spec": {"holderIdentity": "the original", "leaseDurationSeconds": 600}}
+    plane.api().create(LEASES, body, namespace)
+    since = plane.audit.mark()
+    operator = replica(plane, tmp_path, namespace, "operator")
+    alone, without = f"{operator.basic}namespace: {namespace}\n", "metricsTimeout: 0s"
+    operator.write(alone.replace(without, f"{without}, lease: {{namespace: {namespace}}}"), "haulout.yaml")
+    with operator:
+        eventually(lambda: leads(operator), "it leads")
+        eventually(lambda: operator.get("/api/v1/info")[1].count(namespace) >= len(wanting), "it knows the nodes")
+        assert [act for act in acts(plane, "operator", since) if "nodes" in act.act] == []
+        operator.write(alone, "haulout.yaml")
+        eventually(lambda: moved(plane, wanting) > 0, "it acts")
+        assert operator.process.stop() == 0
+    assert "Traceback" not in operator.process.text()

@@ -192,7 +192,7 @@ profiles:
   maintenance-required: {{transitions: [{{check: go, trigger: cordon, next: in-maintenance}}]}}
   in-maintenance: {{transitions: [{{check: "!go", trigger: uncordon, next: operational}}]}}
 """
-BOTH = "{profiles: {config: config/maintenance.yaml}, nodemaintenance: {}}"
+BOTH = "{profiles: {config: config/maintenance.yaml, metricsTimeout: 0s}, nodemaintenance: {}}"
 
 
 class Shared:

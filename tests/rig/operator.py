@@ -17,7 +17,7 @@ from tests.rig.wait import eventually
 
 HAULOUT = Path(sys.executable).parent / "haulout"
 JSON_LOG = ("--zap-devel=false",)
-PROFILES = "{profiles: {config: config/maintenance.yaml}}"
+PROFILES = "{profiles: {config: config/maintenance.yaml, metricsTimeout: 0s}}"
 # Logs as in production; nothing listens but the probes.
 DROP_IN = [
     *(str(HAULOUT), "as", "node-maintenance-operator", "--zap-devel=false"),

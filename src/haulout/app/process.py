@@ -23,6 +23,7 @@ from haulout.app.nodemaintenance import NodeMaintenances
 from haulout.app.parts import CannotStart, Part, Surroundings
 from haulout.app.profiles import Profiles
 from haulout.app.reload import Reload
+from haulout.app.surface_lease import LEASES, lease_row, leased
 from haulout.app.troubles import Troubles, by_events, itself
 from haulout.app.webhooks import certificates_of, guarded_metrics, looker, webhook_server
 from haulout.base.address import OFF, AddressError
@@ -31,7 +32,7 @@ from haulout.cli.settings import Settings
 from haulout.cluster.key import Key
 from haulout.cluster.view import NotListed
 from haulout.core.arbiter import Rules, arbiter
-from haulout.core.decision import Source
+from haulout.core.decision import Decider, Source
 from haulout.core.drain.deciders import DRAIN_DECIDERS
 from haulout.kube.config import SERVICE_ACCOUNT
 from haulout.kube.config import load as load_endpoint
@@ -80,16 +81,29 @@ def run(settings: Settings) -> int:
         runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
     except ImportError:
         runner = asyncio.Runner()
+    last, refused = None, None
     with runner:
-        try:
-            return runner.run(Process(settings).run())
-        except (Fatal, CannotStart, KubeError, AddressError, PluginProblem) as error:
-            log.error(str(error))
-            return 1
+        while True:
+            try:
+                process = Process(settings, refused=refused)
+                code = runner.run(process.run())
+            except (Fatal, CannotStart, KubeError, AddressError, PluginProblem) as error:
+                log.error(str(error))
+                if last is None or not isinstance(error, CannotStart):
+                    return 1
+                log.error("settings cannot be used, the last good ones stay in force")
+                settings, last, refused = last, None, settings
+                continue
+            if process.replaced_by is None:
+                return code
+            settings, last, refused = process.replaced_by, process.settings, None
+            set_up_logs(settings.log_format, settings.log_level)
 
 
 class Process(Reports):
-    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+    """`replaced_by`: settings with which it has to be put together anew. `refused`: with these it cannot be."""
+
+    def __init__(self, settings: Settings, clock: Clock | None = None, refused: Settings | None = None) -> None:
         self.settings = settings
         self.clock = clock or SystemClock()
         self.metrics = Metrics()
@@ -98,7 +112,7 @@ class Process(Reports):
         within = tuple((part.name, part.within) for part in wanted if part.within)
         rules = Rules(surfaces, turns=settings.turns, budgets=Budgets in wanted, within=within)
         drain = DRAIN_DECIDERS if any(part.drains for part in wanted) else ()
-        own = [observed(decider, self.metrics, self.clock) for part in wanted for decider in part.deciders]
+        own = [observed(decider, self.metrics, self.clock) for part in wanted for decider in _deciders(part, settings)]
         deciders = [*own, *drain, arbiter(rules)]
         self.kernel = Kernel(deciders, self, self._decision_failed)
         self.kernel.leading = False
@@ -112,7 +126,10 @@ class Process(Reports):
         self._driver: Driver | None = None
         self._recorder: Recorder | None = None
         self._election: Election | None = None
+        self._surface_elections: dict[str, Election] = {}
         self._webhooks_lack: Callable[[], str] = lambda: ""
+        self.replaced_by: Settings | None = None
+        self._replaced = asyncio.Event()
         self._lost = asyncio.Event()
         self._why = "leadership lost"
         self._signalled = asyncio.Event()
@@ -129,7 +146,9 @@ class Process(Reports):
             transport=lambda cluster: self._sources.transport(cluster) if self._sources else None,
         )
         self.parts = [part(around) for part in wanted]
-        self._reload = Reload(settings, self._reloaded, self._troubles) if settings.file else None
+        self._reload: Reload | None = None
+        if settings.file:
+            self._reload = Reload(settings, self._reloaded, self._replace, self._troubles, refused)
         self.metrics.from_source(self._samples)
 
     async def run(self) -> int:
@@ -157,6 +176,12 @@ class Process(Reports):
         for part in self.parts:
             part.follow(settings)
         self.settings = settings
+
+    def _replace(self, settings: Settings) -> None:
+        """Ends as by a signal, for another to begin with these settings."""
+        self.replaced_by = settings
+        self.kernel.follow()
+        self._replaced.set()
 
     # What the kernel reports
 
@@ -212,7 +237,7 @@ class Process(Reports):
     async def _admission(self, endpoint: Endpoint, transport: Transport) -> AsyncIterator[None]:
         said = self.settings.webhooks
         webhooks = tuple(webhook for part in self.parts for webhook in part.webhooks())
-        namespace = self.settings.namespace or _own_namespace() or endpoint.namespace
+        namespace = self.settings.namespace or _own_namespace() or said.outside or endpoint.namespace
         server = webhook_server(
             said.address,
             webhooks,
@@ -250,8 +275,6 @@ class Process(Reports):
                 tasks = [group.create_task(work) for work in (driver.run(), recorder.run(), self._look_at_files())]
                 leading = group.create_task(self._lead(writer))
                 code = await ending
-                if code == 0:
-                    await self._await_scrape()
                 for task in tasks:
                     task.cancel()
                 await asyncio.wait(tasks)
@@ -259,11 +282,18 @@ class Process(Reports):
                 if code == 0:
                     await recorder.flush(within=2.0)
                 leading.cancel()
+                await asyncio.wait([leading])
+                if self._signalled.is_set():
+                    await self._await_scrape()
                 sources.stop()
                 prober.stop()
         finally:
             ending.cancel()
-        log.info("Received SIGTERM or SIGINT. See you later." if code == 0 else self._why)
+        if self._signalled.is_set():
+            self.replaced_by = None
+            log.info("Received SIGTERM or SIGINT. See you later.")
+        elif self.replaced_by is None:
+            log.info(self._why)
         return code
 
     def _connect(self, access: Hashable) -> Transport:
@@ -298,12 +328,18 @@ class Process(Reports):
 
     def _plan_election(self, transport: HttpTransport, endpoint: Endpoint) -> None:
         lease = self.settings.lease
+        identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+        self._surface_elections = {
+            surface: Election(
+                transport, self.clock, namespace=namespace, name=LEASES[surface], identity=identity, release=True
+            )
+            for surface, namespace in self.settings.surface_leases
+        }
         if lease is None:
             return
         namespace = lease.namespace or _own_namespace() or lease.outside
         if not namespace:
             raise Fatal("leader election needs a namespace: none is set and this is not a pod (no service account)")
-        identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         self._election = Election(
             transport,
             self.clock,
@@ -319,14 +355,30 @@ class Process(Reports):
 
     async def _lead(self, writer: Writer) -> None:
         async with asyncio.TaskGroup() as group:
-            if self._election is None:
+
+            def begin() -> None:
                 group.create_task(self._begin(writer))
+                for surface, election in self._surface_elections.items():
+                    group.create_task(self._lead_surface(surface, election))
+
+            if self._election is None:
+                begin()
             else:
-
-                def begin() -> None:
-                    group.create_task(self._begin(writer))
-
                 await self._election.run(begin, self._lost_leadership)
+
+    async def _lead_surface(self, surface: str, election: Election) -> None:
+        """Whoever loses it ends: another may act by now, and what this one knows may be old."""
+
+        def say(*, held: bool) -> None:
+            self.kernel.store.write(lease_row(surface, held=held))
+            self._poke()
+
+        def lost() -> None:
+            say(held=False)
+            self._why = f"leadership lost: {surface} no longer holds the Lease of its original"
+            self._lost.set()
+
+        await election.run(lambda: say(held=True), lost)
 
     async def _begin(self, writer: Writer) -> None:
         try:
@@ -359,17 +411,21 @@ class Process(Reports):
         self._lost.set()
 
     def _may_write_for(self) -> float | None:
-        """Signalled, it only tells of what it has done."""
-        return None if self._signalled.is_set() else self._may_tell_for()
+        """At its end, it only tells of what it has done."""
+        return None if self._signalled.is_set() or self._replaced.is_set() else self._may_tell_for()
 
     def _may_tell_for(self) -> float | None:
-        if self._election is None:
-            return LONGEST_REQUEST
-        until, ends = self._election.may_write_until(), self._election.lease_ends_at()
-        now = self.clock.elapsed()
-        if until is None or ends is None or now >= until:
-            return None
-        return min(LONGEST_REQUEST, ends - now)
+        # Surfaces whose lease is not held yet do not write; those that hold it write no longer than it lets them.
+        elections = [each for each in self._surface_elections.values() if each.leading]
+        if self._election is not None:
+            elections.append(self._election)
+        longest, now = LONGEST_REQUEST, self.clock.elapsed()
+        for election in elections:
+            until, ends = election.may_write_until(), election.lease_ends_at()
+            if until is None or ends is None or now >= until:
+                return None
+            longest = min(longest, ends - now)
+        return longest
 
     # Ending
 
@@ -391,13 +447,13 @@ class Process(Reports):
         self.kernel.follow()
 
     async def _ended(self) -> int:
-        waits = [asyncio.create_task(event.wait()) for event in (self._signalled, self._lost)]
+        waits = [asyncio.create_task(event.wait()) for event in (self._signalled, self._replaced, self._lost)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()
-        return 0 if self._signalled.is_set() else 1
+        return 0 if self._signalled.is_set() or self._replaced.is_set() else 1
 
     async def _await_scrape(self) -> None:
         """The last counters may still be wanted: wait for one more look at them, where there is any."""
@@ -430,6 +486,13 @@ def _own_namespace() -> str:
         return (Path(SERVICE_ACCOUNT) / "namespace").read_text().strip()
     except OSError:
         return ""
+
+
+def _deciders(part: type[Part], settings: Settings) -> Iterable[Decider]:
+    surface = part.within or part.name
+    if surface not in dict(settings.surface_leases):
+        return part.deciders
+    return [leased(decider, surface) for decider in part.deciders]
 
 
 def _parts(settings: Settings) -> list[type[Part]]:

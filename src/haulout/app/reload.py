@@ -1,4 +1,7 @@
-"""Follows `haulout.yaml` while the process runs: what can change does, the rest is said to need a restart."""
+"""Follows `haulout.yaml` while the process runs: what can change does, the rest is said to need a restart.
+
+Some of it changes at once, some by everything in the process being put together anew.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +20,32 @@ from haulout.runtime.files import WatchedFile
 log = logging.getLogger("haulout.settings")
 
 TOPIC = "settings"
-# Everything else is built once, when the process starts.
-FOLLOWED = frozenset({"log_format", "log_level", "profiles_config", "pod_rules", "clusterapi"})
-# A surface that is switched on or off.
-SWITCHES = frozenset({"clusterapi"})
+FOLLOWED = frozenset(
+    {"log_format", "log_level", "scrape_within", "profiles_config", "pod_rules", "nodemaintenance", "clusterapi"}
+)
+# A surface that is switched on or off is not followed, but begun anew with the others.
+SWITCHES = frozenset({"profiles_config", "nodemaintenance", "clusterapi"})
+AT_FIRST = ("lease_namespace", "quorum_on_kubernetes")
+# Where the process is found, and what it is found by.
+KEPT = frozenset({"namespace", "kubeconfig", "context", "http", "health", "lease"})
 
 
 class Reload:
     """A file that is broken keeps the last good settings in force, and is said to be broken."""
 
     def __init__(
-        self, settings: Settings, on_change: Callable[[Settings], None], troubles: Troubles | None = None
+        self,
+        settings: Settings,
+        on_change: Callable[[Settings], None],
+        on_restart: Callable[[Settings], None],
+        troubles: Troubles | None = None,
+        refused: Settings | None = None,
     ) -> None:
         self._settings = settings
         self._troubles = troubles or Troubles()
         self._on_change = on_change
+        self._on_restart = on_restart
+        self._refused = refused
         self._file = WatchedFile(Path(settings.file), self._changed)
         self._is_there = False
         self._is_valid = True
@@ -60,14 +74,36 @@ class Reload:
             self._is_valid = True
             log.info("settings are valid again", extra={"file": known.file})
             self._troubles.valid(TOPIC, f"{known.file} is valid again")
-        names = [field.name for field in msgspec.structs.fields(Settings)]
-        differ = {name for name in names if getattr(fresh, name) != getattr(known, name)}
-        switched = {name for name in differ & SWITCHES if None in (getattr(fresh, name), getattr(known, name))}
-        followed = (differ & FOLLOWED) - switched
-        for name in sorted(differ - followed):
+        self._take_over(known, fresh)
+
+    def _take_over(self, known: Settings, fresh: Settings) -> None:
+        differ = _differing(known, fresh)
+        for name in sorted(differ & KEPT):
             log.warning("a changed setting needs a restart", extra={"setting": name})
-        kept = {name: getattr(fresh, name) for name in followed}
-        if kept:
-            self._settings = msgspec.structs.replace(known, **kept)
-            self._on_change(self._settings)
-            log.info("settings reloaded", extra={"changed": ", ".join(sorted(kept))})
+        if known.webhooks.address != fresh.webhooks.address:
+            log.warning("a changed setting needs a restart", extra={"setting": "webhooks.address"})
+            kept = msgspec.structs.replace(fresh.webhooks, address=known.webhooks.address)
+            fresh = msgspec.structs.replace(fresh, webhooks=kept)
+        changed = _differing(known, fresh) - KEPT
+        if not changed:
+            return
+        wanted = msgspec.structs.replace(known, **{name: getattr(fresh, name) for name in changed})
+        if wanted == self._refused:
+            return
+        self._settings = wanted
+        log.info("settings reloaded", extra={"changed": ", ".join(sorted(changed))})
+        followed = changed <= FOLLOWED and not _is_rebuilt(known, fresh)
+        (self._on_change if followed else self._on_restart)(self._settings)
+
+
+def _is_rebuilt(known: Settings, fresh: Settings) -> bool:
+    """A surface is switched on or off, or has a setting that it looks at only when it begins."""
+    if any(bool(getattr(known, name)) != bool(getattr(fresh, name)) for name in SWITCHES):
+        return True
+    one, other = known.nodemaintenance, fresh.nodemaintenance
+    return bool(one and other and any(getattr(one, name) != getattr(other, name) for name in AT_FIRST))
+
+
+def _differing(one: Settings, other: Settings) -> set[str]:
+    names = [field.name for field in msgspec.structs.fields(Settings)]
+    return {name for name in names if getattr(one, name) != getattr(other, name)}

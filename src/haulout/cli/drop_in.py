@@ -6,7 +6,7 @@ import importlib
 
 import click
 
-from haulout.cli.settings import Settings
+from haulout.cli.settings import ORIGINALS_TO_COME, Settings
 
 DROP_INS = {
     "maintenance-controller": "haulout.cli.as_maintenance_controller",
@@ -36,6 +36,8 @@ def command(name: str, words: tuple[str, ...]) -> int | Settings:
         click.echo(f"Usage: haulout as NAME [FLAGS]\n\nNames: {', '.join(DROP_INS)}", err=not name)
         return 0 if name else 2
     if name not in DROP_INS:
-        raise click.UsageError(f"there is no original named {name!r}; there are: {', '.join(DROP_INS)}")
+        is_coming = name in ORIGINALS_TO_COME
+        what = f"{name} is not part of this version yet" if is_coming else f"there is no original named {name!r}"
+        raise click.UsageError(f"{what}; there are: {', '.join(DROP_INS)}")
     made: int | Settings = importlib.import_module(DROP_INS[name]).main(words)
     return made

@@ -87,7 +87,8 @@ def _pod(image: str, *, profiles: bool) -> Json:
     return {
         "serviceAccountName": ACCOUNT,
         "priorityClassName": "system-cluster-critical",
-        "terminationGracePeriodSeconds": 30,
+        # As long as profiles wait for a last scrape, and a while to say everything and give the lease back.
+        "terminationGracePeriodSeconds": 75,
         "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
         "tolerations": [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in tolerated],
         "volumes": volumes,

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from haulout.base import yaml
-from haulout.cli.settings_file import SettingsProblem, read_settings
+from haulout.cli.settings_file import SettingsProblem, SurfacesBlock, read_file
 from haulout.surfaces.profiles.lint import lint
 from haulout.surfaces.profiles.lint_machines import is_esx, is_kubernikus, lint_esx, lint_kubernikus
 from haulout.surfaces.profiles.surface import known_plugins
@@ -36,10 +36,11 @@ def lint_file(data: bytes, name: str, environment: Mapping[str, str]) -> list[Fi
     kind = kind_of(data, name)
     if kind == SETTINGS:
         try:
-            read_settings(data, name, {}, {}, "")
+            file = read_file(data, name, {}, {})
         except SettingsProblem as problem:
             return [_from_line(line, name) for line in problem.lines]
-        return []
+        # It may still be told on the command line which there are to be.
+        return [] if file.surfaces != SurfacesBlock() else [Finding(name, 1, 1, "surfaces", NONE, "", "warning")]
     match kind:
         case "esx":
             found = lint_esx(data, source=name, environment=environment)
@@ -62,6 +63,7 @@ def lint_file(data: bytes, name: str, environment: Mapping[str, str]) -> list[Fi
 
 
 SETTINGS, PROFILES = "settings", "profiles"
+NONE = "no surface is switched on: run needs --surfaces"
 
 
 def kind_of(data: bytes, name: str) -> str:
@@ -71,7 +73,7 @@ def kind_of(data: bytes, name: str) -> str:
     except yaml.YamlError:
         tree = None
     entries = tree.entries if isinstance(tree, yaml.Mapping) else {}
-    if "surfaces" in entries:
+    if entries.keys() & {"surfaces", "listen", "leader", "log"}:
         return SETTINGS
     if entries.keys() & {"instances", "profiles"}:
         return PROFILES
@@ -80,6 +82,8 @@ def kind_of(data: bytes, name: str) -> str:
     if is_kubernikus(tree):
         return "kubernikus"
     stem = Path(name).stem
+    if stem == "haulout":
+        return SETTINGS
     return stem if stem in ("esx", "kubernikus") else PROFILES
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import click
 import yaml
 
+from haulout.cli.settings import TO_COME
+
 # The kernel's are what all surfaces share.
 SURFACES = ("kernel", "profiles", "nodemaintenance", "clusterapi")
 NAMESPACE = "haulout-system"
@@ -31,7 +33,9 @@ def picked(names: Iterable[str]) -> tuple[str, ...]:
     wanted = tuple(names)
     unknown = [name for name in wanted if name not in SURFACES]
     if unknown:
-        raise click.UsageError(f"there is no surface {unknown[0]!r}; there are: {', '.join(SURFACES)}")
+        name = unknown[0]
+        what = f"{name} is not part of this version yet" if name in TO_COME else f"there is no surface {name!r}"
+        raise click.UsageError(f"{what}; there are: {', '.join(SURFACES)}")
     return tuple(name for name in SURFACES if name in wanted or not wanted)
 
 

@@ -6,6 +6,10 @@ from typing import Any
 
 import msgspec
 
+# Surfaces and originals that are planned, and named in what people read about Haulout.
+TO_COME = ("notify", "packages")
+ORIGINALS_TO_COME = ("pika", "skyhook-operator", "skyhook-agent", "skyhook")
+
 
 class Lease(msgspec.Struct, frozen=True):
     """Leader election, all spans in seconds. `namespace` empty: the pod's own, `outside` a pod the one named there."""
@@ -79,12 +83,16 @@ class ClusterApi(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
-    """`certificates`: self, cert-manager, or a directory with tls.crt and tls.key; originals: where theirs look."""
+    """`certificates`: self, cert-manager, or a directory with tls.crt and tls.key; originals: where theirs look.
+
+    `outside`: the namespace of the Secret outside of a pod, where none is set; empty: the context's.
+    """
 
     address: str = "0"
     certificates: str = "self"
     service: str = "haulout-webhook"
     secret: str = "haulout-webhook-cert"  # noqa: S105 - the name of a Secret
+    outside: str = ""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +116,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     # Metrics over TLS, for whoever the API server lets see them.
     guarded: bool = False
     lease: Lease | None = None
+    # Surfaces that act only while the Lease of their original, in this namespace, is held as well.
+    surface_leases: tuple[tuple[str, str], ...] = ()
     turns: bool = True
     ready_at_once: bool = False
     scrape_within: float = 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import re
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -15,6 +16,7 @@ from haulout.base import duration, selector, yaml
 from haulout.base.address import OFF, AddressError, split_address
 from haulout.base.yaml import Node, Place, Scalar, YamlError
 from haulout.cli.settings import (
+    TO_COME,
     ClusterApi,
     Esx,
     Kubernikus,
@@ -75,10 +77,18 @@ class EsxBlock(msgspec.Struct, frozen=True, rename="camel"):
     config: str = "config/esx.yaml"
 
 
+class LeaseBlock(msgspec.Struct, frozen=True):
+    """Where the Lease of the surface's original is, which then has to be held, too."""
+
+    namespace: str = ""
+
+
 class ProfilesBlock(msgspec.Struct, frozen=True, rename="camel"):
     config: str = "config/maintenance.yaml"
     kubernikus: KubernikusBlock = KubernikusBlock()
     esx: EsxBlock = EsxBlock()
+    metrics_timeout: str = "65s"
+    lease: LeaseBlock | None = None
 
 
 class RuleBlock(msgspec.Struct, frozen=True, rename="camel"):
@@ -125,6 +135,7 @@ class NodeMaintenanceBlock(msgspec.Struct, frozen=True, rename="camel"):
     priority_order: bool = False
     skip_unreachable_after: str = "0s"
     drain: DrainDefaultsBlock = DrainDefaultsBlock()
+    lease: LeaseBlock | None = None
 
 
 class ClusterApiBlock(msgspec.Struct, frozen=True, rename="camel"):
@@ -136,6 +147,7 @@ class ClusterApiBlock(msgspec.Struct, frozen=True, rename="camel"):
     prefer_limited_kubeconfigs: bool = False
     reboot_mode_annotation: bool = False
     workload_requests: bool = False
+    lease: LeaseBlock | None = None
 
 
 class SurfacesBlock(msgspec.Struct, frozen=True):
@@ -167,6 +179,7 @@ SURFACES: dict[str, type[msgspec.Struct]] = {
 BACKENDS = ("eviction", "evictionrequest")
 DEADLINE_ACTIONS = ("Fail", "ForceDelete")
 POD_ACTIONS = ("ignore", "wait", "evict", "delete", "block")
+RESTART_POLICIES = ("Always", "OnFailure", "Never")
 
 
 def read_file(data: bytes, source: str, environment: Mapping[str, str], flags: Mapping[str, str]) -> File:
@@ -192,11 +205,7 @@ def read_settings(
 ) -> Settings:
     """What a process is started with, or SettingsProblem with everything that is wrong."""
     wanted = [name.strip() for name in surfaces.split(",") if name.strip()]
-    problems = [
-        f"--surfaces: there is no surface {name!r} (there are: {', '.join(SURFACES)})"
-        for name in wanted
-        if name not in SURFACES
-    ]
+    problems = [f"--surfaces: {no_surface(name)}" for name in wanted if name not in SURFACES]
     try:
         file = read_file(data, source, environment, flags)
     except SettingsProblem as problem:
@@ -210,6 +219,12 @@ def read_settings(
         )
     made = _settings(file)
     return msgspec.structs.replace(made, file=source, flags=tuple(flags.items()), surfaces=surfaces)
+
+
+def no_surface(name: str) -> str:
+    """Of a name that is none, or not yet."""
+    what = f"{name} is not part of this version yet" if name in TO_COME else f"there is no surface {name!r}"
+    return f"{what} (there are: {', '.join(SURFACES)})"
 
 
 def _settings(file: File) -> Settings:
@@ -227,10 +242,13 @@ def _settings(file: File) -> Settings:
             certificates=file.webhooks.certificates,
             service=file.webhooks.service,
             secret=file.webhooks.secret,
+            outside=HOME_NAMESPACE,
         ),
         lease=lease,
+        surface_leases=tuple(_surface_leases(file.surfaces)),
         log_format=file.log.format,
         log_level=LEVELS[file.log.level],
+        scrape_within=duration.parse(profiles.metrics_timeout).total_seconds() if profiles else 0.0,
         profiles_config=profiles.config if profiles else "",
         kubernikus=Kubernikus(**msgspec.structs.asdict(profiles.kubernikus)) if profiles else Kubernikus(),
         esx=Esx(**msgspec.structs.asdict(profiles.esx)) if profiles else Esx(),
@@ -261,8 +279,15 @@ def _maintenance(block: NodeMaintenanceBlock | None) -> NodeMaintenance | None:
 def _bridge(block: ClusterApiBlock | None) -> ClusterApi | None:
     if block is None:
         return None
+    said = {name: value for name, value in msgspec.structs.asdict(block).items() if name != "lease"}
     timeout = duration.parse(block.deletion_approval_timeout).total_seconds()
-    return ClusterApi(**{**msgspec.structs.asdict(block), "deletion_approval_timeout": timeout})
+    return ClusterApi(**{**said, "deletion_approval_timeout": timeout})
+
+
+def _surface_leases(surfaces: SurfacesBlock) -> Iterator[tuple[str, str]]:
+    for name, block in msgspec.structs.asdict(surfaces).items():
+        if block is not None and block.lease is not None:
+            yield name, block.lease.namespace
 
 
 def _pod_rules(block: DrainBlock) -> PodRules:
@@ -317,7 +342,8 @@ class _Reader:
             if name not in fields:
                 near = difflib.get_close_matches(name, fields, 1)
                 right = f"did you mean {near[0]}?" if near else f"known are: {', '.join(fields)}"
-                self._wrong(inner, "unknown setting", right)
+                is_coming = kind is SurfacesBlock and name in TO_COME
+                self._wrong(inner, "not part of this version yet" if is_coming else "unknown setting", right)
             elif (item := _item(fields[name].type)) is not None:
                 plain[name] = self._sequence(item, value, inner)
             elif (struct := _inner(fields[name].type)) is not None:
@@ -354,6 +380,8 @@ class _Reader:
         if file.surfaces.profiles is not None and not file.surfaces.profiles.config:
             self._wrong(("surfaces", "profiles", "config"), "empty", "the path of a maintenance.yaml")
         if file.surfaces.profiles is not None:
+            path = ("surfaces", "profiles", "metricsTimeout")
+            self._check(_wait, file.surfaces.profiles.metrics_timeout, path, "a duration such as 65s; 0s for none")
             for block, name in (("kubernikus", "config"), ("kubernikus", "credentials"), ("esx", "config")):
                 if not getattr(getattr(file.surfaces.profiles, block), name):
                     self._wrong(("surfaces", "profiles", block, name), "empty", "the path of a file")
@@ -364,6 +392,9 @@ class _Reader:
             self._check(
                 _wait, file.surfaces.clusterapi.deletion_approval_timeout, path, "a duration such as 90m; 0 for never"
             )
+        for name, namespace in _surface_leases(file.surfaces):
+            if not namespace:
+                self._wrong(("surfaces", name, "lease", "namespace"), "empty", "where the original's Lease is")
         for number, rule in enumerate(file.drain.rules):
             if (path := ("drain", "rules", str(number))) not in self._problems:
                 self._check_rule(rule, path)
@@ -371,11 +402,15 @@ class _Reader:
 
     def _check_maintenance(self, block: NodeMaintenanceBlock) -> None:
         path = ("surfaces", "nodemaintenance")
-        for name, text in (
-            ("leaseDuration", block.lease_duration),
-            ("skipUnreachableAfter", block.skip_unreachable_after),
-        ):
-            self._check(duration.parse, text, (*path, name), "a duration such as 90s or 1h30m")
+        self._check(_term, block.lease_duration, (*path, "leaseDuration"), "a duration such as 1h, of at least 1s")
+        self._check(
+            _wait, block.skip_unreachable_after, (*path, "skipUnreachableAfter"), "a duration such as 5m; 0s for never"
+        )
+        self._check_amount(block.max_concurrent_maintenances, (*path, "maxConcurrentMaintenances"))
+        for field in msgspec.structs.fields(DrainDefaultsBlock):
+            # A grace period below zero is the pod's own.
+            if field.type is int and field.encode_name != "gracePeriodSeconds":
+                self._check_amount(getattr(block.drain, field.name), (*path, "drain", field.encode_name))
         self._check_word(block.eviction_backend, BACKENDS, (*path, "evictionBackend"))
         self._check_word(block.drain.deadline_action, DEADLINE_ACTIONS, (*path, "drain", "deadlineAction"))
         self._check(selector.parse, block.drain.pod_selector, (*path, "drain", "podSelector"), "a label selector")
@@ -385,6 +420,12 @@ class _Reader:
     def _check_rule(self, rule: RuleBlock, path: tuple[str, ...]) -> None:
         self._check_word(rule.action.lower(), POD_ACTIONS, (*path, "action"))
         self._check(selector.parse, rule.selector, (*path, "selector"), "a label selector such as app=db")
+        for number, policy in enumerate(rule.restart_policies):
+            self._check_word(policy, RESTART_POLICIES, (*path, "restartPolicies", str(number)))
+
+    def _check_amount(self, amount: int, path: tuple[str, ...]) -> None:
+        if amount < 0:
+            self._wrong(path, f"{amount} is negative", "0 or more")
 
     def _check_word(self, word: str, known: Sequence[str], path: tuple[str, ...]) -> None:
         if word not in known:
@@ -449,6 +490,9 @@ class _Reader:
                 self._wrong(path, "not a truth value", "true or false")
                 return False
             return value
+        if kind is int and (not isinstance(value, int | str) or isinstance(value, bool)):
+            self._wrong(path, "not a whole number", "digits")
+            return "0"
         if not isinstance(value, str | int) or isinstance(value, bool):
             self._wrong(path, "not a text", "a single value, in quotes where in doubt")
             return ""
@@ -466,6 +510,11 @@ class _Reader:
 def _wait(text: str) -> None:
     if duration.parse(text) < timedelta():
         raise ValueError(f"{text!r} is negative")
+
+
+def _term(text: str) -> None:
+    if duration.parse(text) < timedelta(seconds=1):
+        raise ValueError(f"{text!r} is too short")
 
 
 def _moment(text: str) -> None:
@@ -500,14 +549,15 @@ def _paths(kind: type[Any], path: tuple[str, ...]) -> Iterator[tuple[str, tuple[
     for field in msgspec.structs.fields(kind):
         inner = (*path, field.encode_name)
         struct = _inner(field.type)
-        if struct is not None:
+        if _item(field.type) is None and struct is not None:
             yield from _paths(struct, inner)
         else:
             yield ENVIRONMENT_PREFIX + "__".join(_upper_snake(part) for part in inner), inner
 
 
 def _upper_snake(name: str) -> str:
-    return "".join(f"_{letter}" if letter.isupper() else letter for letter in name).upper()
+    """`honorClusterAPILabel` is HONOR_CLUSTER_API_LABEL."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).upper()
 
 
 def _put(plain: dict[str, Any], path: tuple[str, ...], value: str) -> None:

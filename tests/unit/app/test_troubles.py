@@ -202,7 +202,8 @@ class TestFiles:
     def test_of_the_settings(self, troubles: Troubles, tmp_path: Path) -> None:
         told, path, good = led(troubles), tmp_path / "haulout.yaml", "surfaces: {profiles: {}}\n"
         path.write_text(good)
-        reload = Reload(read_settings(good.encode(), str(path), {}, {}, ""), lambda settings: None, troubles)
+        first = read_settings(good.encode(), str(path), {}, {}, "")
+        reload = Reload(first, lambda settings: None, lambda settings: None, troubles)
         for text in (good, f"{good}lug: 1\nlag: 1\n", good):
             path.write_text(text)
             reload.look(closely=True)

@@ -29,13 +29,17 @@ BOTH = "surfaces: {profiles: {}, clusterapi: {}}\n"
 class Followed:
     """A settings file, and the settings in force."""
 
-    def __init__(self, path: Path, text: str | None, surfaces: str = "", **more: Any) -> None:
+    def __init__(
+        self, path: Path, text: str | None, surfaces: str = "", refused: Settings | None = None, **more: Any
+    ) -> None:
         self.path = path
         if text is not None:
             path.write_text(text)
         self.seen: list[Settings] = []
+        self.anew: list[Settings] = []
         first = read_settings((text or "").encode(), str(path), {}, {"log.format": "console"}, surfaces)
-        self._reload = Reload(msgspec.structs.replace(first, **more), self.seen.append)
+        given = msgspec.structs.replace(first, **more)
+        self._reload = Reload(given, self.seen.append, self.anew.append, refused=refused)
         self._reload.look()
 
     def write(self, text: str) -> Followed:
@@ -90,13 +94,17 @@ class TestSettings:
     def test_what_needs_a_restart_is_said_and_not_done(
         self, followed: Followed, caplog: pytest.LogCaptureFixture
     ) -> None:
-        followed.write(f"{ON}log: {{level: debug}}\nlisten: {{http: ':9'}}\nnamespace: other\nleader: {{lease: x}}\n")
+        listen = "listen: {http: ':9', webhooks: ':10'}\n"
+        followed.write(f"{ON}log: {{level: debug}}\n{listen}namespace: other\nleader: {{lease: x}}\n")
         (now,) = followed.seen
-        assert (now.http, now.namespace, now.log_level) == (":8080", "", logging.DEBUG)
+        assert (now.http, now.webhooks.address, now.namespace) == (":8080", ":9443", "")
+        assert now.log_level == logging.DEBUG
+        assert followed.anew == []
         assert said(caplog) == [
             "a changed setting needs a restart http",
             "a changed setting needs a restart lease",
             "a changed setting needs a restart namespace",
+            "a changed setting needs a restart webhooks.address",
             "settings reloaded log_level",
         ]
 
@@ -108,13 +116,43 @@ class TestSettings:
         assert now.clusterapi.guard_remediation
         assert said(caplog) == ["settings reloaded clusterapi"]
 
-    @pytest.mark.parametrize("before, after", [(ON, BOTH), (BOTH, ON)], ids=["on", "off"])
-    def test_a_surface_is_switched_on_or_off_by_a_restart_alone(
-        self, before: str, after: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    def test_so_are_those_of_maintenances(self, tmp_path: Path) -> None:
+        followed = Followed(tmp_path / "haulout.yaml", "surfaces: {nodemaintenance: {}}\n")
+        (now,) = followed.write("surfaces: {nodemaintenance: {maxConcurrentMaintenances: 2}}\n").seen
+        assert now.nodemaintenance is not None
+        assert now.nodemaintenance.max_concurrent_maintenances == 2
+
+    @pytest.mark.parametrize(
+        ("before", "after", "changed"),
+        [
+            pytest.param(ON, BOTH, "clusterapi", id="a surface on"),
+            pytest.param(BOTH, ON, "clusterapi", id="a surface off"),
+            pytest.param(ON, "surfaces: {profiles: {esx: {enabled: true}}}\n", "esx", id="a part of one"),
+            pytest.param(ON, "surfaces: {profiles: {lease: {namespace: x}}}\n", "surface_leases", id="a lease"),
+            pytest.param(ON, f"{ON}webhooks: {{certificates: /certs}}\n", "webhooks", id="certificates"),
+            pytest.param(
+                "surfaces: {nodemaintenance: {}}\n",
+                "surfaces: {nodemaintenance: {quorumOnKubernetes: true}}\n",
+                "nodemaintenance",
+                id="what is looked at only in the beginning",
+            ),
+        ],
+    )
+    def test_for_the_rest_everything_is_put_together_anew(
+        self, before: str, after: str, changed: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         caplog.set_level(logging.INFO)
-        assert Followed(tmp_path / "haulout.yaml", before).write(after).seen == []
-        assert said(caplog) == ["a changed setting needs a restart clusterapi"]
+        followed = Followed(tmp_path / "haulout.yaml", before).write(after)
+        assert followed.seen == []
+        assert followed.anew == [read_settings(after.encode(), str(followed.path), {}, {"log.format": "console"}, "")]
+        assert said(caplog) == [f"settings reloaded {changed}"]
+
+    def test_what_could_not_be_begun_with_is_not_tried_again(self, tmp_path: Path) -> None:
+        path = tmp_path / "haulout.yaml"
+        refused = read_settings(BOTH.encode(), str(path), {}, {"log.format": "console"}, "")
+        followed = Followed(path, ON, refused=refused)
+        assert followed.write(BOTH).anew == []
+        assert followed.write(f"{BOTH}log: {{level: debug}}\n").anew != []
 
     @pytest.mark.parametrize(
         ("text", "problems"),

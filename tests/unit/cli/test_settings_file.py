@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from haulout.cli.linting import lint_file
 from haulout.cli.root import main
 from haulout.cli.settings import (
     ClusterApi,
@@ -20,7 +22,17 @@ from haulout.cli.settings import (
     Settings,
     Webhooks,
 )
-from haulout.cli.settings_file import SettingsProblem, read_settings
+from haulout.cli.settings_file import (
+    DrainBlock,
+    File,
+    LeaderBlock,
+    ListenBlock,
+    NodeMaintenanceBlock,
+    ProfilesBlock,
+    SettingsProblem,
+    WebhooksBlock,
+    read_settings,
+)
 
 SOURCE = "haulout.yaml"
 ON = "surfaces: {profiles: {}}\n"
@@ -45,7 +57,8 @@ def test_a_file_that_only_switches_a_surface_on_has_the_defaults() -> None:
     assert settings() == Settings(
         http=":8080",
         health=":8081",
-        webhooks=Webhooks(address=":9443"),
+        webhooks=Webhooks(address=":9443", outside="haulout-system"),
+        scrape_within=65,
         lease=Lease("haulout", outside="haulout-system", duration=15, renew_within=10, retry=2, release=True),
         turns=True,
         log_format="json",
@@ -137,6 +150,13 @@ class TestWhoWins:
         odd = {"HAULOUT_PORT": "tcp://10.0.0.1:8080", "HAULOUT_SERVICE_HOST": "10.0.0.1", "HAULOUT_LOG_LEVEL": "x"}
         assert settings(ON, odd) == settings()
 
+    def test_names_with_capitals_in_a_row(self) -> None:
+        assert settings(ON, {"HAULOUT_DRAIN__HONOR_CLUSTER_API_LABEL": "true"}).pod_rules.cluster_api_label
+
+    def test_rules_in_the_environment_are_refused(self) -> None:
+        (problem,) = problems(ON, {"HAULOUT_DRAIN__RULES": "x"})
+        assert problem.startswith("HAULOUT_DRAIN__RULES: drain.rules: rules can be given in the file alone")
+
     def test_picked_surfaces_need_no_block(self) -> None:
         assert settings("", surfaces="profiles").profiles_config == "config/maintenance.yaml"
 
@@ -161,6 +181,46 @@ def test_how_long_a_request_may_take() -> None:
 def test_how_long_a_request_cannot_take(text: str, wrong: str) -> None:
     right = "a duration such as 10s, of at most 30s"
     assert problems(f"requestTimeout: {text}\n{ON}") == [f"haulout.yaml:1:1: requestTimeout: {wrong} ({right})"]
+
+
+def test_the_last_scrape() -> None:
+    assert settings("surfaces: {profiles: {metricsTimeout: 1m}}").scrape_within == 60
+    assert settings("surfaces: {nodemaintenance: {}}").scrape_within == 0
+    (problem,) = problems("surfaces: {profiles: {metricsTimeout: -1s}}")
+    assert problem.startswith("haulout.yaml:1:23: surfaces.profiles.metricsTimeout: '-1s' is negative (")
+
+
+def test_leases_of_originals() -> None:
+    made = settings(
+        "surfaces: {profiles: {lease: {namespace: a}}, nodemaintenance: {}, clusterapi: {lease: {namespace: b}}}"
+    )
+    assert made.surface_leases == (("profiles", "a"), ("clusterapi", "b"))
+
+
+class TestPage:
+    PAGE = (Path(__file__).parents[3] / "docs" / "settings.md").read_text()
+
+    def test_it_shows_every_setting_with_its_default(self) -> None:
+        example = self.PAGE.partition("```yaml\n")[2].partition("```")[0]
+        picked = "profiles,nodemaintenance,clusterapi"
+        assert settings(example, surfaces=picked) == settings("", surfaces=picked)
+        blocks = (File, ListenBlock, LeaderBlock, WebhooksBlock, DrainBlock, ProfilesBlock, NodeMaintenanceBlock)
+        names = {field.encode_name for block in blocks for field in msgspec.structs.fields(block)}
+        assert [name for name in sorted(names) if f"{name}:" not in self.PAGE] == []
+
+
+class TestLint:
+    @pytest.mark.parametrize(
+        ("name", "text", "found"),
+        [
+            ("a.yaml", "log: {level: loud}\n", "a.yaml:1:7: error: log.level: 'loud' is no log level"),
+            ("haulout.yaml", "", "haulout.yaml:1:1: warning: surfaces: no surface is switched on"),
+        ],
+        ids=["by its keys", "by its name"],
+    )
+    def test_settings_are_known_without_surfaces(self, name: str, text: str, found: str) -> None:
+        (finding,) = lint_file(text.encode(), name, {})
+        assert str(finding).startswith(found)
 
 
 def test_maintenances_and_rules_for_pods() -> None:
@@ -292,8 +352,39 @@ class TestProblems:
             "haulout.yaml:8:1: kubeconfig: not a text (a single value, in quotes where in doubt)",
             "haulout.yaml:9:1: surface: unknown setting (did you mean surfaces?)",
             "haulout.yaml:11:14: surfaces.profiles.confg: unknown setting (did you mean config?)",
-            "haulout.yaml:12:3: surfaces.packages: unknown setting (known are: profiles, nodemaintenance, clusterapi)",
+            "haulout.yaml:12:3: surfaces.packages: not part of this version yet (known are: profiles, nodemaintenance, clusterapi)",
         ]
+
+    def test_what_is_to_come_is_not_called_unknown(self) -> None:
+        assert problems(ON, surfaces="notify") == [
+            "--surfaces: notify is not part of this version yet (there are: profiles, nodemaintenance, clusterapi)"
+        ]
+
+    @pytest.mark.parametrize(
+        ("setting", "wrong"),
+        [
+            ("leaseDuration: 0s", "'0s' is too short"),
+            ("leaseDuration: -1h", "'-1h' is too short"),
+            ("skipUnreachableAfter: -1s", "'-1s' is negative"),
+            ("maxConcurrentMaintenances: -1", "-1 is negative"),
+            ("maxConcurrentMaintenances: 1.5", "not a whole number"),
+            ("drain: {timeoutSeconds: -1}", "-1 is negative"),
+            ("drain: {deadlineSeconds: -1}", "-1 is negative"),
+            ("lease: {}", "empty"),
+        ],
+    )
+    def test_what_is_out_of_bounds(self, setting: str, wrong: str) -> None:
+        (problem,) = problems(f"surfaces: {{nodemaintenance: {{{setting}}}}}")
+        assert problem.startswith("haulout.yaml")
+        assert f": {wrong} (" in problem
+
+    def test_a_restart_policy_that_there_is_not(self) -> None:
+        (problem,) = problems(f"{ON}drain: {{rules: [{{action: wait, restartPolicies: [Never, Seldom]}}]}}")
+        where = "haulout.yaml:2:57: drain.rules.0.restartPolicies.1"
+        assert problem == f"{where}: 'Seldom' is not known here (one of Always, OnFailure, Never)"
+
+    def test_a_grace_period_below_zero_is_the_pods_own(self) -> None:
+        assert settings("surfaces: {nodemaintenance: {drain: {gracePeriodSeconds: -1}}}").nodemaintenance is not None
 
     def test_those_of_maintenances_and_rules(self) -> None:
         text = """\

@@ -1,0 +1,46 @@
+"""Surfaces that act only while the Lease of their original is held, too: never do both work on the same objects."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Value
+from haulout.cluster.view import CONFIG, View
+from haulout.core.decision import Decider, Decision
+from haulout.core.reason import Reason
+
+# As the originals name them.
+LEASES = {
+    "profiles": "maintenance-controller-leader-election.cloud.sap",
+    "nodemaintenance": "135b1886.medik8s.io",
+    "clusterapi": "runtime-extension-maintenance-controller",
+}
+
+
+def leased(decider: Decider, surface: str) -> Decider:
+    """The same decisions, of which nothing is done meanwhile. What stands in the world counts all the same."""
+
+    def decide(key: Key, view: View, now: datetime) -> Decision:
+        decision = decider.decide(key, view, now)
+        held = view.config(_name(surface))
+        if held is not None and held.value:
+            return decision
+        return Decision(
+            holds=tuple(claim for claim in decision.holds if claim.begun),
+            until=decision.until,
+            sources=decision.sources,
+            reasons=(Reason("lease-not-held", key, f"the Lease {LEASES[surface]} of its original is not held"),),
+        )
+
+    return msgspec.structs.replace(decider, decide=decide)
+
+
+def lease_row(surface: str, *, held: bool) -> Value:
+    return Value(key=Key("", CONFIG, "", _name(surface)), value=held)
+
+
+def _name(surface: str) -> str:
+    return f"{surface}-lease"

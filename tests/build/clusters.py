@@ -13,7 +13,6 @@ from haulout.cluster.rows import Connection, NodeRow, Value
 from haulout.cluster.store import Listing
 from haulout.cluster.view import CONFIG, View
 from haulout.core.decision import Decider, Decision, Source
-from haulout.kube.errors import KubeError
 from haulout.kube.recorder import Recorder
 from haulout.kube.transport import JSON, Reply, Transport
 from haulout.kube.writer import Writer
@@ -33,10 +32,10 @@ FAR = "far"
 class Way:
     """A way to a server, as `Transport`: `barred` until it is opened, `fault` meets every request."""
 
-    def __init__(self, server: Server, *, barred: bool = False, fault: KubeError | None = None) -> None:
+    def __init__(self, server: Server, *, barred: bool = False, fault: Exception | None = None) -> None:
         self.server = server
         self.fault = fault
-        self.closed = False
+        self.closed = self.misused = False
         self._open = asyncio.Event()
         if not barred:
             self._open.set()
@@ -71,7 +70,7 @@ class Way:
 
     async def _pass(self) -> None:
         await self._open.wait()
-        assert not self.closed, "used after it was closed"
+        self.misused |= self.closed
         if self.fault is not None:
             await asyncio.sleep(0.001)
             raise self.fault
@@ -88,8 +87,8 @@ def names(key: Key, view: View, now: datetime) -> Decision:
 class Clusters:
     """`ways`: what each access leads to; an error is raised where a way should be made."""
 
-    def __init__(self, **ways: Way | KubeError) -> None:
-        self.ways: Mapping[Hashable, Way | KubeError] = dict(ways.items())
+    def __init__(self, **ways: Way | Exception) -> None:
+        self.ways: Mapping[Hashable, Way | Exception] = dict(ways.items())
         self.tried: list[Hashable] = []
         self.reconnects: list[tuple[str, str]] = []
         self.clock = LoopClock()
@@ -107,7 +106,7 @@ class Clusters:
     def _connect(self, access: Hashable) -> Transport:
         self.tried.append(access)
         way = self.ways[access]
-        if isinstance(way, KubeError):
+        if isinstance(way, Exception):
             raise way
         return way
 
@@ -119,6 +118,7 @@ class Clusters:
                 yield self
             finally:
                 self.sources.stop()
+        assert not any(isinstance(way, Way) and way.misused for way in self.ways.values()), "used after it was closed"
 
     async def want(self, access: Hashable = None, *, by: str = "one", cluster: str = FAR, seconds: float = 1.0) -> None:
         """From now on `by` wants the Nodes of a cluster by this access, or none at all."""

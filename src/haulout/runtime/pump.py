@@ -37,6 +37,8 @@ AWAY = Tuning(
     backoff_from=5.0,
     backoff_to=60.0,
     backoff_share=(0.8, 1.2),
+    # What a balancer asks for whose servers are away comes on top of that, and they may be back long before.
+    patience=10.0,
 )
 # How long until it is looked anew whether a kind is served; where one can do without it, there is no hurry.
 ABSENT_FOR, WITHOUT_FOR = 10.0, 600.0
@@ -96,7 +98,7 @@ class Pump:
             self.close(cluster, kind)
         projector = self._projectors[cluster, kind] = Projector(self.resource(kind), cluster, keep)
         sink = TableSink(*self._around(projector))
-        task = group.create_task(self._keep_up(transport, projector, sink), name=f"watch {cluster}/{kind}")
+        task = group.create_task(self._persist(transport, projector, sink), name=f"watch {cluster}/{kind}")
         self._open[cluster, kind] = _Watch(task, keep)
 
     def take_over(
@@ -107,7 +109,7 @@ class Pump:
         projector = self._projectors[place]
         sink = TakingOver(*self._around(projector), over=lambda: self._replace(place, done))
         name = f"watch {cluster}/{kind}"
-        self._coming[place] = group.create_task(self._keep_up(transport, projector, sink), name=name)
+        self._coming[place] = group.create_task(self._persist(transport, projector, sink), name=name)
 
     def _replace(self, place: tuple[str, str], done: Callable[[], None]) -> None:
         old = self._open[place]
@@ -146,6 +148,18 @@ class Pump:
         on_outage = _untold if projector.cluster else self._on_outage
         told = (self._on_change, on_outage, self.connections)
         return (self._store, projector, self._clock, self._metrics, *told)
+
+    async def _persist(self, transport: Transport, projector: Projector, sink: TableSink) -> None:
+        """What a server meets us with may be something that nobody thought of: the other watches go on."""
+        tuning = AWAY if sink.away else HOME
+        backoff = Backoff(tuning.backoff_from, tuning.backoff_to, Random())  # noqa: S311
+        while True:
+            try:
+                await self._keep_up(transport, projector, sink)
+            except Exception as error:
+                log.exception("watch failed", extra={"kind": projector.resource.kind, "cluster": projector.cluster})
+                sink.trouble("failing", f"{type(error).__name__}: {error}")
+                await asyncio.sleep(backoff.failed())
 
     async def _keep_up(self, transport: Transport, projector: Projector, sink: TableSink) -> None:
         """Watches for good, whatever version the kind is served under, and waits while it is not."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
 from collections.abc import Callable, Hashable, Set
 
 import msgspec
@@ -155,14 +156,24 @@ class Sources:
         try:
             transport = self._connect(source.access)
         except KubeError as error:
-            # Tried again when the access changes: as it stands, it can never work.
-            self._refused[source.cluster] = source.access
-            log.warning("cluster cannot be opened", extra={"cluster": source.cluster, "error": str(error)})
             state = Connection.REJECTED if isinstance(error, ConfigRefused) else Connection.INVALID
-            self._pump.connections.refused(source.cluster, state, str(error))
+            self._refuse(source, state, str(error))
+            return None
+        except Exception as error:  # noqa: BLE001 - what anybody may have written must not end the process
+            # What an error says of it may be a secret.
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            name = type(error).__name__
+            log.error("access breaks its reader", extra={"error": name, "at": f"{place.filename}:{place.lineno}"})
+            self._refuse(source, Connection.INVALID, f"it cannot be used ({name})")
             return None
         self._accept(source.cluster)
         return transport
+
+    def _refuse(self, source: Source, state: str, why: str) -> None:
+        """Tried again when the access changes: as it stands, it can never work."""
+        self._refused[source.cluster] = source.access
+        log.warning("cluster cannot be opened", extra={"cluster": source.cluster, "error": why})
+        self._pump.connections.refused(source.cluster, state, why)
 
     def _writer(self, transport: Transport) -> Writer:
         return Writer(transport, self._clock, longest=LONGEST_AWAY)

@@ -109,10 +109,16 @@ async def test_another_server_is_believed_also_where_its_versions_are_lower() ->
 
 
 @pytest.mark.parametrize(
-    "error, state",
-    [(ConfigRefused("runs a program"), Connection.REJECTED), (ConfigInvalid("no YAML"), Connection.INVALID)],
+    "error, state, said",
+    [
+        (ConfigRefused("runs a program"), Connection.REJECTED, "runs a program"),
+        (ConfigInvalid("no YAML"), Connection.INVALID, "no YAML"),
+        (ValueError("no number: s3cr3t"), Connection.INVALID, "it cannot be used (ValueError)"),
+    ],
 )
-def test_an_access_that_cannot_be_used_leaves_the_old_one_at_work(error: KubeError, state: str) -> None:
+def test_an_access_that_cannot_be_used_leaves_the_old_one_at_work(
+    error: Exception, state: str, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
     @virtual
     async def scenario() -> None:
         shared = server("a")
@@ -122,7 +128,8 @@ def test_an_access_that_cannot_be_used_leaves_the_old_one_at_work(error: KubeErr
             await clusters.want("bad")
             assert (clusters.state, clusters.listing) == (state, Listing.LISTED)
             assert clusters.connection is not None
-            assert clusters.connection.error == str(error)
+            assert clusters.connection.error == said
+            assert "s3cr3t" not in caplog.text
             assert clusters.connection.access == "old"
             shared.put("b")
             await asyncio.sleep(LONG)
@@ -139,9 +146,9 @@ def test_an_access_that_cannot_be_used_leaves_the_old_one_at_work(error: KubeErr
 
 
 @pytest.mark.parametrize(
-    "fault", [refusal(401, "Unauthorized"), refusal(403, "Forbidden"), ConnectionFailed("refused")]
+    "fault", [refusal(401, "Unauthorized"), refusal(403, "Forbidden"), ConnectionFailed("refused"), KeyError("odd")]
 )
-def test_an_access_that_leads_nowhere_leaves_the_old_one_at_work(fault: KubeError) -> None:
+def test_an_access_that_leads_nowhere_leaves_the_old_one_at_work(fault: Exception) -> None:
     @virtual
     async def scenario() -> None:
         shared = server("a")

@@ -159,6 +159,26 @@ def test_a_machine_of_another_namespace_or_cluster_never_meets_the_node() -> Non
     assert not ask(MACHINES, linked(beta, node(approve_deletion="true")), key=beta.key).actions
 
 
+@pytest.mark.parametrize(
+    "other, expected",
+    [
+        (machine("o", deleting=0), ["n: machine-deleted=true", "n: machine-maintenance=true"]),
+        (machine("o", request="requested"), ["n: machine-maintenance=true"]),
+        (machine("o"), ["n: machine-maintenance=true"]),
+        (machine("o", deleting=0, enabled=None), ["n: machine-maintenance=true"]),
+        (machine("o", deleting=0, cluster="beta"), ["n: machine-maintenance=true"]),
+    ],
+    ids=["deleting", "requested", "at rest", "not enabled", "of another cluster"],
+)
+def test_machines_of_one_node_do_not_quarrel(other: MachineRow, expected: list[str]) -> None:
+    store = linked(hooked(request="requested"), other, node())
+    assert edits(ask(MACHINES, store)) == expected
+    store.put(node(deleted="true" if len(expected) > 1 else None, maintenance="true", version=2))
+    assert not edits(ask(MACHINES, store))
+    written = edits(ask(MACHINES, store, key=other.key))
+    assert not any(edit.startswith("n:") for edit in written)
+
+
 def test_equal_names_in_two_namespaces_are_two_clusters() -> None:
     from haulout.surfaces.clusterapi.wire import Workload
 

@@ -11,6 +11,7 @@ from haulout.cluster.rows import Connection, Row
 from haulout.cluster.store import Store
 from haulout.cluster.view import MARK
 from haulout.core.decision import Decision, Source
+from haulout.surfaces.clusterapi.options import Options
 from haulout.surfaces.clusterapi.wire import CLEANUP, MACHINE, NODE_KEEP, ORIGINAL, PAUSED, Workload
 from tests.build.machines import (
     ACCESS,
@@ -48,6 +49,14 @@ def test_labels_that_no_machine_stands_behind_go_after_a_while() -> None:
     assert (first.actions, first.until) == ((), at(20))
     assert not ask(store, at(19.999)).actions
     assert edits(ask(store, at(20))) == ["n: -machine-deleted", "n: -machine-maintenance"]
+
+
+def test_with_hygiene_an_approval_goes_with_the_announcement() -> None:
+    options = Options(approval_hygiene=True)
+    about = node(maintenance="true", approve_maintenance="true")
+    decision = ask(linked(machine(enabled=None), OTHER, about, options=options))
+    assert edits(decision) == ["n: -machine-maintenance", "n: -approve-maintenance"]
+    assert not ask(linked(machine(enabled=None), OTHER, node(approve_maintenance="true"), options=options)).actions
 
 
 def test_one_whose_machine_comes_back_in_time_is_left_alone() -> None:

@@ -16,7 +16,7 @@ from haulout.surfaces.clusterapi.wire import MachineRow
 
 
 class Given(msgspec.Struct, frozen=True):
-    """`node` is None where it is not known."""
+    """`node` is None where it is not known. `others`: Machines that name the same Node."""
 
     machine: MachineRow
     link: Link
@@ -25,6 +25,7 @@ class Given(msgspec.Struct, frozen=True):
     memory: Memory
     now: datetime
     paused: bool
+    others: tuple[MachineRow, ...] = ()
 
     @property
     def key(self) -> Key:

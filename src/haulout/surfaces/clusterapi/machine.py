@@ -26,6 +26,7 @@ from haulout.surfaces.clusterapi.wire import (
     CLEANUP,
     DELETED,
     HOOK,
+    MACHINES_OF_NODE,
     MAINTENANCE,
     MAINTENANCE_APPROVED,
     MAINTENANCE_WISHED,
@@ -59,11 +60,18 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return Decision(actions=steps, reasons=(not_enabled(machine),) if view.explaining else ())
     way = link(view, machine.workload, options, now)
     node = view.node(machine.node, way.workload.cluster) if machine.node and way.ready else None
-    given = Given(machine, way, node, options, memory, now, is_paused(view, machine))
+    given = Given(machine, way, node, options, memory, now, is_paused(view, machine), _others(view, machine, node))
     decision = _enabled(given, view) if machine.enabled else _disabled(given)
     if view.explaining:
         decision = replace(decision, reasons=reasons(machine, way, node, options, now, paused=given.paused))
     return decision
+
+
+def _others(view: View, machine: MachineRow, node: NodeRow | None) -> tuple[MachineRow, ...]:
+    if node is None:
+        return ()
+    named = view.rows(MACHINES_OF_NODE, (machine.workload, machine.node), MachineRow)
+    return tuple(other for other in named if other.key != machine.key)
 
 
 def _disabled(given: Given) -> Decision:
@@ -119,7 +127,13 @@ def _paired(given: Given, node: NodeRow) -> tuple[Step, ...]:
     """The Node first: what is said there must stand before anything is concluded from it."""
     heard = signals(given.machine, node, given.options)
     aim = wanted(heard)
-    return steps_of(_on_node(given, node, aim), _on_machine(given, node, heard, aim))
+    return steps_of(_on_node(given, node, _said(given, node, aim)), _on_machine(given, node, heard, aim))
+
+
+def _said(given: Given, node: NodeRow, aim: Wanted) -> Wanted:
+    """One Machine may stand for another's Node before that one is gone: what any of them says is said, or they would quarrel."""
+    aims = (aim, *(wanted(signals(other, node, given.options)) for other in given.others))
+    return Wanted(deleted=any(each.deleted for each in aims), maintenance=any(each.maintenance for each in aims))
 
 
 def _on_node(given: Given, node: NodeRow, aim: Wanted) -> Step:

@@ -10,6 +10,7 @@ from haulout.cluster.store import Listing
 from haulout.cluster.view import MARK, View
 from haulout.core.action import Label, Step
 from haulout.core.decision import NOTHING, Decision, Source, earliest
+from haulout.surfaces.clusterapi.options import options_of
 from haulout.surfaces.clusterapi.pause import is_cluster_paused, is_paused
 from haulout.surfaces.clusterapi.wire import (
     CLEANUP,
@@ -19,6 +20,7 @@ from haulout.surfaces.clusterapi.wire import (
     MACHINE,
     MACHINES_OF_NODE,
     MAINTENANCE,
+    MAINTENANCE_APPROVED,
     NODE_CLUSTER,
     NODE_KEEP,
     NODE_NAMESPACE,
@@ -53,7 +55,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     seen = {node.key: _seen(view, node, now) for node in orphans}
     due = [node for node in orphans if now >= seen[node.key] + ORPHANED_FOR]
     due += [node for node in labelled if _is_let_go(view, workload, node)]
-    steps: tuple[Step, ...] = (tuple(label for node in due for label in _cleared(node)),) if due else ()
+    steps: tuple[Step, ...] = (tuple(label for node in due for label in _cleared(view, node)),) if due else ()
     young = [at + ORPHANED_FOR for at in seen.values() if now < at + ORPHANED_FOR]
     marks = [Value(key=_place(node), value=at) for node, at in seen.items()]
     if since is not None:
@@ -77,8 +79,11 @@ def _is_let_go(view: View, workload: Workload, node: NodeRow) -> bool:
     )
 
 
-def _cleared(node: NodeRow) -> tuple[Label, ...]:
-    return tuple(Label(node.key, name, None) for name in (DELETED, MAINTENANCE) if name in node.labels)
+def _cleared(view: View, node: NodeRow) -> tuple[Label, ...]:
+    names = [DELETED, MAINTENANCE]
+    if options_of(view).approval_hygiene and MAINTENANCE in node.labels:
+        names.append(MAINTENANCE_APPROVED)
+    return tuple(Label(node.key, name, None) for name in names if name in node.labels)
 
 
 def _since(view: View, workload: Workload, now: datetime) -> datetime | None:

@@ -178,6 +178,7 @@ def test_a_label_that_is_taken_away_by_hand_comes_back(served: Served) -> None:
     served.until(lambda: label not in served.node("worker-0")["metadata"]["labels"])
 
 
-def test_explain_a_machine_that_is_not_there(served: Served) -> None:
-    done = served.run("explain", "machine", "ghost")
-    assert (done.returncode, done.stderr) == (1, "Error: there is no Machine named ghost in namespace default\n")
+@pytest.mark.parametrize(("name", "namespace"), [("ghost", "default"), ("fleet/ghost", "fleet")])
+def test_explain_a_machine_that_is_not_there(served: Served, name: str, namespace: str) -> None:
+    done = served.run("explain", "machine", name)
+    assert (done.returncode, done.stderr) == (1, f"Error: there is no Machine named ghost in namespace {namespace}\n")

@@ -17,7 +17,7 @@ KINDS = {
 
 
 @click.command("explain", short_help="Say what a node waits for, and why.")
-@click.argument("words", nargs=-1, metavar="NODE | KIND NAME")
+@click.argument("words", nargs=-1, metavar="NODE | KIND [NAMESPACE/]NAME")
 @click.option("--config", default="", metavar="FILE", help="haulout.yaml, or the profiles' own file.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
 @cluster_options
@@ -25,13 +25,15 @@ def command(words: tuple[str, ...], config: str, output: str, **cluster: str) ->
     """Asks the decisions about NODE afresh, against the cluster as it is now, and prints their reasons.
 
     KIND NAME asks about another object, with kubectl's names of kinds: `explain nm NAME` about a NodeMaintenance,
-    `explain machine NAME -n NAMESPACE` about a Machine of Cluster API, and about its Node in the workload cluster.
+    `explain machine NAMESPACE/NAME`, or NAME with -n, about a Machine of Cluster API, and about its Node in the workload cluster.
     Nothing is changed. The configuration is the operator's, so that the answer is the operator's too.
     """
     kind, name = _meant(words)
     if kind == MACHINE:
         from haulout.cli.explaining_machine import explain_machine
 
+        namespace, _, name = name.rpartition("/")
+        cluster |= {"namespace": namespace} if namespace else {}
         return explain_machine(name, config, output, cluster)
     from haulout.cli.explaining import explain_object
 

@@ -371,6 +371,7 @@ async def test_what_is_measured_since_then_is_a_time() -> None:
 class Lease(SimpleNamespace):
     until: float | None
     ends: float | None
+    leading: bool = True
 
     def may_write_until(self) -> float | None:
         return self.until
@@ -396,12 +397,37 @@ class Lease(SimpleNamespace):
 def test_k15_a_process_writes_while_it_leads_and_has_not_been_told_to_end(
     lease: Lease | None, signalled: bool, seconds: float | None
 ) -> None:
+    assert may_write_for(lease, signalled=signalled) == seconds
+
+
+@pytest.mark.parametrize(
+    "of_surface, seconds",
+    [
+        (Lease(until=105.0, ends=108.0), 8.0),
+        (Lease(until=100.0, ends=105.0), None),
+        (Lease(until=None, ends=None, leading=False), 15.0),
+    ],
+    ids=["held", "at the deadline", "another's"],
+)
+def test_k15_no_longer_than_the_lease_of_a_surface_lets_it(of_surface: Lease, seconds: float | None) -> None:
+    assert may_write_for(Lease(until=110.0, ends=115.0), of_surface) == seconds
+
+
+def test_k15_a_process_that_makes_way_for_another_does_not_write() -> None:
+    assert may_write_for(None, replaced=True) is None
+
+
+def may_write_for(
+    lease: Lease | None, *of_surfaces: Lease, signalled: bool = False, replaced: bool = False
+) -> float | None:
     from haulout.app.process import Process
 
     process = SimpleNamespace(
         _signalled=SimpleNamespace(is_set=lambda: signalled),
+        _replaced=SimpleNamespace(is_set=lambda: replaced),
         _election=lease,
+        _surface_elections=dict(enumerate(of_surfaces)),
         clock=SimpleNamespace(elapsed=lambda: 100.0),
     )
     process._may_tell_for = lambda: Process._may_tell_for(cast(Process, process))
-    assert Process._may_write_for(cast(Process, process)) == seconds
+    return Process._may_write_for(cast(Process, process))

@@ -11,6 +11,7 @@ import pytest
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Value
 from haulout.cluster.view import CONFIG
+from haulout.core.action import Say
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.drain.deciders import DRAIN_DECIDERS
 from haulout.core.drain.options import PodRules
@@ -72,6 +73,7 @@ class Fleet:
         )
         self._mode = mode or Mode()
         self.told: list[tuple[str, str]] = []
+        self.said: list[tuple[str, dict[str, str]]] = []
         self.start()
 
     def start(self) -> Fleet:
@@ -87,6 +89,8 @@ class Fleet:
     def _stated(self, statement: object) -> None:
         if isinstance(statement, Telling):
             self.told.append((statement.tell.reason, statement.tell.regarding.name))
+        if isinstance(statement, Say):
+            self.said.append((statement.message, dict(statement.fields)))
 
     def label(self, **labels: str | None) -> Fleet:
         self.world.change(NODES, "n0", {"metadata": {"labels": labels}})
@@ -144,6 +148,23 @@ def test_cordoned_drained_and_put_back() -> None:
     fleet.label(back="1", go=None).run(1)
     assert fleet.state == "operational"
     assert "unschedulable" not in fleet.node["spec"]
+
+
+def test_the_log_follows_a_drain() -> None:
+    fleet = Fleet()
+    fleet.world.make(*(pod(f"bare-{number}", nodeName="n0") for number in range(3)))
+    fleet.run(30).go().run(60).label(back="1", go=None).run(1)
+    assert [(message, fields.get("instance") or fields.get("count")) for message, fields in fleet.said] == [
+        ("Executed trigger instance", "cordon"),
+        ("Moved node to next state", None),
+        ("Going to evict pods from node.", "3"),
+        ("Drain still in progress; will continue in next reconcile", None),
+        ("Waiting for pods to terminate after eviction.", "3"),
+        ("Executed trigger instance", "drain"),
+        ("Executed trigger instance", "uncordon"),
+        ("Moved node to next state", None),
+    ]
+    assert {fields["node"] for _, fields in fleet.said} == {"n0"}
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,10 @@ class Notifications:
         except TimeoutError:
             raise SendFailed(f"not delivered within {self._within:g} s") from None
         fields = {"node": notice.node.name, "profile": notice.profile, "state": notice.state}
-        log.info("notification sent", extra={"instance": notice.instance, "type": notice.notifier.name, **fields})
+        log.info(
+            "Executed notification instance",
+            extra={"instance": notice.instance, "type": notice.notifier.name, **fields},
+        )
 
     async def _composed(self, notice: Notice) -> Message:
         """Of the Node as it is now: what templates may name is far more than what is kept of it."""

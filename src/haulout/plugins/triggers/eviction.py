@@ -7,9 +7,9 @@ import msgspec
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow, Row
 from haulout.core import cordon
-from haulout.core.action import Edit, Statement, Tell
+from haulout.core.action import Edit, Say, Statement, Tell
 from haulout.core.drain.options import CLUSTER_API_NODE, DrainOptions, DrainRow, drain_row
-from haulout.core.drain.report import PodStanding, progress
+from haulout.core.drain.report import PodStanding, Progress, Standing, progress
 from haulout.core.drain.started import ANNOTATION as STARTED_ANNOTATION
 from haulout.core.drain.started import started, with_started
 from haulout.core.edit import apply_all
@@ -98,10 +98,11 @@ def _drained(config: Eviction, given: TriggerInput) -> NodeRow | Retry:
     if given.node.unschedulable and state.done:
         return with_started(node, {name: at for name, at in since.items() if name != given.profile})
     if began_at is None:
-        return Retry("drain still in progress", with_started(node, {**since, given.profile: given.now}))
+        begun = with_started(node, {**since, given.profile: given.now})
+        return Retry("drain still in progress", begun, says=_said_of(given.node.key, state, begins=True))
     stalls_at = began_at + min(config.eviction_timeout, config.deletion_timeout)
     stalled = given.now >= stalls_at
-    says = _stalled(given.node.key) if stalled else ()
+    says = _said_of(given.node.key, state) + (_stalled(given.node.key) if stalled else ())
     blocked = [each for each in state.pods if each.error]
     reason = f"failed to delete/evict at least one pod: {_failures(blocked)}" if blocked else "drain still in progress"
     return Retry(reason, node, (drain,), None if stalled else stalls_at, says)
@@ -128,6 +129,19 @@ def _drain(config: Eviction, given: TriggerInput, began_at: datetime) -> DrainRo
         forced_grace_for=None,
         reporter=REPORTER,
     )
+
+
+def _said_of(node: Key, state: Progress, *, begins: bool = False) -> tuple[Statement, ...]:
+    """The lines that people look for in the log. A number that changes is said anew, so only the end is counted down."""
+    place = ("node", node.name)
+    if begins:
+        said = Say("Going to evict pods from node.", (("count", str(len(state.pods))), place))
+        return (said,) if state.pods else ()
+    goes_on = Say("Drain still in progress; will continue in next reconcile", (place,))
+    if state.pods and all(each.standing is Standing.TERMINATING for each in state.pods):
+        count = ("count", str(len(state.pods)))
+        return (Say("Waiting for pods to terminate after eviction.", (count, place)), goes_on)
+    return (goes_on,)
 
 
 def _stalled(node: Key) -> tuple[Statement, ...]:

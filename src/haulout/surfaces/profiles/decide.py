@@ -19,6 +19,7 @@ from haulout.core.drain.started import started, with_started
 from haulout.core.edit import between
 from haulout.core.holds import Claim, is_granted
 from haulout.core.reason import Reason
+from haulout.surfaces.profiles.details import details
 from haulout.surfaces.profiles.engine import (
     PRIORITY_ANNOTATION,
     REPORTER,
@@ -28,9 +29,9 @@ from haulout.surfaces.profiles.engine import (
     Pass,
     Result,
     failure_statements,
-    moved_statements,
     read_priority,
     standing_claim,
+    stored_statements,
 )
 from haulout.surfaces.profiles.load import Configuration
 from haulout.surfaces.profiles.present import reasons
@@ -76,8 +77,9 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     # What is claimed must not depend on what is granted, so it is settled before anything granted is acted upon.
     if granted:
         (draft, data, results), _ = _pass(config, view, now, node, attached, names, mode, granted=granted.__contains__)
+    shuffles, more = _shuffles(view, node, results, mode), details(node, results, view)
     return Decision(
-        actions=_actions(node, draft, data, results, names, config, _shuffles(view, node, results, mode)),
+        actions=_actions(node, draft, data, results, names, config, shuffles, more),
         holds=claims,
         until=earliest(*(result.until for result in results)),
         marks=tuple(mark for result in results for mark in result.marks),
@@ -156,6 +158,7 @@ def _actions(
     names: tuple[str, ...],
     config: Config,
     shuffles: tuple[Statement, ...],
+    more: tuple[Statement, ...],
 ) -> tuple[Step, ...]:
     """One patch with everything that changed, told about once it is stored; then what has to be said in any case.
 
@@ -170,8 +173,8 @@ def _actions(
         annotations={**draft.annotations, DATA_ANNOTATION: write_data(data)},
     )
     edits = between(node, _without_ended_drains(draft, results, names_now))
-    told = tuple(said for result in results if result.moved for said in moved_statements(result))
-    says = tuple(said for result in results for said in result.says)
+    told = tuple(said for result in results for said in stored_statements(result))
+    says = tuple(said for result in results for said in result.says) + more
     failures = tuple(said for result in results if result.failure for said in failure_statements(result))
     unknown = tuple(_unknown(node.key, name) for name in names if name not in config.profiles)
     steps: list[Step] = []

@@ -23,7 +23,7 @@ from haulout.core.holds import Claim, Want
 from haulout.plugins.api import Also, Check, CheckInput, Failed, Notifier, Pulled, Retry, Trigger, TriggerInput, Verdict
 from haulout.surfaces.profiles.counts import FLEET, InMaintenance, unreadable
 from haulout.surfaces.profiles.load import Configuration, Instance, Profile, Stage, Transition
-from haulout.surfaces.profiles.notify import SHORTEST_FOR, Situation, needs_entering, recall, tell
+from haulout.surfaces.profiles.notify import SHORTEST_FOR, Situation, Skipped, needs_entering, recall, tell
 from haulout.surfaces.profiles.wire import NEVER, Entry, MaintenanceData, Stamp, State, known_state, stamp
 
 SURFACE = "profiles"
@@ -71,7 +71,8 @@ class Result(msgspec.Struct, frozen=True):
     """What became of one profile in a pass. `writes` are to other objects, before the node is written.
 
     `sent`: when its notifications were delivered, to be stored; `telling`: the one that is not, and `waiting` why.
-    `times`: how often what fails has been tried in vain.
+    `times`: how often what fails has been tried in vain. `pulled`: the triggers whose work is stored with this pass;
+    `skipped`: the notifications that were not due, and why.
     """
 
     profile: str
@@ -93,6 +94,8 @@ class Result(msgspec.Struct, frozen=True):
     telling: str = ""
     waiting: str = ""
     times: int = 0
+    pulled: tuple[str, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
 
 
 class Pulling(msgspec.Struct, frozen=True):
@@ -197,6 +200,7 @@ class Pass(msgspec.Struct, frozen=True):
                 waiting=told.waiting,
                 times=told.failures,
                 until=told.until,
+                skipped=told.skipped,
             )
             if told.error:
                 text = f"Notification instance {told.instance} failed: {told.error}"
@@ -207,7 +211,7 @@ class Pass(msgspec.Struct, frozen=True):
         if entry.previous != entry.current:
             # Stored even if what follows fails, so that neither entering nor telling is repeated.
             entry = Entry(entry.transition, state, state)
-            result = msgspec.structs.replace(result, node=node, entry=entry)
+            result = msgspec.structs.replace(result, node=node, entry=entry, pulled=_names(stage.enter))
         judged = tuple(self._judge(number, each, result, busy=busy) for number, each in enumerate(stage.transitions))
         until = earliest(result.until, *(verdict.until for each in judged for verdict in each.verdicts.values()))
         result = msgspec.structs.replace(result, judged=judged, until=until)
@@ -285,7 +289,10 @@ class Pass(msgspec.Struct, frozen=True):
         # Where there is nothing to do on entering, having entered needs no patch of its own.
         previous = result.state if target.enter or needs_entering(target.notify) else chosen.next
         entry = Entry(stamp(self.now), chosen.next, previous)
-        return msgspec.structs.replace(result, node=pulled.node, entry=entry, next=chosen.next, moved=True)
+        names = (*result.pulled, *_names(chosen.trigger))
+        return msgspec.structs.replace(
+            result, node=pulled.node, entry=entry, next=chosen.next, moved=True, pulled=names
+        )
 
     def _pull(self, chain: Chain, node: NodeRow, profile: str, state: str, entry: Entry) -> Pulling:
         writes: tuple[Write, ...] = ()
@@ -307,6 +314,10 @@ class Pass(msgspec.Struct, frozen=True):
 def _stage(profile: AnyProfile, entry: Entry) -> Stage[Check, Notifier, Trigger] | None:
     """What the profile does where it is; None in a state that there is not."""
     return next((stage for state, stage in profile.stages.items() if state == entry.current), None)
+
+
+def _names(chain: Chain) -> tuple[str, ...]:
+    return tuple(instance.name for instance in chain)
 
 
 def _again(result: Result, trouble: Retry) -> Result:
@@ -418,7 +429,15 @@ def _failed(result: Result, failure: str, error: str) -> Result:
     return msgspec.structs.replace(result, failure=failure, error=error)
 
 
-def moved_statements(result: Result) -> tuple[Statement, ...]:
+def stored_statements(result: Result) -> tuple[Statement, ...]:
+    """What is told of once it is stored: the work of triggers, and the move that they were pulled for."""
+    key = result.node.key
+    place = (("profile", result.profile), ("node", key.name))
+    pulled = tuple(Say("Executed trigger instance", (("instance", name), *place)) for name in result.pulled)
+    return (*pulled, *_moved(result)) if result.moved else pulled
+
+
+def _moved(result: Result) -> tuple[Statement, ...]:
     key = result.node.key
     note = f"The node is now in the {result.next} state caused by profile {result.profile}"
     fields = (("state", result.next), ("profile", result.profile), ("node", key.name))

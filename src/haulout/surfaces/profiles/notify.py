@@ -24,12 +24,14 @@ from haulout.surfaces.profiles.wire import LOG_DETAILS_LABEL, NEVER, Entry, Stam
 SHORTEST_FOR = timedelta(seconds=1)
 
 Chain = tuple[Notification[Notifier], ...]
+Skipped = tuple[str, tuple[str, ...]]
 
 
 class Told(msgspec.Struct, frozen=True):
     """How far a chain has come. `sent` has to be written; `waiting` says for people what is under way.
 
     `error` is the last attempt's, `failures` how many there were; nothing of both: the chain is through or under way.
+    `skipped`: which were not due, with the reasons of their schedules.
     """
 
     sent: Mapping[str, Stamp] = {}
@@ -39,6 +41,7 @@ class Told(msgspec.Struct, frozen=True):
     error: str = ""
     failures: int = 0
     until: datetime | None = None
+    skipped: tuple[Skipped, ...] = ()
 
 
 class Situation(msgspec.Struct, frozen=True):
@@ -82,6 +85,7 @@ def tell(chain: Chain, given: Situation) -> Told:
     """The chain up to the first one that is not delivered yet."""
     sent: dict[str, Stamp] = {}
     untils: list[datetime | None] = []
+    skipped: list[Skipped] = []
     for each in chain:
         last = sent.get(each.name) or given.sent.get(each.name, NEVER)
         due = _due(each, given, last)
@@ -91,13 +95,15 @@ def tell(chain: Chain, given: Situation) -> Told:
                 until = earliest(told.until, due.until, *untils)
                 # What went out before one that fails is not to go out again.
                 kept = sent if told.error else {}
-                return msgspec.structs.replace(told, sent=kept, until=until)
+                return msgspec.structs.replace(told, sent=kept, until=until, skipped=tuple(skipped))
             # Another profile may have sent by the same instance since then.
             last = told if told.at > last.at else last
             sent[each.name], due = last, _due(each, given, last, entered=True)
+        else:
+            skipped.append((each.name, due.reasons))
         sent.setdefault(each.name, last)
         untils.append(due.until)
-    return Told(sent=sent, until=earliest(*untils))
+    return Told(sent=sent, until=earliest(*untils), skipped=tuple(skipped))
 
 
 def _due(each: Notification[Notifier], given: Situation, last: Stamp, *, entered: bool = False) -> Due:

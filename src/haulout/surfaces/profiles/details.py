@@ -1,0 +1,41 @@
+"""What is logged of a node whose label asks for all details: what its checks say, which notifications are not due."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from haulout.cluster.rows import NodeRow
+from haulout.cluster.view import View
+from haulout.core.action import Say
+from haulout.plugins.api import Verdict
+from haulout.surfaces.profiles.engine import Result
+from haulout.surfaces.profiles.wire import LOG_DETAILS_LABEL
+
+WANTED = "true"
+
+
+def details(node: NodeRow, results: list[Result], view: View) -> tuple[Say, ...]:
+    """Said once, and again when it has changed."""
+    if node.labels.get(LOG_DETAILS_LABEL) != WANTED:
+        return ()
+    return tuple(said for result in results for said in _of(result, view))
+
+
+def _of(result: Result, view: View) -> Iterator[Say]:
+    place = (("profile", result.profile), ("node", result.node.key.name))
+    for instance, reasons in result.skipped:
+        fields = (("instance", instance), *place)
+        for reason in reasons:
+            yield Say(reason, fields)
+        yield Say("Notification instance is not scheduled to run", fields)
+    for judged in result.judged:
+        checks = {name: passes(verdict, view) for name, verdict in judged.verdicts.items()}
+        said = (("checks", json.dumps(checks)), ("expression", judged.transition.text))
+        yield Say("results of check plugins", (*said, *place))
+
+
+def passes(verdict: Verdict, view: View) -> bool:
+    """A check that stands for a limit passes while there is room; whether there is must wake nobody here."""
+    room = all(view.glance(each.count, each.group, each.cluster) < each.most for each in verdict.limits)
+    return verdict.passed and not verdict.error and room

@@ -12,6 +12,7 @@ from haulout.cluster.rows import Connection
 from haulout.cluster.store import Store
 from haulout.core.action import Label
 from haulout.runtime.connections import Connections
+from haulout.runtime.pump import AWAY
 from haulout.runtime.requests import Refused
 from tests.build.desk import Cluster, Desk, Script, steps
 from tests.build.rows import START, at, node
@@ -260,6 +261,11 @@ def test_it_begins_anew_with_short_waits() -> None:
     desk.answer(desk.only(), Refused(0, "connection refused"))
     desk.wait(5.1)
     assert len(desk.tray) == 1
+
+
+def test_what_a_cluster_says_when_it_is_back_is_heard_within_a_minute_and_a_half() -> None:
+    longest = AWAY.backoff_to * AWAY.backoff_share[1] + AWAY.patience
+    assert longest < 90, "whatever Retry-After says"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import msgspec
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Value
 from haulout.cluster.view import CONFIG
-from haulout.core.action import Create, Delete, Evict
+from haulout.core.action import Create, Delete, Evict, Measure, Say
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.decision import Decider
 from haulout.core.drain.deciders import DRAIN_DECIDERS
@@ -81,6 +81,8 @@ class Maintenances(Reports):
         self.world = world or World(QUICK, nodes=3)
         self.options = options or Options()
         self.told: list[tuple[str, str]] = []
+        self.said: list[str] = []
+        self.measured: list[Measure] = []
         self.refusals: list[int] = []
         self.refuses: dict[tuple[type, str], Refused] = {}
         self.tried: list[tuple[type, str]] = []
@@ -109,6 +111,10 @@ class Maintenances(Reports):
     def _stated(self, statement: object) -> None:
         if isinstance(statement, Telling):
             self.told.append((statement.tell.reason, statement.tell.regarding.name))
+        elif isinstance(statement, Say):
+            self.said.append(statement.message)
+        elif isinstance(statement, Measure):
+            self.measured.append(statement)
 
     def make(self, name: str, node: str, **drain: Any) -> Maintenances:
         spec: Json = {"nodeName": node, **({"drain": drain} if drain else {})}
@@ -143,6 +149,9 @@ class Maintenances(Reports):
 
     def phase(self, name: str) -> str:
         return str(self.status(name).get("phase", ""))
+
+    def conditions(self, name: str) -> dict[str, str]:
+        return {each["type"]: each["status"] for each in self.status(name).get("conditions", [])}
 
     def node(self, name: str) -> Json:
         return self.world.get(NODES, name)

@@ -51,7 +51,8 @@ def shown(ops: Maintenances, node: str) -> dict[str, str]:
 class TestFlow:
     def test_there_and_back(self, ops: Maintenances) -> None:
         ops.world.make(deployment("web", replicas=3), daemon_set("agent"))
-        ops.run(30).make("a", "n0").run(5)
+        began_at = ops.run(30).now
+        ops.make("a", "n0").run(5)
         status = ops.status("a")
         assert (status["phase"], status["drainProgress"], status["totalpods"]) == ("Succeeded", 100, 2)
         assert status["evictionPods"] == 1
@@ -59,6 +60,8 @@ class TestFlow:
         ops.delete("a").run(1)
         assert (ops.found("a"), ops.marks("n0"), ops.lease("n0")) == (None, IN, None)
         assert reasons(ops) == ["BeginMaintenance", "SucceedMaintenance", "UncordonNode", "RemovedMaintenance"]
+        (took,) = ops.measured
+        assert (took.counter, took.since) == ("nodemaintenance_drain_duration_seconds", began_at)
         assert ops.refusals == []
 
     def test_what_other_taints_and_labels_there_are_stays(self, ops: Maintenances) -> None:
@@ -82,6 +85,7 @@ class TestFlow:
         assert status["lastError"] == f'error when evicting pods/"{name}" -n "default": global timeout reached: 30s'
         assert (status["phase"], status["pendingPods"]) == ("Running", [name])
         assert status["pendingPodsRefs"] == [{"namespace": "default", "name": name}]
+        assert ops.said == ["Reconciling with fixed duration"]
         ops.world.change(DISRUPTION_BUDGETS, "web", {"spec": {"minAvailable": 2}})
         ops.run(10)
         assert ops.phase("a") == "Succeeded"
@@ -270,8 +274,11 @@ class TestFixes:
         ops.delete("b").run(2)
         assert ops.found("b") is None
         assert ops.marks("n0") == OUT
-        ops.make("b", "n0").run(2).delete("a").run(5)
-        assert ops.phase("b") == "Succeeded"
+        ops.make("b", "n0").run(2)
+        ops.delete("a")
+        ops.world.make(pod("q", nodeName="n0"))
+        ops.run(5)
+        assert (ops.phase("b"), ops.status("b")["evictionPods"]) == ("Succeeded", 1), "counted when it begins"
         assert ops.marks("n0") == OUT
 
     @pytest.mark.parametrize("how", ["released", "expired"])
@@ -427,19 +434,43 @@ class TestBeyond:
         ops.run(6)
         assert (ops.phase("a"), ops.pods("n0")) == ("Succeeded", ["p"])
 
+    def test_g5_pods_that_are_deleted_are_not_named_when_time_is_up(self, ops: Maintenances) -> None:
+        ops.world.make(pod("p", nodeName="n0"))
+        ops.world.change(PODS, "p", {"metadata": {"finalizers": ["test/stays"]}})
+        ops.run(10).make("a", "n0", disableEviction=True, timeoutSeconds=5).run(8)
+        assert ops.status("a")["lastError"] == "context deadline exceeded"
+
     def test_g6_blocked_pods_are_shown_with_their_reason(self, ops: Maintenances) -> None:
         name = blocked(ops)
         ops.run(2)
         (shown,) = ops.status("a")["blockedPods"]
         assert (shown["name"], shown["reason"]) == (name, "DisruptionBudget")
         assert "default/web" in shown["message"]
-        conditions = {each["type"]: each["status"] for each in ops.status("a")["conditions"]}
-        assert conditions == {"Cordoned": "True", "LeaseHeld": "True", "Drained": "False", "Blocked": "True"}
+        assert ops.conditions("a") == {"Cordoned": "True", "LeaseHeld": "True", "Drained": "False", "Blocked": "True"}
+
+    def test_g6_a_lease_that_somebody_else_holds_is_shown(self, ops: Maintenances) -> None:
+        ops.put_lease("n0", "other")
+        ops.make("a", "n0").run(1)
+        (shown,) = ops.status("a")["conditions"]
+        assert (shown["type"], shown["status"], shown["message"]) == ("LeaseHeld", "False", HELD)
+        ops.put_lease("n0", "other", renewed_ago=4000)
+        ops.run(5)
+        assert ops.conditions("a")["LeaseHeld"] == "True"
+
+    def test_g6_one_that_has_let_go_shows_that(self, ops: Maintenances) -> None:
+        ops.make("a", "n0").run(1)
+        ops.put_lease("n0", "other")
+        ops.run(1)
+        assert ops.conditions("a") == {"Cordoned": "True", "LeaseHeld": "False", "Drained": "True", "Blocked": "False"}
+        ops.run(40)
+        assert ops.phase("a") == "Failed"
+        assert set(ops.conditions("a").values()) == {"False"}
 
     def test_g7_after_the_deadline_it_fails_and_the_node_stays_cordoned(self, ops: Maintenances) -> None:
         ops.world.make(pod("p", app="p", nodeName="n0"), budget("p", minAvailable=1))
         ops.run(10).make("a", "n0", deadlineSeconds=20).run(40)
         assert ops.phase("a") == "Failed"
+        assert ops.status("a")["lastError"].startswith("the drain did not end within 20s: error when evicting pods")
         assert ops.marks("n0") == OUT
         ops.world.objects.delete(DISRUPTION_BUDGETS, "default", "p")
         ops.run(60)
@@ -490,7 +521,9 @@ class TestBeyond:
         assert ops.phase("a") == "Running"
         ops.run(600)
         assert ops.phase("a") == "Succeeded"
-        assert ops.pods("n0") != []
+        (left,) = ops.pods("n0")
+        drained = next(each for each in ops.status("a")["conditions"] if each["type"] == "Drained")
+        assert (drained["status"], drained["message"]) == ("True", f"no longer waited for: default/{left}")
 
     def test_g15_eviction_requests_where_the_cluster_knows_them(self) -> None:
         requests = Resource("lifecycle.k8s.io", "v1alpha1", "evictionrequests")
@@ -528,6 +561,23 @@ class TestBeyond:
         assert (ops.marks("n0"), ops.lease("n0")) == (IN, None)
         ops.delete("a").run(1)
         assert ops.found("a") is None
+
+    def test_g18_a_preview_shows_what_would_be_in_the_way(self, ops: Maintenances) -> None:
+        ops.world.make(pod("p", app="p", nodeName="n0"), budget("p", minAvailable=1), pod("free", nodeName="n0"))
+        ops.run(10).make("a", "n0", dryRun=True).run(1)
+        (shown,) = ops.status("a")["blockedPods"]
+        assert (shown["name"], shown["reason"]) == ("p", "DisruptionBudget")
+        ops.world.objects.delete(DISRUPTION_BUDGETS, "default", "p")
+        ops.run(1)
+        assert "blockedPods" not in ops.status("a")
+
+    def test_g18_the_end_of_a_preview_undoes_nothing(self, ops: Maintenances) -> None:
+        ops.world.change(NODES, "n0", {"spec": {"unschedulable": True}, "metadata": {"labels": {LABEL: "true"}}})
+        ops.put_lease("n0", "node-maintenance")
+        ops.make("a", "n0", dryRun=True).run(1).delete("a").run(1)
+        assert ops.found("a") is None
+        assert (ops.marks("n0")[0], ops.marks("n0")[2]) == (True, "true")
+        assert ops.lease("n0") is not None
 
     def test_pods_that_cluster_api_waits_for_are_waited_for(self) -> None:
         ops = Maintenances(options=options(rules=PodRules(cluster_api_label=True)))

@@ -28,7 +28,10 @@ LONG_BUCKETS: tuple[float, ...] = (
     *(1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0),
     *(4 * 3600.0, 12 * 3600.0, 24 * 3600.0, 72 * 3600.0, 168 * 3600.0),
 )
-BUCKETS_OF: Mapping[str, tuple[float, ...]] = {"maintenance_capi_approval_seconds": LONG_BUCKETS}
+BUCKETS_OF: Mapping[str, tuple[float, ...]] = {
+    "maintenance_capi_approval_seconds": LONG_BUCKETS,
+    "nodemaintenance_drain_duration_seconds": LONG_BUCKETS,
+}
 
 # Of those that are worked out when asked for, the ones that only ever grow.
 COUNTERS = frozenset(
@@ -37,6 +40,7 @@ COUNTERS = frozenset(
         "maintenance_controller_pod_shuffle_count",
         "maintenance_controller_pod_shuffles_per_replica",
         "nodemaintenance_evictions_total",
+        "nodemaintenance_lease_errors_total",
     }
 )
 
@@ -53,6 +57,7 @@ HELP = {
     "controller_runtime_reconcile_total": "Decisions of a controller by result.",
     "haulout_events_dropped": "Events that were not told because more were waiting than can be kept.",
     "haulout_evictions": "Evictions by surface and result.",
+    "nodemaintenance_drain_duration_seconds": "How long maintenances took from their lease to the last pod.",
     "nodemaintenance_drain_progress_ratio": "How much of a maintenance's drain is done.",
     "nodemaintenance_evictions_total": "Evictions for maintenances by result.",
     "nodemaintenance_info": "1 for each maintenance, with its node and phase.",

@@ -18,6 +18,7 @@ from tests.build.rows import START, at, node
 KUBECTL = DrainOptions()
 EVERYTHING = DrainOptions(force=True, ignore_daemonsets=True, delete_local_data=True)
 IGNORED, GOES = Fate(Act.IGNORE), Fate(Act.EVICT)
+SKIPPED = Fate(Act.IGNORE, skipped=True)
 AGENT = owner("DaemonSet", "agent")
 NO_CONTROLLER = "cannot delete Pods that declare no controller (use --force to override)"
 LOCAL_DATA = "Pods with local storage (use --delete-emptydir-data to override)"
@@ -127,7 +128,7 @@ class TestSkippingWhatShouldBeGone:
     @pytest.mark.parametrize(("seconds", "skipped"), [(0, False), (5, False), (5.999, False), (6, True), (60, True)])
     def test_after_so_many_seconds(self, seconds: float, skipped: bool) -> None:
         found = fate(self.ending, options(skip_ending_for=5), now=at(seconds))
-        assert found == (IGNORED if skipped else GOES)
+        assert found == (SKIPPED if skipped else GOES)
 
     def test_never_unless_asked_for(self) -> None:
         assert fate(self.ending, now=at(10**6)) == GOES
@@ -138,7 +139,7 @@ class TestSkippingWhatShouldBeGone:
 
     def test_on_a_lost_node_alone(self) -> None:
         given = options(skip_lost_for=5)
-        assert fate(self.ending, given, now=at(5), node=LOST) == IGNORED
+        assert fate(self.ending, given, now=at(5), node=LOST) == SKIPPED
         assert fate(self.ending, given, now=at(4.9), node=LOST) == GOES
         assert fate(self.ending, given, now=at(5), node=node("n0")) == GOES
 
@@ -302,4 +303,4 @@ def test_the_span_counts_from_the_end_of_the_grace() -> None:
     asked_at, grace = START, timedelta(seconds=30)
     ending = pod("p", owner(), deleting_at=asked_at + grace, deletion_grace_for=30)
     assert fate(ending, options(skip_ending_for=5), now=at(35.9)) == GOES
-    assert fate(ending, options(skip_ending_for=5), now=at(36)) == IGNORED
+    assert fate(ending, options(skip_ending_for=5), now=at(36)) == SKIPPED

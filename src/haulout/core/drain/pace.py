@@ -85,11 +85,11 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         left for permit in earlier.values() if permit.pod not in here and (left := _left(view, budget, permit, now))
     ]
     sent = sum(permit.charged for permit in here.values() if permit.pod not in failed)
-    free = _allowed(budget) - sent - sum(permit.charged for permit in gone)
+    free = allowance(budget) - sent - sum(permit.charged for permit in gone)
     waiting = [row for row in evictions if not here[row.pod].granted]
     for row in sorted(waiting, key=lambda row: row.rank) if waiting else ():
         permit = here[row.pod]
-        uses = _uses_budget(budget, row)
+        uses = uses_budget(budget, healthy=row.healthy)
         if not _may_try_again(budget, permit, now):
             continue
         if not uses or (free > 0 and sent < MOST_SENT):
@@ -134,13 +134,14 @@ def _covered(view: View, budget: BudgetRow) -> list[EvictionRow]:
     return [row for row in found if row.by_budget and not row.delete and selector.matches(row.labels)]
 
 
-def _allowed(budget: BudgetRow) -> int:
+def allowance(budget: BudgetRow) -> int:
+    """How many may go; none before its controller has looked at what it says now."""
     return budget.disruptions_allowed if budget.observed_generation >= budget.generation else 0
 
 
-def _uses_budget(budget: BudgetRow, eviction: EvictionRow) -> bool:
+def uses_budget(budget: BudgetRow, *, healthy: bool) -> bool:
     """A pod that is not healthy costs nothing where the budget says so, or where enough others are."""
-    if eviction.healthy:
+    if healthy:
         return True
     if budget.unhealthy_policy == "AlwaysAllow":
         return False

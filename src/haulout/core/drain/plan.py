@@ -46,6 +46,11 @@ def outcome_name(pod: Key, uid: str) -> str:
     return f"evict/{pod.cluster}/{pod.namespace}/{pod.name}/{uid}"
 
 
+def asks_budgets(pod: PodRow) -> bool:
+    """Whether the server looks at budgets before it lets this one go."""
+    return pod.phase not in ("Pending", "Succeeded", "Failed")
+
+
 def eviction_key(pod: Key) -> Key:
     return Key(pod.cluster, EVICTION, pod.namespace, pod.name)
 
@@ -131,7 +136,7 @@ def _eviction(node: Key, drain: DrainRow, pod: PodRow, fate: Fate, now: datetime
         node=node,
         labels=pod.labels,
         healthy=pod.ready,
-        by_budget=pod.phase not in ("Pending", "Succeeded", "Failed") and not options.by_request,
+        by_budget=asks_budgets(pod) and not options.by_request,
         delete=forced or fate.act is Act.DELETE,
         grace_for=0 if overdue else drain.forced_grace_for if late else options.grace_for,
         retry_for=drain.retry_for,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -107,20 +107,23 @@ def _standing(view: View, pod: PodRow, fate: Fate) -> PodStanding:
     final = refusal if refusal is not None and not refusal.by_budget else None
     error, refused_at = (final.message, final.at) if final is not None else ("", None)
     if len(permits) > 1:
-        names = ", ".join(budget.name for budget in budgets)
-        text = f"covered by several budgets: {names}"
+        text = several(budgets)
         return PodStanding(pod, Standing.SEVERAL_BUDGETS, text, _since(permits), budgets, error, refused_at)
     if final is not None and final.cause == "NamespaceTerminating":
         return PodStanding(pod, Standing.NAMESPACE, final.message, final.at)
     if permits and not permits[0].granted:
-        return PodStanding(pod, Standing.BUDGET, _closed(budgets[0]), _since(permits), budgets)
+        return PodStanding(pod, Standing.BUDGET, closed(budgets[0]), _since(permits), budgets)
     if refusal is not None:
         standing = Standing.FAILED if final is not None else Standing.BUDGET
         return PodStanding(pod, standing, refusal.message, refusal.at, budgets, error, refused_at)
     return PodStanding(pod, Standing.EVICTING)
 
 
-def _closed(budget: Key) -> str:
+def several(budgets: Sequence[Key]) -> str:
+    return f"covered by several budgets: {', '.join(budget.name for budget in budgets)}"
+
+
+def closed(budget: Key) -> str:
     return f"PodDisruptionBudget {budget.namespace}/{budget.name} allows no disruption now"
 
 

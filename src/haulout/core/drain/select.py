@@ -23,12 +23,16 @@ DaemonSetLookup = Callable[[str, str], bool | None]
 
 
 class Fate(msgspec.Struct, frozen=True):
-    """What becomes of one pod. `error`: the whole drain must not begin because of it. `order`: lower ones go first."""
+    """What becomes of one pod. `error`: the whole drain must not begin because of it. `order`: lower ones go first.
+
+    `skipped`: it is on its way out, and has been waited for long enough.
+    """
 
     act: Act
     warning: str = ""
     error: str = ""
     order: int = 0
+    skipped: bool = False
 
     @property
     def goes(self) -> bool:
@@ -41,6 +45,7 @@ class Fate(msgspec.Struct, frozen=True):
 
 
 IGNORED = Fate(Act.IGNORE)
+SKIPPED = Fate(Act.IGNORE, skipped=True)
 NO_RULES = PodRules()
 
 
@@ -52,6 +57,10 @@ class Selection(msgspec.Struct, frozen=True):
     @property
     def awaited(self) -> tuple[PodRow, ...]:
         return tuple(pod for pod, fate in self.pods if fate.awaited and not fate.error)
+
+    @property
+    def skipped(self) -> tuple[PodRow, ...]:
+        return tuple(pod for pod, fate in self.pods if fate.skipped)
 
     @property
     def warnings(self) -> str:
@@ -91,7 +100,7 @@ def fate_of(
     if ruled is not None:
         return ruled
     if _overdue(pod, options, now, node):
-        return IGNORED
+        return SKIPPED
     fate = _filtered(pod, options, daemonset)
     if fate.goes and options.disable_eviction:
         fate = msgspec.structs.replace(fate, act=Act.DELETE)

@@ -27,6 +27,7 @@ from haulout.core.action import (
 )
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.drain.options import DrainRow, drain_row
+from haulout.core.drain.preview import foreseen
 from haulout.core.drain.report import Progress, progress, reasons
 from haulout.core.holds import HOLDS_OF_NODE, Claim, Hold, Want
 from haulout.core.reason import Reason
@@ -50,8 +51,10 @@ from haulout.surfaces.nodemaintenance.passes import drain_status
 from haulout.surfaces.nodemaintenance.status import (
     blocked_pods,
     failed_with,
+    let_go,
     patch,
     second,
+    with_condition,
     with_pods,
 )
 from haulout.surfaces.nodemaintenance.stop import stop_steps
@@ -71,6 +74,7 @@ from haulout.surfaces.nodemaintenance.wire import (
 # What is counted against a maintenance is tried again no sooner; the stored time knows only whole seconds.
 LEASE_RETRY_FOR = timedelta(seconds=3)
 
+NAMELESS = "invalid nodeName, no node with name  found"
 LEASE_ERROR = Measure("nodemaintenance_lease_errors_total")
 
 replace = msgspec.structs.replace
@@ -86,11 +90,10 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if row.deleting_at is not None and FINALIZER not in row.finalizers:
         return NOTHING
     if not row.node:
-        return _refused(Given(row, view, now, options, None, None), "invalid nodeName, no node with name  found")
+        return _refused(Given(row, view, now, options, None, None), NAMELESS)
     older = [other for other in view.rows(MAINTENANCES_OF_NODE, row.node, MaintenanceRow) if _age(other) < _age(row)]
     if older:
-        text = f"invalid nodeName, a NodeMaintenance for node {row.node} already exists"
-        return _refused(Given(row, view, now, options, None, None), text)
+        return _refused(Given(row, view, now, options, None, None), _taken(row))
     node = view.node(row.node)
     lease = view.get(leases.lease_key(row.node, options), LeaseRow)
     given = Given(row, view, now, options, node, lease)
@@ -98,7 +101,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return _ending(given)
     if FINALIZER not in row.finalizers:
         return _beginning(given)
-    if not row.status.phase:
+    if not row.status.phase or row.status.last_error == _taken(row):
         return _initial(given)
     if node is None:
         return _without_node(given)
@@ -109,6 +112,10 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if wanted.dry_run:
         return _preview(given, wanted)
     return _going_on(given, node, wanted)
+
+
+def _taken(row: MaintenanceRow) -> str:
+    return f"invalid nodeName, a NodeMaintenance for node {row.node} already exists"
 
 
 def _age(row: MaintenanceRow) -> tuple[datetime, str]:
@@ -151,6 +158,9 @@ def _finalized(key: Key) -> Step:
 
 
 def _ending(given: Given) -> Decision:
+    if given.row.drain.dry_run and not (given.node is not None and is_marked(given.node)):
+        # A preview has touched nothing, so that there is nothing to undo.
+        return Decision(actions=(_finalized(given.key),))
     steps = (*_stopping(given, "end"), _finalized(given.key))
     return Decision(actions=steps, holds=claims_of(given, drained=False))
 
@@ -203,16 +213,18 @@ def _initial(given: Given) -> Decision:
 def _without_node(given: Given) -> Decision:
     text = f'nodes "{given.row.node}" not found'
     status = replace(failed_with(given.status, text, given.now), phase=FAILED)
+    status = let_go(status, "NodeNotFound", given.now) if status.conditions else status
     return with_status(given, status, told(given.key, *FAILED_EVENT, warning=True))
 
 
 def _preview(given: Given, wanted: DrainWish) -> Decision:
     """What a drain would have to do; nothing is done."""
-    state = progress(given.view, drain_of(given, wanted), given.now)
+    state = foreseen(given.view, progress(given.view, drain_of(given, wanted), given.now), given.now)
     pods = [each.pod for each in state.pods]
     status = with_pods(replace(given.status, eviction_pods=len(pods), phase=RUNNING), pods)
     status = replace(status, last_error=state.errors, drain_progress=0)
-    return with_status(given, replace(status, blocked_pods=blocked_pods(state, given.status.blocked_pods)))
+    status = replace(status, blocked_pods=blocked_pods(state, given.status.blocked_pods))
+    return with_status(given, status, until=state.changes_at)
 
 
 # Going on
@@ -256,7 +268,7 @@ def _lost_for_good(given: Given) -> Decision:
         return Decision(reasons=(Reason("lease-lost", row.key, status.last_error),))
     count = status.error_on_lease_count
     text = f"maintenance failed: lease could not be extended after {count} attempts"
-    over = replace(failed_with(status, text, given.now), phase=FAILED)
+    over = replace(failed_with(let_go(status, "LeaseLost", given.now), text, given.now), phase=FAILED)
     said = told(row.key, *FAILED_EVENT, warning=True)
     stopped = _stopping(given, "lost", "failed to uncordon upon failure to obtain owned lease: ")
     return Decision(actions=(*stopped, (*patch(row, over), said)), holds=claims_of(given, drained=False))
@@ -269,11 +281,12 @@ def _held_by_another(given: Given) -> Decision:
     why = leases.held_by_another(lease)
     runs_out_at = leases.expires_at(lease)
     reason = Reason("lease-held", given.key, why, until=runs_out_at)
+    without_lease = with_condition(pending(given), "LeaseHeld", False, "HeldByAnother", why, now)
     if not is_marked(given.node):
         text = (
             f"failed to obtain a lease that is not owned by us : {why} errorOnLeaseCount {status.error_on_lease_count}"
         )
-        waits = with_status(given, failed_with(pending(given), text, now), until=runs_out_at)
+        waits = with_status(given, failed_with(without_lease, text, now), until=runs_out_at)
         return replace(waits, reasons=(reason,))
     again_at = _again_at(status)
     if again_at is not None and now < again_at:
@@ -283,7 +296,7 @@ def _held_by_another(given: Given) -> Decision:
         "failed to extend a lease that used to be owned by us, incrementing error on lease count: "
         f"{why}, errorOnLeaseCount: {count}"
     )
-    failed = replace(failed_with(pending(given), text, now), error_on_lease_count=count)
+    failed = replace(failed_with(without_lease, text, now), error_on_lease_count=count)
     return Decision(
         actions=((*patch(given.row, failed), LEASE_ERROR),),
         until=runs_out_at,

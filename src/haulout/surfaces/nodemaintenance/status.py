@@ -17,6 +17,7 @@ from haulout.model.meta import Condition, wire_time
 from haulout.surfaces.nodemaintenance.wire import BlockedPod, MaintenanceRow, PodReference, Status
 
 replace = msgspec.structs.replace
+TIMED_OUT = "context deadline exceeded"
 # What the wire knows as reasons of blocked pods.
 BLOCKING = {
     Standing.BUDGET: "DisruptionBudget",
@@ -48,8 +49,10 @@ def failed_with(status: Status, error: str, now: datetime) -> Status:
     return replace(status, last_error=error, last_update=second(now))
 
 
-def drain_error(progress: Progress, timeout_for: timedelta) -> str:
-    """What the original would say of a pass that ended like this."""
+def drain_error(progress: Progress, timeout_for: timedelta, *, deletes: bool = False) -> str:
+    """What the original would say of a pass that ended like this; one that deletes names no pods."""
+    if deletes:
+        return progress.errors or aggregate([each.error or TIMED_OUT for each in progress.pods])
     return progress.errors or aggregate([_pod_error(each, timeout_for) for each in progress.pods])
 
 
@@ -58,7 +61,7 @@ def _pod_error(each: PodStanding, timeout_for: timedelta) -> str:
     if each.error:
         return f"error when evicting pods/{name} -n {namespace}: {each.error}"
     if each.standing in (Standing.TERMINATING, Standing.WAITING):
-        return f"error when waiting for pod {name} in namespace {namespace} to terminate: context deadline exceeded"
+        return f"error when waiting for pod {name} in namespace {namespace} to terminate: {TIMED_OUT}"
     return f"error when evicting pods/{name} -n {namespace}: global timeout reached: {to_text(timeout_for)}"
 
 
@@ -88,6 +91,13 @@ def with_condition(status: Status, kind: str, value: bool, reason: str, message:
     if stood is None:
         return replace(status, conditions=(*status.conditions, condition))
     return replace(status, conditions=tuple(condition if each is stood else each for each in status.conditions))
+
+
+def let_go(status: Status, reason: str, now: datetime) -> Status:
+    """The conditions of a maintenance that holds nothing any more."""
+    for kind in ("Cordoned", "LeaseHeld", "Drained", "Blocked"):
+        status = with_condition(status, kind, False, reason, "", now)
+    return replace(status, blocked_pods=())
 
 
 def patch(row: MaintenanceRow, status: Status) -> tuple[Patch, ...]:

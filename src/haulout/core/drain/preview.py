@@ -1,0 +1,49 @@
+"""What would be in the way of a drain that is not wanted yet: the budgets, as they stand."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from haulout.base.selector import SelectorError, from_object
+from haulout.cluster.indexes import BUDGETS_OF_NAMESPACE
+from haulout.cluster.rows import BudgetRow, PodRow
+from haulout.cluster.store import Listing
+from haulout.cluster.view import View
+from haulout.core.drain.options import Act
+from haulout.core.drain.pace import allowance, uses_budget
+from haulout.core.drain.plan import asks_budgets
+from haulout.core.drain.report import PodStanding, Progress, Standing, closed, several
+
+
+def foreseen(view: View, state: Progress, now: datetime) -> Progress:
+    """The same drain, its pods as they would stand once they were to go. Nobody has been asked to let them."""
+    evicted = {pod.key for pod, fate in state.selection.pods if fate.act is Act.EVICT}
+    pods = tuple(_foreseen(view, each, now) if each.pod.key in evicted else each for each in state.pods)
+    return msgspec.structs.replace(state, pods=pods)
+
+
+def _foreseen(view: View, each: PodStanding, now: datetime) -> PodStanding:
+    budgets = _budgets(view, each.pod) if each.standing is Standing.EVICTING and asks_budgets(each.pod) else []
+    keys = tuple(budget.key for budget in budgets)
+    if len(budgets) > 1:
+        return PodStanding(each.pod, Standing.SEVERAL_BUDGETS, several(keys), now, keys)
+    if budgets and uses_budget(budgets[0], healthy=each.pod.ready) and not allowance(budgets[0]):
+        return PodStanding(each.pod, Standing.BUDGET, closed(keys[0]), now, keys)
+    return each
+
+
+def _budgets(view: View, pod: PodRow) -> list[BudgetRow]:
+    if view.listing("PodDisruptionBudget", pod.key.cluster) is Listing.UNREADABLE:
+        return []
+    found = view.rows(BUDGETS_OF_NAMESPACE, pod.key.namespace, BudgetRow, pod.key.cluster)
+    return [budget for budget in found if _covers(budget, pod)]
+
+
+def _covers(budget: BudgetRow, pod: PodRow) -> bool:
+    try:
+        return budget.selector is not None and from_object(budget.selector).matches(pod.labels)
+    except SelectorError:
+        # To the server, one that cannot be read selects nobody.
+        return False

@@ -126,6 +126,7 @@ def test_text_and_picture(config: str, tmp_path: Path, capsys: pytest.CaptureFix
         pytest.param(("--after", "in-maintenance=soon:a=b"), 2, "a time such as 30m", id="no time"),
         pytest.param(("--set", "wanted"), 2, "LABEL=VALUE", id="no value"),
         pytest.param(("--at", "tomorrow"), 2, "is no instant", id="no instant"),
+        pytest.param(("--days", "-1"), 2, "a plan looks ahead", id="no future"),
     ],
 )
 def test_wrong_words(words: tuple[str, ...], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,3 +140,16 @@ def test_what_cannot_be_planned_says_why(config: str, tmp_path: Path, capsys: py
     (tmp_path / "empty.yaml").write_text("")
     assert plan(PlanSettings(config=config, snapshot=str(tmp_path / "empty.yaml"))) == 1
     assert "there are no nodes to plan for" in capsys.readouterr().err
+    assert plan(PlanSettings(config=config, nodes=1, profile="ghost")) == 1
+    assert "there is no profile 'ghost' (there are: " in capsys.readouterr().err
+    assert plan(PlanSettings(config=config, nodes=1, svg=str(tmp_path / "no" / "such.svg"))) == 1
+    assert "such.svg: No such file or directory" in capsys.readouterr().err
+
+
+def test_a_haulout_yaml_names_the_profiles(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = tmp_path / "haulout.yaml"
+    whole.write_text(f"surfaces: {{profiles: {{config: {config}}}, nodemaintenance: {{}}}}\n")
+    assert plan(PlanSettings(config=str(whole), nodes=1, days=1)) == 0
+    whole.write_text("surfaces: {nodemaintenance: {}}\n")
+    assert plan(PlanSettings(config=str(whole), nodes=1)) == 1
+    assert "profiles are not switched on" in capsys.readouterr().err

@@ -14,7 +14,7 @@ import msgspec
 import yaml
 
 from haulout.base.clock import SystemClock
-from haulout.cli.explaining import endpoint_of, read_config
+from haulout.cli.explaining import endpoint_of, read_setup
 from haulout.cli.settings import PlanSettings
 from haulout.embedded.controllers.kinds import (
     DAEMON_SETS,
@@ -29,7 +29,8 @@ from haulout.kube.http import HttpTransport
 from haulout.model.meta import wire_micro_time
 from haulout.plan.chart import svg_chart, text_chart
 from haulout.plan.forecast import Done, Forecast, Simulation
-from haulout.surfaces.profiles.wire import PROFILE_LABEL
+from haulout.surfaces.profiles.engine import Config
+from haulout.surfaces.profiles.wire import PROFILE_LABEL, attached_profiles
 
 ZONE = "topology.kubernetes.io/zone"
 NAMESPACES = Resource("", "v1", "namespaces")
@@ -59,21 +60,42 @@ Objects = list[tuple[Resource, Json]]
 
 def plan(settings: PlanSettings) -> int:
     try:
-        config = read_config(settings.config)
+        config = _config(settings)
         objects = _objects(settings)
         forecast = _simulated(settings, config, objects)
+        if settings.svg:
+            _draw(forecast, settings.svg)
     except click.ClickException as error:
         error.show()
         return 1
-    if settings.svg:
-        Path(settings.svg).write_text(svg_chart(forecast))
     lines = [_json(forecast)] if settings.output == "json" else _text(forecast)
     for line in lines:
         click.echo(line)
     return 0
 
 
-def _simulated(settings: PlanSettings, config: Any, objects: Objects) -> Forecast:
+def _config(settings: PlanSettings) -> Config:
+    """The profiles' own file, or the one that a haulout.yaml names."""
+    config = read_setup(settings.config).profiles
+    if config is None:
+        raise click.ClickException(
+            f"{settings.config}: profiles are not switched on, and there is nothing else to plan"
+        )
+    unknown = [name for name in attached_profiles(settings.profile) if name not in config.profiles]
+    if settings.profile and unknown:
+        known = ", ".join(sorted(config.profiles))
+        raise click.ClickException(f"{settings.config}: there is no profile {unknown[0]!r} (there are: {known})")
+    return config
+
+
+def _draw(forecast: Forecast, path: str) -> None:
+    try:
+        Path(path).write_text(svg_chart(forecast))
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror}") from None
+
+
+def _simulated(settings: PlanSettings, config: Config, objects: Objects) -> Forecast:
     begins_at = datetime.fromisoformat(settings.at).astimezone(UTC) if settings.at else datetime.now(UTC)
     done = [Done(state, timedelta(seconds=seconds), label, value) for state, seconds, label, value in settings.after]
     simulation = Simulation(

@@ -14,7 +14,13 @@ STATES = ("operational", "maintenance-required", "in-maintenance")
 
 
 @click.command("plan", short_help="Forecast when each node will pass which state.")
-@click.option("--config", default="config/maintenance.yaml", metavar="FILE", show_default=True, help="The profiles.")
+@click.option(
+    "--config",
+    default="config/maintenance.yaml",
+    metavar="FILE",
+    show_default=True,
+    help="The profiles, or a haulout.yaml.",
+)
 @click.option("--nodes", default=0, metavar="N", help="Plan for N made-up nodes instead of a cluster's.")
 @click.option("--zones", default=3, metavar="N", show_default=True, help="In how many zones made-up nodes are.")
 @click.option("--profile", default="", metavar="NAME", help="Attach this profile to every node.")
@@ -40,6 +46,8 @@ def command(**given: Any) -> PlanSettings:
     The cluster is only read. Workloads and budgets are taken along, and pods placed anew. Checks that ask the outside
     world know nothing in a plan; what is done to nodes from outside is said with --after.
     """
+    if given["days"] <= 0:
+        raise click.UsageError("--days: a plan looks ahead (a number above 0)")
     labels = tuple(_pair(text, "--set") for text in given["labels"])
     at = _instant(given["at"])
     names = ("kubeconfig", "context", "namespace", "as_user", "as_groups")

@@ -8,9 +8,9 @@ from datetime import timedelta
 
 import pytest
 
-from haulout.cluster.key import Key
+from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import Value
-from haulout.cluster.view import CONFIG
+from haulout.cluster.view import CONFIG, View
 from haulout.core.action import Say
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.drain.deciders import DRAIN_DECIDERS
@@ -22,6 +22,7 @@ from haulout.runtime.kernel import Kernel
 from haulout.runtime.requests import Telling
 from haulout.surfaces.profiles.decide import MODE
 from haulout.surfaces.profiles.engine import SURFACE, Mode
+from haulout.surfaces.profiles.info import node_info
 from haulout.surfaces.profiles.load import load
 from haulout.surfaces.profiles.surface import DECIDERS, known_plugins, sources
 from haulout.surfaces.profiles.wire import PROFILE_LABEL, STATE_LABEL
@@ -121,6 +122,12 @@ class Fleet:
         entry = json.loads(self.annotations["cloud.sap/maintenance-data"])["Profiles"]["p"]
         return bool(entry["Previous"] != entry["Current"])
 
+    def error(self) -> str:
+        """As people are shown it."""
+        info = node_info(node_key("n0"), View(self.kernel.store, explaining=True), self.world.time.now())
+        assert info is not None
+        return str(info["profiles"][0]["applied"]["error"])
+
     def cordoned(self) -> list[str]:
         nodes = [self.world.get(NODES, name) for name in ("n0", "n1", "n2")]
         return [each["metadata"]["name"] for each in nodes if each["spec"].get("unschedulable")]
@@ -187,7 +194,11 @@ def test_a_budget_is_waited_for_and_the_stall_is_told_once() -> None:
     fleet = Fleet("evictionTimeout: 1m, deletionTimeout: 1m")
     fleet.world.make(deployment("web", replicas=3), budget("web", minAvailable=3))
     fleet.run(30).go().run(600)
-    assert len(fleet.pods()) == 1
+    (name,) = fleet.pods()
+    why = "PodDisruptionBudget default/web allows no disruption now"
+    assert fleet.error() == (
+        f"Trigger instance drain failed: failed to delete/evict at least one pod: failed to evict pod {name}: {why}"
+    )
     assert reasons(fleet).count("DrainStalled") == 1
     assert reasons(fleet).count("Evicting") == 1
     fleet.world.change(DISRUPTION_BUDGETS, "web", {"spec": {"minAvailable": 1}})

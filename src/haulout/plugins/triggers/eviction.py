@@ -21,6 +21,8 @@ SURFACE = "profiles"
 REPORTER = "maintenance"
 ACTIONS = ("cordon", "uncordon", "drain")
 NEEDS = frozenset({"Pod", "PodDisruptionBudget"})
+# What the server refuses, or would refuse if it were asked.
+REFUSED = frozenset({Standing.BUDGET, Standing.SEVERAL_BUDGETS, Standing.NAMESPACE, Standing.FAILED})
 
 
 class Eviction(Config, frozen=True, kw_only=True):
@@ -103,13 +105,13 @@ def _drained(config: Eviction, given: TriggerInput) -> NodeRow | Retry:
     stalls_at = began_at + min(config.eviction_timeout, config.deletion_timeout)
     stalled = given.now >= stalls_at
     says = _said_of(given.node.key, state) + (_stalled(given.node.key) if stalled else ())
-    blocked = [each for each in state.pods if each.error]
+    blocked = [each for each in state.pods if each.error or each.standing in REFUSED]
     reason = f"failed to delete/evict at least one pod: {_failures(blocked)}" if blocked else "drain still in progress"
     return Retry(reason, node, (drain,), None if stalled else stalls_at, says)
 
 
 def _failures(blocked: list[PodStanding]) -> str:
-    return "; ".join(f"failed to evict pod {each.pod.key.name}: {each.error}" for each in blocked)
+    return "; ".join(f"failed to evict pod {each.pod.key.name}: {each.error or each.message}" for each in blocked)
 
 
 def _drain(config: Eviction, given: TriggerInput, began_at: datetime) -> DrainRow:

@@ -23,7 +23,8 @@ def _nodes(key: Key, store: Store) -> tuple[Key, ...]:
 
 DECIDERS = (
     Decider(SURFACE, KIND, decide, nodes=_nodes),
-    Decider("nodemaintenance-leases", "Node", orphans.decide),
+    # It claims nothing: where leases cannot be read, nobody else has to be kept from nodes.
+    Decider("nodemaintenance-leases", "Node", orphans.decide, nodes=lambda key, store: ()),
 )
 OWN_KINDS = (RESOURCE, requests.RESOURCE)
 

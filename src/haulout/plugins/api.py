@@ -94,7 +94,8 @@ Take = Callable[[], tuple[Write, ...] | datetime]
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """`until`: time alone changes it no sooner. `limits`: it passes if each has room, which is then taken.
+    """`until`: time alone changes it no sooner. `limits`: it passes if each has room, which is then taken, unless the
+    transition does not depend on it.
 
     `error` is a technical failure, which is more than a no; `times`: how often it has been met by now, where each
     time is to be counted. `info` is shown to people and decides nothing. `known`: a check that cannot say anything

@@ -724,6 +724,30 @@ class TestLimits:
             profiles.label(inside, c="").settle()
         assert order == ["d-urgent", "c-early", "e-odd", "a-late", "b-late"]
 
+    @pytest.mark.parametrize("check", ["(a && two) || d", "a && (two || d)", "a && !(!two)", "a && two && two"])
+    def test_no_more_than_allowed_whatever_the_expression(self, check: str) -> None:
+        """G18."""
+        text = self.TEXT.replace("a && two", check)
+        profiles = world(text, *(worker(f"n{number}", a="") for number in range(10)), checks=self.CHECKS).settle()
+        assert len(profiles.inside()) == 2
+        profiles.label(profiles.inside()[0], c="").settle()
+        assert len(profiles.inside()) == 2
+
+    @pytest.mark.parametrize("check", ["a || two", "a && (two || b)", "a && (b || !two)"])
+    def test_who_need_not_wait_for_a_place_does_not(self, check: str) -> None:
+        text = self.TEXT.replace("a && two", check)
+        nodes = [worker(f"n{number}", a="", b="") for number in range(5)]
+        assert len(world(text, *nodes, checks=self.CHECKS).settle().inside()) == 5
+
+    def test_of_two_limits_one_is_enough(self) -> None:
+        checks = "\n".join(
+            f"- {{type: maxMaintenance, name: {name}, config: {{max: {most}}}}}"
+            for name, most in (("two", 2), ("one", 1))
+        )
+        text = self.TEXT.replace("a && two", "a && (one || two)")
+        profiles = world(text, *(worker(f"n{number}", a="") for number in range(5)), checks=checks).settle()
+        assert len(profiles.inside()) == 2
+
     def test_a_node_whose_place_is_taken_tries_its_other_ways(self) -> None:
         text = """
         - name: p

@@ -30,8 +30,10 @@ def max_maintenance(config: MaxMaintenance, given: CheckInput) -> Verdict:
         return Verdict(passed=False, error=f"the maintenance data of {unreadable} nodes in maintenance cannot be read")
     pairs = ",".join(f"{key}={value}" for key, value in zip(keys, group, strict=True))
     scope = f"nodes matching the {pairs} label selector" if pairs else "all nodes in the cluster"
+    limits = (Limit(count, group, config.max),)
     if given.may_wait:
         info = {"scope": scope, "maintained": given.view.glance(count, group), "max": config.max}
-        return Verdict(passed=True, limits=(Limit(count, group, config.max),), info=info)
+        return Verdict(passed=True, limits=limits, info=info)
     maintained = given.view.count(count, group)
-    return Verdict(passed=maintained < config.max, info={"scope": scope, "maintained": maintained, "max": config.max})
+    info = {"scope": scope, "maintained": maintained, "max": config.max}
+    return Verdict(passed=maintained < config.max, limits=limits, info=info)

@@ -8,7 +8,7 @@ from functools import partial
 
 import msgspec
 
-from haulout.base.expression import conjuncts, evaluate
+from haulout.base.expression import Expression, conjuncts, evaluate
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Limit
 from haulout.cluster.rows import NodeRow, Row
@@ -49,7 +49,7 @@ Chain = tuple[Instance[Trigger], ...]
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """A transition and what its checks said. `passed` does not count limits: those are asked of the arbiter.
+    """A transition and what its checks said. `passed` does not count `limits`: those are asked of the arbiter.
 
     `known`: every check could say something.
     """
@@ -61,10 +61,7 @@ class Judged(msgspec.Struct, frozen=True):
     allowed: bool
     error: str = ""
     known: bool = True
-
-    @property
-    def limits(self) -> tuple[Limit, ...]:
-        return tuple(limit for verdict in self.verdicts.values() for limit in verdict.limits)
+    limits: tuple[Limit, ...] = ()
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -253,7 +250,8 @@ class Pass(msgspec.Struct, frozen=True):
         if not known:
             return Judged(number, transition, verdicts, False, allowed, known=False)
         passed = evaluate(transition.check, {name: verdict.passed for name, verdict in verdicts.items()})
-        return Judged(number, transition, verdicts, passed, allowed)
+        limits = _needed(transition.check, verdicts) if passed else ()
+        return Judged(number, transition, verdicts, passed, allowed, limits=limits)
 
     def _move(self, profile: AnyProfile, result: Result, spent: frozenset[Key]) -> Result:
         """Takes the first transition that passes and is allowed, if what it needs has been granted.
@@ -335,6 +333,22 @@ def _verdict(instance: Instance[Check], given: CheckInput) -> Verdict:
         return Verdict(passed=False, error=str(off))
     except Exception as error:  # noqa: BLE001 - a plugin with a bug fails its own profile, and no other
         return Verdict(passed=False, error=f"{type(error).__name__}: {error}")
+
+
+def _needed(check: Expression, verdicts: Mapping[str, Verdict]) -> tuple[Limit, ...]:
+    """The limits of those checks without whose yes the expression does not hold; of two ways, those of the first.
+
+    What many nodes have counted at the same time is room for one of them: it has to be taken, whatever the expression.
+    """
+    values = {name: verdict.passed for name, verdict in verdicts.items()}
+    needed: set[str] = set()
+    for name in reversed([name for name, verdict in verdicts.items() if verdict.limits and verdict.passed]):
+        without = {**values, name: False}
+        if evaluate(check, without):
+            values = without
+        else:
+            needed.add(name)
+    return tuple(limit for name, verdict in verdicts.items() if name in needed for limit in verdict.limits)
 
 
 def _taken(judged: Judged, spent: frozenset[Key]) -> tuple[Write, ...] | datetime | None:

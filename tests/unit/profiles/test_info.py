@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.project import within
 from haulout.cluster.rows import LeaseRow
@@ -23,6 +25,10 @@ ONE = "- {type: maxMaintenance, name: one, config: {max: 1}}"
 STAGGERED = "- name: p\n  operational: {transitions: [{check: turn, next: maintenance-required}]}\n"
 TURN = "- {type: stagger, name: turn, config: {duration: 10s, leaseName: l, leaseNamespace: ns, parallel: 2}}"
 KIND = within("Lease", "ns")
+DATA = (
+    '{"Profiles":{"q":{"Transition":"2026-01-01T00:00:00Z","Current":"in-maintenance","Previous":"in-maintenance"}},'
+    '"Notifications":{}}'
+)
 
 
 def applied(profiles: Profiles, name: str) -> dict[str, Any]:
@@ -56,6 +62,29 @@ class TestWhatIsNext:
     def test_a_node_in_maintenance_is_shown_there(self) -> None:
         profiles = Profiles(config_text(LIMITED, checks=ONE), worker(a="")).settle()
         assert applied(profiles, "n")["p"]["next"] == IN_MAINTENANCE
+
+
+class TestWhatPasses:
+    @pytest.mark.parametrize("check", ["!b", "a || b", "!(a && b)", "a && (one || b)", "!one"])
+    def test_an_expression_passes_although_some_of_its_checks_do_not(self, check: str) -> None:
+        text = f"""
+        - name: p
+          operational: {{transitions: [{{check: "{check}", next: in-maintenance}}]}}
+        - name: q
+        """
+        inside = worker("n", "p--q", data=DATA, a="")
+        checks = ONE.replace("max: 1", "max: 9") if "(one" in check else ONE
+        profiles = Profiles(config_text(text, checks=checks), inside).settle()
+        (way,) = applied(profiles, "n")["p"]["transitions"]
+        assert way["chain"]["passed"], "q is in maintenance, so that this is all that happens"
+        assert not way["passed"]
+
+    @pytest.mark.parametrize("check", ["b", "a && b", "!a", "a && one"])
+    def test_an_expression_does_not_pass(self, check: str) -> None:
+        text = f"- name: p\n  operational: {{transitions: [{{check: '{check}', next: in-maintenance}}]}}\n- name: q\n"
+        profiles = Profiles(config_text(text, checks=ONE), worker("n", "p--q", data=DATA, a="")).settle()
+        (way,) = applied(profiles, "n")["p"]["transitions"]
+        assert not way["chain"]["passed"]
 
 
 class TestWhatChecksSay:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from haulout.base.expression import evaluate
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
@@ -46,7 +47,8 @@ def _profile(result: Result, view: View) -> Json:
 def _transition(judged: Judged, view: View) -> Json:
     instances = {each.name: each for each in judged.transition.checks}
     verdicts = {name: (verdict, _passes(verdict, view)) for name, verdict in judged.verdicts.items()}
-    passed = judged.passed and all(passes for _, passes in verdicts.values() if not judged.error)
+    answers = {name: passes for name, (_, passes) in verdicts.items()}
+    passed = judged.passed and evaluate(judged.transition.check, answers)
     info = {
         name: {"id": instances[name].plugin.name, "passed": passes, "info": _info(verdict)}
         for name, (verdict, passes) in verdicts.items()

@@ -12,6 +12,7 @@ from haulout.core.drain.options import Act, PodRules, Rule
 from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS, NODES, PODS
 from haulout.embedded.seams import Resource
 from haulout.runtime.requests import Change, Refused
+from haulout.surfaces.nodemaintenance.wire import API_VERSION
 from tests.build.drains import QUICK
 from tests.build.maintenances import DEFINITIONS, LEASES, MAINTENANCES, NAMESPACES, Maintenances, definition, options
 from tests.build.workloads import World, budget, condition_of, daemon_set, deployment, is_leaving, pod
@@ -173,6 +174,29 @@ class TestRefusals:
         ops.refuses.clear()
         ops.run(5)
         assert ops.phase("a") == "Succeeded"
+
+    def test_of_the_owner_nothing_depends_on_it(self, ops: Maintenances) -> None:
+        metadata = {"name": "a", "finalizers": ["foregroundDeleteNodeMaintenance"]}
+        body = {"apiVersion": API_VERSION, "kind": "NodeMaintenance", "metadata": metadata, "spec": {"nodeName": "n0"}}
+        ops.refuses[Change, "NodeMaintenance"] = Refused(500, "failed calling webhook")
+        ops.world.objects.create(MAINTENANCES, body)
+        ops.run(5)
+        assert (ops.phase("a"), ops.marks("n0")) == ("Succeeded", OUT)
+        ops.refuses.clear()
+        ops.run(60)
+        found = ops.found("a")
+        assert found is not None
+        assert [owner["name"] for owner in found["metadata"]["ownerReferences"]] == ["n0"]
+
+    def test_of_the_last_word(self, ops: Maintenances) -> None:
+        ops.make("a", "n0").run(5)
+        ops.refuses[Change, "NodeMaintenance"] = Refused(500, "failed calling webhook")
+        ops.delete("a").run(5)
+        assert (ops.status("a")["lastError"], ops.marks("n0")) == ("failed calling webhook", IN)
+        ops.refuses.clear()
+        ops.run(60)
+        assert ops.found("a") is None
+        assert reasons(ops).count("UncordonNode") == 1
 
     def test_at_the_end(self, ops: Maintenances) -> None:
         ops.make("a", "n0").run(5)

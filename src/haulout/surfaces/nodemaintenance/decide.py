@@ -144,7 +144,7 @@ def _refused(given: Given, text: str) -> Decision:
     """Nothing of the node is touched for it, neither now nor at its end."""
     row = given.row
     if row.deleting_at is not None:
-        return Decision(actions=(_finalized(given.key),))
+        return Decision(actions=_finalized(given))
     if FINALIZER not in row.finalizers:
         return _beginning(given)
     if (row.status.phase, row.status.last_error) == (FAILED, text):
@@ -153,15 +153,19 @@ def _refused(given: Given, text: str) -> Decision:
     return Decision(actions=((*patch(row, status), told(given.key, *FAILED_EVENT, warning=True)),))
 
 
-def _finalized(key: Key) -> Step:
-    return (Finalize(key, FINALIZER, present=False), told(key, "RemovedMaintenance", "Removed a node maintenance"))
+def _finalized(given: Given) -> tuple[Step, ...]:
+    name = refusals.outcome_name("finalize", given.key)
+    removed = told(given.key, "RemovedMaintenance", "Removed a node maintenance")
+    refusal = refusals.refused(given.view, name)
+    said = _shown(given, refusal.message) if refusal is not None else ()
+    return (*said, (Finalize(given.key, FINALIZER, present=False, outcome=name), removed))
 
 
 def _ending(given: Given) -> Decision:
     if given.row.drain.dry_run and not (given.node is not None and is_marked(given.node)):
         # A preview has touched nothing, so that there is nothing to undo.
-        return Decision(actions=(_finalized(given.key),))
-    steps = (*_stopping(given, "end"), _finalized(given.key))
+        return Decision(actions=_finalized(given))
+    steps = (*_stopping(given, "end"), *_finalized(given))
     return Decision(actions=steps, holds=claims_of(given, drained=False))
 
 
@@ -231,10 +235,21 @@ def _preview(given: Given, wanted: DrainWish) -> Decision:
 
 
 def _going_on(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
+    owners = _owners(given.row, node)
+    if owners is None:
+        return _held(given, node, wanted)
+    name = refusals.outcome_name("owner", given.key)
+    step = (Patch(given.key, {"metadata": {"ownerReferences": owners}}, outcome=name),)
+    if refusals.refused(given.view, name) is None:
+        return Decision(actions=(step,), holds=claims_of(given, drained=False))
+    # The original does without: where its own webhook is down, this must not be what a maintenance waits for.
+    decision = _held(given, node, wanted)
+    return replace(decision, actions=(*decision.actions, step))
+
+
+def _held(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
+    """As far as the lease allows."""
     row, now = given.row, given.now
-    if (owners := _owners(row, node)) is not None:
-        body = {"metadata": {"ownerReferences": owners}}
-        return Decision(actions=((Patch(row.key, body),),), holds=claims_of(given, drained=False))
     if row.status.error_on_lease_count > MOST_LEASE_ERRORS:
         return _lost_for_good(given)
     held = leases.holder(given.lease, now)

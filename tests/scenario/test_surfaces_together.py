@@ -1,8 +1,10 @@
-"""What one surface lacks keeps no other from its work."""
+"""What surfaces owe each other: their order, and not to stand in the way where something is lacking."""
 
 from __future__ import annotations
 
 from datetime import datetime
+
+import pytest
 
 from haulout.cluster.key import Key
 from haulout.cluster.project import within
@@ -11,9 +13,11 @@ from haulout.cluster.store import Listing
 from haulout.cluster.view import View
 from haulout.core.action import Label
 from haulout.core.decision import NOTHING, Decider, Decision
-from haulout.core.holds import Claim, Want, is_granted
+from haulout.core.holds import PRIORITY_ANNOTATION, Claim, Want, is_granted
 from haulout.embedded.controllers.kinds import NODES
-from tests.build.maintenances import Maintenances
+from haulout.surfaces.nodemaintenance.options import Options
+from tests.build.maintenances import MAINTENANCES, Maintenances
+from tests.build.workloads import budget, deployment
 
 
 def _works(key: Key, view: View, now: datetime) -> Decision:
@@ -31,3 +35,16 @@ def test_leases_of_maintenances_that_cannot_be_read() -> None:
     ops.kernel.store.set_listing("", leases, Listing.UNREADABLE, "forbidden")
     ops.run(5)
     assert ops.world.get(NODES, "n0")["metadata"]["labels"]["done"] == "yes"
+
+
+@pytest.mark.parametrize(("alone", "first"), [(False, "urgent"), (True, "older")])
+def test_the_priority_of_a_maintenance(alone: bool, first: str) -> None:
+    ops = Maintenances(None, Options(most_at_once=1, alone=alone))
+    ops.world.make(deployment("web", replicas=3), budget("web", minAvailable=3))
+    ops.run(30).make("now", "n0").run(5).make("older", "n1").run(5).make("urgent", "n2")
+    ops.world.objects.patch(MAINTENANCES, "", "urgent", {"metadata": {"annotations": {PRIORITY_ANNOTATION: "7"}}})
+    ops.run(5)
+    node = {"older": "n1", "urgent": "n2"}
+    assert not any(ops.node(name)["spec"].get("unschedulable") for name in node.values())
+    ops.delete("now").run(5)
+    assert [name for name in node if ops.node(node[name])["spec"].get("unschedulable")] == [first]

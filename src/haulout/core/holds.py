@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import Enum
 
@@ -15,6 +16,8 @@ from haulout.cluster.view import GRANT, HOLD, View
 from haulout.core.reason import Reason
 
 LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
+# On the objects of surfaces; for profiles, on the Node.
+PRIORITY_ANNOTATION = "haulout.dev/priority"
 
 
 class Want(Enum):
@@ -87,6 +90,14 @@ class Grant(ReservingRow, frozen=True, kw_only=True):
     granted: bool = False
     reasons: tuple[Reason, ...] = ()
     budgets: tuple[Key, ...] = ()
+
+
+def read_priority(annotations: Mapping[str, str]) -> int | None:
+    """None: it is not a number, and as good as none, so that a typing error stops nothing."""
+    try:
+        return int(annotations.get(PRIORITY_ANNOTATION, "0"))
+    except ValueError:
+        return None
 
 
 def hold_key(surface: str, claim: Claim) -> Key:

@@ -10,7 +10,7 @@ from haulout.cluster.limits import Limit
 from haulout.core.action import Tell
 from haulout.core.arbiter import PAUSED
 from haulout.core.decision import Decision
-from haulout.core.holds import Claim, Grant, Want, grant_key, hold_key
+from haulout.core.holds import Claim, Grant, Want, grant_key, hold_key, read_priority
 from haulout.core.reason import Reason
 from haulout.surfaces.nodemaintenance import lease as leases
 from haulout.surfaces.nodemaintenance.counts import ACTIVE, is_marked
@@ -36,10 +36,14 @@ def claims_of(given: Given, *, drained: bool) -> tuple[Claim, ...]:
     most = given.options.most_at_once
     # Once begun, the mark of the maintenance takes its place.
     limits = (Limit(ACTIVE, "", most),) if most and not begun else ()
-    claims = [Claim(node.key, row.key, frozenset({Want.CORDON, Want.DRAIN}), limits, since, begun=begun, slot="drain")]
+    # The original knows no priorities.
+    priority = 0 if given.options.alone else read_priority(row.annotations) or 0
+    shared = frozenset({Want.CORDON, Want.DRAIN})
+    claims = [Claim(node.key, row.key, shared, limits, since, priority, begun=begun, slot="drain")]
     succeeded = row.status.phase == SUCCEEDED
     if (drained or succeeded) and row.deleting_at is None:
-        claims.append(Claim(node.key, row.key, frozenset({Want.EXCLUSIVE}), (), since, begun=succeeded, slot="work"))
+        turn = frozenset({Want.EXCLUSIVE})
+        claims.append(Claim(node.key, row.key, turn, (), since, priority, begun=succeeded, slot="work"))
     return tuple(claims)
 
 

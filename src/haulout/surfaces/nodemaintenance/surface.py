@@ -9,6 +9,7 @@ from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.decision import Decider, Source
 from haulout.core.drain import requests
 from haulout.core.drain.options import CLUSTER_API_NODE, POD_ANNOTATION
+from haulout.core.holds import PRIORITY_ANNOTATION
 from haulout.surfaces.nodemaintenance import orphans
 from haulout.surfaces.nodemaintenance.decide import decide
 from haulout.surfaces.nodemaintenance.given import SURFACE
@@ -33,7 +34,7 @@ def sources(options: Options) -> frozenset[Source]:
     more = {Source("", requests.KIND)} if options.by_request else set()
     return frozenset(more) | frozenset(
         {
-            Source("", KIND),
+            Source("", KIND, Keep(frozenset({PRIORITY_ANNOTATION}))),
             Source("", "Node", Keep(frozenset({CORDON_ANNOTATION}) | CLUSTER_API_NODE)),
             Source("", "Pod", Keep(frozenset({POD_ANNOTATION}))),
             Source("", "PodDisruptionBudget"),

@@ -17,11 +17,10 @@ from haulout.core.cordon import ledger
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.drain.started import started, with_started
 from haulout.core.edit import between
-from haulout.core.holds import Claim, is_granted
+from haulout.core.holds import PRIORITY_ANNOTATION, Claim, is_granted, read_priority
 from haulout.core.reason import Reason
 from haulout.surfaces.profiles.details import details
 from haulout.surfaces.profiles.engine import (
-    PRIORITY_ANNOTATION,
     REPORTER,
     SURFACE,
     Config,
@@ -29,7 +28,6 @@ from haulout.surfaces.profiles.engine import (
     Pass,
     Result,
     failure_statements,
-    read_priority,
     standing_claim,
     stored_statements,
 )
@@ -225,7 +223,7 @@ def _unknown(key: Key, name: str) -> Statement:
 def misread(node: NodeRow) -> dict[str, str]:
     """Annotations that people write for the kernel: a wrong one counts as absent, but whoever wrote it shall know."""
     odd: dict[str, str] = {}
-    if read_priority(node) is None:
+    if read_priority(node.annotations) is None:
         odd[PRIORITY_ANNOTATION] = "it counts as 0 (a whole number would be right)"
     if CORDON_ANNOTATION in node.annotations and ledger(node) is None:
         odd[CORDON_ANNOTATION] = 'it counts as absent ({"before":false,"by":[]} would be right)'

@@ -19,7 +19,7 @@ from haulout.core.cordon import ledger
 from haulout.core.decision import earliest
 from haulout.core.drain.options import PodRules
 from haulout.core.drain.started import started
-from haulout.core.holds import Claim, Want
+from haulout.core.holds import Claim, Want, read_priority
 from haulout.plugins.api import Also, Check, CheckInput, Failed, Notifier, Pulled, Retry, Trigger, TriggerInput, Verdict
 from haulout.surfaces.profiles.counts import FLEET, InMaintenance, unreadable
 from haulout.surfaces.profiles.load import Configuration, Instance, Profile, Stage, Transition
@@ -28,7 +28,6 @@ from haulout.surfaces.profiles.wire import NEVER, Entry, MaintenanceData, Stamp,
 
 SURFACE = "profiles"
 REPORTER = "maintenance"
-PRIORITY_ANNOTATION = "haulout.dev/priority"
 FAILURES = "maintenance_controller_transition_failure_count"
 
 
@@ -428,15 +427,7 @@ def is_cordoned_by_us(node: NodeRow) -> bool:
 
 
 def priority(node: NodeRow) -> int:
-    """Not a number: as good as none, so that a typing error stops nothing."""
-    return read_priority(node) or 0
-
-
-def read_priority(node: NodeRow) -> int | None:
-    try:
-        return int(node.annotations.get(PRIORITY_ANNOTATION, "0"))
-    except ValueError:
-        return None
+    return read_priority(node.annotations) or 0
 
 
 def _failed(result: Result, failure: str, error: str) -> Result:

@@ -17,12 +17,12 @@ from haulout.core.action import Action, Cordon, Edit, Label, Say, Send
 from haulout.core.decision import NOTHING, Decider, Decision, Source
 from haulout.core.drain.options import CLUSTER_API_NODE, POD_ANNOTATION, DrainOptions, DrainRow, PodRules, drain_row
 from haulout.core.drain.report import progress, reasons
-from haulout.core.holds import DISRUPTIVE, HOLDS_OF_NODE, LONG_AGO, Claim, Hold, Want, is_granted
+from haulout.core.holds import DISRUPTIVE, HOLDS_OF_NODE, LONG_AGO, PRIORITY_ANNOTATION, Claim, Hold, Want, is_granted
 from haulout.core.reason import Reason
 from haulout.plugins.cloud import CloudSecret
 from haulout.plugins.config import Config, GoDuration
 from haulout.plugins.document import read_file
-from haulout.surfaces.profiles.engine import PRIORITY_ANNOTATION, priority
+from haulout.surfaces.profiles.engine import priority
 from haulout.surfaces.profiles.present import refusals
 
 NAME = "kubernikus"

@@ -8,11 +8,12 @@ from haulout.cluster.project import Keep
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.decision import Decider, Source
 from haulout.core.drain.options import POD_ANNOTATION
+from haulout.core.holds import PRIORITY_ANNOTATION
 from haulout.plugins.api import Check, Notifier, Trigger
 from haulout.plugins.hypervisors import HYPERVISORS
 from haulout.plugins.load import load_plugins
 from haulout.surfaces.profiles.decide import decide
-from haulout.surfaces.profiles.engine import PRIORITY_ANNOTATION, SURFACE, Config
+from haulout.surfaces.profiles.engine import SURFACE, Config
 from haulout.surfaces.profiles.load import Plugins
 from haulout.surfaces.profiles.marks import mark
 from haulout.surfaces.profiles.shuffles import KINDS as SHUFFLED

@@ -13,6 +13,7 @@ from haulout.cluster.view import NotListed, View
 from haulout.core.decision import Decider, Decision
 from haulout.runtime.loop import Loop
 from haulout.runtime.metrics import Metrics, Sample
+from haulout.runtime.requests import Refused
 
 TOTAL = "controller_runtime_reconcile_total"
 ERRORS = ("controller_runtime_reconcile_errors_total", "controller_runtime_terminal_reconcile_errors_total")
@@ -48,6 +49,13 @@ def observed(decider: Decider, metrics: Metrics, clock: Clock) -> Decider:
         return decision
 
     return msgspec.structs.replace(decider, decide=decide)
+
+
+def count_refusal(metrics: Metrics, name: str, answer: Refused) -> None:
+    """A write that is not taken was an error of the original's; one that is decided anew or waits its turn is none."""
+    if answer.code not in (404, 409) and not answer.by_budget:
+        metrics.count(TOTAL, controller=name, result="error")
+        metrics.count(ERRORS[0], controller=name)
 
 
 def depths(loop: Loop, names: Iterable[str]) -> Iterable[Sample]:

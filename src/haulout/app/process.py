@@ -16,7 +16,7 @@ from typing import Literal
 
 from haulout.app.budgets import Budgets
 from haulout.app.clusterapi import ClusterApis
-from haulout.app.controllers import depths, observed
+from haulout.app.controllers import count_refusal, depths, observed
 from haulout.app.esx import Esx
 from haulout.app.kubernikus import Kubernikus
 from haulout.app.nodemaintenance import NodeMaintenances
@@ -198,6 +198,8 @@ class Process(Reports):
 
     def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
         self.metrics.count("haulout_refusals", surface=subject.decider, code=str(answer.code))
+        if any(subject.decider == decider.name for part in self.parts for decider in part.deciders):
+            count_refusal(self.metrics, subject.decider, answer)
 
     def restless(self, subject: Subject, target: Key) -> None:
         self.metrics.count("haulout_restless_keys", surface=subject.decider)

@@ -9,6 +9,8 @@ import pytest
 from haulout.app.process import Process
 from haulout.cli.settings import ClusterApi, Settings
 from haulout.cluster.key import Key
+from haulout.runtime.requests import Change, Refused
+from haulout.runtime.rooms import Subject
 
 
 @pytest.mark.parametrize("dropped", [0, 7])
@@ -29,3 +31,31 @@ def test_queues_are_measured_where_they_do_not_change() -> None:
     process.kernel.loop._due = {}
     found = {dict(labels)["controller"]: value for name, labels, value in samples if name == "workqueue_depth"}
     assert found == {"machine": 1, "machine-release": 1, "machine-orphans": 0, "metal3": 0}
+
+
+@pytest.mark.parametrize(
+    "answer, errors",
+    [
+        (Refused(403, "no"), 1),
+        (Refused(0, "connection refused"), 1),
+        (Refused(429, "slow down"), 1),
+        (Refused(409, "somebody else wrote"), 0),
+        (Refused(404, "it is gone"), 0),
+        (Refused(429, "not now", cause="DisruptionBudget"), 0),
+    ],
+    ids=["forbidden", "unreachable", "throttled", "conflict", "gone", "budget"],
+)
+def test_writes_that_are_not_taken_are_errors_of_the_controller(answer: Refused, errors: int) -> None:
+    process = Process(Settings(clusterapi=ClusterApi(), turns=False))
+    target = Key("far", "Node", "", "n")
+    process.refused(Subject("machine", Key("", "Machine", "fleet", "a")), Change(target, {}), answer)
+    lines = process.metrics.render().decode().splitlines()
+    assert f'controller_runtime_reconcile_errors_total{{controller="machine"}} {errors}.0' in lines
+    assert f'controller_runtime_reconcile_total{{controller="machine",result="error"}} {errors}.0' in lines
+
+
+def test_who_stands_in_for_no_controller_is_not_counted_as_one() -> None:
+    process = Process(Settings(clusterapi=ClusterApi(), turns=False))
+    target = Key("", "Node", "", "n")
+    process.refused(Subject("arbiter", target), Change(target, {}), Refused(403, "no"))
+    assert 'controller="arbiter"' not in process.metrics.render().decode()

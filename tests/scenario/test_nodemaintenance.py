@@ -11,6 +11,7 @@ from haulout.core.action import Create
 from haulout.core.drain.options import Act, PodRules, Rule
 from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS, NODES, PODS
 from haulout.embedded.seams import Resource
+from haulout.model.meta import wire_time
 from haulout.runtime.requests import Change, Refused
 from haulout.surfaces.nodemaintenance.wire import API_VERSION
 from tests.build.drains import QUICK
@@ -232,6 +233,7 @@ class TestFixes:
             assert renewed is not None
             assert renewed["spec"]["renewTime"] > lease["spec"]["renewTime"]
             assert renewed["spec"]["acquireTime"] == lease["spec"]["acquireTime"]
+            assert ops.status("a")["lastUpdate"] == wire_time(ops.now - timedelta(seconds=1))
         assert reasons(ops).count("SucceedMaintenance") == 1
 
     def test_f4_waiting_for_a_foreign_lease_counts_nothing(self, ops: Maintenances) -> None:
@@ -376,6 +378,18 @@ class TestFixes:
         ops.world.change(DISRUPTION_BUDGETS, "web", {"spec": {"minAvailable": 2}})
         ops.run(1)
         assert leaving(ops) == [name], "nothing is put off any more"
+
+    def test_a_lease_that_goes_just_before_it_is_renewed_is_made_anew(self, ops: Maintenances) -> None:
+        ops.make("a", "n0").run(5)
+        ops.refuses[Change, "Lease"] = Refused(404, 'leases.coordination.k8s.io "node-n0" not found')
+        ops.world.objects.delete(LEASES, "medik8s-leases", "node-n0")
+        ops.put_lease("n0", "node-maintenance")
+        ops.run(0.5)
+        ops.world.objects.delete(LEASES, "medik8s-leases", "node-n0")
+        ops.run(2)
+        assert ops.lease("n0") is not None
+        assert "errorOnLeaseCount" not in ops.status("a")
+        assert (Create, "Namespace") not in ops.tried
 
     def test_f14_an_empty_name_is_refused_and_can_be_deleted(self, ops: Maintenances) -> None:
         ops.world.make(pod("unscheduled", nodeSelector={"no": "such"}))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 import click
 
+from haulout.base.duration import to_text
+from haulout.base.selector import SelectorError, parse
 from haulout.cli.goflags import Flag, FlagProblem, HelpWanted, parse_flags, usage
 from haulout.cli.settings import Lease, NodeMaintenance, Settings, Webhooks
 from haulout.cli.zap import log_format, log_level, zap_flags
@@ -52,13 +55,34 @@ FLAGS = (
 )
 
 
+def _invalid(name: str, value: object, right: str) -> FlagProblem:
+    return FlagProblem(f'invalid value "{value}" for flag -{name}: {right}')
+
+
+def _check_amounts(values: Mapping[str, Any]) -> None:
+    """As for the same settings in haulout.yaml."""
+    if values["lease-duration"] < timedelta(seconds=1):
+        raise _invalid("lease-duration", to_text(values["lease-duration"]), "at least 1s")
+    if values["skip-unreachable-after"] < timedelta():
+        raise _invalid("skip-unreachable-after", to_text(values["skip-unreachable-after"]), "0s or more")
+    for name, value in values.items():
+        # A grace period below zero is the pod's own.
+        if isinstance(value, int) and value < 0 and name != "grace-period-seconds":
+            raise _invalid(name, value, "0 or more")
+    try:
+        parse(values["pod-selector"])
+    except SelectorError as error:
+        raise _invalid("pod-selector", values["pod-selector"], str(error)) from None
+
+
 def main(words: Sequence[str]) -> int | Settings:
     try:
         values, _ = parse_flags(FLAGS, words)
         level = log_level(values)
         for name, known in (("eviction-backend", BACKENDS), ("deadline-action", ACTIONS)):
             if values[name] not in known:
-                raise FlagProblem(f'invalid value "{values[name]}" for flag -{name}: one of {", ".join(known)}')
+                raise _invalid(name, values[name], f"one of {', '.join(known)}")
+        _check_amounts(values)
     except HelpWanted:
         click.echo(usage(PROGRAM, FLAGS), err=True)
         return 0

@@ -328,7 +328,7 @@ def _again_at(status: Status) -> datetime | None:
 
 
 def _lease_refusal(given: Given) -> Refusal | None:
-    outcome = given.view.outcome(leases.outcome_name(given.row.node))
+    outcome = given.view.outcome(leases.outcome_name(given.row.node, given.lease))
     return outcome.value if outcome is not None and isinstance(outcome.value, Refusal) else None
 
 

@@ -15,7 +15,7 @@ from haulout.core.drain.options import DrainRow, drain_row
 from haulout.core.drain.report import progress
 from haulout.surfaces.nodemaintenance.options import DrainWish, Options, wish
 from haulout.surfaces.nodemaintenance.status import with_pods
-from haulout.surfaces.nodemaintenance.wire import REPORTER, MaintenanceRow, Status
+from haulout.surfaces.nodemaintenance.wire import REPORTER, SEEN_ANNOTATION, MaintenanceRow, Status
 
 SURFACE = "nodemaintenance"
 # More lease errors than this in a row end a maintenance.
@@ -40,6 +40,11 @@ class Given(msgspec.Struct, frozen=True):
     @property
     def key(self) -> Key:
         return self.row.key
+
+    @property
+    def kicked(self) -> bool:
+        """Somebody has edited it since its lease was last renewed."""
+        return self.lease is not None and self.lease.annotations.get(SEEN_ANNOTATION) != self.row.seen
 
     @property
     def node_key(self) -> Key:

@@ -29,9 +29,9 @@ def lease_key(node: str, options: Options) -> Key:
     return Key("", within("Lease", options.lease_namespace), options.lease_namespace, lease_name(node))
 
 
-def outcome_name(node: str) -> str:
-    """Under which name a refused lease request is kept."""
-    return f"nodemaintenance/lease/{node}"
+def outcome_name(node: str, lease: LeaseRow | None) -> str:
+    """Under which name a refused lease request is kept. That one to renew is gone is no word about a new one."""
+    return f"nodemaintenance/{'lease' if lease is None else 'renewal'}/{node}"
 
 
 def namespace_outcome(node: str) -> str:
@@ -77,7 +77,7 @@ def is_due(lease: LeaseRow, options: Options, seen: str, now: datetime) -> bool:
 
 def request(lease: LeaseRow | None, node: NodeRow, options: Options, seen: str, now: datetime) -> Write:
     """Takes or renews it; the caller knows that nobody else holds it."""
-    key, name = lease_key(node.key.name, options), outcome_name(node.key.name)
+    key, name = lease_key(node.key.name, options), outcome_name(node.key.name, lease)
     stamp = wire_micro_time(now)
     spec: Json = {"holderIdentity": LEASE_HOLDER, "leaseDurationSeconds": seconds(options), "renewTime": stamp}
     owners = [{"apiVersion": "v1", "kind": "Node", "name": node.key.name, "uid": node.uid}]

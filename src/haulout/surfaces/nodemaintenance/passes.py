@@ -122,7 +122,7 @@ def _succeeded(given: Given, state: Progress) -> list[Step]:
         error_on_lease_count=0,
     )
     over = _conditions(given, state, over)
-    if over == status:
+    if over == status and not given.kicked:
         return []
     began_at = given.lease.acquired_at if given.lease and given.lease.acquired_at else given.now
     said: tuple[Tell | Measure, ...] = (

@@ -13,8 +13,9 @@ from haulout.cluster.store import Listing
 from haulout.cluster.view import View
 from haulout.core.action import Label
 from haulout.core.decision import NOTHING, Decider, Decision
+from haulout.core.drain.options import POD_ANNOTATION, PodRules
 from haulout.core.holds import PRIORITY_ANNOTATION, Claim, Want, is_granted
-from haulout.embedded.controllers.kinds import NODES
+from haulout.embedded.controllers.kinds import NODES, PODS
 from haulout.surfaces.nodemaintenance.options import Options
 from tests.build.maintenances import MAINTENANCES, Maintenances
 from tests.build.workloads import budget, deployment
@@ -48,3 +49,13 @@ def test_the_priority_of_a_maintenance(alone: bool, first: str) -> None:
     assert not any(ops.node(name)["spec"].get("unschedulable") for name in node.values())
     ops.delete("now").run(5)
     assert [name for name in node if ops.node(node[name])["spec"].get("unschedulable")] == [first]
+
+
+def test_a_wrong_word_for_a_drain_is_told_of_once() -> None:
+    ops = Maintenances(None, Options(rules=PodRules(annotation=True), alone=False))
+    ops.world.make(deployment("web", replicas=3), budget("web", minAvailable=3))
+    ops.run(30)
+    (name,) = ops.pods("n0")
+    ops.world.change(PODS, name, {"metadata": {"annotations": {POD_ANNOTATION: "ignroe"}}})
+    ops.make("a", "n0").run(30)
+    assert [about for reason, about in ops.told if reason == "AnnotationInvalid"] == [name]

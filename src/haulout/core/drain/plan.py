@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from haulout.cluster.indexes import PODS_OF_NODE
@@ -10,12 +10,15 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import NOTHING, NodeRow, PodRow, Row, WorkloadRow
 from haulout.cluster.store import Index, Listing
 from haulout.cluster.view import EVICTION, View
+from haulout.core.action import Tell
 from haulout.core.decision import NOTHING as NO_DECISION
 from haulout.core.decision import Decider, Decision, earliest
-from haulout.core.drain.options import DRAINS_OF_NODE, Act, DrainRow
+from haulout.core.drain.options import ACTS, DRAINS_OF_NODE, POD_ANNOTATION, Act, DrainRow
 from haulout.core.drain.select import Fate, Selection, changes_at, forced_at, select
 from haulout.core.holds import LONG_AGO, Rank
 
+REPORTER = "haulout"
+MOST_SHOWN = 60
 # After the surfaces, which say what is to be drained, and the arbiter.
 PHASE = 2
 
@@ -87,7 +90,18 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
             if drain.force_after and drain.deadline_at and drain.deadline_at > now
         ),
     )
-    return Decision(marks=marks, until=until)
+    odd = tuple(_misread(pods)) if any(drain.rules.annotation for drain in drains) else ()
+    return Decision(actions=(odd,) if odd else (), marks=marks, until=until)
+
+
+def _misread(pods: Iterable[PodRow]) -> Iterator[Tell]:
+    """A word that is none counts as absent, but whoever wrote it shall know."""
+    for pod in pods:
+        word = pod.annotations.get(POD_ANNOTATION, "").strip()
+        if word and word.lower() not in ACTS:
+            known = ", ".join(ACTS)
+            note = f'The annotation {POD_ANNOTATION} is "{word[:MOST_SHOWN]}": it counts as absent (one of {known} would be right)'
+            yield Tell(pod.key, "AnnotationInvalid", "ReadAnnotation", note, REPORTER, warning=True)
 
 
 DECIDER = Decider("drain", "Node", decide, phase=PHASE, cluster=None)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from haulout.base.semver import Version
+from haulout.cluster.key import Key
 from haulout.cluster.limits import Count, Limit
 from haulout.cluster.project import Keep
 from haulout.cluster.rows import NodeRow, Row
@@ -74,7 +75,8 @@ class CheckInput(msgspec.Struct, frozen=True):
     `may_wait`: a no of this check can only ever keep a transition from happening, so that a limit may be answered
     with `Verdict.limits` instead of being counted. `in_maintenance(profile, label keys, skip after)` is the count of
     nodes in maintenance, `unreadable(group)` its group of those whose data cannot be read. `pace_for`: how often
-    answers of the outside world are to be renewed.
+    answers of the outside world are to be renewed. `turns`: what has been taken for this very transition, and when;
+    that it has been made is not stored yet.
     """
 
     node: NodeRow
@@ -88,6 +90,7 @@ class CheckInput(msgspec.Struct, frozen=True):
     may_wait: bool = True
     pace_for: timedelta = timedelta(seconds=30)
     fleet: Fleet = Fleet()
+    turns: Mapping[Key, datetime] = {}
 
 
 Take = Callable[[], tuple[Write, ...] | datetime]

@@ -64,6 +64,9 @@ def stagger(config: Stagger, given: CheckInput) -> Verdict:
     keys = leases.keys(given.node.key.cluster)
     if not keys:
         return Verdict(passed=False, info={"availableInSec": []})
+    if any(_is_ours(key, given) for key in keys):
+        # Somebody has written to the node in between. Whoever took its turn for that would wait for its own end.
+        return Verdict(passed=True, take=_nothing)
     exists = given.view.at_least(leases, keys[0].name, 1)
     prepare: tuple[Write, ...] = () if exists else (_created(keys[0], config, given, given.now - 2 * config.duration),)
     take = partial(_take, config, given)
@@ -82,6 +85,16 @@ def busy_until(lease: LeaseRow) -> datetime | None:
     if lease.renewed_at is None or lease.duration_for is None:
         return None
     return after(lease.renewed_at, timedelta(seconds=lease.duration_for)) or _LAST
+
+
+def _is_ours(key: Key, given: CheckInput) -> bool:
+    taken_at = given.turns.get(key)
+    lease = given.view.get(key, LeaseRow) if taken_at is not None else None
+    return lease is not None and (lease.holder, lease.acquired_at) == (given.node.key.name, taken_at)
+
+
+def _nothing() -> tuple[Write, ...]:
+    return ()
 
 
 def _busy_until(key: Key, given: CheckInput) -> datetime | None:

@@ -11,9 +11,9 @@ import msgspec
 from haulout.base.expression import Expression, conjuncts, evaluate
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Limit
-from haulout.cluster.rows import NodeRow, Row
+from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.store import Listing
-from haulout.cluster.view import NotListed, View
+from haulout.cluster.view import MARK, NotListed, View
 from haulout.core.action import Measure, Say, Send, Statement, Tell, Write
 from haulout.core.cordon import ledger
 from haulout.core.decision import earliest
@@ -29,6 +29,7 @@ from haulout.surfaces.profiles.wire import NEVER, Entry, MaintenanceData, Stamp,
 SURFACE = "profiles"
 REPORTER = "maintenance"
 FAILURES = "maintenance_controller_transition_failure_count"
+TURNS = "turns"
 
 
 class Mode(msgspec.Struct, frozen=True):
@@ -50,7 +51,7 @@ Chain = tuple[Instance[Trigger], ...]
 class Judged(msgspec.Struct, frozen=True):
     """A transition and what its checks said. `passed` does not count `limits`: those are asked of the arbiter.
 
-    `known`: every check could say something.
+    `known`: every check could say something. `turns`: what has been taken for it, and when.
     """
 
     number: int
@@ -61,6 +62,7 @@ class Judged(msgspec.Struct, frozen=True):
     error: str = ""
     known: bool = True
     limits: tuple[Limit, ...] = ()
+    turns: Mapping[Key, datetime] = {}
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -210,7 +212,7 @@ class Pass(msgspec.Struct, frozen=True):
             result = msgspec.structs.replace(result, node=node, entry=entry, pulled=_names(stage.enter))
         judged = tuple(self._judge(number, each, result, busy=busy) for number, each in enumerate(stage.transitions))
         until = earliest(result.until, *(verdict.until for each in judged for verdict in each.verdicts.values()))
-        result = msgspec.structs.replace(result, judged=judged, until=until)
+        result = msgspec.structs.replace(result, judged=judged, until=until, marks=_kept_turns(result, judged))
         errors = [each.error for each in judged if each.error]
         if errors:
             return _failed(
@@ -222,6 +224,7 @@ class Pass(msgspec.Struct, frozen=True):
 
     def _judge(self, number: int, transition: Transition[Check, Trigger], result: Result, *, busy: bool) -> Judged:
         waitable = conjuncts(transition.check)
+        turns = self._turns(result, number)
         verdicts: dict[str, Verdict] = {}
         failed: list[str] = []
         for instance in transition.checks:
@@ -237,6 +240,7 @@ class Pass(msgspec.Struct, frozen=True):
                 may_wait=instance.name in waitable,
                 pace_for=self.config.requeue,
                 fleet=FLEET,
+                turns=turns,
             )
             verdict = verdicts[instance.name] = _verdict(instance, given)
             if verdict.error:
@@ -250,7 +254,12 @@ class Pass(msgspec.Struct, frozen=True):
             return Judged(number, transition, verdicts, False, allowed, known=False)
         passed = evaluate(transition.check, {name: verdict.passed for name, verdict in verdicts.items()})
         limits = _needed(transition.check, verdicts) if passed else ()
-        return Judged(number, transition, verdicts, passed, allowed, limits=limits)
+        return Judged(number, transition, verdicts, passed, allowed, limits=limits, turns=turns)
+
+    def _turns(self, result: Result, number: int) -> Mapping[Key, datetime]:
+        """What the last asking has taken for a transition that it then was not let make."""
+        mark = self.view.recall(_turns_key(result, number), Value)
+        return dict(mark.value) if mark is not None and isinstance(mark.value, tuple) else {}
 
     def _move(self, profile: AnyProfile, result: Result, spent: frozenset[Key]) -> Result:
         """Takes the first transition that passes and is allowed, if what it needs has been granted.
@@ -259,6 +268,7 @@ class Pass(msgspec.Struct, frozen=True):
         """
         claims: list[Claim] = []
         chosen: Transition[Check, Trigger] | None = None
+        turns: tuple[Row, ...] = ()
         for each in result.judged:
             if not each.passed or not each.allowed:
                 continue
@@ -270,6 +280,7 @@ class Pass(msgspec.Struct, frozen=True):
             taken = _taken(each, spent)
             if isinstance(taken, tuple):
                 chosen = each.transition
+                turns = _turns_mark(result, each.number, {**each.turns, **{write.target: self.now for write in taken}})
                 result = msgspec.structs.replace(result, writes=(*result.writes, *taken))
                 break
             result = msgspec.structs.replace(result, until=earliest(result.until, taken))
@@ -288,7 +299,7 @@ class Pass(msgspec.Struct, frozen=True):
         entry = Entry(stamp(self.now), chosen.next, previous)
         names = (*result.pulled, *_names(chosen.trigger))
         return msgspec.structs.replace(
-            result, node=pulled.node, entry=entry, next=chosen.next, moved=True, pulled=names
+            result, node=pulled.node, entry=entry, next=chosen.next, moved=True, pulled=names, marks=turns
         )
 
     def _pull(self, chain: Chain, node: NodeRow, profile: str, state: str, entry: Entry) -> Pulling:
@@ -332,6 +343,23 @@ def _verdict(instance: Instance[Check], given: CheckInput) -> Verdict:
         return Verdict(passed=False, error=str(off))
     except Exception as error:  # noqa: BLE001 - a plugin with a bug fails its own profile, and no other
         return Verdict(passed=False, error=f"{type(error).__name__}: {error}")
+
+
+def _turns_key(result: Result, number: int) -> Key:
+    node = result.node.key
+    return Key(node.cluster, MARK, TURNS, f"{node.name}/{result.profile}/{number}")
+
+
+def _turns_mark(result: Result, number: int, turns: Mapping[Key, datetime]) -> tuple[Row, ...]:
+    """Remembered until the node shows that the transition was made, which anybody's write to it can delay.
+
+    Not across a restart, and not where its triggers fail: what was taken then runs out, as the original has it.
+    """
+    return (Value(key=_turns_key(result, number), value=tuple(turns.items())),) if turns else ()
+
+
+def _kept_turns(result: Result, judged: tuple[Judged, ...]) -> tuple[Row, ...]:
+    return tuple(row for each in judged if each.passed for row in _turns_mark(result, each.number, each.turns))
 
 
 def _needed(check: Expression, verdicts: Mapping[str, Verdict]) -> tuple[Limit, ...]:

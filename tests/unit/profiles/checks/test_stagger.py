@@ -13,6 +13,7 @@ from haulout.cluster.rows import LeaseRow
 from haulout.core.action import Create, Patch
 from haulout.core.arbiter import Rules, arbiter
 from haulout.model.meta import wire_micro_time
+from haulout.plugins.api import Config, Failed, TriggerInput, trigger
 from haulout.surfaces.profiles.engine import SURFACE
 from haulout.surfaces.profiles.surface import DECIDER, sources
 from tests.build.checks import configured, judged, refusal
@@ -105,12 +106,14 @@ class TestTaking:
         assert refusal("check", "stagger", "{leaseName: l, leaseNamespace: ns}") == "missing required field"
 
 
-def staggered(config: str, nodes: int) -> Profiles:
-    world = Profiles(None)
+def staggered(config: str, nodes: int, check: str = "a && s", trigger: str = "mark") -> Profiles:
+    world = Profiles(None, more=(failing,))
     rows = [worker(f"n{number:02}", a="1") for number in range(nodes)]
     world.desk = Desk(DECIDER, arbiter(Rules((SURFACE,), turns=False)), world=Cluster(*rows), kinds=("Node", KIND))
-    profiles = "- {name: p, operational: {transitions: [{check: a && s, next: maintenance-required}]}}\n"
-    world.configure(config_text(profiles, checks=f"- {{type: stagger, name: s, config: {config}}}"))
+    way = f"{{check: {check}, trigger: {trigger}, next: maintenance-required}}"
+    profiles = f"- {{name: p, operational: {{transitions: [{way}]}}}}\n"
+    checks, fails = f"- {{type: stagger, name: s, config: {config}}}", "- {type: failing, name: fails}"
+    world.configure(config_text(profiles, checks=checks, triggers=fails))
     world.desk.feed.list()
     return world
 
@@ -140,4 +143,61 @@ def test_a_failed_take_keeps_the_node_where_it_is() -> None:
     world.desk.run()
     (request,) = world.desk.tray
     world.desk.meet(request, "409")
+    assert world.current("n00") == {"p": "operational"}
+
+
+def until_taken(world: Profiles) -> Profiles:
+    """Up to where the lease is the node's, and the node's own patch is about to be sent."""
+    for _ in range(10):
+        world.desk.run()
+        (request,) = world.desk.tray
+        world.desk.meet(request)
+        lease = world.desk.world.objects.get(Key("", KIND, "ns", "l-0"))
+        if isinstance(lease, LeaseRow) and lease.renewed_at == START:
+            return world
+    raise AssertionError("the lease is never taken")
+
+
+EXPRESSIONS = pytest.mark.parametrize("check", ["a && s", "a && (s || d)", "'!(!s) && a'"])
+
+
+@EXPRESSIONS
+def test_a_turn_is_not_lost_because_somebody_else_writes_to_the_node(check: str) -> None:
+    world = until_taken(staggered(CONFIG, 1, check))
+    for number in range(3):
+        world.label("n00", foreign=str(number))
+        world.desk.run()
+    world.step().step().step()
+    assert world.current("n00") == {"p": "maintenance-required"}
+    (lease,) = [row for row in world.desk.world.objects.values() if isinstance(row, LeaseRow)]
+    assert lease.transitions == 0, "it is taken once"
+
+
+@EXPRESSIONS
+def test_a_turn_that_was_used_is_over(check: str) -> None:
+    """The holder waits like everybody else."""
+    world = until_taken(staggered(CONFIG, 1, check))
+    world.step().step()
+    world.annotate('{"Profiles":{},"Notifications":{}}', "n00")
+    world.step().step()
+    assert world.current("n00") == {"p": "operational"}
+
+
+class Empty(Config, frozen=True, kw_only=True):
+    pass
+
+
+@trigger("failing", Empty, takes_null=True)
+def failing(config: Empty, given: TriggerInput) -> Failed:
+    return Failed("no")
+
+
+def test_a_turn_whose_triggers_fail_is_over() -> None:
+    world = until_taken(staggered(CONFIG, 1, trigger="fails"))
+    for _ in range(9):
+        world.label("n00", foreign=str(world.desk.now)).step()
+        world.wait(1)
+    (lease,) = [row for row in world.desk.world.objects.values() if isinstance(row, LeaseRow)]
+    assert (lease.renewed_at, lease.transitions) == (START, 0), "it is not taken again before it is over"
+    assert [line.message for line in world.lines if line.level == "error"] == ["At least one trigger plugin failed"]
     assert world.current("n00") == {"p": "operational"}

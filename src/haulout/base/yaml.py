@@ -126,6 +126,17 @@ def place_of(node: Node | None, path: Iterable[str]) -> Place | None:
     return place
 
 
+def node_at(node: Node | None, path: Iterable[str]) -> Node | None:
+    for step in path:
+        if isinstance(node, Mapping):
+            node = node.entries.get(step)
+        elif isinstance(node, Sequence) and step.isdecimal() and int(step) < len(node.items):
+            node = node.items[int(step)]
+        else:
+            return None
+    return node
+
+
 class _Open(msgspec.Struct):
     """A collection under construction; of a mapping, the members are keys and values in turn."""
 

@@ -204,6 +204,25 @@ def test_names_may_be_booleans_and_are_text_everywhere() -> None:
     assert {"profiles.0.name", "profiles.0.operational.enter"} < {*warned}
 
 
+def test_what_such_a_name_says_names_it_too() -> None:
+    text = written(
+        check="- {type: hasLabel, name: on, config: {key: k}}\n- {type: hasLabel, name: v, config: {key: k}}",
+        trigger="- {type: alterLabel, name: off, config: {key: k}}",
+        profiles="""
+        - name: on
+          operational:
+            enter: off
+            transitions: [{check: on, next: in-maintenance}]
+        """,
+    )
+    configuration = loaded(text)
+    stage = configuration.profiles["on"].stages[State.OPERATIONAL]
+    assert stage == configuration.profiles["true"].stages[State.OPERATIONAL]
+    assert [each.name for each in stage.enter] == ["off"]
+    (meant,) = stage.transitions
+    assert (meant.checks, meant.text) == ((configuration.checks["on"],), "on")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

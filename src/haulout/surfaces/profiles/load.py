@@ -235,7 +235,10 @@ class _Loader(Generic[Ck, Nt, Tr]):
         self._load_triggers(file.instances.trigger)
         profiles = {DEFAULT_PROFILE: Profile(DEFAULT_PROFILE, {state: Stage[Ck, Nt, Tr]() for state in State})}
         for number, profile in enumerate(file.profiles):
-            profiles[profile.name] = self._profile(profile, ("profiles", str(number)))
+            path = ("profiles", str(number))
+            profiles[profile.name] = made = self._profile(profile, path)
+            if word := self._word((*path, "name")):
+                profiles[word] = msgspec.structs.replace(made, name=word)
         return Configuration(
             file.intervals.requeue,
             _made(self._checks),
@@ -248,9 +251,10 @@ class _Loader(Generic[Ck, Nt, Tr]):
     def _load_checks(self, written: Iterable[_Instance]) -> None:
         for number, item in enumerate(written):
             path = ("instances", "check", str(number))
-            self._note_repetition(item.name, self._checks, path)
-            self._checks[item.name] = self._instance(item, self._plugins.checks, "check", path)
-            if item.name in {"true", "false"}:
+            name = self._word((*path, "name")) or item.name
+            self._note_repetition(name, self._checks, path)
+            self._checks[name] = self._instance(item, self._plugins.checks, "check", path)
+            if name in {"true", "false"}:
                 what = f'a check instance cannot be named "{item.name}"'
                 self._wrong(what, (*path, "name"), "that word is a constant in check expressions")
 
@@ -258,7 +262,9 @@ class _Loader(Generic[Ck, Nt, Tr]):
         for number, item in enumerate(written):
             path = ("instances", "trigger", str(number))
             self._note_repetition(item.name, self._triggers, path)
-            self._triggers[item.name] = self._instance(item, self._plugins.triggers, "trigger", path)
+            self._triggers[item.name] = made = self._instance(item, self._plugins.triggers, "trigger", path)
+            if word := self._word((*path, "name")):
+                self._triggers[word] = made
 
     def _load_notifications(self, written: Iterable[_Notification]) -> None:
         for number, item in enumerate(written):
@@ -266,9 +272,10 @@ class _Loader(Generic[Ck, Nt, Tr]):
             self._note_repetition(item.name, self._notifications, path)
             made = self._instance(item, self._plugins.notifiers, "notification", path)
             schedule = self._schedule(item.schedule, (*path, "schedule"))
-            self._notifications[item.name] = (
-                Notification(made.name, made.plugin, made.config, schedule) if made and schedule else None
-            )
+            notification = Notification(made.name, made.plugin, made.config, schedule) if made and schedule else None
+            self._notifications[item.name] = notification
+            if word := self._word((*path, "name")):
+                self._notifications[word] = notification
 
     def _instance(
         self, item: _Instance | _Notification, plugins: Mapping[str, P], word: str, path: _Path
@@ -283,7 +290,9 @@ class _Loader(Generic[Ck, Nt, Tr]):
             what = f"required 'object', but found 'any' in field '{'.'.join(path)}'"
             self._wrong(what, path, "a map of settings")
             return None
-        return Instance(item.name, plugin, self._examined(plugin.config, item.config, path))
+        return Instance(
+            self._word((*path[:-1], "name")) or item.name, plugin, self._examined(plugin.config, item.config, path)
+        )
 
     def _schedule(self, written: _Schedule, path: _Path) -> Schedule | None:
         if written.config is None:
@@ -312,15 +321,16 @@ class _Loader(Generic[Ck, Nt, Tr]):
         return Stage(enter, notify, tuple(made for made in transitions if made))
 
     def _transition(self, written: _Transition, path: _Path) -> Transition[Ck, Tr] | None:
-        checks = self._found(expression.mentions(written.check), self._checks, "check", (*path, "check"))
-        check = self._expression(written.check, (*path, "check"))
+        text = self._meant(written.check, self._checks, (*path, "check"))
+        checks = self._found(expression.mentions(text), self._checks, "check", (*path, "check"))
+        check = self._expression(text, (*path, "check"))
         trigger = self._chain(written.trigger, self._triggers, "trigger", (*path, "trigger"))
         following = _STATES.get(written.next)
         if following is None:
             self._wrong(f"'{written.next}' is not a valid NodeStateLabel", (*path, "next"), ", ".join(State))
         if check is None or following is None:
             return None
-        return Transition(check, written.check, checks, trigger, following)
+        return Transition(check, text, checks, trigger, following)
 
     def _expression(self, text: str, path: _Path) -> Expression | None:
         try:
@@ -330,7 +340,7 @@ class _Loader(Generic[Ck, Nt, Tr]):
             return None
 
     def _chain(self, text: str, known: Mapping[str, _I | None], word: str, path: _Path) -> tuple[_I, ...]:
-        return self._found(expression.parse_chain(text), known, word, path)
+        return self._found(expression.parse_chain(self._meant(text, known, path)), known, word, path)
 
     def _found(
         self, mentions: Iterable[Mention], known: Mapping[str, _I | None], word: str, path: _Path
@@ -349,6 +359,16 @@ class _Loader(Generic[Ck, Nt, Tr]):
         self.problems += reading.problems
         self.warnings += reading.warnings
         return reading.value
+
+    def _meant(self, text: str, known: Mapping[str, object], path: _Path) -> str:
+        word = self._word(path)
+        return word if word and word in known else text
+
+    def _word(self, path: _Path) -> str:
+        """What is written there, if it is a word such as `on` that is read as true or false: its author may mean it."""
+        node = yaml.node_at(self._context.document, path)
+        word = node.text if isinstance(node, yaml.Scalar) else ""
+        return word if word.lower() not in {"true", "false"} else ""
 
     def _note_repetition(self, name: str, known: Mapping[str, object], path: _Path) -> None:
         if name and name in known:

@@ -116,25 +116,23 @@ def place_of(node: Node | None, path: Iterable[str]) -> Place | None:
     """Where the value at a path stands, or else the innermost block around it."""
     place = node.place if node else None
     for step in path:
-        if isinstance(node, Mapping):
-            node = node.entries.get(step)
-        elif isinstance(node, Sequence) and step.isdecimal() and int(step) < len(node.items):
-            node = node.items[int(step)]
-        else:
-            return place
+        node = _child(node, step)
         place = node.place if node else place
     return place
 
 
 def node_at(node: Node | None, path: Iterable[str]) -> Node | None:
     for step in path:
-        if isinstance(node, Mapping):
-            node = node.entries.get(step)
-        elif isinstance(node, Sequence) and step.isdecimal() and int(step) < len(node.items):
-            node = node.items[int(step)]
-        else:
-            return None
+        node = _child(node, step)
     return node
+
+
+def _child(node: Node | None, step: str) -> Node | None:
+    if isinstance(node, Mapping):
+        return node.entries.get(step)
+    if isinstance(node, Sequence) and step.isdecimal() and int(step) < len(node.items):
+        return node.items[int(step)]
+    return None
 
 
 class _Open(msgspec.Struct):

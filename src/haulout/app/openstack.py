@@ -160,8 +160,8 @@ class Cloud:
 
 @asynccontextmanager
 async def connected(credentials: Credentials) -> AsyncIterator[Cloud]:
-    """Signed in with a password, for the project of the credentials."""
-    async with aiohttp.ClientSession(timeout=ANSWER_WITHIN) as session:
+    """Signed in with a password, for the project of the credentials; through the proxy that the environment names."""
+    async with aiohttp.ClientSession(timeout=ANSWER_WITHIN, trust_env=True) as session:
         token, catalog = await _signed_in(session, credentials)
         yield Cloud(session, credentials, token, catalog)
 

@@ -56,8 +56,9 @@ class Prometheus:
             raise ProbeFailed(f'unsupported protocol scheme "{target.scheme}"')
         target = target.with_path(target.path.rstrip("/") + "/api/v1/query", keep_query=True)
         form = {"query": query, "time": f"{self._clock.now().timestamp():.3f}"}
-        # Queries are minutes apart, and a session of its own needs nobody to close it.
-        async with aiohttp.ClientSession() as session:
+        # Queries are minutes apart, and a session of its own needs nobody to close it. Like the original, it goes through
+        # the proxy that the environment names.
+        async with aiohttp.ClientSession(trust_env=True) as session:
             status, body = await _fetch(session, "POST", target, form)
             if status in _NO_POST:
                 status, body = await _fetch(session, "GET", target, form)

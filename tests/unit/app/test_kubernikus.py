@@ -112,6 +112,16 @@ async def test_deletes_the_server_of_exactly_this_name(cloud: OpenStack, access:
     assert cloud.scopes == [{"project": {"id": "p-1"}}]
 
 
+async def test_goes_through_the_proxy_of_the_environment(
+    cloud: OpenStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", cloud.url)
+    path = tmp_path / "cloudprovider.conf"
+    path.write_text(cloud.config(**{"auth-url": "http://keystone.invalid/v3"}))
+    await delete(CloudAccess(ApiServer({}), str(path)), "node-1")
+    assert cloud.asked[0] == ("POST", "/v3/auth/tokens")
+
+
 async def test_none_is_success_and_two_are_none_of_our_business(cloud: OpenStack, access: CloudAccess) -> None:
     cloud.servers = [("i0", "node-10"), ("i1", "twin"), ("i2", "twin")]
     await delete(access, "node-1")

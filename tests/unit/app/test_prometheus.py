@@ -61,6 +61,12 @@ async def test_asks_by_form(server: Served) -> None:
     assert server.asked == [("POST", "/prom/api/v1/query", {"query": 'up{a="b&c"}', "time": "1772359200.000"})]
 
 
+async def test_goes_through_the_proxy_of_the_environment(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", server.url)
+    server.answers = [(200, vector("1"))]
+    assert await ask("http://prometheus.invalid") == Sample("1")
+
+
 @pytest.mark.parametrize("status", [405, 501])
 async def test_falls_back_to_get(server: Served, status: int) -> None:
     server.answers = [(status, "no"), (200, vector("1"))]

@@ -252,3 +252,27 @@ def test_a_profile_that_goes_takes_its_drain_along() -> None:
     fleet.world.change(DISRUPTION_BUDGETS, "web", {"spec": {"minAvailable": 1}})
     fleet.run(60)
     assert len(fleet.pods()) == 1
+
+
+def test_a_person_who_uncordons_in_the_middle_is_told_of_and_obeyed() -> None:
+    fleet = Fleet(mode=Mode(alone=False))
+    fleet.run(1).go().run(5)
+    fleet.world.change(NODES, "n0", {"spec": {"unschedulable": None}})
+    fleet.run(60)
+    assert "unschedulable" not in fleet.node["spec"]
+    assert reasons(fleet).count("UncordonedInMaintenance") == 1
+    fleet.label(back="1", go=None).run(5)
+    assert fleet.state == "operational"
+    assert "haulout.dev/cordon" not in fleet.annotations
+
+
+def test_a_cordon_that_a_profile_has_left_behind_ends_by_hand() -> None:
+    """Nothing else shows it: who cordons the node next must not take it for a claim."""
+    fleet = Fleet(mode=Mode(alone=False), text=CONFIG_TEXT.replace(", trigger: uncordon", ""))
+    fleet.run(1).go().run(5).label(back="1", go=None).run(5)
+    assert fleet.state == "operational"
+    assert json.loads(fleet.annotations["haulout.dev/cordon"])["by"] == ["profiles"]
+    fleet.world.change(NODES, "n0", {"spec": {"unschedulable": None}})
+    fleet.run(5)
+    assert "haulout.dev/cordon" not in fleet.annotations
+    assert "UncordonedInMaintenance" not in reasons(fleet)

@@ -27,7 +27,10 @@ from haulout.surfaces.profiles.esx import NAME as ESX
 from haulout.surfaces.profiles.kubernikus import NAME as KUBERNIKUS
 
 # What goes needs nothing more; an annotation that is not understood and a surface that is not there keep nothing.
-GOES, IDLE = "goes", frozenset({"annotation-invalid", "no-surface", "not-enabled", "deletion-approved", "at-rest"})
+GOES, IDLE = (
+    "goes",
+    frozenset({"annotation-invalid", "uncordoned", "no-surface", "not-enabled", "deletion-approved", "at-rest"}),
+)
 NOBODY = "no profiles are configured here (--config names them), and no NodeMaintenance concerns it"
 MOST_ALIKE = 10
 # Their own reasons say which pods they wait for.
@@ -198,6 +201,8 @@ def _cordon(row: NodeRow) -> str:
     if entry is None:
         return ""
     by = ", ".join(entry.by) or "those who hold it"
+    if not row.unschedulable:
+        return f"uncordoned by hand; it had been cordoned by {by}"
     return f"cordoned by {by}; it was {'cordoned' if entry.before else 'schedulable'} before"
 
 

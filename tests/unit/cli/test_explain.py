@@ -147,7 +147,7 @@ what keeps it:
             "odd",
             """\
 node odd
-  cordoned by profiles; it was cordoned before
+  uncordoned by hand; it had been cordoned by profiles
   profile os is operational
     to maintenance-required if a && !b: not yet
       a does not pass: label a not present

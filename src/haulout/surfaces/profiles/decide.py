@@ -31,6 +31,9 @@ from haulout.surfaces.profiles.engine import (
     standing_claim,
     stored_statements,
 )
+from haulout.surfaces.profiles.lifted import NOTE as LIFTED
+from haulout.surfaces.profiles.lifted import forgotten, is_lifted
+from haulout.surfaces.profiles.lifted import told as told_of
 from haulout.surfaces.profiles.load import Configuration
 from haulout.surfaces.profiles.present import reasons
 from haulout.surfaces.profiles.shuffles import measures
@@ -75,13 +78,19 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     # What is claimed must not depend on what is granted, so it is settled before anything granted is acted upon.
     if granted:
         (draft, data, results), _ = _pass(config, view, now, node, attached, names, mode, granted=granted.__contains__)
-    shuffles, more = _shuffles(view, node, results, mode), details(node, results, view)
+    shuffles = _shuffles(view, node, results, mode)
+    more: tuple[Statement, ...] = details(node, results, view)
+    odd: tuple[Reason, ...] = ()
+    if not mode.alone:
+        draft = forgotten(draft, view, claims)
+        if is_lifted(node, claims):
+            more, odd = (*more, *told_of(key)), (Reason("uncordoned", key, LIFTED),)
     return Decision(
         actions=_actions(node, draft, data, results, names, config, shuffles, more),
         holds=claims,
         until=earliest(*(result.until for result in results)),
         marks=tuple(mark for result in results for mark in result.marks),
-        reasons=_reasons(node, results, names, config, view) if view.explaining else (),
+        reasons=(*_reasons(node, results, names, config, view), *odd) if view.explaining else (),
     )
 
 

@@ -113,9 +113,11 @@ def test_the_original_elects_in_its_own_namespace_and_keeps_its_lease(
     operator.process.argv = ["unshare", "-m", "sh", "-c", script, namespace, *operator.process.argv]
     with operator:
         eventually(lambda: moved(plane, wanting) == len(wanting), "all have been around")
+        name = "maintenance-controller-leader-election.cloud.sap"
+        assert operator.metric(f'leader_election_master_status{{name="{name}"}}') == 1
         operator.process.send(signal.SIGTERM)
         assert operator.process.wait() == 0
-    spec = plane.api().get(LEASES, "maintenance-controller-leader-election.cloud.sap", namespace)["spec"]
+    spec = plane.api().get(LEASES, name, namespace)["spec"]
     assert spec["leaseDurationSeconds"] == 15
     assert spec["holderIdentity"].partition("_")[0] == os.uname().nodename
 

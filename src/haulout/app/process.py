@@ -351,6 +351,13 @@ class Process(Reports):
             terms=Terms(lease.duration, lease.renew_within, lease.retry),
             release=lease.release,
         )
+        self._show_leading(0)
+
+    def _show_leading(self, leads: int) -> None:
+        """Also under the name by which dashboards for the originals know it."""
+        self.metrics.gauge("haulout_leader", leads)
+        if self.settings.lease is not None:
+            self.metrics.gauge("leader_election_master_status", leads, name=self.settings.lease.name)
 
     def _leader(self) -> tuple[str, str] | None:
         return (self._election.holder, self._election.namespace) if self._election else None
@@ -394,7 +401,7 @@ class Process(Reports):
             self._gained()
 
     def _gained(self) -> None:
-        self.metrics.gauge("haulout_leader", 1)
+        self._show_leading(1)
         self.kernel.lead()
         self._poke()
         if self._recorder is not None:
@@ -408,7 +415,7 @@ class Process(Reports):
         return itself(_own_namespace(), socket.gethostname(), lease, self.kernel.store)
 
     def _lost_leadership(self) -> None:
-        self.metrics.gauge("haulout_leader", 0)
+        self._show_leading(0)
         self.kernel.follow()
         self._lost.set()
 

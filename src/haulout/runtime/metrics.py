@@ -67,6 +67,7 @@ HELP = {
     "haulout_askings": "How often a decision was asked.",
     "haulout_decision_failures": "Decisions that failed instead of answering.",
     "haulout_leader": "Whether this process leads.",
+    "leader_election_master_status": "Whether this process holds the lease of this name.",
     "haulout_loop_stall_seconds": "The longest that the loop kept I/O waiting.",
     "haulout_node_budget_allowed": "How many nodes a NodeDisruptionBudget lets be unavailable.",
     "haulout_node_budget_invalid_total": "NodeDisruptionBudgets that could not be read, once a generation.",
@@ -177,7 +178,7 @@ class Metrics:
         empty = [0.0] * (len(_buckets(name)) + 2)
         return self._histograms.setdefault(name, {}).setdefault(tuple(sorted(labels.items())), empty)
 
-    def gauge(self, name: str, value: float, **labels: str) -> None:
+    def gauge(self, name: str, value: float, /, **labels: str) -> None:
         self._gauges.setdefault(name, {})[tuple(sorted(labels.items()))] = value
 
     def from_source(self, gauges: Callable[[], Iterable[Sample]]) -> None:

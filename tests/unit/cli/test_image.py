@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 from haulout.cli.drop_in import DROP_INS
@@ -20,7 +21,18 @@ def test_everything_that_is_copied_is_there_and_not_ignored() -> None:
         assert f"!{source}" in ignored
 
 
-def test_links_of_the_root_are_originals() -> None:
-    names = re.findall(r"/opt/haulout/bin/haulout /([a-z-]+)(?= |$)", RECIPE, re.MULTILINE)
-    assert names == ["maintenance-controller", "runtime-extension-maintenance-controller"]
-    assert set(names) <= set(DROP_INS)
+def test_every_original_is_there_by_its_name() -> None:
+    (names,) = re.findall(r"for name in ([a-z -]+);", RECIPE)
+    assert names.split() == sorted(DROP_INS)
+
+
+def test_the_image_of_one_original_starts_it_whatever_it_is_called_by(tmp_path: Path) -> None:
+    """The very words that make its program, with another program in the place of ours."""
+    (words,) = re.findall(r"printf .*? > /manager", RECIPE)
+    manager, seen = tmp_path / "manager", tmp_path / "seen"
+    seen.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    seen.chmod(0o755)
+    made = words.replace("/usr/local/bin/haulout", str(seen)).replace("> /manager", f"> {manager}")
+    subprocess.run(["sh", "-c", made], check=True, env={"ORIGINAL": "node-maintenance-operator"})
+    done = subprocess.run(["sh", str(manager), "--leader-elect", "a b"], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["as", "node-maintenance-operator", "--leader-elect", "a b"]

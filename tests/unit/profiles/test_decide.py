@@ -605,6 +605,20 @@ class TestBadData:
         assert profiles.inside() == ["good", "n"]
         assert profiles.desk.failed == []
 
+    @pytest.mark.parametrize(("requeue", "seconds"), [("30s", 30.0), ("300ms", 0.3), ("1ms", 0.1), ("-1s", 0.1)])
+    def test_the_outside_world_is_not_asked_without_a_pause(self, requeue: str, seconds: float) -> None:
+        paces: set[float] = set()
+
+        @check("paced", Empty, takes_null=True)
+        def paced(config: Empty, given: CheckInput) -> Verdict:
+            paces.add(given.pace_for.total_seconds())
+            return Verdict(passed=False)
+
+        profile = "- name: p\n  operational: {transitions: [{check: paced, next: in-maintenance}]}"
+        text = config_text(profile, checks="- {type: paced, name: paced}").replace("30s", requeue)
+        Profiles(text, worker(), more=(paced,)).settle()
+        assert paces == {seconds}
+
     def test_a_broken_configuration_stops_everything_and_a_good_one_resumes_it(self) -> None:
         profiles = world(ROUND, worker()).settle()
         profiles.break_config()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 import msgspec
@@ -30,6 +30,8 @@ SURFACE = "profiles"
 REPORTER = "maintenance"
 FAILURES = "maintenance_controller_transition_failure_count"
 TURNS = "turns"
+# A span may be negative, and then asking again without a pause would be an attack on whoever is asked.
+SHORTEST_PACE_FOR = timedelta(milliseconds=100)
 
 
 class Mode(msgspec.Struct, frozen=True):
@@ -238,7 +240,7 @@ class Pass(msgspec.Struct, frozen=True):
                 in_maintenance=InMaintenance,
                 unreadable=unreadable,
                 may_wait=instance.name in waitable,
-                pace_for=self.config.requeue,
+                pace_for=max(self.config.requeue, SHORTEST_PACE_FOR),
                 fleet=FLEET,
                 turns=turns,
             )

@@ -37,7 +37,7 @@ from haulout.core.drain.deciders import DRAIN_DECIDERS
 from haulout.kube.config import SERVICE_ACCOUNT
 from haulout.kube.config import load as load_endpoint
 from haulout.kube.endpoint import Endpoint, impersonation
-from haulout.kube.errors import KubeError
+from haulout.kube.errors import Forbidden, KubeError
 from haulout.kube.http import HttpTransport
 from haulout.kube.lease import Election, Terms
 from haulout.kube.recorder import Recorder, Reporter
@@ -392,13 +392,22 @@ class Process(Reports):
     async def _begin(self, writer: Writer) -> None:
         try:
             for part in self.parts:
-                await part.prepare(writer)
+                await self._prepare(part, writer)
         except KubeError as error:
             self._why = f"cannot begin: {error}"
             self._lost.set()
             return
         if self._election is None or self._election.leading:
             self._gained()
+
+    async def _prepare(self, part: Part, writer: Writer) -> None:
+        """An original alone ends without its rights; beside others, a surface does without."""
+        try:
+            await part.prepare(writer)
+        except Forbidden as error:
+            if self.settings.alone:
+                raise
+            log.warning("a surface lacks rights", extra={"surface": part.name, "error": str(error)})
 
     def _gained(self) -> None:
         self._show_leading(1)
@@ -469,7 +478,8 @@ class Process(Reports):
         if self.settings.http in OFF or not self.settings.scrape_within:
             return
         self._scraped.clear()
-        log.info("waiting for one more scrape", extra={"seconds": self.settings.scrape_within})
+        hint = "a second signal ends it at once"
+        log.info("waiting for one more scrape", extra={"seconds": self.settings.scrape_within, "hint": hint})
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.settings.scrape_within):
                 await self._scraped.wait()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
 
+from haulout.app.parts import Part
 from haulout.app.process import Process
 from haulout.cli.settings import ClusterApi, Settings
 from haulout.cluster.key import Key
+from haulout.kube.errors import Forbidden, Status
+from haulout.kube.writer import Writer
 from haulout.runtime.requests import Change, Refused
 from haulout.runtime.rooms import Subject
 
@@ -59,3 +63,19 @@ def test_who_stands_in_for_no_controller_is_not_counted_as_one() -> None:
     target = Key("", "Node", "", "n")
     process.refused(Subject("arbiter", target), Change(target, {}), Refused(403, "no"))
     assert 'controller="arbiter"' not in process.metrics.render().decode()
+
+
+class Unprepared(Part):
+    name = "unprepared"
+    deciders = ()
+
+    async def prepare(self, writer: Writer) -> None:
+        raise Forbidden(Status(message="namespaces is forbidden", code=403))
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_surface_without_its_rights_keeps_only_its_original_from_beginning(alone: bool) -> None:
+    process = Process(Settings(clusterapi=ClusterApi(), alone=alone))
+    process.parts = [Unprepared(process.parts[0].around)]
+    asyncio.run(process._begin(None))  # type: ignore[arg-type]
+    assert process.kernel.leading is not alone

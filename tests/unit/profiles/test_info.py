@@ -102,3 +102,22 @@ class TestWhatChecksSay:
             "passed": False,
             "info": {"availableInSec": [10.0, 9.0]},
         }
+
+
+class TestWithoutAConfiguration:
+    def test_profiles_are_shown_where_they_stay_and_why(self) -> None:
+        profiles = Profiles(config_text(LIMITED, checks=ONE), worker("n", "p--q--gone", a="", b="")).settle()
+        assert profiles.current("n") == {"p": REQUIRED, "q": IN_MAINTENANCE}
+        profiles.break_config("maintenance.yaml: broken")
+        shown = applied(profiles, "n")
+        assert {name: each["next"] for name, each in shown.items()} == profiles.current("n")
+        assert {each["error"] for each in shown.values()} == {"maintenance.yaml: broken"}
+
+    def test_data_that_cannot_be_read_show_no_profile(self) -> None:
+        profiles = Profiles(config_text(LIMITED, checks=ONE), worker("n", data="no"))
+        profiles.break_config()
+        assert applied(profiles, "n") == {}
+
+    def test_nothing_is_shown_before_it_has_been_read(self) -> None:
+        profiles = Profiles(None, worker("n"))
+        assert node_info(node_key("n"), View(profiles.desk.store, explaining=True), START) is None

@@ -6,29 +6,47 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from haulout.base.expression import evaluate
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
 from haulout.plugins.api import Verdict
 from haulout.surfaces.profiles.decide import pass_over
-from haulout.surfaces.profiles.engine import Judged, Result
+from haulout.surfaces.profiles.engine import SURFACE, Judged, Result
+from haulout.surfaces.profiles.wire import DATA_ANNOTATION, PROFILE_LABEL, DataError, attached_profiles, parse_data
 
 Json = dict[str, Any]
 
 
 def node_info(key: Key, view: View, now: datetime) -> Json | None:
-    """None where there is nothing to show: no such node, no valid configuration."""
+    """None where there is nothing to show: no such node, a configuration that has not been read."""
     found = pass_over(key, view, now)
     if found is None:
-        return None
+        return _standstill(key, view, now)
     node, config, results = found
-    return {
-        "node": key.name,
-        "profiles": [_profile(result, view) for result in results],
-        "labels": _chosen(node, config.label_filter),
-        "updated": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-    }
+    return _info(key, [_profile(result, view) for result in results], _chosen(node, config.label_filter), now)
+
+
+def _standstill(key: Key, view: View, now: datetime) -> Json | None:
+    """While the configuration is invalid: where the profiles of a node stay, and why."""
+    node, setting = view.get(key, NodeRow), view.config(SURFACE)
+    if node is None or setting is None:
+        return None
+    try:
+        entries = parse_data(node.annotations.get(DATA_ANNOTATION)).profiles
+    except DataError:
+        entries = {}
+    attached = [name for name in attached_profiles(node.labels.get(PROFILE_LABEL)) if name in entries]
+    results = [Result(name, entries[name].current, entries[name].current, node, entries[name]) for name in attached]
+    stuck = [msgspec.structs.replace(result, error=setting.error) for result in results]
+    return _info(key, [_profile(result, view) for result in stuck], {}, now)
+
+
+def _info(key: Key, profiles: list[Json], labels: Mapping[str, str], now: datetime) -> Json:
+    updated = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return {"node": key.name, "profiles": profiles, "labels": labels, "updated": updated}
 
 
 def _chosen(node: NodeRow, names: tuple[str, ...]) -> Mapping[str, str]:
@@ -50,7 +68,7 @@ def _transition(judged: Judged, view: View) -> Json:
     answers = {name: passes for name, (_, passes) in verdicts.items()}
     passed = judged.passed and evaluate(judged.transition.check, answers)
     info = {
-        name: {"id": instances[name].plugin.name, "passed": passes, "info": _info(verdict)}
+        name: {"id": instances[name].plugin.name, "passed": passes, "info": _shown(verdict)}
         for name, (verdict, passes) in verdicts.items()
     }
     chain = {"passed": passed, "info": info, "expression": judged.transition.text}
@@ -67,7 +85,7 @@ def _passes(verdict: Verdict, view: View) -> bool:
     return verdict.passed and not verdict.error and not (verdict.limits and view.fits(verdict.limits))
 
 
-def _info(verdict: Verdict) -> Json:
+def _shown(verdict: Verdict) -> Json:
     shown = {name: value if _is_plain(value) else str(value) for name, value in verdict.info.items()}
     return {**shown, "error": verdict.error} if verdict.error else shown
 

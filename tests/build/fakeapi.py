@@ -17,12 +17,15 @@ from haulout.kube.transport import JSON, Reply
 Streaming = Literal["works", "422", "400", "error-event", "ignored", "ends"]
 
 
-def refusal(code: int, reason: str = "", *, cause: str = "", retry_after: str | None = None) -> KubeError:
-    return error_from_reply(code, status(code, reason, cause=cause), retry_after)
+def refusal(
+    code: int, reason: str = "", *, cause: str = "", name: str = "", retry_after: str | None = None
+) -> KubeError:
+    return error_from_reply(code, status(code, reason, cause=cause, name=name), retry_after)
 
 
-def status(code: int, reason: str = "", *, cause: str = "") -> bytes:
-    details = {"causes": [{"reason": cause, "message": cause}]} if cause else {}
+def status(code: int, reason: str = "", *, cause: str = "", name: str = "") -> bytes:
+    details: dict[str, Any] = {"causes": [{"reason": cause, "message": cause}]} if cause else {}
+    details |= {"name": name} if name else {}
     return json.dumps(
         {"kind": "Status", "code": code, "reason": reason, "message": reason, "details": details}
     ).encode()

@@ -101,7 +101,7 @@ class Objects:
                 raise refusal(409, "AlreadyExists")
             self.put(path, body)
         elif path not in self.stored:
-            raise refusal(404, "NotFound")
+            raise refusal(404, "NotFound", name=path.rpartition("/")[2])
         elif method == "PUT":
             if body["metadata"].get("resourceVersion") != self.stored[path]["metadata"]["resourceVersion"]:
                 raise refusal(409, "Conflict")

@@ -76,8 +76,8 @@ class ClusterApis(Part):
         try:
             path = RESOURCES["Node"].object_path(node_key(name, cluster))
             await transport.request("GET", path, timeout=LOOK_WITHIN)
-        except NotFound:
-            return GONE
         except KubeError as error:
+            if isinstance(error, NotFound) and error.of_object:
+                return GONE
             raise ProbeFailed(str(error)) from None
         return THERE

@@ -83,6 +83,15 @@ class Forbidden(ApiError):
 class NotFound(ApiError):
     code = 404
 
+    @property
+    def of_object(self) -> bool:
+        """An API server's own word that it has no such object.
+
+        A kind that is not served is answered without it, and so is anything by a balancer that has lost its servers.
+        """
+        details = self.status.details
+        return self.status.reason == "NotFound" and details is not None and bool(details.name)
+
 
 class MethodNotAllowed(ApiError):
     code = 405

@@ -121,7 +121,10 @@ class State(enum.Enum):
 
 
 class Reflector(Generic[T]):
-    """Tells `sink` of every object under `path`, for as long as `run` runs: for ever, unless it `gives_up` on an error."""
+    """Tells `sink` of every object under `path`, for as long as `run` runs: for ever, unless it `gives_up` on an error.
+
+    `always_served`: whoever does not know this kind is no API server, and has not said that there are no objects.
+    """
 
     def __init__(
         self,
@@ -135,6 +138,7 @@ class Reflector(Generic[T]):
         fields: str = "",
         tuning: Tuning | None = None,
         gives_up: tuple[type[KubeError], ...] = (),
+        always_served: bool = False,
         random: Random | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
@@ -149,6 +153,7 @@ class Reflector(Generic[T]):
         share = self._tuning.backoff_share
         self._backoff = Backoff(self._tuning.backoff_from, self._tuning.backoff_to, self._random, share)
         self._gives_up = gives_up
+        self._always_served = always_served
         self._sleep = sleep
         self._version = ""
         self._future = False
@@ -336,7 +341,7 @@ class Reflector(Generic[T]):
 
     def _after(self, error: KubeError) -> tuple[State, float]:
         """The next state, and how long to wait before it."""
-        if isinstance(error, NotFound):
+        if isinstance(error, NotFound) and not self._always_served:
             self._not_served()
             return self._list_anew(), self._tuning.absent_for
         wait = self._backoff.failed()

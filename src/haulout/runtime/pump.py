@@ -26,6 +26,7 @@ from haulout.runtime.tables import TableSink, TakingOver
 
 log = logging.getLogger(__name__)
 
+CORE = "/api/v1"
 HOME = Tuning()
 # Between us and another cluster there may be anything: a connection that has died in silence is found out by renewing
 # the watch often, and a cluster that is away is not pressed.
@@ -240,4 +241,6 @@ class Pump:
             fields=resource.fields,
             tuning=AWAY if sink.away else HOME,
             gives_up=(*gives_up, Forbidden) if resource.optional else gives_up,
+            # A balancer that has lost its servers answers 404 as well.
+            always_served=resource.prefix == CORE,
         )

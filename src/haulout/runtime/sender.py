@@ -12,7 +12,7 @@ from haulout.base.clock import Clock
 from haulout.cluster.key import Key
 from haulout.cluster.rows import ObjectRow
 from haulout.core.action import Create, Delete, Evict, Measure, Say, Send, Tell
-from haulout.kube.errors import ApiError, ConnectionFailed, KubeError, RequestTimeout
+from haulout.kube.errors import ApiError, ConnectionFailed, KubeError, NotFound, RequestTimeout
 from haulout.kube.recorder import Recorder, Reporter
 from haulout.kube.writer import Guard, Withheld, Writer
 from haulout.model.event import ObjectReference
@@ -141,6 +141,9 @@ class Sender:
         except ApiError as error:
             if error.status.code in UNKNOWN_EFFECT:
                 return Lost(str(error))
+            if isinstance(error, NotFound) and not error.of_object:
+                # Nothing is known of the object: it may be there.
+                return Refused(0, str(error))
             return Refused(error.status.code, str(error), error.retry_after, error.cause)
         except ConnectionFailed as error:
             return Lost(str(error)) if error.sent else Refused(0, str(error))

@@ -14,7 +14,7 @@ from haulout.cli.settings import ClusterApi, Settings
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Listing, Store
 from haulout.kube.endpoint import ExecPlugin
-from haulout.kube.errors import ConfigInvalid, ConfigRefused, ConnectionFailed, KubeError
+from haulout.kube.errors import ConfigInvalid, ConfigRefused, ConnectionFailed, KubeError, error_from_reply
 from haulout.runtime.metrics import LONG_BUCKETS, Metrics
 from haulout.runtime.probes import ProbeFailed
 from haulout.surfaces.clusterapi.machine import NODE_PROBE
@@ -142,7 +142,17 @@ async def test_a_node_is_there_or_gone() -> None:
     assert await look(far) == "there"
 
 
-@pytest.mark.parametrize("fault", [ConnectionFailed("refused"), refusal(401, "Unauthorized"), refusal(500, "Failing")])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ConnectionFailed("refused"),
+        refusal(401, "Unauthorized"),
+        refusal(500, "Failing"),
+        error_from_reply(404, b"404 page not found"),
+        refusal(404, "NotFound"),
+    ],
+    ids=["refused", "unauthorized", "failing", "balancer", "kind"],
+)
 def test_a_cluster_that_does_not_say_so_leaves_it_open(fault: KubeError) -> None:
     @virtual
     async def scenario() -> None:

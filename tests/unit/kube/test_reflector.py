@@ -367,6 +367,20 @@ async def test_kind_that_is_not_served_is_an_empty_list_until_it_is() -> None:
         assert it.picture.versions() == server.picture()
 
 
+@virtual
+async def test_kind_that_every_server_has_is_not_gone_because_somebody_says_so() -> None:
+    server = fleet("a")
+    async with running(server, always_served=True) as it:
+        server.served = False
+        server.cut()
+        await asyncio.sleep(35)
+        assert it.picture.versions() == server.picture()
+        assert set(it.picture.told[2:]) == {"trouble unreachable", "trouble failing"}
+        server.served = True
+        await asyncio.sleep(60)
+        assert it.picture.told[-1].startswith("listed")
+
+
 @pytest.mark.parametrize("streaming", ["works", "422"], ids=["stream", "page"])
 @virtual
 async def test_object_that_cannot_be_decoded_is_reported_and_spoils_nothing(streaming: Streaming) -> None:

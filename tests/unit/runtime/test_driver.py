@@ -16,7 +16,7 @@ from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow, ObjectRow
 from haulout.core.action import Create, Delete, Evict, Label, Measure, Say, Send, Tell
 from haulout.core.decision import NOTHING, Decision
-from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout
+from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout, error_from_reply
 from haulout.runtime.driver import LONGEST_REQUEST
 from haulout.runtime.requests import Answer, Body, Change, Done, Look, Lost, Refused, Request, Withdrawn
 from haulout.runtime.sender import SendFailed
@@ -184,7 +184,9 @@ async def performed(shell: Shell, body: Body, *, guard: float | None = 5.0) -> A
 
 CHANGE = Change(A, {"metadata": {"labels": {"x": "1"}}}, version=1, slim=True)
 FAULTS: list[tuple[KubeError, Answer]] = [
-    (refusal(404, "NotFound"), Refused(404, "NotFound")),
+    (refusal(404, "NotFound", name="a"), Refused(404, "NotFound")),
+    (refusal(404, "NotFound"), Refused(0, "NotFound")),
+    (error_from_reply(404, b"404 page not found"), Refused(0, "404 page not found")),
     (refusal(409, "Conflict"), Refused(409, "Conflict")),
     (refusal(422, "Invalid"), Refused(422, "Invalid")),
     (refusal(429, "TooManyRequests", retry_after="7"), Refused(429, "TooManyRequests", retry_after=7.0)),

@@ -25,6 +25,7 @@ from haulout.core.drain.plan import EvictionRow, eviction_key, outcome_name
 from haulout.model.lease import LeaseSpec
 from haulout.model.meta import OwnerReference
 from haulout.surfaces.nodemaintenance.options import Options
+from haulout.surfaces.nodemaintenance.passes import REPORT_EVERY_FOR
 from haulout.surfaces.nodemaintenance.surface import DECIDERS
 from haulout.surfaces.nodemaintenance.wire import FINALIZER, DrainSpec, MaintenanceRow, Status, maintenance_key
 from tests.build.examples import examples
@@ -240,6 +241,66 @@ def test_k6_k8_k9_of_maintenances(
     assert_until_is_honest(MAINTENANCE, store, NAME, now, at_instants)
     assert_claims_ignore_grants(MAINTENANCE, store, NAME, now)
     assert_quiescent(MAINTENANCE, store, NAME, now, create=created)
+
+
+@settings(max_examples=examples(250), deadline=None, derandomize=True)
+@given(
+    drain=drains,
+    status=statuses,
+    ready=st.sampled_from(["True", "Unknown"]),
+    there=st.tuples(pods("p"), pods("q")),
+    skip_for=st.sampled_from([timedelta(), timedelta(seconds=9)]),
+    at_instants=samples,
+)
+def test_k6_k8_k9_of_maintenances_whose_nodes_are_prepared(
+    drain: DrainSpec,
+    status: Status,
+    ready: str,
+    there: tuple[list[Row], list[Row]],
+    skip_for: timedelta,
+    at_instants: list[datetime],
+) -> None:
+    """Most of what the draws above make does not get as far as its pods."""
+    row = MaintenanceRow(
+        key=NAME,
+        uid="uid-a",
+        version=1,
+        node="n0",
+        drain=drain,
+        status=status,
+        finalizers=(FINALIZER,),
+        created_at=at(-100),
+        owners=(OwnerReference("v1", "Node", "n0", "uid-n0"),),
+        seen="seen",
+    )
+    found = msgspec.structs.replace(
+        node("n0", cordoned=True),
+        taints=(Taint("node.kubernetes.io/unschedulable", "NoSchedule"), Taint("medik8s.io/drain", "NoSchedule")),
+        labels={"remediation.medik8s.io/exclude-from-remediation": "true"},
+        conditions=(("Ready", ready),),
+    )
+    lease = LeaseRow(
+        key=LEASE,
+        uid="uid-lease",
+        version=1,
+        holder="node-maintenance",
+        duration_for=3600,
+        renewed_at=at(-30),
+        acquired_at=at(-30),
+        annotations={"haulout.dev/seen": "seen"},
+    )
+    setting = Value(key=Key("", CONFIG, "", MAINTENANCE.name), value=Options(skip_unreachable_for=skip_for))
+    store = store_of(row, found, lease, setting, *there[0], *there[1])
+    now = START + timedelta(microseconds=7)
+    store.pass_time(now)
+    assert_until_is_honest(MAINTENANCE, store, NAME, now, at_instants)
+    assert_claims_ignore_grants(MAINTENANCE, store, NAME, now)
+    assert_quiescent(MAINTENANCE, store, NAME, now, create=created)
+    # Only what has reported everything waits for nothing but its pods.
+    reported_at = now + REPORT_EVERY_FOR
+    store.pass_time(reported_at)
+    assert_quiescent(MAINTENANCE, store, NAME, reported_at, create=created)
+    assert_until_is_honest(MAINTENANCE, store, NAME, reported_at, at_instants)
 
 
 # Of the drain's own decisions: their answers are rows

@@ -9,6 +9,7 @@ import pytest
 from haulout.base import selector
 from haulout.core.action import Create
 from haulout.core.drain.options import Act, PodRules, Rule
+from haulout.embedded.controllers.actors import ActorOptions
 from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS, NODES, PODS
 from haulout.embedded.seams import Resource
 from haulout.model.meta import wire_time
@@ -122,6 +123,23 @@ class TestFlow:
         ops.world.objects.delete(NODES, "", "n0")
         ops.run(60)
         assert (ops.found("a"), ops.lease("n0")) == (None, None)
+
+    def test_a_node_that_is_made_anew_owns_maintenance_and_lease_before_they_are_collected(self) -> None:
+        slow = ActorOptions(actors=("kubelet",), heartbeats=False)
+        ops = Maintenances(World(slow, nodes=1)).make("a", "n0").run(2)
+        held = ops.lease("n0")
+        ops.world.objects.delete(NODES, "", "n0")
+        ops.world.objects.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n0"}})
+        ops.run(2)
+        uid, found, lease = ops.node("n0")["metadata"]["uid"], ops.found("a"), ops.lease("n0")
+        assert found is not None
+        assert held is not None
+        assert lease is not None
+        assert [owner["uid"] for owner in found["metadata"]["ownerReferences"]] == [uid]
+        assert [owner["uid"] for owner in lease["metadata"]["ownerReferences"]] == [uid]
+        assert lease["metadata"]["uid"] == held["metadata"]["uid"]
+        assert lease["spec"]["acquireTime"] == held["spec"]["acquireTime"]
+        assert ops.phase("a") == "Succeeded"
 
     def test_a_foreign_finalizer_keeps_the_object_but_not_the_node(self, ops: Maintenances) -> None:
         ops.make("a", "n0").run(2)

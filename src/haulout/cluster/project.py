@@ -258,6 +258,7 @@ def _namespace(obj: Namespace, common: dict[str, Any]) -> NamespaceRow:
 def _lease(obj: Lease, common: dict[str, Any]) -> LeaseRow:
     return LeaseRow(
         **common,
+        owners=_owners(obj.metadata),
         holder=obj.spec.holder_identity,
         duration_for=obj.spec.lease_duration_seconds,
         acquired_at=obj.spec.acquire_time,

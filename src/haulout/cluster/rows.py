@@ -120,6 +120,7 @@ class NamespaceRow(ObjectRow, frozen=True, kw_only=True, gc=False):
 
 
 class LeaseRow(ObjectRow, frozen=True, kw_only=True, gc=False):
+    owners: tuple[Owner, ...] = ()
     holder: str | None = None
     duration_for: int | None = None
     acquired_at: datetime | None = None

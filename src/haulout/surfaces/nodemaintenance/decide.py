@@ -256,7 +256,7 @@ def _held(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
     if held is Holder.ANOTHER:
         return _held_by_another(given)
     # Not asked of one that is as it should be, so that what was refused before it was had is forgotten.
-    due = given.lease is None or leases.is_due(given.lease, given.options, row.seen, now)
+    due = given.lease is None or leases.is_due(given.lease, node, given.options, row.seen, now)
     counted = _lease_failed(given) if due else None
     if counted is not None:
         return counted
@@ -370,7 +370,7 @@ def _maintain(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
     refusal = not_granted(given, claims[:1])
     if refusal is not None:
         return replace(refusal, actions=refusal.actions or said, holds=claims)
-    renew_at = leases.renew_at(given.lease, options, row.seen) if ours and given.lease else None
+    renew_at = leases.renew_at(given.lease, node, options, row.seen) if ours and given.lease else None
     steps: list[Step] = [*said]
     if renew_at is None or now >= renew_at:
         steps += _lease_steps(given, node)

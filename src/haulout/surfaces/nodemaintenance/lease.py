@@ -59,9 +59,12 @@ def expires_at(lease: LeaseRow) -> datetime | None:
     return lease.renewed_at + timedelta(seconds=lease.duration_for)
 
 
-def renew_at(lease: LeaseRow, options: Options, seen: str) -> datetime | None:
+def renew_at(lease: LeaseRow, node: NodeRow, options: Options, seen: str) -> datetime | None:
     """When our lease is to be renewed: after a third of its time; None: now."""
     due_at = expires_at(lease)
+    # What belongs to a node that has been replaced is taken away by the garbage collector.
+    if any(owner.kind == "Node" and owner.uid != node.uid for owner in lease.owners):
+        return None
     if due_at is None or lease.renewed_at is None or lease.annotations.get(SEEN_ANNOTATION) != seen:
         return None
     if lease.duration_for != seconds(options) or lease.acquired_at is None:
@@ -69,9 +72,9 @@ def renew_at(lease: LeaseRow, options: Options, seen: str) -> datetime | None:
     return lease.renewed_at + options.lease_for / 3
 
 
-def is_due(lease: LeaseRow, options: Options, seen: str, now: datetime) -> bool:
+def is_due(lease: LeaseRow, node: NodeRow, options: Options, seen: str, now: datetime) -> bool:
     """Whether it is to be taken or renewed."""
-    again_at = renew_at(lease, options, seen) if lease.holder == LEASE_HOLDER else None
+    again_at = renew_at(lease, node, options, seen) if lease.holder == LEASE_HOLDER else None
     return again_at is None or now >= again_at
 
 

@@ -59,6 +59,8 @@ class Server:
         self.streaming: Streaming = "works"
         self.bookmarks_every: float | None = 60.0
         self.gone_by_http = False
+        # Otherwise something else that stands in its place, and knows no path at all.
+        self.is_api_server = True
         # Raised by the next requests, one each; None lets one pass.
         self.faults: deque[KubeError | None] = deque()
         self.streams: list[Stream] = []
@@ -117,6 +119,10 @@ class Server:
         accept: str = JSON,
         timeout: float = 30.0,
     ) -> Reply:
+        if path == "/api":
+            if not self.is_api_server:
+                raise refusal(404, "")
+            return Reply(200, b'{"kind":"APIVersions","versions":["v1"]}')
         self.pages_held = max(self.pages_held, self._held())
         asked = await self._arrive(query)
         if int(asked.get("resourceVersion", 0)) > self.version:

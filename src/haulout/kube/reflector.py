@@ -13,6 +13,7 @@ from msgspec import Struct
 from haulout.base.backoff import Backoff, Sleep
 from haulout.base.clock import Clock
 from haulout.kube.codec import Added, Bookmark, Broken, Deleted, Failure, Garbled, HasMetadata, Kind, Modified
+from haulout.kube.discovery import is_api_server
 from haulout.kube.errors import (
     ApiError,
     ConnectionFailed,
@@ -168,10 +169,11 @@ class Reflector(Generic[T]):
         while True:
             try:
                 self.state = await self._step()
-            except self._gives_up:
-                raise
             except KubeError as error:
-                self.state, wait = self._after(error)
+                is_absent = isinstance(error, NotFound) and await self._is_absent()
+                if isinstance(error, self._gives_up) and (is_absent or not isinstance(error, NotFound)):
+                    raise
+                self.state, wait = self._without() if is_absent else self._after(error)
                 await self._sleep(wait)
 
     async def _step(self) -> State:
@@ -290,7 +292,9 @@ class Reflector(Generic[T]):
     async def _pages(self) -> State:
         version, token = await self._page("")
         while token:
-            _, token = await self._page(token)
+            before, (_, token) = token, await self._page(token)
+            if token == before:
+                raise Garbled(f"list {self._path}: the same page follows on itself")
         self._listed(version)
         return State.WATCH
 
@@ -341,9 +345,6 @@ class Reflector(Generic[T]):
 
     def _after(self, error: KubeError) -> tuple[State, float]:
         """The next state, and how long to wait before it."""
-        if isinstance(error, NotFound) and not self._always_served:
-            self._not_served()
-            return self._list_anew(), self._tuning.absent_for
         wait = self._backoff.failed()
         if isinstance(error, ApiError) and error.retry_after:
             wait += min(error.retry_after, self._tuning.patience)
@@ -364,11 +365,16 @@ class Reflector(Generic[T]):
         # A failing server mends itself; one that fails over an event that it has to send does not.
         return error.status.code < 500 or (self._streaming and self.state is State.WATCH)
 
-    def _not_served(self) -> None:
+    async def _is_absent(self) -> bool:
+        """Whether the kind is not served, which only an API server can say."""
+        return not self._always_served and await is_api_server(self._transport, within=self._tuning.answer_for)
+
+    def _without(self) -> tuple[State, float]:
         if self._troubled or not self._absent:
             self._sink.begin()
             self._listed("")
             self._absent = True
+        return self._list_anew(), self._tuning.absent_for
 
 
 # How servers say that they do not do streaming lists: gate off, old server, storage too old, proxy.

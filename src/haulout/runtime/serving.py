@@ -6,6 +6,7 @@ import msgspec
 
 from haulout.cluster.project import Resource
 from haulout.kube.codec import Garbled
+from haulout.kube.discovery import is_api_server
 from haulout.kube.errors import NotFound
 from haulout.kube.transport import Transport
 
@@ -31,4 +32,6 @@ async def serving(transport: Transport, resource: Resource, *, within: float) ->
             raise Garbled(f"GET {prefix}: not from an API server: {error}") from None
         if any(each.name == resource.plural for each in found.resources):
             return resource.served_at(prefix)
+    if not await is_api_server(transport, within=within):
+        raise Garbled(f"GET {resource.versions[0]}: the answer that there is none is not from an API server")
     return None

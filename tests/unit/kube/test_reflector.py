@@ -12,6 +12,7 @@ import pytest
 
 from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout
 from haulout.kube.reflector import Reflector, State, Tuning
+from haulout.kube.transport import Reply
 from haulout.model.node import Node
 from tests.build.fakeapi import Server, Streaming, refusal
 from tests.build.picture import Picture
@@ -367,11 +368,13 @@ async def test_kind_that_is_not_served_is_an_empty_list_until_it_is() -> None:
         assert it.picture.versions() == server.picture()
 
 
+@pytest.mark.parametrize("is_api_server", [True, False])
 @virtual
-async def test_kind_that_every_server_has_is_not_gone_because_somebody_says_so() -> None:
+async def test_kind_is_not_gone_because_somebody_says_so(is_api_server: bool) -> None:
+    """Of a kind that every API server has not even an API server is believed."""
     server = fleet("a")
-    async with running(server, always_served=True) as it:
-        server.served = False
+    async with running(server, always_served=is_api_server) as it:
+        server.served, server.is_api_server = False, is_api_server
         server.cut()
         await asyncio.sleep(35)
         assert it.picture.versions() == server.picture()
@@ -379,6 +382,24 @@ async def test_kind_that_every_server_has_is_not_gone_because_somebody_says_so()
         server.served = True
         await asyncio.sleep(60)
         assert it.picture.told[-1].startswith("listed")
+
+
+class Endless(Server):
+    """Whatever page is asked for, the next one is the second."""
+
+    async def request(self, *args: Any, **more: Any) -> Reply:
+        await super().request(*args)
+        return Reply(200, b'{"metadata":{"resourceVersion":"7","continue":"7:1"},"items":[]}')
+
+
+@virtual
+async def test_pages_without_end_are_not_followed_for_ever() -> None:
+    server = Endless()
+    server.streaming = "422"
+    async with running(server) as it:
+        await asyncio.sleep(100)
+        assert set(it.picture.told) == {"begin", "trouble garbled"}
+        assert len(server.requests) < 60
 
 
 @pytest.mark.parametrize("streaming", ["works", "422"], ids=["stream", "page"])

@@ -57,6 +57,8 @@ class Apis:
         accept: str = JSON,
         timeout: float = 30.0,
     ) -> Reply:
+        if path == "/api" and self.fault is None:
+            return Reply(200, b'{"versions":["v1"]}')
         await self._arrive(path)
         served = [plural for prefix, plural in self.kinds if prefix == path]
         if served and self.garbled:
@@ -267,6 +269,25 @@ async def test_a_kind_that_vanishes_leaves_its_rows_and_is_waited_for() -> None:
         back.put("b")
         await asyncio.sleep(ABSENT_FOR + 1)
         assert (watched.listing, watched.names) == (Listing.LISTED, ["b"])
+
+
+@pytest.mark.parametrize("kind, plural", [(MACHINE, "machines"), (CLUSTER, "clusters")])
+def test_a_balancer_without_servers_says_nothing_of_what_they_serve(kind: str, plural: str) -> None:
+    @virtual
+    async def scenario() -> None:
+        apis = Apis()
+        server = apis.serve(NEW, plural, "a")
+        async with Watched(apis).running(kind) as watched:
+            apis.fault = refusal(404, "")
+            server.cut()
+            await asyncio.sleep(5 * ABSENT_FOR)
+            assert (watched.listing, watched.names) == (Listing.LISTED, ["a"])
+            server.put("b")
+            apis.fault = None
+            await asyncio.sleep(60)
+            assert (watched.listing, watched.names) == (Listing.LISTED, ["a", "b"])
+
+    scenario()
 
 
 @virtual

@@ -24,7 +24,7 @@ class DurationError(ValueError):
 
 
 def parse(text: str) -> timedelta:
-    """The duration to the microsecond; what is finer is cut off."""
+    """The duration to the microsecond; what is finer is cut off, but never all of it."""
     return from_nanoseconds(parse_nanoseconds(text))
 
 
@@ -48,7 +48,8 @@ def parse_nanoseconds(text: str) -> int:
 
 
 def from_nanoseconds(nanoseconds: int) -> timedelta:
-    microseconds = abs(nanoseconds) // 1000
+    """A span below our smallest is that one: zero often stands for something else, such as off or not given."""
+    microseconds = max(abs(nanoseconds) // 1000, 1) if nanoseconds else 0
     return timedelta(microseconds=-microseconds if nanoseconds < 0 else microseconds)
 
 

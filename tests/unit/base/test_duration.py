@@ -63,10 +63,12 @@ def test_refuses_in_the_words_of_go(text: str, message: str) -> None:
     [
         pytest.param("1.9us", timedelta(microseconds=1), id="positive"),
         pytest.param("-1.9us", timedelta(microseconds=-1), id="negative"),
-        pytest.param("999ns", timedelta(0), id="below a microsecond"),
+        pytest.param("1ns", timedelta(microseconds=1), id="below a microsecond"),
+        pytest.param("-1ns", timedelta(microseconds=-1), id="below a microsecond, negative"),
+        pytest.param("0.1ns", timedelta(0), id="nothing for Go, too"),
     ],
 )
-def test_cuts_off_below_a_microsecond(text: str, span: timedelta) -> None:
+def test_cuts_off_below_a_microsecond_but_leaves_something(text: str, span: timedelta) -> None:
     assert duration.parse(text) == span
 
 

@@ -119,6 +119,11 @@ def test_the_smallest_file() -> None:
     assert dict(configuration.profiles["default"].stages) == dict.fromkeys(State, Stage())
 
 
+@pytest.mark.parametrize("requeue", ["1ns", "0.00000001"])
+def test_the_shortest_pace_is_a_pace(requeue: str) -> None:
+    assert loaded(f"intervals: {{requeue: {requeue}}}").requeue == timedelta(microseconds=1)
+
+
 def test_instances_are_bound_to_plugins() -> None:
     configuration = loaded(written(check="- {type: affinity, name: near}"))
     assert configuration.checks["go"].plugin is PLUGINS.checks["hasLabel"]

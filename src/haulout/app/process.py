@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Hashable, Iterable
 from pathlib import Path
 from typing import Literal
 
+from haulout import BUILT, COMMIT, __version__
 from haulout.app.budgets import Budgets
 from haulout.app.clusterapi import ClusterApis
 from haulout.app.controllers import count_refusal, depths, observed
@@ -75,6 +76,7 @@ class Fatal(Exception):
 def run(settings: Settings) -> int:
     """Serves until signalled (0) or until it cannot go on (1)."""
     set_up_logs(settings.log_format, settings.log_level)
+    log.info("haulout", extra={"version": __version__, "commit": COMMIT, "built": BUILT})
     try:
         import uvloop
 

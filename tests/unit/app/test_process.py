@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from haulout import __version__
 from haulout.app.parts import Part
-from haulout.app.process import Process
+from haulout.app.process import Process, run
 from haulout.cli.settings import ClusterApi, Settings
 from haulout.cluster.key import Key
 from haulout.kube.errors import Forbidden, Status
 from haulout.kube.writer import Writer
+from haulout.runtime.logs import fields
 from haulout.runtime.requests import Change, Refused
 from haulout.runtime.rooms import Subject
 
@@ -79,3 +82,14 @@ def test_a_surface_without_its_rights_keeps_only_its_original_from_beginning(alo
     process.parts = [Unprepared(process.parts[0].around)]
     asyncio.run(process._begin(None))  # type: ignore[arg-type]
     assert process.kernel.leading is not alone
+
+
+def test_the_first_thing_that_is_said_is_what_was_started(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("haulout.app.process.set_up_logs", lambda *_: None)
+    caplog.set_level("INFO")
+    assert run(Settings(clusterapi=ClusterApi(), kubeconfig=str(tmp_path / "missing"))) == 1
+    first = caplog.records[0]
+    assert first.getMessage() == "haulout"
+    assert fields(first) == {"version": __version__, "commit": "unknown", "built": "unknown"}

@@ -36,3 +36,11 @@ def test_the_image_of_one_original_starts_it_whatever_it_is_called_by(tmp_path: 
     subprocess.run(["sh", "-c", made], check=True, env={"ORIGINAL": "node-maintenance-operator"})
     done = subprocess.run(["sh", str(manager), "--leader-elect", "a b"], check=True, capture_output=True, text=True)
     assert done.stdout.splitlines() == ["as", "node-maintenance-operator", "--leader-elect", "a b"]
+
+
+def test_what_it_was_made_of_is_known_to_it(tmp_path: Path) -> None:
+    (words,) = re.findall(r"printf 'COMMIT.*", RECIPE)
+    module = tmp_path / "made.py"
+    made = re.sub(r">> \S+", f">> {module}", words)
+    subprocess.run(["sh", "-c", made], check=True, env={"COMMIT": "c0ffee", "BUILT": "2026-01-01"})
+    assert module.read_text() == 'COMMIT = "c0ffee"\nBUILT = "2026-01-01"\n'

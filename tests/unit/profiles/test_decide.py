@@ -187,6 +187,15 @@ class TestAttaching:
         assert profiles.current() == {"p": REQUIRED}
         assert len([tell for tell in profiles.events if tell.reason == "ChangedMaintenanceState"]) == 1
 
+    def test_a_profile_named_twice_takes_one_step_in_a_pass(self) -> None:
+        profiles = world(ROUND, worker(profiles="p--p", data=data(p=IN_MAINTENANCE), c="", a="")).step()
+        assert profiles.current() == {"p": OPERATIONAL}
+        assert profiles.settle().current() == {"p": REQUIRED}
+
+    def test_an_unknown_name_that_is_there_twice_is_told_once(self) -> None:
+        profiles = world(ROUND, worker(profiles="ghost--ghost")).settle()
+        assert profiles.notes == ["The node asks for profile ghost, which is not configured"]
+
 
 class TestMoving:
     @pytest.mark.parametrize(

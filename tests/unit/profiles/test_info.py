@@ -64,6 +64,14 @@ class TestWhatIsNext:
         assert applied(profiles, "n")["p"]["next"] == IN_MAINTENANCE
 
 
+class TestWhoIsShown:
+    def test_profiles_are_shown_as_the_label_lists_them(self) -> None:
+        profiles = Profiles(config_text(LIMITED, checks=ONE), worker("n", "q--p--gone--q")).settle()
+        info = node_info(node_key("n"), View(profiles.desk.store, explaining=True), START)
+        assert info is not None
+        assert [each["name"] for each in info["profiles"]] == ["q", "p", "q"]
+
+
 class TestWhatPasses:
     @pytest.mark.parametrize("check", ["!b", "a || b", "!(a && b)", "a && (one || b)", "!one"])
     def test_an_expression_passes_although_some_of_its_checks_do_not(self, check: str) -> None:

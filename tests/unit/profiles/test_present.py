@@ -27,3 +27,8 @@ def test_each_attached_profile_shows_its_state_and_since_when() -> None:
 def test_any_year_can_be_shown() -> None:
     data = f'{{"Profiles":{{"p":{entry("operational", "9999-12-31T23:59:59Z")}}}}}'
     assert {sample[0] for sample in samples((worker("n", "p", data),), at(0))} == {STATE, SECONDS}
+
+
+def test_a_profile_named_twice_has_one_series() -> None:
+    data = f'{{"Profiles":{{"p":{entry("operational")}}}}}'
+    assert [sample[0] for sample in samples((worker("n", "p--p", data),), at(0))] == [STATE, SECONDS]

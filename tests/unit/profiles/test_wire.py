@@ -202,7 +202,7 @@ def test_notification_times_survive_without_states() -> None:
         (None, ("default",)),
         ("", ("default",)),
         ("a", ("a",)),
-        ("a--b--a", ("a", "b", "a")),
+        ("a--b--a", ("a", "b")),
         ("a---b", ("a", "-b")),
         ("default--kernel", ("default", "kernel")),
     ],

@@ -15,7 +15,14 @@ from haulout.cluster.view import View
 from haulout.plugins.api import Verdict
 from haulout.surfaces.profiles.decide import pass_over
 from haulout.surfaces.profiles.engine import SURFACE, Judged, Result
-from haulout.surfaces.profiles.wire import DATA_ANNOTATION, PROFILE_LABEL, DataError, attached_profiles, parse_data
+from haulout.surfaces.profiles.wire import (
+    DATA_ANNOTATION,
+    PROFILE_LABEL,
+    DataError,
+    attached_profiles,
+    listed_profiles,
+    parse_data,
+)
 
 Json = dict[str, Any]
 
@@ -26,7 +33,7 @@ def node_info(key: Key, view: View, now: datetime) -> Json | None:
     if found is None:
         return _standstill(key, view, now)
     node, config, results = found
-    return _info(key, [_profile(result, view) for result in results], _chosen(node, config.label_filter), now)
+    return _info(key, _profiles(node, results, view), _chosen(node, config.label_filter), now)
 
 
 def _standstill(key: Key, view: View, now: datetime) -> Json | None:
@@ -41,7 +48,7 @@ def _standstill(key: Key, view: View, now: datetime) -> Json | None:
     attached = [name for name in attached_profiles(node.labels.get(PROFILE_LABEL)) if name in entries]
     results = [Result(name, entries[name].current, entries[name].current, node, entries[name]) for name in attached]
     stuck = [msgspec.structs.replace(result, error=setting.error) for result in results]
-    return _info(key, [_profile(result, view) for result in stuck], {}, now)
+    return _info(key, _profiles(node, stuck, view), {}, now)
 
 
 def _info(key: Key, profiles: list[Json], labels: Mapping[str, str], now: datetime) -> Json:
@@ -51,6 +58,12 @@ def _info(key: Key, profiles: list[Json], labels: Mapping[str, str], now: dateti
 
 def _chosen(node: NodeRow, names: tuple[str, ...]) -> Mapping[str, str]:
     return {name: node.labels[name] for name in names if name in node.labels}
+
+
+def _profiles(node: NodeRow, results: list[Result], view: View) -> list[Json]:
+    """As the label lists them: one that is named twice is shown twice, as the original does."""
+    shown = {result.profile: _profile(result, view) for result in results}
+    return [shown[name] for name in listed_profiles(node.labels.get(PROFILE_LABEL)) if name in shown]
 
 
 def _profile(result: Result, view: View) -> Json:

@@ -113,9 +113,14 @@ def lease_name(prefix: str, number: int) -> str:
     return f"{prefix}-{number}"
 
 
-def attached_profiles(label: str | None) -> tuple[str, ...]:
+def listed_profiles(label: str | None) -> tuple[str, ...]:
     """The names in the profile label, in its order; a node without one has the default profile."""
     return tuple((label or DEFAULT_PROFILE).split(PROFILE_SEPARATOR))
+
+
+def attached_profiles(label: str | None) -> tuple[str, ...]:
+    """The same, each once: a profile takes one step in a pass, however often it is named."""
+    return tuple(dict.fromkeys(listed_profiles(label)))
 
 
 def known_state(word: str) -> State:

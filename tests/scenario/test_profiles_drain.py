@@ -59,6 +59,7 @@ profiles:
 - name: p
   operational: {transitions: [{check: go && one, next: in-maintenance, trigger: drain}]}
 """
+STAGGERED = "{type: stagger, name: one, config: {duration: 1h, leaseName: turn, leaseNamespace: default}}"
 
 
 class Fleet:
@@ -230,6 +231,27 @@ def test_a_drain_on_the_way_into_maintenance_keeps_its_place(restarted: bool) ->
     fleet.world.change(DISRUPTION_BUDGETS, "web", {"spec": {"minAvailable": 1}})
     fleet.run(60)
     assert fleet.cordoned() == ["n0"]
+    assert fleet.state == "in-maintenance"
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_an_empty_node_is_drained_on_its_way_without_a_failure(alone: bool) -> None:
+    fleet = Fleet(text=DRAINED_FIRST, mode=Mode(alone=alone)).run(1).go().run(1)
+    assert (fleet.state, fleet.cordoned()) == ("in-maintenance", ["n0"])
+    assert reasons(fleet) == ["ChangedMaintenanceState"]
+    assert "haulout.dev/drain-started-at" not in fleet.annotations
+
+
+def test_a_drain_on_the_way_that_takes_time_counts_as_a_failure() -> None:
+    fleet = Fleet(text=DRAINED_FIRST)
+    fleet.world.make(pod("bare", nodeName="n0"))
+    fleet.run(30).go().run(60)
+    assert reasons(fleet) == ["ChangeMaintenanceStateFailed", "Evicting", "ChangedMaintenanceState"]
+
+
+def test_a_turn_lasts_until_an_empty_node_is_cordoned() -> None:
+    text = DRAINED_FIRST.replace("{type: maxMaintenance, name: one, config: {max: 1}}", STAGGERED)
+    fleet = Fleet(text=text).run(1).go().run(10)
     assert fleet.state == "in-maintenance"
 
 

@@ -101,7 +101,9 @@ def _drained(config: Eviction, given: TriggerInput) -> NodeRow | Retry:
         return with_started(node, {name: at for name, at in since.items() if name != given.profile})
     if began_at is None:
         begun = with_started(node, {**since, given.profile: given.now})
-        return Retry("drain still in progress", begun, says=_said_of(given.node.key, state, begins=True))
+        says = _said_of(given.node.key, state, begins=True)
+        # Empty, but not for certain before nothing more can come.
+        return Retry("drain still in progress", begun, says=says, only_stores=state.done)
     stalls_at = began_at + min(config.eviction_timeout, config.deletion_timeout)
     stalled = given.now >= stalls_at
     says = _said_of(given.node.key, state) + (_stalled(given.node.key) if stalled else ())

@@ -294,6 +294,8 @@ class Pass(msgspec.Struct, frozen=True):
         if pulled.trouble is not None:
             if isinstance(pulled.trouble, Retry):
                 result = _again(result, pulled.trouble)
+                if pulled.trouble.only_stores:
+                    return msgspec.structs.replace(result, marks=(*turns, *result.marks))
             return _failed(result, "At least one trigger plugin failed", pulled.trouble.reason)
         target = profile.stages[chosen.next]
         # Where there is nothing to do on entering, having entered needs no patch of its own.

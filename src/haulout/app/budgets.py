@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 from haulout.app.parts import Part
 from haulout.core.budgets.rule import NAME, RULER
@@ -16,6 +17,7 @@ class Budgets(Part):
     claims = False
     name = NAME
     deciders = (RULER, TELLER)
+    controllers: ClassVar = {TELLER.name: RULER.name}
     kinds = (NODE_BUDGETS,)
 
     def watches(self) -> frozenset[Source]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from typing import ClassVar
 
 from haulout.app.parts import Part, Surroundings
 from haulout.cli.machine_options import options_of
@@ -19,6 +20,7 @@ from haulout.kube.errors import KubeError, NotFound
 from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Sample
 from haulout.runtime.probes import Probe, ProbeFailed
+from haulout.surfaces.clusterapi import cleanup, machine, orphans
 from haulout.surfaces.clusterapi.machine import APPROVAL_SECONDS, GONE, NODE_PROBE, THERE
 from haulout.surfaces.clusterapi.present import samples
 from haulout.surfaces.clusterapi.surface import DECIDERS, OWN_KINDS, sources
@@ -32,6 +34,7 @@ LOOK_WITHIN = 8.0
 class ClusterApis(Part):
     name = SURFACE
     deciders = DECIDERS
+    controllers: ClassVar = dict.fromkeys((cleanup.RELEASE, orphans.DECIDER), machine.DECIDER)
     kinds = OWN_KINDS
     claims = False
 

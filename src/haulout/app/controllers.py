@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 import msgspec
@@ -19,19 +20,26 @@ TOTAL = "controller_runtime_reconcile_total"
 ERRORS = ("controller_runtime_reconcile_errors_total", "controller_runtime_terminal_reconcile_errors_total")
 PANICS = "controller_runtime_reconcile_panics_total"
 SECONDS = "controller_runtime_reconcile_time_seconds"
+WORK = "workqueue_work_duration_seconds"
 RESULTS = ("error", "requeue", "requeue_after", "success")
 
 
-def observed(decider: Decider, metrics: Metrics, clock: Clock) -> Decider:
+def observed(decider: Decider, name: str, metrics: Metrics, clock: Clock) -> Decider:
     """The same decisions, counted and timed under the name of the controller that they replace."""
-    name = decider.name
     for result in RESULTS:
         metrics.count(TOTAL, 0, controller=name, result=result)
     for errors in (*ERRORS, PANICS):
         metrics.count(errors, 0, controller=name)
     metrics.begin(SECONDS, controller=name)
+    metrics.begin(WORK, controller=name, name=name)
+    for queued in ("workqueue_adds_total", "workqueue_retries_total"):
+        metrics.count(queued, 0, controller=name, name=name)
     metrics.gauge("controller_runtime_max_concurrent_reconciles", 1, controller=name)
+    # Whoever looks does so between two decisions.
     metrics.gauge("controller_runtime_active_workers", 0, controller=name)
+    for running in ("workqueue_unfinished_work_seconds", "workqueue_longest_running_processor_seconds"):
+        metrics.gauge(running, 0, controller=name, name=name)
+    queue = (("controller", name), ("name", name))
 
     def decide(key: Key, view: View, now: datetime) -> Decision:
         started = clock.elapsed()
@@ -44,7 +52,10 @@ def observed(decider: Decider, metrics: Metrics, clock: Clock) -> Decider:
             metrics.count(ERRORS[0], controller=name)
             raise
         finally:
-            metrics.observe(SECONDS, clock.elapsed() - started, controller=name)
+            took = clock.elapsed() - started
+            metrics.observe(SECONDS, took, controller=name)
+            metrics.observe(WORK, took, controller=name, name=name)
+            metrics.add("workqueue_adds_total", queue)
         metrics.count(TOTAL, controller=name, result="requeue_after" if decision.until else "success")
         return decision
 
@@ -56,9 +67,13 @@ def count_refusal(metrics: Metrics, name: str, answer: Refused) -> None:
     if answer.code not in (404, 409) and not answer.by_budget:
         metrics.count(TOTAL, controller=name, result="error")
         metrics.count(ERRORS[0], controller=name)
+        metrics.count("workqueue_retries_total", controller=name, name=name)
 
 
-def depths(loop: Loop, names: Iterable[str]) -> Iterable[Sample]:
-    for name in names:
-        labels = (("controller", name), ("name", name), ("priority", ""))
-        yield "workqueue_depth", labels, float(loop.due(name))
+def depths(loop: Loop, controllers: Mapping[str, str]) -> Iterable[Sample]:
+    """`controllers`: under whose name each decider's decisions are counted."""
+    due: Counter[str] = Counter()
+    for decider, controller in controllers.items():
+        due[controller] += loop.due(decider)
+    for name, waiting in due.items():
+        yield "workqueue_depth", (("controller", name), ("name", name), ("priority", "")), float(waiting)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from typing import ClassVar
 
 import msgspec
 
@@ -34,6 +35,7 @@ CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 class NodeMaintenances(Part):
     name = SURFACE
     deciders = DECIDERS
+    controllers: ClassVar = dict.fromkeys((decider.name for decider in DECIDERS), SURFACE)
     kinds = OWN_KINDS
     drains = True
 

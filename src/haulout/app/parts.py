@@ -49,7 +49,8 @@ class Part:
     """`kinds`: kinds of its own that can be watched. `drains`: whether its decisions want nodes drained.
 
     `within`: the surface that it belongs to and whose turn it shares, where it is not one itself. `claims`: whether it
-    ever claims a node, so that its claims have to be known before somebody else's are granted.
+    ever claims a node, so that its claims have to be known before somebody else's are granted. `controllers`: under
+    which name decisions are counted, where they are but a part of what a controller of the original's does.
     """
 
     name: ClassVar[str]
@@ -58,6 +59,7 @@ class Part:
     drains: ClassVar[bool] = False
     within: ClassVar[str] = ""
     claims: ClassVar[bool] = True
+    controllers: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, around: Surroundings) -> None:
         self.around = around

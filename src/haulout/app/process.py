@@ -51,7 +51,7 @@ from haulout.runtime.connections import Connections
 from haulout.runtime.driver import LONGEST_REQUEST, Driver
 from haulout.runtime.kernel import Kernel
 from haulout.runtime.logs import set_up_logs
-from haulout.runtime.metrics import Metrics, Sample
+from haulout.runtime.metrics import Metrics, Sample, process_samples
 from haulout.runtime.probes import Prober
 from haulout.runtime.pump import Pump
 from haulout.runtime.requests import Body, Refused
@@ -114,7 +114,16 @@ class Process(Reports):
         within = tuple((part.name, part.within) for part in wanted if part.within)
         rules = Rules(surfaces, turns=settings.turns, budgets=Budgets in wanted, within=within)
         drain = DRAIN_DECIDERS if any(part.drains for part in wanted) else ()
-        own = [observed(decider, self.metrics, self.clock) for part in wanted for decider in _deciders(part, settings)]
+        self._controllers = {
+            decider.name: part.controllers.get(decider.name, decider.name)
+            for part in wanted
+            for decider in part.deciders
+        }
+        own = [
+            observed(decider, self._controllers[decider.name], self.metrics, self.clock)
+            for part in wanted
+            for decider in _deciders(part, settings)
+        ]
         deciders = [*own, *drain, arbiter(rules)]
         self.kernel = Kernel(deciders, self, self._decision_failed)
         self.kernel.leading = False
@@ -164,7 +173,7 @@ class Process(Reports):
             pod_first=settings.pod_first,
         )
         log.info("Loaded kubeconfig", extra={"server": endpoint.server})
-        transport = HttpTransport(endpoint, self.clock)
+        transport = HttpTransport(endpoint, self.clock, self._answered)
         try:
             for part in self.parts:
                 await part.introduce(transport)
@@ -190,18 +199,20 @@ class Process(Reports):
     def _samples(self) -> Iterable[Sample]:
         """Told by the leader alone, or as many replicas as there are would be added up."""
         parts = self.parts if self.kernel.leading else []
-        names = [decider.name for part in self.parts for decider in part.deciders]
         own: list[Sample] = []
         if self._recorder is not None:
             own.append(("haulout_events_dropped", (), float(self._recorder.dropped)))
         # Queues change while the rest is gone through off the event loop: how long they are is settled here.
-        waiting = list(depths(self.kernel.loop, names))
-        return itertools.chain(own, waiting, *[part.samples() for part in parts])
+        waiting = list(depths(self.kernel.loop, self._controllers))
+        return itertools.chain(own, waiting, process_samples(), *[part.samples() for part in parts])
 
     def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
         self.metrics.count("haulout_refusals", surface=subject.decider, code=str(answer.code))
-        if any(subject.decider == decider.name for part in self.parts for decider in part.deciders):
-            count_refusal(self.metrics, subject.decider, answer)
+        if subject.decider in self._controllers:
+            count_refusal(self.metrics, self._controllers[subject.decider], answer)
+
+    def _answered(self, host: str, method: str, code: str) -> None:
+        self.metrics.add("rest_client_requests_total", (("code", code), ("host", host), ("method", method)))
 
     def restless(self, subject: Subject, target: Key) -> None:
         self.metrics.count("haulout_restless_keys", surface=subject.decider)
@@ -303,7 +314,7 @@ class Process(Reports):
     def _connect(self, access: Hashable) -> Transport:
         for part in self.parts:
             if (endpoint := part.connect(access)) is not None:
-                return HttpTransport(endpoint, self.clock)
+                return HttpTransport(endpoint, self.clock, self._answered)
         raise KubeError("no surface of this process brings other clusters")
 
     def _reconnected(self, cluster: str, reason: str) -> None:

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from haulout.app.info import info_route
 from haulout.app.kubernikus import CloudAccess, PoolSize
@@ -46,6 +47,7 @@ class Profiles(Part):
 
     name = SURFACE
     deciders = DECIDERS
+    controllers: ClassVar = dict.fromkeys((decider.name for decider in DECIDERS), SURFACE)
     kinds = OWN_KINDS
     drains = True
 

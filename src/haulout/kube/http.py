@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
@@ -40,6 +40,9 @@ _KEEPALIVE_SECONDS = 50.0
 _READ_AHEAD = 2**19
 
 Identity = tuple[bytes | None, CertPair | None]
+# Told of the host, the method and the code of every answer, in the words of Go's client.
+Answered = Callable[[str, str, str], None]
+NO_ANSWER = "<error>"
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -55,8 +58,10 @@ class _Call(msgspec.Struct, frozen=True):
 class HttpTransport:
     """Follows the files of its endpoint: a new CA or client certificate makes new connections, old ones end in peace."""
 
-    def __init__(self, endpoint: Endpoint, clock: Clock) -> None:
+    def __init__(self, endpoint: Endpoint, clock: Clock, answered: Answered | None = None) -> None:
         self._endpoint = endpoint
+        self._host = urlsplit(endpoint.server).netloc
+        self._answered = answered or (lambda host, method, code: None)
         self._login = Login(endpoint, clock)
         self._ca = pem_reader(endpoint.ca, clock, endpoint.name) if endpoint.ca is not None else None
         self._proxy = _proxy(endpoint)
@@ -151,7 +156,12 @@ class HttpTransport:
                 )
             # UnicodeError: a name that cannot be asked for.
             except (aiohttp.ClientError, UnicodeError) as error:
+                self._answered(self._host, call.method, NO_ANSWER)
                 raise failure(self._act(call), error) from error
+            except asyncio.CancelledError:
+                self._answered(self._host, call.method, NO_ANSWER)
+                raise
+            self._answered(self._host, call.method, str(response.status))
             self._open.add(response)
             try:
                 yield response

@@ -9,7 +9,7 @@ import bisect
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import PROCESS_COLLECTOR, CollectorRegistry, generate_latest
 from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -31,6 +31,8 @@ LONG_BUCKETS: tuple[float, ...] = (
 BUCKETS_OF: Mapping[str, tuple[float, ...]] = {
     "maintenance_capi_approval_seconds": LONG_BUCKETS,
     "nodemaintenance_drain_duration_seconds": LONG_BUCKETS,
+    # Of controller-runtime's queues.
+    "workqueue_work_duration_seconds": tuple(10.0**power for power in range(-8, 4)),
 }
 
 # Of those that are worked out when asked for, the ones that only ever grow.
@@ -41,6 +43,7 @@ COUNTERS = frozenset(
         "maintenance_controller_pod_shuffles_per_replica",
         "nodemaintenance_evictions_total",
         "nodemaintenance_lease_errors_total",
+        "process_cpu_seconds_total",
     }
 )
 
@@ -63,7 +66,18 @@ HELP = {
     "nodemaintenance_info": "1 for each maintenance, with its node and phase.",
     "nodemaintenance_lease_errors_total": "Node leases that could not be had or kept.",
     "nodemaintenance_pending_pods": "Pods that a maintenance still waits for.",
+    "process_cpu_seconds_total": "Seconds of processor time that this process has used.",
+    "process_max_fds": "How many files this process may have open.",
+    "process_open_fds": "How many files this process has open.",
+    "process_resident_memory_bytes": "Memory that this process occupies.",
+    "process_start_time_seconds": "When this process was started, in seconds since 1970.",
+    "process_virtual_memory_bytes": "Addresses that this process has reserved.",
+    "workqueue_adds_total": "Objects that have been taken from a controller's queue.",
     "workqueue_depth": "Objects that wait for a controller's decision.",
+    "workqueue_longest_running_processor_seconds": "How long the longest decision under way has taken.",
+    "workqueue_retries_total": "Objects that have been put back into a controller's queue after an error.",
+    "workqueue_unfinished_work_seconds": "How long the decisions under way have taken together.",
+    "workqueue_work_duration_seconds": "How long what was taken from a controller's queue took.",
     "haulout_askings": "How often a decision was asked.",
     "haulout_decision_failures": "Decisions that failed instead of answering.",
     "haulout_leader": "Whether this process leads.",
@@ -78,6 +92,7 @@ HELP = {
     "haulout_refusals": "Writes that an API server refused, by surface and code.",
     "haulout_undecodable_objects": "Objects that could not be read, each time they were seen.",
     "haulout_watch_troubles": "Interruptions of watches by kind and cause.",
+    "rest_client_requests_total": "Requests to API servers by host, method and code of the answer.",
     "maintenance_capi_approval_seconds": "How long Machines waited for their Nodes' approval.",
     "maintenance_capi_cluster_connected": "Whether the Nodes of a workload cluster are being watched.",
     "maintenance_capi_machines": "Enabled Machines by what they wait for.",
@@ -87,6 +102,13 @@ HELP = {
     "maintenance_controller_profile_state_seconds": "Seconds since a profile of a node entered its state.",
     "maintenance_controller_transition_failure_count": "Failures of profiles to enter or leave a state.",
 }
+
+
+def process_samples() -> Iterable[Sample]:
+    """What this process takes of its machine. Reads files: not on the event loop."""
+    for metric in PROCESS_COLLECTOR.collect():
+        for sample in metric.samples:
+            yield sample.name, (), sample.value
 
 
 def _buckets(name: str) -> tuple[float, ...]:
@@ -154,7 +176,7 @@ class Metrics:
         self._histograms: dict[str, dict[Labels, list[float]]] = {}
         self._sources: list[Callable[[], Iterable[Sample]]] = []
 
-    def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
+    def count(self, name: str, amount: float = 1.0, /, **labels: str) -> None:
         self.add(name, tuple(sorted(labels.items())), amount)
 
     def add(self, name: str, labels: Labels, amount: float = 1.0) -> None:
@@ -165,18 +187,20 @@ class Metrics:
         """What has been counted under a name so far."""
         return dict(self._counters.get(name, {}))
 
-    def observe(self, name: str, value: float, **labels: str) -> None:
+    def observe(self, name: str, value: float, /, **labels: str) -> None:
         counts = self._histogram(name, labels)
         counts[bisect.bisect_left(_buckets(name), value)] += 1
         counts[-1] += value
 
-    def begin(self, name: str, **labels: str) -> None:
+    def begin(self, name: str, /, **labels: str) -> None:
         """A histogram that is there before anything was observed."""
         self._histogram(name, labels)
 
     def _histogram(self, name: str, labels: Mapping[str, str]) -> list[float]:
-        empty = [0.0] * (len(_buckets(name)) + 2)
-        return self._histograms.setdefault(name, {}).setdefault(tuple(sorted(labels.items())), empty)
+        known, key = self._histograms.setdefault(name, {}), tuple(sorted(labels.items()))
+        if key not in known:
+            known[key] = [0.0] * (len(_buckets(name)) + 2)
+        return known[key]
 
     def gauge(self, name: str, value: float, /, **labels: str) -> None:
         self._gauges.setdefault(name, {})[tuple(sorted(labels.items()))] = value

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,13 +13,15 @@ import pytest
 from haulout import __version__
 from haulout.app.parts import Part
 from haulout.app.process import Process, run
-from haulout.cli.settings import ClusterApi, Settings
+from haulout.cli.settings import ClusterApi, NodeMaintenance, Settings
 from haulout.cluster.key import Key
+from haulout.cluster.store import Listing
 from haulout.kube.errors import Forbidden, Status
 from haulout.kube.writer import Writer
 from haulout.runtime.logs import fields
 from haulout.runtime.requests import Change, Refused
 from haulout.runtime.rooms import Subject
+from haulout.surfaces.nodemaintenance.wire import MaintenanceRow, maintenance_key
 
 
 @pytest.mark.parametrize("dropped", [0, 7])
@@ -37,7 +41,7 @@ def test_queues_are_measured_where_they_do_not_change() -> None:
     samples = process._samples()
     process.kernel.loop._due = {}
     found = {dict(labels)["controller"]: value for name, labels, value in samples if name == "workqueue_depth"}
-    assert found == {"machine": 1, "machine-release": 1, "machine-orphans": 0, "metal3": 0}
+    assert found == {"machine": 2, "metal3": 0}
 
 
 @pytest.mark.parametrize(
@@ -66,6 +70,48 @@ def test_who_stands_in_for_no_controller_is_not_counted_as_one() -> None:
     target = Key("", "Node", "", "n")
     process.refused(Subject("arbiter", target), Change(target, {}), Refused(403, "no"))
     assert 'controller="arbiter"' not in process.metrics.render().decode()
+
+
+def test_who_does_a_part_of_what_a_controller_does_is_counted_as_that() -> None:
+    process = Process(Settings(clusterapi=ClusterApi(), nodemaintenance=NodeMaintenance()))
+    target = Key("", "Machine", "fleet", "a")
+    process.refused(Subject("machine-release", target), Change(target, {}), Refused(403, "no"))
+    lines = process.metrics.render().decode().splitlines()
+    controllers = {match[1] for line in lines if (match := re.search(r'controller="([^"]+)"', line))}
+    assert controllers == {"machine", "metal3", "nodemaintenance", "budgets"}
+    assert 'controller_runtime_reconcile_errors_total{controller="machine"} 1.0' in lines
+    assert 'workqueue_retries_total{controller="machine",name="machine"} 1.0' in lines
+
+
+def test_decisions_show_as_work_of_a_queue() -> None:
+    process = Process(Settings(nodemaintenance=NodeMaintenance()))
+    process.kernel.lead()
+    process.kernel.store.set_listing("", "NodeMaintenance", Listing.LISTED)
+    process.kernel.store.write(MaintenanceRow(key=maintenance_key("a")))
+    process.kernel.loop.run(datetime(2026, 1, 1, tzinfo=UTC))
+    lines = process.metrics.render().decode().splitlines()
+    queue = 'controller="nodemaintenance",name="nodemaintenance"'
+    assert f"workqueue_adds_total{{{queue}}} 1.0" in lines
+    assert f"workqueue_work_duration_seconds_count{{{queue}}} 1.0" in lines
+    assert f'workqueue_depth{{{queue},priority=""}} 0.0' in lines
+    for name in ("retries_total", "unfinished_work_seconds", "longest_running_processor_seconds"):
+        assert f"workqueue_{name}{{{queue}}} 0.0" in lines
+
+
+def test_what_the_process_takes_of_its_machine_is_shown() -> None:
+    text = Process(Settings(nodemaintenance=NodeMaintenance())).metrics.render().decode()
+    values = dict(line.split() for line in text.splitlines() if line.startswith("process_"))
+    parts = ("cpu_seconds_total", "resident_memory_bytes", "virtual_memory_bytes", "start_time_seconds", "open_fds")
+    assert values.keys() == {*(f"process_{part}" for part in parts), "process_max_fds"}
+    assert float(values["process_resident_memory_bytes"]) > 2**20
+    assert "# TYPE process_cpu_seconds_total counter" in text
+
+
+def test_requests_are_counted_in_the_words_of_the_originals() -> None:
+    process = Process(Settings(nodemaintenance=NodeMaintenance()))
+    process._answered("10.0.0.1:6443", "GET", "200")
+    line = 'rest_client_requests_total{code="200",host="10.0.0.1:6443",method="GET"} 1.0'
+    assert line in process.metrics.render().decode().splitlines()
 
 
 class Unprepared(Part):

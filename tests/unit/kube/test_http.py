@@ -311,6 +311,39 @@ class TestCredentials:
                 await transport.request("GET", "/", timeout=0.05)
 
 
+class TestCounting:
+    async def test_every_answer_is_told_by_host_method_and_code_and_so_is_every_one_that_fails_to_come(self) -> None:
+        async def answer(request: web.Request) -> web.Response:
+            if request.path == "/silence":
+                await asyncio.Event().wait()
+            return web.Response(status=int(request.path[1:]), text="{}")
+
+        told: list[tuple[str, ...]] = []
+        clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
+        async with api(answer) as url:
+            transport = HttpTransport(Endpoint(name="home", server=url), clock, lambda *what: told.append(what))
+            await transport.request("GET", "/200")
+            with pytest.raises(ApiError):
+                await transport.request("PATCH", "/409", body=b"{}")
+            async with transport.stream("/200"):
+                pass
+            with pytest.raises(RequestTimeout):
+                await transport.request("DELETE", "/silence", timeout=0.05)
+            await transport.close()
+        host = url.removeprefix("http://")
+        assert told == [(host, "GET", "200"), (host, "PATCH", "409"), (host, "GET", "200"), (host, "DELETE", "<error>")]
+
+    async def test_a_server_that_is_not_there(self) -> None:
+        told: list[tuple[str, ...]] = []
+        clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
+        nobody = Endpoint(name="home", server="http://127.0.0.1:1")
+        transport = HttpTransport(nobody, clock, lambda *what: told.append(what))
+        with pytest.raises(ConnectionFailed):
+            await transport.request("GET", "/")
+        await transport.close()
+        assert told == [("127.0.0.1:1", "GET", "<error>")]
+
+
 class TestDeadline:
     async def test_no_answer(self) -> None:
         async def hang(request: web.Request) -> web.Response:

@@ -168,6 +168,20 @@ class TestAttaching:
         profiles.settle()
         assert profiles.current() == {"p": OPERATIONAL}
 
+    def test_one_that_is_gone_is_told_of_and_leaves_nothing_behind(self) -> None:
+        profiles = world(ROUND, worker("stays")).settle().wait(60)
+        desk, size = profiles.desk, profiles.desk.kernel.size()
+        for _ in range(2):
+            desk.world.put(worker("goes", a=""))
+            desk.watch()
+            profiles.settle()
+            desk.world.delete(node_key("goes"))
+            desk.watch()
+            profiles.settle().wait(60)
+        message = "Could not find node on the API server, maybe it has been deleted?"
+        assert [line for line in profiles.lines if line.message == message] == [Say(message, (("node", "goes"),))] * 2
+        assert desk.kernel.size() == size
+
     def test_a_profile_that_is_no_longer_configured_is_frozen_and_goes_on_later(self) -> None:
         profiles = world(TWICE, worker(profiles="p--q", data=data(p=IN_MAINTENANCE, q=OPERATIONAL), a="")).settle()
         assert profiles.current() == {"p": IN_MAINTENANCE, "q": OPERATIONAL}

@@ -14,7 +14,7 @@ from haulout.cluster.view import View
 from haulout.core.action import Say, Statement, Step, Tell, Write
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.cordon import ledger
-from haulout.core.decision import NOTHING, Decision, earliest
+from haulout.core.decision import Decision, earliest
 from haulout.core.drain.started import started, with_started
 from haulout.core.edit import between
 from haulout.core.holds import PRIORITY_ANNOTATION, Claim, is_granted, read_priority
@@ -31,6 +31,7 @@ from haulout.surfaces.profiles.engine import (
     standing_claim,
     stored_statements,
 )
+from haulout.surfaces.profiles.gone import farewell
 from haulout.surfaces.profiles.lifted import NOTE as LIFTED
 from haulout.surfaces.profiles.lifted import forgotten, is_lifted
 from haulout.surfaces.profiles.lifted import told as told_of
@@ -60,7 +61,7 @@ MOST_SHOWN = 60
 def decide(key: Key, view: View, now: datetime) -> Decision:
     node = view.get(key, NodeRow)
     if node is None:
-        return NOTHING
+        return farewell(key, view)
     setting = view.config(SURFACE)
     if setting is None or setting.value is None:
         return Decision(reasons=(_invalid(key, setting),))

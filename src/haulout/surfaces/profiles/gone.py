@@ -1,0 +1,20 @@
+"""A node that is gone: said once, and then forgotten."""
+
+from __future__ import annotations
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Value
+from haulout.cluster.view import MARK, View
+from haulout.core.action import Say
+from haulout.core.decision import NOTHING, Decision
+
+GONE = "gone"
+
+
+def farewell(key: Key, view: View) -> Decision:
+    """Whoever says something is not forgotten, so the mark has it asked once more, when there is nothing left to say."""
+    mark = Key(key.cluster, MARK, GONE, key.name)
+    if view.get(mark, Value) is not None:
+        return NOTHING
+    said = Say("Could not find node on the API server, maybe it has been deleted?", (("node", key.name),))
+    return Decision(actions=((said,),), marks=(Value(key=mark),))

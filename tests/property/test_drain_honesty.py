@@ -33,7 +33,7 @@ from tests.build.honesty import FAR, MOMENT, assert_claims_ignore_grants, assert
 from tests.build.podrows import budget, budget_key, owner, pod, pod_key
 from tests.build.rows import START, at, node
 
-(_MAINTENANCE, _) = DECIDERS
+(_MAINTENANCE, *_) = DECIDERS
 NAME, N0 = maintenance_key("a"), node_key("n0")
 LEASES = within("Lease", "medik8s-leases")
 LEASE = Key("", LEASES, "medik8s-leases", "node-n0")

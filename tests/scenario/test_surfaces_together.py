@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
 import pytest
@@ -17,6 +18,7 @@ from haulout.core.drain.options import POD_ANNOTATION, PodRules
 from haulout.core.holds import PRIORITY_ANNOTATION, Claim, Want, is_granted
 from haulout.embedded.controllers.kinds import NODES, PODS
 from haulout.surfaces.nodemaintenance.options import Options
+from haulout.surfaces.nodemaintenance.wire import KIND
 from tests.build.maintenances import MAINTENANCES, Maintenances
 from tests.build.workloads import budget, deployment
 
@@ -36,6 +38,42 @@ def test_leases_of_maintenances_that_cannot_be_read() -> None:
     ops.kernel.store.set_listing("", leases, Listing.UNREADABLE, "forbidden")
     ops.run(5)
     assert ops.world.get(NODES, "n0")["metadata"]["labels"]["done"] == "yes"
+
+
+OTHER = Decider("other", "Node", _works)
+
+
+def _worked_on(ops: Maintenances) -> list[str]:
+    return [name for name in ("n0", "n1", "n2") if "done" in ops.node(name)["metadata"]["labels"]]
+
+
+def _forbidden(ops: Maintenances) -> None:
+    ops.kernel.store.close("", KIND)
+    ops.kernel.store.set_listing("", KIND, Listing.UNREADABLE, "forbidden")
+
+
+def _not_served(ops: Maintenances) -> None:
+    ops.kernel.store.begin_list("", KIND)
+    ops.kernel.store.end_list("", KIND, 0, future=True)
+
+
+@pytest.mark.parametrize("absent", [_forbidden, _not_served])
+def test_nobody_takes_the_turn_on_a_marked_node_whose_maintenance_is_not_to_be_had(
+    absent: Callable[[Maintenances], None],
+) -> None:
+    ops = Maintenances().make("a", "n0").run(30)
+    assert ops.phase("a") == "Succeeded"
+    ops.begin(OTHER, turns=True)
+    absent(ops)
+    ops.run(5)
+    assert _worked_on(ops) == ["n1", "n2"]
+    assert ops.marks("n0")[0]
+    # Once it can be read again, it is up to the maintenance.
+    ops.begin(OTHER, turns=True).run(5)
+    assert _worked_on(ops) == ["n1", "n2"]
+    ops.delete("a").run(5)
+    assert _worked_on(ops) == ["n0", "n1", "n2"]
+    assert ops.marks("n0") == (False, [], None)
 
 
 @pytest.mark.parametrize(("alone", "first"), [(False, "urgent"), (True, "older")])

@@ -60,7 +60,8 @@ class Decider(msgspec.Struct, frozen=True):
     """A decision function and the rows that it is asked for: each row of `kind`, in every cluster or the given one.
 
     Keys of an earlier phase are asked first, so that the arbiter sees all the claims of an instant. `nodes` says on
-    whose grants a decision that throws must not be trusted.
+    whose grants a decision that throws must not be trusted. `within`: the surface that it belongs to, where that has
+    another name: what it claims, it claims for that.
     """
 
     name: str
@@ -70,6 +71,11 @@ class Decider(msgspec.Struct, frozen=True):
     cluster: str | None = ""
     rank: Callable[[Key, Store], Rank] = _alike
     nodes: Callable[[Key, Store], Iterable[Key]] = _itself
+    within: str = ""
+
+    @property
+    def surface(self) -> str:
+        return self.within or self.name
 
 
 def earliest(*instants: datetime | None) -> datetime | None:

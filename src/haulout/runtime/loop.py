@@ -387,7 +387,8 @@ class Loop:
             paused = None
         declined = subject in self._declined
         for claim in decision.holds:
-            hold = Hold(key=hold_key(subject.decider, claim), surface=subject.decider, claim=claim)
+            surface = self._deciders[subject.decider].surface
+            hold = Hold(key=hold_key(subject.decider, claim), surface=surface, claim=claim)
             yield hold if claim.begun else msgspec.structs.replace(hold, paused_until=paused, declined=declined)
         yield from decision.grants
         yield from decision.marks

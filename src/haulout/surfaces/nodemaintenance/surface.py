@@ -10,7 +10,7 @@ from haulout.core.decision import Decider, Source
 from haulout.core.drain import requests
 from haulout.core.drain.options import CLUSTER_API_NODE, POD_ANNOTATION
 from haulout.core.holds import PRIORITY_ANNOTATION
-from haulout.surfaces.nodemaintenance import orphans
+from haulout.surfaces.nodemaintenance import marked, orphans
 from haulout.surfaces.nodemaintenance.decide import decide
 from haulout.surfaces.nodemaintenance.given import SURFACE
 from haulout.surfaces.nodemaintenance.options import Options
@@ -25,7 +25,8 @@ def _nodes(key: Key, store: Store) -> tuple[Key, ...]:
 DECIDERS = (
     Decider(SURFACE, KIND, decide, nodes=_nodes),
     # It claims nothing: where leases cannot be read, nobody else has to be kept from nodes.
-    Decider("nodemaintenance-leases", "Node", orphans.decide, nodes=lambda key, store: ()),
+    Decider("nodemaintenance-leases", "Node", orphans.decide, nodes=lambda key, store: (), within=SURFACE),
+    Decider("nodemaintenance-marked", "Node", marked.decide, within=SURFACE),
 )
 OWN_KINDS = (RESOURCE, requests.RESOURCE)
 

@@ -88,12 +88,13 @@ class TestFlow:
         assert status["lastError"] == f'error when evicting pods/"{name}" -n "default": global timeout reached: 30s'
         assert (status["phase"], status["pendingPods"]) == ("Running", [name])
         assert status["pendingPodsRefs"] == [{"namespace": "default", "name": name}]
-        assert ops.said == ["Reconciling with fixed duration"]
+        assert ops.said == [f"evicting pod default/{name}", "Reconciling with fixed duration"], "not once per try"
         ops.world.change(DISRUPTION_BUDGETS, "web", {"spec": {"minAvailable": 2}})
         ops.run(10)
         assert ops.phase("a") == "Succeeded"
         assert "lastError" not in ops.status("a"), "F2"
         assert "pendingPods" not in ops.status("a")
+        assert ops.said[2:] == [f"pod: default:{name} Evicted from node: n0"]
 
     def test_a_pass_is_reported_every_timeout_and_a_restart_does_not_begin_it_anew(self, ops: Maintenances) -> None:
         blocked(ops)
@@ -481,6 +482,7 @@ class TestBeyond:
             "cannot delete cannot delete Pods that declare no controller (use --force to override): default/bare"
         )
         assert len(ops.pods("n0")) == 2
+        assert not [line for line in ops.said if line.startswith("evicting")]
 
     def test_g5_a_pod_that_does_not_end_is_waited_for_no_longer_than_asked(self, ops: Maintenances) -> None:
         ops.world.make(pod("p", nodeName="n0"))
@@ -489,6 +491,13 @@ class TestBeyond:
         assert ops.phase("a") == "Running"
         ops.run(6)
         assert (ops.phase("a"), ops.pods("n0")) == ("Succeeded", ["p"])
+
+    def test_g5_pods_that_are_deleted_are_told_of_as_deleted(self, ops: Maintenances) -> None:
+        name = blocked(ops)
+        ops.delete("a").run(2).said.clear()
+        ops.make("b", "n0", disableEviction=True).run(10)
+        assert ops.phase("b") == "Succeeded"
+        assert ops.said == [f"pod: default:{name} Deleted from node: n0"]
 
     def test_g5_pods_that_are_deleted_are_not_named_when_time_is_up(self, ops: Maintenances) -> None:
         ops.world.make(pod("p", nodeName="n0"))

@@ -46,6 +46,7 @@ from haulout.surfaces.nodemaintenance.given import (
     told,
 )
 from haulout.surfaces.nodemaintenance.lease import Holder
+from haulout.surfaces.nodemaintenance.leaving import leaving
 from haulout.surfaces.nodemaintenance.options import DrainWish, Options, wish
 from haulout.surfaces.nodemaintenance.passes import drain_status
 from haulout.surfaces.nodemaintenance.status import (
@@ -383,8 +384,9 @@ def _maintain(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
         return Decision(actions=tuple(steps), holds=claims, until=renew_at, reasons=(told,))
     if not prepared:
         return Decision(actions=tuple(steps), holds=claims, until=renew_at)
+    said_of_pods, told_of = leaving(given, wanted, state)
     status, until, waiting = drain_status(given, wanted, state, claims)
-    steps += status
+    steps += [said_of_pods, *status]
     if options.node_conditions:
         succeeded = row.status.phase == SUCCEEDED
         steps.append(conditions.shown(node, now, drained=state.done, succeeded=succeeded))
@@ -392,7 +394,7 @@ def _maintain(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
         actions=tuple(step for step in steps if step),
         holds=claims,
         until=earliest(renew_at, until, state.changes_at),
-        marks=(drain, *active_mark(row), *waiting),
+        marks=(drain, *active_mark(row), *waiting, *told_of),
         reasons=_reasons(given, drain, state, claims) if view.explaining else (),
     )
 

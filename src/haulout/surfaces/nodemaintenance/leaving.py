@@ -1,0 +1,48 @@
+"""The log lines of a drain: one when a pod is asked to go, one when it is gone."""
+
+from __future__ import annotations
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import PodRow, Value
+from haulout.cluster.view import MARK
+from haulout.core.action import Say
+from haulout.core.drain.options import Act
+from haulout.core.drain.report import Progress
+from haulout.surfaces.nodemaintenance.given import Given
+from haulout.surfaces.nodemaintenance.options import DrainWish
+
+_MARKS = "nodemaintenance-leaving"
+_STAYS = (Act.WAIT, Act.BLOCK)
+
+Pod = tuple[str, str, str]
+
+
+def leaving(given: Given, wanted: DrainWish, state: Progress) -> tuple[tuple[Say, ...], tuple[Value, ...]]:
+    """What is to be said now, and of which pods it has been: they are tried often, but told of once."""
+    key = Key("", MARK, _MARKS, given.key.name)
+    last = given.view.recall(key, Value)
+    known = last.value if last is not None and isinstance(last.value, tuple) else ()
+    there = {_pod(pod) for pod, _ in state.selection.pods}
+    gone = [pod for pod in known if pod not in there]
+    asked = [pod for pod in map(_pod, _asked(state)) if pod not in known]
+    deletes = wanted.options.disable_eviction
+    place = (("object", f"{given.key.kind}/{given.key.name}"), ("node", given.row.node))
+    said = [] if deletes else [Say(f"evicting pod {namespace}/{name}", place) for namespace, name, _ in asked]
+    how = "Deleted" if deletes else "Evicted"
+    said += [Say(f"pod: {namespace}:{name} {how} from node: {given.row.node}", place) for namespace, name, _ in gone]
+    left = (*(pod for pod in known if pod in there), *asked)
+    return tuple(said), ((Value(key=key, value=left),) if left else ())
+
+
+def _asked(state: Progress) -> list[PodRow]:
+    """Those whose turn it is; a drain that must not begin asks nobody."""
+    if state.errors:
+        return []
+    going = [(pod, fate) for pod, fate in state.selection.pods if fate.awaited and fate.act not in _STAYS]
+    first = min((fate.order for _, fate in going), default=0)
+    return [pod for pod, fate in going if fate.order == first]
+
+
+def _pod(row: PodRow) -> Pod:
+    """With the UID: another may come under its name."""
+    return row.key.namespace, row.key.name, row.uid

@@ -75,7 +75,7 @@ class Fatal(Exception):
 
 def run(settings: Settings) -> int:
     """Serves until signalled (0) or until it cannot go on (1)."""
-    set_up_logs(settings.log_format, settings.log_level)
+    set_up_logs(settings.log_format, settings.log_level, settings.log_times)
     log.info("haulout", extra={"version": __version__, "commit": COMMIT, "built": BUILT})
     try:
         import uvloop
@@ -99,7 +99,7 @@ def run(settings: Settings) -> int:
             if process.replaced_by is None:
                 return code
             settings, last, refused = process.replaced_by, process.settings, None
-            set_up_logs(settings.log_format, settings.log_level)
+            set_up_logs(settings.log_format, settings.log_level, settings.log_times)
 
 
 class Process(Reports):
@@ -183,7 +183,7 @@ class Process(Reports):
             await transport.close()
 
     def _reloaded(self, settings: Settings) -> None:
-        set_up_logs(settings.log_format, settings.log_level)
+        set_up_logs(settings.log_format, settings.log_level, settings.log_times)
         for part in self.parts:
             part.follow(settings)
         self.settings = settings

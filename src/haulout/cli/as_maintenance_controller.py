@@ -11,7 +11,7 @@ import click
 
 from haulout.cli.goflags import Flag, FlagProblem, HelpWanted, parse_flags, usage
 from haulout.cli.settings import Esx, Kubernikus, Lease, PodRules, Settings
-from haulout.cli.zap import log_format, log_level, zap_flags
+from haulout.cli.zap import log_format, log_level, log_times, zap_flags
 
 PROGRAM = "maintenance-controller"
 CONFIG_FILE = "./config/maintenance.yaml"
@@ -58,6 +58,7 @@ def main(words: Sequence[str]) -> int | Settings:
         scrape_within=values["metrics-timeout"].total_seconds(),
         log_format=log_format(values),
         log_level=level,
+        log_times=log_times(values),
         profiles_config=CONFIG_FILE,
         esx=Esx(enabled=values["enable-esx-maintenance"]),
         kubernikus=Kubernikus(enabled=values["enable-kubernikus-maintenance"]),

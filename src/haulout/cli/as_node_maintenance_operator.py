@@ -13,7 +13,7 @@ from haulout.base.duration import to_text
 from haulout.base.selector import SelectorError, parse
 from haulout.cli.goflags import Flag, FlagProblem, HelpWanted, parse_flags, usage
 from haulout.cli.settings import Lease, NodeMaintenance, Settings, Webhooks
-from haulout.cli.zap import log_format, log_level, zap_flags
+from haulout.cli.zap import log_format, log_level, log_times, zap_flags
 
 PROGRAM = "manager"
 LEASE = "135b1886.medik8s.io"
@@ -120,5 +120,6 @@ def main(words: Sequence[str]) -> int | Settings:
         ready_at_once=True,
         log_format=log_format(values),
         log_level=level,
+        log_times=log_times(values),
         nodemaintenance=maintenance,
     )

@@ -11,7 +11,7 @@ import click
 from haulout.base.duration import to_text
 from haulout.cli.goflags import Flag, FlagProblem, HelpWanted, parse_flags, usage
 from haulout.cli.settings import ClusterApi, Lease, Settings
-from haulout.cli.zap import log_format, log_level, zap_flags
+from haulout.cli.zap import log_format, log_level, log_times, zap_flags
 
 PROGRAM = "runtime-extension-maintenance-controller"
 LEASE = "runtime-extension-maintenance-controller"
@@ -61,6 +61,7 @@ def main(words: Sequence[str]) -> int | Settings:
         alone=True,
         log_format=log_format(values),
         log_level=level,
+        log_times=log_times(values),
         clusterapi=ClusterApi(
             enable_metal3_maintenance=values["enable-metal3-maintenance"],
             allow_exec_kubeconfigs=values["allow-exec-kubeconfigs"],

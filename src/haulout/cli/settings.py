@@ -98,7 +98,7 @@ class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """`turns`: surfaces take turns on a node. `ready_at_once`: the readiness probe does not wait for the cluster.
 
-    `alone`: one surface with its original's behaviour, which knows nothing of others. `scrape_within`: at the end, wait so long for one more look at the metrics. `log_level` is one of `logging`'s.
+    `alone`: one surface with its original's behaviour, which knows nothing of others. `scrape_within`: at the end, wait so long for one more look at the metrics. `log_level` is one of `logging`'s, `log_times` a word of zap's.
     `as_user`, `as_groups`: whom to impersonate. `pod_first`: in a pod its service account counts, whatever `context` says.
     `request_for`: how long a write may take before it counts as lost.
     """
@@ -123,6 +123,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     scrape_within: float = 0.0
     log_format: str = "json"
     log_level: int = 20
+    log_times: str = "iso8601"
     alone: bool = False
     profiles_config: str = ""
     kubernikus: Kubernikus = Kubernikus()

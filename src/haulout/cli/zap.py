@@ -35,6 +35,11 @@ def log_format(values: Mapping[str, Any]) -> str:
     return encoder or ("console" if values["zap-devel"] else "json")
 
 
+def log_times(values: Mapping[str, Any]) -> str:
+    times: str = values["zap-time-encoding"].lower()
+    return times or "iso8601"
+
+
 def log_level(values: Mapping[str, Any]) -> int:
     for name, (what, known) in ZAP_WORDS.items():
         if values[name] and values[name].lower() not in known:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
 import msgspec
+
+from haulout.base.number import format_float
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
@@ -18,14 +21,37 @@ def fields(record: logging.LogRecord) -> dict[str, Any]:
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}
 
 
-def _instant(record: logging.LogRecord) -> str:
-    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _utc(record: logging.LogRecord) -> datetime:
+    return datetime.fromtimestamp(record.created, UTC).replace(tzinfo=None)
 
 
-class JsonFormatter(logging.Formatter):
+def _fine(record: logging.LogRecord) -> str:
+    """As Go's RFC3339Nano: no more digits than there are."""
+    at = _utc(record)
+    return f"{at.isoformat().rstrip('0')}Z" if at.microsecond else f"{at.isoformat()}Z"
+
+
+# How zap calls the ways to write an instant, and what they look like.
+TIMES: dict[str, Callable[[logging.LogRecord], str | float]] = {
+    "iso8601": lambda record: f"{_utc(record).isoformat(timespec='milliseconds')}Z",
+    "rfc3339": lambda record: f"{_utc(record).isoformat(timespec='seconds')}Z",
+    "rfc3339nano": _fine,
+    "epoch": lambda record: record.created,
+    "millis": lambda record: record.created * 1000,
+    "nano": lambda record: round(record.created * 1_000_000) * 1000,
+}
+
+
+class _Formatter(logging.Formatter):
+    def __init__(self, times: str = "iso8601") -> None:
+        super().__init__()
+        self.instant = TIMES[times]
+
+
+class JsonFormatter(_Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
-            "ts": _instant(record),
+            "ts": self.instant(record),
             "level": record.levelname.lower(),
             "logger": record.name.removeprefix("haulout."),
             "msg": record.getMessage(),
@@ -36,11 +62,13 @@ class JsonFormatter(logging.Formatter):
         return msgspec.json.encode(line, enc_hook=str).decode()
 
 
-class ConsoleFormatter(logging.Formatter):
+class ConsoleFormatter(_Formatter):
     def format(self, record: logging.LogRecord) -> str:
+        instant = self.instant(record)
+        at = format_float(instant) if isinstance(instant, float) else instant
         extras = " ".join(f"{name}={_shown(value)}" for name, value in fields(record).items())
         logger = record.name.removeprefix("haulout.")
-        line = f"{_instant(record)}\t{record.levelname}\t{logger}\t{record.getMessage()}\t{extras}".rstrip()
+        line = f"{at}\t{record.levelname}\t{logger}\t{record.getMessage()}\t{extras}".rstrip()
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
@@ -49,9 +77,11 @@ def _shown(value: object) -> str:
     return repr(text) if " " in text or not text else text
 
 
-def set_up_logs(style: str = "json", level: int = logging.INFO, stream: TextIO | None = None) -> None:
+def set_up_logs(
+    style: str = "json", level: int = logging.INFO, times: str = "iso8601", *, stream: TextIO | None = None
+) -> None:
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonFormatter() if style == "json" else ConsoleFormatter())
+    handler.setFormatter(JsonFormatter(times) if style == "json" else ConsoleFormatter(times))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

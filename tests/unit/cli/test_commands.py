@@ -15,6 +15,7 @@ from haulout.cli.as_runtime_extension_maintenance_controller import FLAGS
 from haulout.cli.root import COMMANDS, main
 from haulout.cli.settings import ClusterApi, Esx, Kubernikus, Lease, PodRules, Settings
 from haulout.cli.settings_file import ClusterApiBlock
+from haulout.runtime.logs import TIMES
 
 LEASE = "maintenance-controller-leader-election.cloud.sap"
 GOOD = """
@@ -170,6 +171,11 @@ class TestAsMaintenanceController:
         made = self.settings(*words)
         assert (made.log_format, made.log_level) == (style, level)
 
+    @pytest.mark.parametrize("times", ["epoch", "millis", "nano", "iso8601", "rfc3339", "rfc3339nano"])
+    def test_how_logs_write_instants(self, times: str) -> None:
+        assert self.settings(f"--zap-time-encoding={times.upper()}").log_times == times
+        assert times in TIMES
+
     def test_words_after_the_flags_are_ignored(self) -> None:
         assert self.settings("--metrics-timeout=0s", "whatever", "--nope").scrape_within == 0
 
@@ -271,7 +277,7 @@ class TestAsRuntimeExtensionMaintenanceController:
 
     def test_logs_for_machines(self) -> None:
         made = self.settings("--zap-devel=false", "--zap-time-encoding=epoch", "--zap-stacktrace-level=panic")
-        assert (made.log_format, made.log_level) == ("json", logging.INFO)
+        assert (made.log_format, made.log_level, made.log_times) == ("json", logging.INFO, "epoch")
 
     @pytest.mark.parametrize("words", [["whatever", "--nope"], ["-", "--nope"], ["--", "--nope"]], ids=" ".join)
     def test_what_follows_the_flags_is_ignored_without_a_word(self, words: list[str], capsys: Capture) -> None:

@@ -65,6 +65,28 @@ def test_people_get_the_trace_below_the_line() -> None:
     assert lines[-1] == "ValueError: broken"
 
 
+@pytest.mark.parametrize(
+    ("times", "machines", "people"),
+    [
+        ("iso8601", "2026-01-01T00:00:00.250Z", "2026-01-01T00:00:00.250Z"),
+        ("rfc3339", "2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+        ("rfc3339nano", "2026-01-01T00:00:00.25Z", "2026-01-01T00:00:00.25Z"),
+        ("epoch", CREATED, "1.76722560025e+09"),
+        ("millis", 1_767_225_600_250.0, "1.76722560025e+12"),
+        ("nano", 1_767_225_600_250_000_000, "1767225600250000000"),
+    ],
+)
+def test_instants_are_written_as_zap_does(times: str, machines: str | float, people: str) -> None:
+    assert json.loads(JsonFormatter(times).format(record()))["ts"] == machines
+    assert ConsoleFormatter(times).format(record()).split("\t")[0] == people
+
+
+def test_a_whole_second_has_no_fraction() -> None:
+    whole = record()
+    whole.created = 1_767_225_600.0
+    assert json.loads(JsonFormatter("rfc3339nano").format(whole))["ts"] == "2026-01-01T00:00:00Z"
+
+
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
     loggers = [logging.getLogger(name) for name in ("", "aiohttp", "asyncio")]
@@ -86,7 +108,7 @@ def test_set_up_once_or_twice_each_line_is_said_once(stream: io.StringIO, style:
 
 
 def test_libraries_are_heard_only_when_something_is_wrong(stream: io.StringIO) -> None:
-    set_up_logs("console", logging.DEBUG, stream)
+    set_up_logs("console", logging.DEBUG, stream=stream)
     logging.getLogger("asyncio").debug("using a selector")
     logging.getLogger("asyncio").warning("took long")
     assert [line.split("\t")[3] for line in stream.getvalue().splitlines()] == ["took long"]

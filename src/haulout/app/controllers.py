@@ -65,9 +65,13 @@ def observed(decider: Decider, name: str, metrics: Metrics, clock: Clock) -> Dec
 def count_refusal(metrics: Metrics, name: str, answer: Refused) -> None:
     """A write that is not taken was an error of the original's; one that is decided anew or waits its turn is none."""
     if answer.code not in (404, 409) and not answer.by_budget:
-        metrics.count(TOTAL, controller=name, result="error")
-        metrics.count(ERRORS[0], controller=name)
-        metrics.count("workqueue_retries_total", controller=name, name=name)
+        count_error(metrics, name)
+
+
+def count_error(metrics: Metrics, name: str) -> None:
+    metrics.count(TOTAL, controller=name, result="error")
+    metrics.count(ERRORS[0], controller=name)
+    metrics.count("workqueue_retries_total", controller=name, name=name)
 
 
 def depths(loop: Loop, controllers: Mapping[str, str]) -> Iterable[Sample]:

@@ -17,7 +17,7 @@ from typing import Literal
 from haulout import BUILT, COMMIT, __version__
 from haulout.app.budgets import Budgets
 from haulout.app.clusterapi import ClusterApis
-from haulout.app.controllers import count_refusal, depths, observed
+from haulout.app.controllers import count_error, count_refusal, depths, observed
 from haulout.app.esx import Esx
 from haulout.app.kubernikus import Kubernikus
 from haulout.app.nodemaintenance import NodeMaintenances
@@ -210,6 +210,10 @@ class Process(Reports):
         self.metrics.count("haulout_refusals", surface=subject.decider, code=str(answer.code))
         if subject.decider in self._controllers:
             count_refusal(self.metrics, self._controllers[subject.decider], answer)
+
+    def lost(self, subject: Subject) -> None:
+        if subject.decider in self._controllers:
+            count_error(self.metrics, self._controllers[subject.decider])
 
     def _answered(self, host: str, method: str, code: str) -> None:
         self.metrics.add("rest_client_requests_total", (("code", code), ("host", host), ("method", method)))

@@ -67,6 +67,9 @@ class Reports:
 
     def refused(self, subject: Subject, body: Body, answer: Refused) -> None: ...
 
+    def lost(self, subject: Subject) -> None:
+        """No answer came to a write."""
+
     def restless(self, subject: Subject, target: Key) -> None: ...
 
 
@@ -405,6 +408,7 @@ class Actor:
                 self._unexpect(target)
             case Lost():
                 work.refused = True
+                self._reports.lost(subject)
                 if not self._await_effect(subject, job, body, now, _riding(work, job)):
                     self._tell_if_shown(target, job.edits, _riding(work, job))
                     self._unexpect(target)

@@ -535,12 +535,24 @@ class Refusals(Reports):
     def __init__(self) -> None:
         self.codes: list[int] = []
         self.slowed: list[Subject] = []
+        self.unanswered: list[Subject] = []
 
     def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
         self.codes.append(answer.code)
 
+    def lost(self, subject: Subject) -> None:
+        self.unanswered.append(subject)
+
     def restless(self, subject: Subject, target: Key) -> None:
         self.slowed.append(subject)
+
+
+def test_that_no_answer_came_is_reported() -> None:
+    script, reports = Script(), Refusals()
+    desk = Desk(script.decider, world=Cluster(node("a"), node("b")), reports=reports).begin()
+    desk.wants(script, A, steps(IN))
+    desk.answer(desk.only(), Lost("no answer"))
+    assert (reports.unanswered, reports.codes) == ([script.subject(A)], [])
 
 
 @pytest.mark.parametrize("code", [422, 500, 0, 403])

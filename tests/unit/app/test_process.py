@@ -65,6 +65,14 @@ def test_writes_that_are_not_taken_are_errors_of_the_controller(answer: Refused,
     assert f'controller_runtime_reconcile_total{{controller="machine",result="error"}} {errors}.0' in lines
 
 
+def test_a_write_without_an_answer_is_an_error_of_the_controller() -> None:
+    process = Process(Settings(clusterapi=ClusterApi(), turns=False))
+    process.lost(Subject("machine", Key("", "Machine", "fleet", "a")))
+    process.lost(Subject("arbiter", Key("", "Node", "", "n")))
+    lines = process.metrics.render().decode().splitlines()
+    assert 'controller_runtime_reconcile_errors_total{controller="machine"} 1.0' in lines
+
+
 def test_who_stands_in_for_no_controller_is_not_counted_as_one() -> None:
     process = Process(Settings(clusterapi=ClusterApi(), turns=False))
     target = Key("", "Node", "", "n")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import math
 import re
 from collections.abc import Iterable, Iterator
@@ -65,11 +66,15 @@ class Sequence(msgspec.Struct, frozen=True):
 
 
 class Mapping(msgspec.Struct, frozen=True):
-    """`keys` says where each key stands, `entries` what belongs to it."""
+    """`keys` says where each key stands, `entries` what belongs to it.
+
+    `earlier`: where those stand that a later one of the same name has replaced, the last of them.
+    """
 
     entries: dict[str, Node]
     keys: dict[str, Place]
     place: Place
+    earlier: dict[str, Place] = {}
 
 
 Node = Scalar | Sequence | Mapping
@@ -77,10 +82,31 @@ Node = Scalar | Sequence | Mapping
 
 def parse(data: bytes | str, *, any_keys: bool = False) -> Node | None:
     """The first document; None if there is none. `any_keys`: numbers and truth values are keys, too, as they are written."""
-    if isinstance(data, str):
-        data = data.encode(errors="surrogatepass")
+    with _typed_errors():
+        return _Builder(any_keys=any_keys).document(_events(data))
+
+
+def second_document(data: bytes | str) -> Place | None:
+    """Where one begins that `parse` does not read; an empty one is none."""
+    with _typed_errors():
+        events = _events(data)
+        starts = (event for event in events if isinstance(event, yaml.DocumentStartEvent))
+        next(starts, None)
+        for start in starts:
+            content = next(events)
+            if not isinstance(content, yaml.ScalarEvent) or content.value:
+                return _mark(start)
+    return None
+
+
+def _events(data: bytes | str) -> Iterator[Any]:
+    return yaml.parse(data.encode(errors="surrogatepass") if isinstance(data, str) else data, Loader=_Loader)
+
+
+@contextlib.contextmanager
+def _typed_errors() -> Iterator[None]:
     try:
-        return _Builder(any_keys=any_keys).document(yaml.parse(data, Loader=_Loader))
+        yield
     except yaml.MarkedYAMLError as error:
         raise YamlError(error.problem or error.context or "unreadable", _place(error.problem_mark)) from None
     except yaml.reader.ReaderError as error:
@@ -271,6 +297,7 @@ def _binary(text: str, place: Place) -> str:
 
 def _mapping(done: _Open, *, any_keys: bool) -> Mapping:
     mapping = Mapping({}, {}, done.place)
+    written: dict[str, Place] = {}
     members = iter(done.members)
     for key, value in zip(members, members, strict=True):
         if key.is_merge:
@@ -284,8 +311,10 @@ def _mapping(done: _Open, *, any_keys: bool) -> Mapping:
         if not isinstance(name, str):
             found = _kind(key.node.value) if isinstance(key.node, Scalar) else "map or list"
             raise YamlError(f"string key required, but found {found}", key.node.place)
+        if name in written:
+            mapping.earlier[name] = written[name]
         mapping.entries[name] = value.node
-        mapping.keys[name] = key.node.place
+        mapping.keys[name] = written[name] = key.node.place
     return mapping
 
 

@@ -176,6 +176,7 @@ SURFACES: dict[str, type[msgspec.Struct]] = {
     "nodemaintenance": NodeMaintenanceBlock,
     "clusterapi": ClusterApiBlock,
 }
+CERTIFICATES = ("self", "cert-manager")
 BACKENDS = ("eviction", "evictionrequest")
 DEADLINE_ACTIONS = ("Fail", "ForceDelete")
 POD_ACTIONS = ("ignore", "wait", "evict", "delete", "block")
@@ -187,6 +188,7 @@ def read_file(data: bytes, source: str, environment: Mapping[str, str], flags: M
     reader = _Reader(source)
     try:
         tree = yaml.parse(data) if data else None
+        reader.second_document(yaml.second_document(data) if data else None)
     except YamlError as error:
         place = f":{error.place.line}:{error.place.column}" if error.place else ""
         raise SettingsProblem([f"{source}{place}: {error.problem}"]) from None
@@ -327,6 +329,13 @@ class _Reader:
         found = sorted(self._problems.values(), key=lambda found: (found[0].line, found[0].column))
         return [text for _, text in found]
 
+    def second_document(self, place: Place | None) -> None:
+        if place is not None:
+            text = (
+                f"{self._source}:{place.line}:{place.column}: another document begins, and only the first one is read"
+            )
+            self._problems["---",] = (place, f"{text} (write everything above the ---, or take it away)")
+
     def block(self, kind: type[Any], node: Node | None, path: tuple[str, ...]) -> dict[str, Any]:
         if node is None or yaml.is_null(node):
             return {}
@@ -339,6 +348,8 @@ class _Reader:
         for name, value in node.entries.items():
             inner = (*path, name)
             self._places[inner] = node.keys.get(name, value.place)
+            if name in node.earlier:
+                self._wrong(inner, f"stands in line {node.earlier[name].line} already", "keep one of them")
             if name not in fields:
                 near = difflib.get_close_matches(name, fields, 1)
                 right = f"did you mean {near[0]}?" if near else f"known are: {', '.join(fields)}"
@@ -374,6 +385,7 @@ class _Reader:
         for name, text in msgspec.structs.asdict(file.webhooks).items():
             if not text:
                 self._wrong(("webhooks", name), "empty", "a name")
+        self._check_certificates(file.webhooks.certificates, ("webhooks", "certificates"))
         self._check(_moment, file.request_timeout, ("requestTimeout",), "a duration such as 10s, of at most 30s")
         if not file.leader.lease:
             self._wrong(("leader", "lease"), "empty", "the name of a Lease")
@@ -422,6 +434,13 @@ class _Reader:
         self._check(selector.parse, rule.selector, (*path, "selector"), "a label selector such as app=db")
         for number, policy in enumerate(rule.restart_policies):
             self._check_word(policy, RESTART_POLICIES, (*path, "restartPolicies", str(number)))
+
+    def _check_certificates(self, text: str, path: tuple[str, ...]) -> None:
+        if text in CERTIFICATES or "/" in text:
+            return
+        near = difflib.get_close_matches(text, CERTIFICATES, 1)
+        ways = f"{', '.join(CERTIFICATES)}, or a directory with a slash in it, such as ./{text}"
+        self._wrong(path, f"{text!r} is not known here", f"did you mean {near[0]}? else {ways}" if near else ways)
 
     def _check_amount(self, amount: int, path: tuple[str, ...]) -> None:
         if amount < 0:

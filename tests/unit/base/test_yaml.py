@@ -103,6 +103,34 @@ def test_documents(text: str, value: Any) -> None:
     assert plain(yaml.parse(text)) == value
 
 
+def test_keys_that_a_later_one_has_replaced_are_remembered() -> None:
+    document = yaml.parse("a: 1\n<<: {b: 1}\nb: 2\n'a': 2\na: 3\n")
+    assert isinstance(document, Mapping)
+    assert (document.earlier, document.keys["a"]) == ({"a": Place(4, 1)}, Place(5, 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        pytest.param("", None, id="nothing"),
+        pytest.param("a: 1\n", None, id="one"),
+        pytest.param("---\na: 1\n...\n", None, id="one with its marks"),
+        pytest.param("---\na: 1\n---\n# no more\n---\n", None, id="empty ones"),
+        pytest.param("a: 1\n---\nb: 1\n", Place(2, 1), id="two"),
+        pytest.param("---\n---\n---\n- b\n", Place(3, 1), id="behind empty ones"),
+        pytest.param("a: 1\n---\nb\n", Place(2, 1), id="a word"),
+    ],
+)
+def test_a_second_document(text: str, place: Place | None) -> None:
+    assert yaml.second_document(text) == place
+    assert yaml.second_document(text.encode()) == place
+
+
+def test_a_second_document_that_is_not_yaml() -> None:
+    with pytest.raises(YamlError):
+        yaml.second_document("a: 1\n--- @b\n")
+
+
 def test_everything_has_its_place() -> None:
     document = yaml.parse("a:\n  - b\n  - {c: d}\n")
     assert isinstance(document, Mapping)

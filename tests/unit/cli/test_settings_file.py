@@ -113,11 +113,45 @@ def test_without_election_there_is_no_lease() -> None:
     [
         pytest.param("surfaces:\n  profiles:\n", id="an empty block"),
         pytest.param("log:\nlisten:\nnamespace:\nsurfaces: {profiles: {config: }}\n", id="nulls are as good as absent"),
-        pytest.param("# nothing else\nsurfaces: {profiles: {}}\n---\nwhatever: 1\n", id="a second document"),
+        pytest.param("---\nsurfaces: {profiles: {}}\n---\n", id="nothing in a second document"),
     ],
 )
 def test_defaults_stand_for_what_is_not_there(text: str) -> None:
     assert settings(text) == settings()
+
+
+def test_nothing_in_the_file_is_passed_over() -> None:
+    rules = "drain:\n  rules:\n  - {action: wait, action: evict}\n"
+    more = "(write everything above the ---, or take it away)"
+    assert problems(f"log: {{level: info}}\n{ON}{rules}log: {{levl: info}}\n---\na: 1\n") == [
+        "haulout.yaml:5:20: drain.rules.0.action: stands in line 5 already (keep one of them)",
+        "haulout.yaml:6:1: log: stands in line 1 already (keep one of them)",
+        "haulout.yaml:6:7: log.levl: unknown setting (did you mean level?)",
+        f"haulout.yaml:7:1: another document begins, and only the first one is read {more}",
+    ]
+
+
+WAYS = "self, cert-manager, or a directory with a slash in it, such as"
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("selff", f"did you mean self? else {WAYS} ./selff"),
+        ("certmanager", f"did you mean cert-manager? else {WAYS} ./certmanager"),
+        ("original", f"{WAYS} ./original"),
+    ],
+)
+def test_certificates_that_are_neither_known_nor_a_directory(text: str, right: str) -> None:
+    said = f"webhooks.certificates: {text!r} is not known here ({right})"
+    assert problems(f"{ON}webhooks: {{certificates: {text}}}") == [f"haulout.yaml:2:12: {said}"]
+    variable = "HAULOUT_WEBHOOKS__CERTIFICATES"
+    assert problems(ON, {variable: text}) == [f"{variable}: {said}"]
+
+
+@pytest.mark.parametrize("text", ["self", "cert-manager", "/certs", "./certs", "certs/"])
+def test_certificates(text: str) -> None:
+    assert settings(f"{ON}webhooks: {{certificates: {text}}}").webhooks.certificates == text
 
 
 ENVIRONMENT = {"HAULOUT_LOG__LEVEL": "warning", "HAULOUT_NAMESPACE": "environment"}

@@ -100,7 +100,7 @@ def second_document(data: bytes | str) -> Place | None:
 
 
 def _events(data: bytes | str) -> Iterator[Any]:
-    return yaml.parse(data.encode(errors="surrogatepass") if isinstance(data, str) else data, Loader=_Loader)
+    yield from yaml.parse(data.encode(errors="surrogatepass") if isinstance(data, str) else data, Loader=_Loader)
 
 
 @contextlib.contextmanager

@@ -69,6 +69,9 @@ CLUSTER: dict[str, tuple[Allow, ...]] = {
         Allow("", ("events",), ("create", "patch")),
         Allow(CLUSTER_API, ("machines",), (*READ, "patch")),
         Allow(CLUSTER_API, ("clusters",), READ),
+        # With `lease` in its settings it holds that of its original, too, in a namespace that is not known here.
+        Allow("coordination.k8s.io", ("leases",), ("create",)),
+        Allow("coordination.k8s.io", ("leases",), ("get", "update"), ("runtime-extension-maintenance-controller",)),
     ),
 }
 

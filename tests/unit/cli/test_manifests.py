@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import yaml
 
+from haulout.app.surface_lease import LEASES
 from haulout.cli.root import main
 from haulout.cli.settings import ClusterApi
 from haulout.cli.settings_file import read_settings
@@ -198,7 +199,17 @@ class TestClusterApi:
             *((group, "clusters", verb) for verb in self.READ),
             ("", "events", "create"),
             ("", "events", "patch"),
+            *(("coordination.k8s.io", "leases", verb) for verb in ("create", "get", "update")),
         }
+
+    def test_of_leases_it_may_hold_that_of_its_original_alone(self, capsys: Capture) -> None:
+        [role] = [each for each in printed(capsys, "rbac", "clusterapi") if each["kind"] == "ClusterRole"]
+        of_leases = [rule for rule in role["rules"] if rule["resources"] == ["leases"]]
+        # What is created has no name yet that a rule could ask for.
+        assert [(rule["verbs"], rule.get("resourceNames")) for rule in of_leases] == [
+            (["create"], None),
+            (["get", "update"], [LEASES["clusterapi"]]),
+        ]
 
     def test_hosts_only_on_request(self, capsys: Capture) -> None:
         plain, more = printed(capsys, "rbac", "clusterapi"), printed(capsys, "rbac", "--metal3")

@@ -11,7 +11,7 @@ import msgspec
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow, Value
 from haulout.cluster.view import View
-from haulout.core.action import Say, Statement, Step, Tell, Write
+from haulout.core.action import Edit, Say, Statement, Step, Tell, Write
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.cordon import ledger
 from haulout.core.decision import Decision, earliest
@@ -37,6 +37,7 @@ from haulout.surfaces.profiles.lifted import forgotten, is_lifted
 from haulout.surfaces.profiles.lifted import told as told_of
 from haulout.surfaces.profiles.load import Configuration
 from haulout.surfaces.profiles.present import reasons
+from haulout.surfaces.profiles.refused import Refused, Wish, name_of, noted, refused, said, withheld
 from haulout.surfaces.profiles.shuffles import measures
 from haulout.surfaces.profiles.wire import (
     DATA_ANNOTATION,
@@ -79,6 +80,10 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     # What is claimed must not depend on what is granted, so it is settled before anything granted is acted upon.
     if granted:
         (draft, data, results), _ = _pass(config, view, now, node, attached, names, mode, granted=granted.__contains__)
+    held = withheld(view, key, _wishes(results), now)
+    if held.profiles:
+        again = Pass(config, view, now, granted.__contains__, mode, held.profiles)
+        draft, data, results = again.run(node, attached, names)
     shuffles = _shuffles(view, node, results, mode)
     more: tuple[Statement, ...] = details(node, results, view)
     odd: tuple[Reason, ...] = ()
@@ -86,10 +91,16 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         draft = forgotten(draft, view, claims)
         if is_lifted(node, claims):
             more, odd = (*more, *told_of(key)), (Reason("uncordoned", key, LIFTED),)
+    edits = _edits(node, draft, data, results, config)
+    stored_as = name_of(key, _wishes(results))
+    rest = refused(view, stored_as, now) if edits else None
+    refusals = [each for each in (*held.profiles.values(), rest) if each is not None]
     return Decision(
-        actions=_actions(node, draft, data, results, names, config, shuffles, more),
+        actions=_actions(
+            key, noted(edits, stored_as), results, shuffles, (*more, *_odd_ones(node, names, config)), refusals
+        ),
         holds=claims,
-        until=earliest(*(result.until for result in results)),
+        until=earliest(held.until, rest.until if rest is not None else None, *(result.until for result in results)),
         marks=tuple(mark for result in results for mark in result.marks),
         reasons=(*_reasons(node, results, names, config, view), *odd) if view.explaining else (),
     )
@@ -110,7 +121,20 @@ def pass_over(key: Key, view: View, now: datetime) -> tuple[NodeRow, Config, lis
     # What waits for room or for its turn stays where it is.
     granted = partial(is_granted, view, SURFACE)
     (_, _, results), _ = _pass(config, view, now, node, attached, names, mode_of(view), granted=granted)
-    return node, config, results
+    held = withheld(view, key, _wishes(results), now)
+    if held.profiles:
+        _, _, results = Pass(config, view, now, granted, mode_of(view), held.profiles).run(node, attached, names)
+    rest = refused(view, name_of(key, _wishes(results)), now)
+    return node, config, results if rest is None else [_stayed(result, rest) for result in results]
+
+
+def _stayed(result: Result, refused: Refused) -> Result:
+    """Where it would move, but for the server."""
+    return msgspec.structs.replace(result, next=result.state, error=refused.error) if result.moved else result
+
+
+def _wishes(results: list[Result]) -> list[Wish]:
+    return [Wish(result.profile, result.changes) for result in results if result.changes]
 
 
 def mode_of(view: View) -> Mode:
@@ -158,47 +182,61 @@ def _pass(
     return outcome, (*standing, *wished)
 
 
-def _actions(
-    node: NodeRow,
-    draft: NodeRow,
-    data: MaintenanceData,
-    results: list[Result],
-    names: tuple[str, ...],
-    config: Config,
-    shuffles: tuple[Statement, ...],
-    more: tuple[Statement, ...],
-) -> tuple[Step, ...]:
-    """One patch with everything that changed, told about once it is stored; then what has to be said in any case.
-
-    What goes to other objects goes first: should the node's patch fail, it is decided anew on what then stands.
-    """
+def _edits(
+    node: NodeRow, draft: NodeRow, data: MaintenanceData, results: list[Result], config: Config
+) -> tuple[Edit, ...]:
+    """Everything that changes of the node."""
     # A trigger may have changed the profile label: what is newly attached gets its entry in the next pass.
-    names_now = attached_profiles(draft.labels.get(PROFILE_LABEL))
-    state = state_label(data.profiles, names_now, config)
+    names = attached_profiles(draft.labels.get(PROFILE_LABEL))
+    state = state_label(data.profiles, names, config)
     draft = msgspec.structs.replace(
         draft,
         labels={**draft.labels, STATE_LABEL: state.value},
         annotations={**draft.annotations, DATA_ANNOTATION: write_data(data)},
     )
-    edits = between(node, _without_ended_drains(draft, results, names_now))
-    told = tuple(said for result in results for said in stored_statements(result))
-    says = tuple(said for result in results for said in result.says) + more
-    failures = tuple(said for result in results if result.failure for said in failure_statements(result))
-    unknown = tuple(_unknown(node.key, name) for name in names if name not in config.profiles)
+    return between(node, _without_ended_drains(draft, results, names))
+
+
+def _actions(
+    key: Key,
+    edits: tuple[Edit, ...],
+    results: list[Result],
+    shuffles: tuple[Statement, ...],
+    more: tuple[Statement, ...],
+    refusals: list[Refused],
+) -> tuple[Step, ...]:
+    """One patch with everything that changed, told about once it is stored; then what has to be said in any case.
+
+    What goes to other objects goes first: should the node's patch fail, it is decided anew on what then stands. Only
+    what was refused is told before, as the next patch may be refused as well.
+    """
+    told = tuple(each for result in results for each in stored_statements(result))
+    says = tuple(each for result in results for each in result.says) + more
+    failed = [result for result in results if result.failure]
+    failures = tuple(each for result in failed if result.refused is None for each in failure_statements(result))
+    blamed = tuple(each for result in failed if result.refused is not None for each in failure_statements(result))
     steps: list[Step] = []
+    if refusals:
+        steps.append((*said(key, refusals), *blamed))
     if writes := tuple(write for result in results for write in result.writes):
         steps.append(writes)
     if edits:
         steps.append((*edits, *told, *shuffles))
-    odd = tuple(said for annotation, note in misread(node).items() for said in _odd(node.key, annotation, note))
-    if failures or unknown or odd or says:
-        steps.append((*failures, *unknown, *odd, *says))
+    if failures or says:
+        steps.append((*failures, *says))
     if prepared := tuple(_prepared(results)):
         steps.append(prepared)
     # Told of what is stored, or what is told would have to be told again.
     if sends := tuple(send for result in results for send in result.sends):
         steps.append(sends)
     return tuple(steps)
+
+
+def _odd_ones(node: NodeRow, names: tuple[str, ...], config: Config) -> tuple[Statement, ...]:
+    """What people have written on the node that means nothing."""
+    unknown = (_unknown(node.key, name) for name in names if name not in config.profiles)
+    odd = (each for annotation, note in misread(node).items() for each in _odd(node.key, annotation, note))
+    return (*unknown, *odd)
 
 
 def _shuffles(view: View, node: NodeRow, results: list[Result], mode: Mode) -> tuple[Statement, ...]:

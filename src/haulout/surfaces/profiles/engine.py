@@ -14,22 +14,25 @@ from haulout.cluster.limits import Limit
 from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.store import Listing
 from haulout.cluster.view import MARK, NotListed, View
-from haulout.core.action import Measure, Say, Send, Statement, Tell, Write
+from haulout.core.action import Edit, Measure, Say, Send, Statement, Tell, Write
 from haulout.core.cordon import ledger
 from haulout.core.decision import earliest
 from haulout.core.drain.options import PodRules
 from haulout.core.drain.started import started
+from haulout.core.edit import between
 from haulout.core.holds import Claim, Want, read_priority
 from haulout.plugins.api import Also, Check, CheckInput, Failed, Notifier, Pulled, Retry, Trigger, TriggerInput, Verdict
 from haulout.surfaces.profiles.counts import FLEET, InMaintenance, unreadable
 from haulout.surfaces.profiles.load import Configuration, Instance, Profile, Stage, Transition
 from haulout.surfaces.profiles.notify import SHORTEST_FOR, Situation, Skipped, needs_entering, recall, tell
+from haulout.surfaces.profiles.refused import Refused
 from haulout.surfaces.profiles.wire import NEVER, Entry, MaintenanceData, Stamp, State, known_state, stamp
 
 SURFACE = "profiles"
 REPORTER = "maintenance"
 FAILURES = "maintenance_controller_transition_failure_count"
 TURNS = "turns"
+TRIGGER_FAILED = "At least one trigger plugin failed"
 # A span may be negative, and then asking again without a pause would be an attack on whoever is asked.
 SHORTEST_PACE_FOR = timedelta(milliseconds=100)
 
@@ -72,7 +75,8 @@ class Result(msgspec.Struct, frozen=True):
 
     `sent`: when its notifications were delivered, to be stored; `telling`: the one that is not, and `waiting` why.
     `times`: how often what fails has been tried in vain. `pulled`: the triggers whose work is stored with this pass;
-    `skipped`: the notifications that were not due, and why.
+    `skipped`: the notifications that were not due, and why. `changes`: what it wants of the node besides its entry;
+    `refused`: the server has not taken it.
     """
 
     profile: str
@@ -96,6 +100,8 @@ class Result(msgspec.Struct, frozen=True):
     times: int = 0
     pulled: tuple[str, ...] = ()
     skipped: tuple[Skipped, ...] = ()
+    changes: tuple[Edit, ...] = ()
+    refused: Refused | None = None
 
 
 class Pulling(msgspec.Struct, frozen=True):
@@ -107,13 +113,17 @@ class Pulling(msgspec.Struct, frozen=True):
 
 
 class Pass(msgspec.Struct, frozen=True):
-    """What a pass is made with. `granted` answers for claims: with a constant no, it shows what is claimed."""
+    """What a pass is made with. `granted` answers for claims: with a constant no, it shows what is claimed.
+
+    `withheld`: the profiles whose changes the server does not take.
+    """
 
     config: Config
     view: View
     now: datetime
     granted: Callable[[Claim], bool]
     mode: Mode = Mode()
+    withheld: Mapping[str, Refused | None] = {}
 
     def run(
         self, node: NodeRow, data: MaintenanceData, names: tuple[str, ...]
@@ -149,6 +159,11 @@ class Pass(msgspec.Struct, frozen=True):
                     under_way=frozenset(result.telling for result in results if result.waiting),
                 )
             result = self._profile(profile, node, entries[name], given, busy=busy, spent=spent)
+            if result.node is not node:
+                result = msgspec.structs.replace(result, changes=between(node, result.node))
+            if name in self.withheld:
+                enter = stage.enter if stage else ()
+                result = _withheld(result, node, entries[name], enter, self.withheld[name])
             node, entries[name] = result.node, result.entry
             sent |= result.sent
             if result.moved:
@@ -296,7 +311,7 @@ class Pass(msgspec.Struct, frozen=True):
                 result = _again(result, pulled.trouble)
                 if pulled.trouble.only_stores:
                     return msgspec.structs.replace(result, marks=(*turns, *result.marks))
-            return _failed(result, "At least one trigger plugin failed", pulled.trouble.reason)
+            return _failed(result, TRIGGER_FAILED, pulled.trouble.reason)
         target = profile.stages[chosen.next]
         # Where there is nothing to do on entering, having entered needs no patch of its own.
         previous = result.state if target.enter or needs_entering(target.notify) else chosen.next
@@ -336,6 +351,31 @@ def _again(result: Result, trouble: Retry) -> Result:
     """What a trigger that is not finished has changed so far stands."""
     until = earliest(result.until, trouble.until)
     return msgspec.structs.replace(result, node=trouble.node, marks=trouble.marks, says=trouble.says, until=until)
+
+
+def _withheld(result: Result, node: NodeRow, entry: Entry, enter: Chain, refused: Refused | None) -> Result:
+    """As if its triggers had not been pulled; what it has delivered stays delivered."""
+    stayed = Result(
+        profile=result.profile,
+        state=result.state,
+        next=result.state,
+        node=node,
+        entry=entry,
+        judged=result.judged,
+        claims=result.claims,
+        until=result.until,
+        marks=() if result.moved else result.marks,
+        sent=result.sent,
+        refused=refused,
+    )
+    if refused is None:
+        return stayed
+    # Nothing but what is done on entering has been pulled, all of it or not.
+    entered = entry.previous != entry.current and len(result.pulled) <= len(enter)
+    prefix = result.failure or (f"Failed to enter state {result.state}" if entered else TRIGGER_FAILED)
+    word = "instances" if result.pulled[1:] else "instance"
+    error = f"Trigger {word} {', '.join(result.pulled)} failed: {refused.error}" if result.pulled else refused.error
+    return _failed(msgspec.structs.replace(stayed, times=refused.times), prefix, error)
 
 
 def _verdict(instance: Instance[Check], given: CheckInput) -> Verdict:

@@ -1,0 +1,92 @@
+"""What the API server does not take of a pass: whoever wanted it fails, and holds up no other profile of the node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.view import View
+from haulout.core.action import Annotate, Edit, Refusal, Say, Statement
+from haulout.core.decision import earliest
+from haulout.core.drain.started import ANNOTATION as STARTED_ANNOTATION
+
+FAILED = "Failed to patch node on the API server"
+# Gone, overtaken by somebody else, or asked too often: what is wanted is decided anew, and nobody need know.
+PASSING = (404, 409, 429)
+# Who we are and how slow we are is no profile's fault.
+NOBODYS = (401, 408)
+# Twice as long as a write that failed is put off: until then whoever else has a wish has its turn, without this one.
+FIRST_FOR = timedelta(seconds=2)
+LONGEST_FOR = timedelta(minutes=2)
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """`until`: when the same is wanted again. `times`: how often it has been refused."""
+
+    refusal: Refusal
+    times: int
+    until: datetime
+
+    @property
+    def error(self) -> str:
+        return f"{FAILED}: {self.refusal.message}"
+
+    @property
+    def is_final(self) -> bool:
+        return 400 <= self.refusal.code < 500 and self.refusal.code not in NOBODYS
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What one profile wants of the node in a pass, besides its own entry."""
+
+    profile: str
+    changes: tuple[Edit, ...]
+
+
+def name_of(node: Key, wishes: Iterable[Wish]) -> str:
+    """Under which name it is kept what became of a patch. Another wish has another name, and is not held against it."""
+    return f"profiles/patch/{node.name}/{[(wish.profile, [_text(edit) for edit in wish.changes]) for wish in wishes]}"
+
+
+def noted(edits: tuple[Edit, ...], name: str) -> tuple[Edit, ...]:
+    """The same patch, of whose refusal is heard under this name."""
+    return (msgspec.structs.replace(edits[0], outcome=name), *edits[1:]) if edits else ()
+
+
+def refused(view: View, name: str, now: datetime) -> Refused | None:
+    outcome = view.outcome(name)
+    if outcome is None or not isinstance(outcome.value, Refusal) or outcome.value.code in PASSING:
+        return None
+    put_off_for = min(FIRST_FOR * 2.0 ** min(outcome.failures - 1, 10), LONGEST_FOR)
+    until = outcome.value.at + put_off_for
+    return Refused(outcome.value, outcome.failures, until) if now < until else None
+
+
+class Withheld(msgspec.Struct, frozen=True):
+    """The profiles that change nothing of the node now, and why (None: another is tried alone first); until when."""
+
+    profiles: Mapping[str, Refused | None] = {}
+    until: datetime | None = None
+
+
+def withheld(view: View, node: Key, wishes: Sequence[Wish], now: datetime) -> Withheld:
+    alone = {wish.profile: refused(view, name_of(node, (wish,)), now) for wish in wishes}
+    guilty = {profile: each for profile, each in alone.items() if each is not None and each.is_final}
+    left = [wish for wish in wishes if wish.profile not in guilty]
+    together = refused(view, name_of(node, left), now) if len(left) > 1 else None
+    waiting = left[1:] if together is not None and together.is_final else []
+    until = earliest(*(each.until for each in (*alone.values(), together) if each is not None))
+    return Withheld({**guilty, **{wish.profile: None for wish in waiting}}, until)
+
+
+def said(node: Key, refusals: Iterable[Refused]) -> tuple[Statement, ...]:
+    messages = dict.fromkeys(each.refusal.message for each in refusals)
+    return tuple(Say(FAILED, (("node", node.name), ("error", message)), "error") for message in messages)
+
+
+def _text(edit: Edit) -> str:
+    # It says when a drain began, which does not make it another wish.
+    return edit.name if isinstance(edit, Annotate) and edit.name == STARTED_ANNOTATION else repr(edit)

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from haulout.base.windows import Windows, window_from_object
+from haulout.base.windows import Repeated, Windows, window_from_object
 from tests.build.examples import examples
 
 # Half an hour, over midnight, backwards winter time, a day left out, and no changes at all.
@@ -35,7 +35,10 @@ weekly = st.fixed_dictionaries(
 cron = st.fixed_dictionaries(
     {
         "schedule": st.sampled_from(
-            ("0 2 * * *", "30 2 * * 0", "*/20 1-3 * * *", "15 * * * *", "0 0 1 * 6", "59 23 * * 6", "30 1 29 * *")
+            (
+                *("0 2 * * *", "30 2 * * 0", "*/20 1-3 * * *", "15 * * * *", "0 0 1 * 6", "59 23 * * 6", "30 1 29 * *"),
+                *("* * * * *", "*/10 0-4 * * *"),
+            )
         ),
         "duration": st.sampled_from(("1m", "30m", "90m", "26h", "80h")),
         "timeZone": zones,
@@ -82,6 +85,16 @@ def test_the_next_opening_is_one(of: Windows, now: datetime) -> None:
     if at is not None and at > now:
         assert of.is_open(at)
         assert not of.is_open(at - timedelta(microseconds=1))
+
+
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
+@given(cron, instants)
+def test_a_window_by_cron_is_open_whenever_one_of_its_times_is_not_over(fields: dict[str, str], now: datetime) -> None:
+    of, there = window_from_object(fields, "w"), ZoneInfo(fields["timeZone"])
+    assert isinstance(of.pattern, Repeated)
+    today, lasts_for = now.astimezone(there).date(), of.pattern.lasts_for
+    starts = [at for back in range(-1, 6) for at in of.pattern.cron.instants(today - back * DAY, there)]
+    assert of.edge(now).inside == any(start <= now < start + lasts_for for start in starts)
 
 
 @settings(max_examples=examples(150), deadline=None, derandomize=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from haulout.base.cron import Cron, CronError, parse_cron
 from haulout.base.duration import DurationError, parse
 from haulout.base.weekday import parse_time_of_day, parse_weekday
-from haulout.base.zones import first, last, zone
+from haulout.base.zones import even_midnight, first, last, zone
 
 _DAY = timedelta(days=1)
 LONGEST_FOR = 31 * _DAY
@@ -24,6 +24,9 @@ _JOINED_FOR = 2 * _DAY
 _MOST_STEPS = 200
 _SEARCHED_FOR = 400 * _DAY
 _FIELDS = frozenset({"type", "schedule", "duration", "days", "from", "to", "timeZone"})
+
+
+At = TypeVar("At", datetime, timedelta)
 
 
 class WindowError(ValueError):
@@ -79,7 +82,7 @@ class Window(msgspec.Struct, frozen=True, cache_hash=True):
         return Edge(True, end)
 
     def _latest(self, at: datetime) -> Span | None:
-        """The last that began by then. All of one window are about as long, so that no earlier one ends later."""
+        """The last that began by then; no earlier one ends later."""
         today = at.astimezone(zone(self.zone)).date()
         reach = self.pattern.lasts_for.days + 2 if isinstance(self.pattern, Repeated) else 3
         for back in range(-1, reach):
@@ -97,13 +100,17 @@ class Window(msgspec.Struct, frozen=True, cache_hash=True):
         return None
 
 
-# Asked for the same days again and again; every minute of a day takes some milliseconds.
+# Asked for the same days again and again.
 @lru_cache(maxsize=1024)
 def _begun_on(window: Window, day: date) -> tuple[Span, ...]:
-    """Those that begin on a day of the zone, in order."""
+    """Those that begin on a day of the zone, in order; what touches is one."""
     there, pattern = zone(window.zone), window.pattern
     if isinstance(pattern, Repeated):
-        return tuple(Span(start, start + pattern.lasts_for) for start in pattern.cron.instants(day, there))
+        midnight = even_midnight(day, there)
+        # To look at every minute of a day takes some milliseconds, and a year may have to be gone through.
+        if midnight is not None and pattern.cron.matches(day):
+            return tuple(Span(midnight + start, midnight + end) for start, end in _on_the_wall(pattern))
+        return tuple(Span(*each) for each in _joined(pattern.cron.instants(day, there), pattern.lasts_for))
     if day.weekday() not in pattern.days:
         return ()
     start = first(datetime.combine(day, pattern.start), there)
@@ -111,6 +118,21 @@ def _begun_on(window: Window, day: date) -> tuple[Span, ...]:
     # Where a clock shows the end twice, the longer denial and the shorter permission are on the safe side.
     end = last(wall, there) if window.denies else first(wall, there)
     return (Span(start, end),) if start < end else ()
+
+
+@lru_cache(maxsize=128)
+def _on_the_wall(pattern: Repeated) -> tuple[tuple[timedelta, timedelta], ...]:
+    """From midnight on, on a day without a change of clocks."""
+    starts = (timedelta(hours=at.hour, minutes=at.minute) for at in pattern.cron.times)
+    return tuple(_joined(sorted(starts), pattern.lasts_for))
+
+
+def _joined(starts: Iterable[At], lasts_for: timedelta) -> list[tuple[At, At]]:
+    found: list[tuple[At, At]] = []
+    for start in starts:
+        begun = found.pop()[0] if found and start <= found[-1][1] else start
+        found.append((begun, start + lasts_for))
+    return found
 
 
 class Windows(msgspec.Struct, frozen=True, cache_hash=True):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cache
 from zoneinfo import ZoneInfo
 
-_SECOND = timedelta(seconds=1)
+_SECOND, _DAY = timedelta(seconds=1), timedelta(days=1)
 
 
 @cache
@@ -25,6 +25,13 @@ def occurrences(wall: datetime, there: tzinfo) -> tuple[datetime, ...]:
     """When a clock shows this time: once; twice where clocks are set back; never where they jump over it."""
     both = (wall.replace(tzinfo=there, fold=fold).astimezone(UTC) for fold in (0, 1))
     return tuple(dict.fromkeys(at for at in both if at.astimezone(there).replace(tzinfo=None) == wall))
+
+
+def even_midnight(day: date, there: tzinfo) -> datetime | None:
+    """When a day begins on which no clocks are changed; None on others."""
+    start = datetime.combine(day, time(), there)
+    offset = start.utcoffset()
+    return None if (start + _DAY).utcoffset() != offset else start.astimezone(UTC)
 
 
 def first(wall: datetime, there: tzinfo) -> datetime:

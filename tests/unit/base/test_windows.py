@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
 
 import pytest
 
-from haulout.base.cron import CronError, parse_cron
+from haulout.base.cron import Cron, CronError, parse_cron
 from haulout.base.windows import WindowError, Windows, window_from_object
 
 BERLIN, NEW_YORK = "Europe/Berlin", "America/New_York"
@@ -157,6 +158,21 @@ def test_the_next_opening() -> None:
     never = windows({"from": "08:00", "to": "10:00"}, {"type": "Deny", "from": "07:00", "to": "11:00"})
     assert never.opens_at(instant("2026-03-02T01:00")) is None
     assert not never.is_open(instant("2026-03-02T09:00"))
+
+
+def test_what_never_opens_is_not_looked_for_minute_by_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A year of minutes would keep everything else waiting for seconds."""
+    looked_at: list[date] = []
+    minutes = Cron.instants
+
+    def instants(cron: Cron, day: date, there: tzinfo) -> Iterator[datetime]:
+        looked_at.append(day)
+        return minutes(cron, day, there)
+
+    monkeypatch.setattr(Cron, "instants", instants)
+    never = windows({"type": "Deny", "schedule": "* * * * *", "duration": "2h", "timeZone": NEW_YORK})
+    assert never.opens_at(instant("2026-05-01")) is None
+    assert looked_at == [date(2026, 11, 1), date(2027, 3, 14)], "the days on which clocks are changed"
 
 
 @pytest.mark.parametrize(

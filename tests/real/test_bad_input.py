@@ -20,6 +20,7 @@ from tests.rig.wait import PATIENCE, eventually
 
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver")
 
+STAY = "settings cannot be used, the last good ones stay in force"
 EVENTS = "events.k8s.io/v1/events"
 CONFIG_VALID = "maintenance_controller_config_valid"
 REQUIRED = "maintenance-required"
@@ -250,6 +251,27 @@ class TestConfiguration:
             wrong, right = own_events(api, before=before)
             assert all(line["error"] in wrong["note"] for line in lines)
             assert (wrong["reason"], right["reason"]) == ("ConfigurationInvalid", "ConfigurationRestored")
+
+    def test_another_way_to_the_cluster_is_taken_while_it_runs(
+        self, plane: ControlPlane, fresh: Callable[..., str], tmp_path: Path
+    ) -> None:
+        api, node = plane.api(), fresh("a", go=False)
+        basic = "leader: {elect: false}\n"
+        with Platform(plane, tmp_path, ONCE, basic) as operator:
+            known = f"kubeconfig: {plane.kubeconfig('operator')}\n"
+            operator.basic = operator.basic.replace(known, "kubeconfig: nowhere.yaml\n")
+            operator.settle(basic)
+            eventually(lambda: operator.logged(STAY), "with one that does not exist it goes on as before")
+            eventually(lambda: len(operator.logged("Loaded kubeconfig")) == 2, "which it has put together again")
+            before = plane.audit.mark()
+            operator.basic = operator.basic.replace("nowhere.yaml", str(plane.kubeconfig("operator-b")))
+            operator.settle(basic)
+            eventually(lambda: len(operator.logged("Loaded kubeconfig")) == 3, "the other one is used")
+            api.patch("nodes", node, {"metadata": {"labels": {GO: "true"}}})
+            await_state(api, REQUIRED, node)
+            assert not operator.logged("a changed setting needs a restart")
+        patches = [entry.user for entry in plane.audit.entries(since=before) if entry.act == "patch nodes"]
+        assert set(patches) - {"test"} == {"operator-b"}
 
 
 READ: Json = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}

@@ -38,7 +38,7 @@ from haulout.core.drain.deciders import DRAIN_DECIDERS
 from haulout.kube.config import SERVICE_ACCOUNT
 from haulout.kube.config import load as load_endpoint
 from haulout.kube.endpoint import Endpoint, impersonation
-from haulout.kube.errors import Forbidden, KubeError
+from haulout.kube.errors import ConfigInvalid, Forbidden, KubeError
 from haulout.kube.http import HttpTransport
 from haulout.kube.lease import Election, Terms
 from haulout.kube.recorder import Recorder, Reporter
@@ -91,7 +91,7 @@ def run(settings: Settings) -> int:
                 code = runner.run(process.run())
             except (Fatal, CannotStart, KubeError, AddressError, PluginProblem) as error:
                 log.error(str(error))
-                if last is None or not isinstance(error, CannotStart):
+                if last is None or not isinstance(error, (CannotStart, ConfigInvalid)):
                     return 1
                 log.error("settings cannot be used, the last good ones stay in force")
                 settings, last, refused = last, None, settings

@@ -27,7 +27,7 @@ FOLLOWED = frozenset(
 SWITCHES = frozenset({"profiles_config", "nodemaintenance", "clusterapi"})
 AT_FIRST = ("lease_namespace", "quorum_on_kubernetes")
 # Where the process is found, and what it is found by.
-KEPT = frozenset({"namespace", "kubeconfig", "context", "http", "health", "lease"})
+KEPT = frozenset({"namespace", "http", "health", "lease"})
 
 
 class Reload:

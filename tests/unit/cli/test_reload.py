@@ -130,6 +130,7 @@ class TestSettings:
             pytest.param(ON, "surfaces: {profiles: {esx: {enabled: true}}}\n", "esx", id="a part of one"),
             pytest.param(ON, "surfaces: {profiles: {lease: {namespace: x}}}\n", "surface_leases", id="a lease"),
             pytest.param(ON, f"{ON}webhooks: {{certificates: /certs}}\n", "webhooks", id="certificates"),
+            pytest.param(ON, f"{ON}kubeconfig: /other\ncontext: b\n", "context, kubeconfig", id="another cluster"),
             pytest.param(
                 "surfaces: {nodemaintenance: {}}\n",
                 "surfaces: {nodemaintenance: {quorumOnKubernetes: true}}\n",

@@ -84,6 +84,7 @@ class Shell:
         lease: str = "",
         terms: Terms | None = None,
         channels: Mapping[str, Channel] | None = None,
+        surfaces: Mapping[str, str] | None = None,
     ) -> None:
         self.objects, self.clock, self.metrics = objects, LoopClock(), Metrics()
         self.via = Via(objects, self._writes)
@@ -92,7 +93,9 @@ class Shell:
         self.pump = Pump(self.kernel.store, self.clock, self.metrics, self._stir)
         self.writer = Writer(self.via, self.clock)
         recorder = Recorder(self.writer, self.clock)
-        self.sender = Sender(self.pump, recorder, self.clock, self.metrics, host="host", channels=channels)
+        self.sender = Sender(
+            self.pump, recorder, self.clock, self.metrics, host="host", channels=channels, surfaces=surfaces
+        )
         self.sender.writers[""] = self.writer
         self.driver = Driver(self.kernel, self.sender, self.clock, self.metrics)
         self.election = (

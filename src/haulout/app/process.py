@@ -32,6 +32,7 @@ from haulout.base.clock import Clock, SystemClock
 from haulout.cli.settings import Settings
 from haulout.cluster.key import Key
 from haulout.cluster.view import NotListed
+from haulout.core.action import Evict
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.decision import Decider, Source
 from haulout.core.drain.deciders import DRAIN_DECIDERS
@@ -64,6 +65,8 @@ log = logging.getLogger("haulout.process")
 
 # In whose name the process tells of itself.
 ITSELF = "haulout"
+# In the place of a surface's name, as on the command line.
+KERNEL = "kernel"
 LOOK_AT_FILES_EVERY = 1.0
 # Not every file system shows every change in a file's times: each so many looks it is read whatever they say.
 CLOSELY_EVERY = 10
@@ -117,6 +120,12 @@ class Process(Reports):
         self._controllers = {
             decider.name: part.controllers.get(decider.name, decider.name)
             for part in wanted
+            for decider in part.deciders
+        }
+        self._surfaces = {
+            decider.name: part.within or part.name
+            for part in wanted
+            if part is not Budgets
             for decider in part.deciders
         }
         own = [
@@ -207,9 +216,15 @@ class Process(Reports):
         return itertools.chain(own, waiting, process_samples(), *[part.samples() for part in parts])
 
     def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
-        self.metrics.count("haulout_refusals", surface=subject.decider, code=str(answer.code))
+        # Those who evict do so for others.
+        wanted_by = body.surface if isinstance(body, Evict) else subject.decider
+        self.metrics.count("haulout_refusals", surface=self._surface(wanted_by), code=str(answer.code))
         if subject.decider in self._controllers:
             count_refusal(self.metrics, self._controllers[subject.decider], answer)
+
+    def _surface(self, decider: str) -> str:
+        """For the eyes of people: a surface has several decisions, and those that all share are the kernel's."""
+        return self._surfaces.get(decider, KERNEL)
 
     def lost(self, subject: Subject) -> None:
         if subject.decider in self._controllers:
@@ -219,15 +234,22 @@ class Process(Reports):
         self.metrics.add("rest_client_requests_total", (("code", code), ("host", host), ("method", method)))
 
     def restless(self, subject: Subject, target: Key) -> None:
-        self.metrics.count("haulout_restless_keys", surface=subject.decider)
-        log.warning("slowed down: it keeps writing", extra={"surface": subject.decider, "object": str(target)})
+        self.metrics.count("haulout_restless_keys", surface=self._surface(subject.decider))
+        log.warning(
+            "slowed down: it keeps writing",
+            extra={"surface": self._surface(subject.decider), "decision": subject.decider, "object": str(target)},
+        )
 
     def _decision_failed(self, subject: Subject, error: Exception) -> None:
-        self.metrics.count("haulout_decision_failures", surface=subject.decider)
+        self.metrics.count("haulout_decision_failures", surface=self._surface(subject.decider))
         if isinstance(error, NotListed):
             # Said once by whoever cannot read it, not by all who would need it.
             return
-        log.error("decision failed", exc_info=error, extra={"surface": subject.decider, "object": str(subject.key)})
+        log.error(
+            "decision failed",
+            exc_info=error,
+            extra={"surface": self._surface(subject.decider), "decision": subject.decider, "object": str(subject.key)},
+        )
 
     # Serving
 
@@ -274,7 +296,10 @@ class Process(Reports):
         writer = Writer(transport, self.clock, longest=self.settings.request_for)
         recorder = self._recorder = Recorder(writer, self.clock, guard=self._may_tell_for)
         channels = dict(each for part in self.parts for each in part.channels(transport).items())
-        sender = Sender(self.pump, recorder, self.clock, self.metrics, host=socket.gethostname(), channels=channels)
+        host = socket.gethostname()
+        sender = Sender(
+            self.pump, recorder, self.clock, self.metrics, host=host, channels=channels, surfaces=self._surfaces
+        )
         sources = self._sources = Sources(self.kernel.loop, self.pump, sender, self.clock, self._always, self._connect)
         sources.add_home(transport, writer)
         driver = self._driver = Driver(self.kernel, sender, self.clock, self.metrics)

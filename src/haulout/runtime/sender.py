@@ -36,6 +36,8 @@ class SendFailed(Exception):
 
 
 class Sender:
+    """`surfaces`: to which surface drains are counted that are wanted under another name."""
+
     def __init__(
         self,
         pump: Pump,
@@ -45,6 +47,7 @@ class Sender:
         *,
         host: str,
         channels: Mapping[str, Channel] | None = None,
+        surfaces: Mapping[str, str] | None = None,
     ) -> None:
         self._pump = pump
         self._recorder = recorder
@@ -52,6 +55,7 @@ class Sender:
         self._metrics = metrics
         self._host = host
         self._channels = channels or {}
+        self._surfaces = surfaces or {}
         self.writers: dict[str, Writer] = {}
 
     async def perform(self, request: Request, guard: Guard) -> Answer:
@@ -128,7 +132,8 @@ class Sender:
         verb = type(body).__name__.lower()
         self._metrics.count("haulout_requests", verb=verb, kind=body.target.kind, outcome=_outcome_name(answer))
         if isinstance(body, Evict):
-            self._metrics.count("haulout_evictions", surface=body.surface, result=_eviction_result(answer))
+            surface = self._surfaces.get(body.surface, body.surface)
+            self._metrics.count("haulout_evictions", surface=surface, result=_eviction_result(answer))
         if isinstance(answer, Refused | Lost) and not _is_closed_budget(answer):
             log.warning("write failed", extra={"verb": verb, "object": str(body.target), "error": answer.message})
         return answer

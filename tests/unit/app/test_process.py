@@ -13,9 +13,10 @@ import pytest
 from haulout import __version__
 from haulout.app.parts import Part
 from haulout.app.process import Process, run
-from haulout.cli.settings import ClusterApi, NodeMaintenance, Settings
+from haulout.cli.settings import ClusterApi, Esx, Kubernikus, NodeMaintenance, Settings
 from haulout.cluster.key import Key
 from haulout.cluster.store import Listing
+from haulout.core.action import Evict
 from haulout.kube.errors import Forbidden, Status
 from haulout.kube.writer import Writer
 from haulout.runtime.logs import fields
@@ -89,6 +90,57 @@ def test_who_does_a_part_of_what_a_controller_does_is_counted_as_that() -> None:
     assert controllers == {"machine", "metal3", "nodemaintenance", "budgets"}
     assert 'controller_runtime_reconcile_errors_total{controller="machine"} 1.0' in lines
     assert 'workqueue_retries_total{controller="machine",name="machine"} 1.0' in lines
+
+
+ESX = """
+intervals:
+  check: {period: 60s, jitter: 0.1}
+  podEviction: {period: 5s, timeout: 5m}
+  vmShutdown: {period: 5s, timeout: 5m}
+vCenters: {templateUrl: "https://vcenter-$AZ.example.test", credentials: {a: {username: robot, password: none}}}
+"""
+SURFACES = (
+    ("machine", "clusterapi"),
+    ("machine-release", "clusterapi"),
+    ("metal3", "clusterapi"),
+    ("nodemaintenance", "nodemaintenance"),
+    ("nodemaintenance-leases", "nodemaintenance"),
+    ("nodemaintenance-marked", "nodemaintenance"),
+    ("profiles-marks", "profiles"),
+    ("esx", "profiles"),
+    ("kubernikus", "profiles"),
+    ("budgets", "kernel"),
+    ("arbiter", "kernel"),
+    ("pace", "kernel"),
+)
+
+
+@pytest.mark.parametrize(("decider", "surface"), SURFACES)
+def test_what_befalls_a_decision_is_counted_to_its_surface(decider: str, surface: str, tmp_path: Path) -> None:
+    config = tmp_path / "any.yaml"
+    config.write_text(ESX)
+    process = Process(
+        Settings(
+            clusterapi=ClusterApi(),
+            nodemaintenance=NodeMaintenance(),
+            profiles_config=str(config),
+            esx=Esx(enabled=True, config=str(config)),
+            kubernikus=Kubernikus(enabled=True, config=str(config)),
+            turns=True,
+        )
+    )
+    subject, target = Subject(decider, Key("", "Node", "", "n")), Key("", "Pod", "ns", "p")
+    process.refused(subject, Change(target, {}), Refused(403, "no"))
+    process.refused(Subject("evict", target), Evict(target, "uid", surface=decider), Refused(500, "no"))
+    process.restless(subject, target)
+    process._decision_failed(subject, ValueError("no"))
+    lines = process.metrics.render().decode().splitlines()
+    assert {line for line in lines if 'surface="' in line} == {
+        f'haulout_refusals{{code="403",surface="{surface}"}} 1.0',
+        f'haulout_refusals{{code="500",surface="{surface}"}} 1.0',
+        f'haulout_restless_keys{{surface="{surface}"}} 1.0',
+        f'haulout_decision_failures{{surface="{surface}"}} 1.0',
+    }
 
 
 def test_decisions_show_as_work_of_a_queue() -> None:

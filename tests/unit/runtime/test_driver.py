@@ -301,6 +301,17 @@ async def test_requests_are_counted_by_what_became_of_them() -> None:
 
 
 @virtual
+async def test_evictions_are_counted_to_the_surface_that_wants_them() -> None:
+    objects = objects_with()
+    shell = Shell(objects, surfaces={"part": "whole"})
+    objects.faults += [refusal(409, "Conflict") for _ in range(3)]
+    for name in ("part", "part", "other"):
+        await performed(shell, Evict(P, "u", surface=name))
+    found = {dict(labels)["surface"]: value for labels, value in shell.metrics.series("haulout_evictions").items()}
+    assert found == {"whole": 2, "other": 1}
+
+
+@virtual
 async def test_a_message_goes_by_its_channel_and_any_failure_is_an_outcome() -> None:
     sent: list[Any] = []
 

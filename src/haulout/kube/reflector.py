@@ -221,7 +221,11 @@ class Reflector(Generic[T]):
         except TimeoutError:
             if not self._streaming:
                 raise RequestTimeout(f"watch {self._path}: no answer for {tuning.answer_for:g} s") from None
-            return self._refused() if self.state is State.STREAM else State.WATCH
+            if self.state is State.STREAM:
+                return self._refused()
+            # The server should have ended it: there is nobody at the other end. Another one may work at once.
+            self._trouble("unreachable", f"watch {self._path}: silent beyond its end")
+            return State.WATCH
         if loop.time() - opened_at < tuning.settle_for:
             raise ConnectionFailed(f"watch {self._path}: ended by the server as soon as it began")
         return State.WATCH if heard else State.PROBE
@@ -335,6 +339,10 @@ class Reflector(Generic[T]):
             self._troubled = False
             self._sink.fine()
 
+    def _trouble(self, code: str, why: str) -> None:
+        self._troubled = True
+        self._sink.trouble(code, why)
+
     def _refused(self) -> State:
         self._paged_until = self._clock.elapsed() + self._tuning.refused_for
         return State.PAGES
@@ -348,8 +356,7 @@ class Reflector(Generic[T]):
         wait = self._backoff.failed()
         if isinstance(error, ApiError) and error.retry_after:
             wait += min(error.retry_after, self._tuning.patience)
-        self._troubled = True
-        self._sink.trouble(trouble_code(error), str(error))
+        self._trouble(trouble_code(error), str(error))
         if self.state is State.PAGES and isinstance(error, Gone):
             self._page_size = min(self._page_size * 2, self._tuning.page_size * 8)
         if _from_the_future(error):

@@ -226,6 +226,7 @@ async def test_half_open_stream_is_left() -> None:
         await asyncio.sleep(335)
         assert it.picture.versions() == server.picture()
         assert server.asked == ["stream", "watch 101"]
+        assert [told for told in it.picture.told if told != "begin"][1:] == ["trouble unreachable", "fine"]
 
 
 @virtual

@@ -398,8 +398,18 @@ OWNED = {SKIP_REMEDIATION: "", SKIP_OWNED: "true"}
         (hooked(request="approved", notes=OWNED), node(maintenance="true"), []),
         (hooked(notes=OWNED), node(), ["m: -skip-remediation", "m: -skip-remediation-owned"]),
         (hooked(notes={SKIP_REMEDIATION: ""}), node(), []),
+        (hooked(notes={**OWNED, SKIP_REMEDIATION: "mine"}), node(), ["m: -skip-remediation-owned"]),
     ],
-    ids=["approved", "being approved", "requested", "a person's", "ours already", "over", "over, a person's"],
+    ids=[
+        "approved",
+        "being approved",
+        "requested",
+        "a person's",
+        "ours already",
+        "over",
+        "over, a person's",
+        "over, a person's by now",
+    ],
 )
 def test_health_checks_are_kept_off_while_approved(asked: MachineRow, about: object, expected: list[str]) -> None:
     assert edits(ask(MACHINES, linked(asked, about, options=GUARD))) == expected  # type: ignore[arg-type]
@@ -427,8 +437,15 @@ def test_a_paused_machine_keeps_its_guard() -> None:
 
 
 def test_without_the_option_nobody_guards() -> None:
-    assert not ask(MACHINES, linked(hooked(request="approved", notes=OWNED), node(maintenance="true"))).actions
-    assert not ask(MACHINES, linked(hooked(notes=OWNED), node())).actions
+    for notes in ({}, OWNED):
+        assert not ask(MACHINES, linked(hooked(request="approved", notes=notes), node(maintenance="true"))).actions
+
+
+def test_what_guards_goes_with_the_approval_also_where_nobody_guards_any_more() -> None:
+    """Or the Machine would never be remediated again."""
+    expected = ["m: -skip-remediation", "m: -skip-remediation-owned"]
+    for asked in (hooked(notes=OWNED), machine(notes=OWNED, enabled=None)):
+        assert edits(ask(MACHINES, linked(asked, node()))) == expected
 
 
 # Requests from the workload's side
@@ -446,7 +463,11 @@ BY = {REQUESTED_BY: "workload"}
         (hooked(request="requested"), node(wish="true", maintenance="true"), []),
         (hooked(request="other"), node(wish="true"), []),
         (hooked(request="requested", notes=BY), node(wish="true", maintenance="true"), []),
-        (hooked(request="requested", notes=BY), node(maintenance="true"), ["m: -maintenance", "m: -requested-by"]),
+        (
+            hooked(request="requested", notes=BY),
+            node(maintenance="true"),
+            ["n: -machine-maintenance", "m: -maintenance", "m: -requested-by"],
+        ),
         (hooked(request="requested"), node(maintenance="true"), []),
         (hooked(request="requested", notes={REQUESTED_BY: "me"}), node(maintenance="true"), []),
         (hooked(request="approved", notes=BY), node(maintenance="true"), []),
@@ -454,6 +475,11 @@ BY = {REQUESTED_BY: "workload"}
         (
             hooked(request="requested", notes=BY),
             node(maintenance="true", approve_maintenance="true"),
+            ["n: -machine-maintenance", "m: -maintenance", "m: -requested-by"],
+        ),
+        (
+            hooked(request="requested", notes=BY),
+            node(maintenance="true", approve_maintenance="true", wish="true"),
             ["m: maintenance=approved"],
         ),
     ],
@@ -469,7 +495,8 @@ BY = {REQUESTED_BY: "workload"}
         "another's stays",
         "approved stays",
         "over",
-        "approved as it is withdrawn",
+        "withdrawn as it is approved",
+        "approved",
     ],
 )
 def test_a_wish_becomes_a_request_and_never_more(asked: MachineRow, about: object, expected: list[str]) -> None:
@@ -479,6 +506,11 @@ def test_a_wish_becomes_a_request_and_never_more(asked: MachineRow, about: objec
 def test_without_the_option_wishes_are_not_heard() -> None:
     assert not ask(MACHINES, linked(hooked(), node(wish="true"))).actions
     assert not ask(MACHINES, linked(hooked(request="requested", notes=BY), node(maintenance="true"))).actions
+
+
+def test_the_mark_of_a_wish_goes_with_the_request_also_where_wishes_are_not_heard_any_more() -> None:
+    """Or a person's next request would be taken back as the workload's, once they are heard again."""
+    assert edits(ask(MACHINES, linked(hooked(notes=BY), node(wish="true")))) == ["m: -requested-by"]
 
 
 # Leftovers

@@ -19,7 +19,7 @@ from haulout.surfaces.clusterapi.options import Options, options_of
 from haulout.surfaces.clusterapi.pause import is_paused
 from haulout.surfaces.clusterapi.present import not_enabled, reasons
 from haulout.surfaces.clusterapi.say import told
-from haulout.surfaces.clusterapi.signals import Signals, Wanted, signals, wanted
+from haulout.surfaces.clusterapi.signals import Signals, Wanted, is_taken_back, signals, wanted
 from haulout.surfaces.clusterapi.wire import (
     APPROVED,
     BY_WORKLOAD,
@@ -177,36 +177,36 @@ def _on_machine(given: Given, node: NodeRow, heard: Signals, aim: Wanted) -> Ste
         step += [Label(key, REQUEST, APPROVED), told(key, "MaintenanceApproved", text)]
         since = given.memory.requested_at or given.now
         step.append(Measure(APPROVAL_SECONDS, (("flow", "maintenance"),), since=since))
-    if given.options.workload_requests and not aim.approve:
-        step += _wished(machine, node, managed=heard.managed)
+    if not aim.approve:
+        step += _wished(machine, node, given.options, managed=heard.managed)
     return (*step, *_guard(machine, given.options, approved=aim.approve))
 
 
-def _wished(machine: MachineRow, node: NodeRow, *, managed: bool) -> list[Action]:
+def _wished(machine: MachineRow, node: NodeRow, options: Options, *, managed: bool) -> list[Action]:
     """A wish from the workload's side becomes a request, and goes with it; somebody else's request is left alone."""
     key = machine.key
-    wished = node.labels.get(MAINTENANCE_WISHED) == "true"
-    ours = machine.annotations.get(REQUESTED_BY) == BY_WORKLOAD
+    wished = options.workload_requests and node.labels.get(MAINTENANCE_WISHED) == "true"
     if wished and machine.request is None and managed:
         return [Label(key, REQUEST, REQUESTED), Annotate(key, REQUESTED_BY, BY_WORKLOAD)]
-    if not wished and ours and machine.request == REQUESTED:
+    if is_taken_back(machine, node, options):
         return [Label(key, REQUEST, None), Annotate(key, REQUESTED_BY, None)]
-    if ours and machine.request is None:
+    if machine.annotations.get(REQUESTED_BY) == BY_WORKLOAD and machine.request is None:
+        # Or the next request, whoever makes it, would pass for the workload's.
         return [Annotate(key, REQUESTED_BY, None)]
     return []
 
 
 def _guard(machine: MachineRow, options: Options, *, approved: bool = False) -> Step:
     """Keeps health checks from replacing a Machine whose host is off on purpose, whatever becomes of its Node."""
-    if not options.guard_remediation:
-        return ()
-    key, owned = machine.key, machine.annotations.get(SKIP_OWNED) == "true"
+    key, notes = machine.key, machine.annotations
     approved = approved or machine.request == APPROVED
-    if approved and SKIP_REMEDIATION not in machine.annotations:
+    if approved and options.guard_remediation and SKIP_REMEDIATION not in notes:
         return (Annotate(key, SKIP_REMEDIATION, ""), Annotate(key, SKIP_OWNED, "true"))
-    if not approved and owned:
-        return (Annotate(key, SKIP_REMEDIATION, None), Annotate(key, SKIP_OWNED, None))
-    return ()
+    if approved or notes.get(SKIP_OWNED) != "true":
+        return ()
+    # Also where nobody is guarded any more, or it would never be remediated again. Another value is somebody else's.
+    ours = (Annotate(key, SKIP_REMEDIATION, None),) if notes.get(SKIP_REMEDIATION) == "" else ()
+    return (*ours, Annotate(key, SKIP_OWNED, None))
 
 
 def _awaited(given: Given, node: NodeRow) -> tuple[datetime | None, tuple[Statement, ...]]:

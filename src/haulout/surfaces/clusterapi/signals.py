@@ -8,10 +8,13 @@ from haulout.cluster.rows import NodeRow
 from haulout.surfaces.clusterapi.options import Options
 from haulout.surfaces.clusterapi.wire import (
     APPROVED,
+    BY_WORKLOAD,
     DELETED,
     DELETION_APPROVED,
     MAINTENANCE_APPROVED,
+    MAINTENANCE_WISHED,
     REQUESTED,
+    REQUESTED_BY,
     STATE,
     MachineRow,
 )
@@ -58,6 +61,13 @@ def signals(machine: MachineRow, node: NodeRow, options: Options) -> Signals:
         enabled=machine.enabled,
         deleting=machine.deleting_at is not None,
         deletion_approved=approved,
-        request=machine.request,
+        request=None if is_taken_back(machine, node, options) else machine.request,
         maintenance_approved=node.labels.get(MAINTENANCE_APPROVED) == "true",
     )
+
+
+def is_taken_back(machine: MachineRow, node: NodeRow, options: Options) -> bool:
+    """A request that the workload's side made and does not wish for any more: whoever agrees to it now agrees to nothing."""
+    ours = machine.annotations.get(REQUESTED_BY) == BY_WORKLOAD
+    wished = node.labels.get(MAINTENANCE_WISHED) == "true"
+    return options.workload_requests and ours and not wished and machine.request == REQUESTED

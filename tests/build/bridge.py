@@ -26,13 +26,14 @@ Place = tuple[str, str]
 
 
 class Bridge:
-    """`away`: the workload clusters that do not answer. `told`: the events so far, in short; `changes`: the writes."""
+    """`away`: the workload clusters that do not answer; `denying`: those that refuse to be written. `told`: the events so far, in short; `changes`: the writes."""
 
     def __init__(self, *rows: ObjectRow, options: Options | None = None) -> None:
         self.world = World()
         self.options = options or Options()
         self.now: datetime = START
         self.away: set[str] = set()
+        self.denying: set[str] = set()
         self.told: list[str] = []
         self.changes: list[Change] = []
         self.refusals = 0
@@ -114,6 +115,8 @@ class Bridge:
         if cluster in self.away:
             self.refusals += 1
             return Refused(0, "connection refused")
+        if cluster in self.denying and isinstance(body, Change):
+            return Refused(500, "a webhook cannot be reached")
         before = self.world.version
         answer = self.world.carry_out(body)
         if isinstance(body, Change) and not isinstance(answer, Refused):

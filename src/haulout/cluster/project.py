@@ -32,6 +32,8 @@ from haulout.model.workloads import DaemonSet, Deployment, Job, ReplicaSet, Stat
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 # How pods say that they would rather not be moved twice (sapcc/maintenance-controller, plugin/impl/affinity.go).
 OPERATIONAL_NODE = NodeRequirement("cloud.sap/maintenance-state", "In", ("operational",))
+# What means something else in a field selector (apimachinery, pkg/fields).
+_ESCAPED = str.maketrans({mark: f"\\{mark}" for mark in "\\,="})
 # Beyond this many, labels are shared only with those that come later.
 MOST_SHARED = 50_000
 
@@ -87,8 +89,8 @@ class Resource(msgspec.Struct, frozen=True):
 
     @property
     def fields(self) -> str:
-        """The selector that picks it where only one object is watched."""
-        return f"metadata.name={self.name}" if self.name else ""
+        """The selector that picks it where only one object is watched, whatever somebody called it."""
+        return f"metadata.name={self.name.translate(_ESCAPED)}" if self.name else ""
 
     @property
     def path(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from haulout.cluster.key import Key
+from haulout.core.decision import Decision
 from haulout.surfaces.clusterapi.options import Options
 from haulout.surfaces.clusterapi.wire import CLEANUP, ORIGINAL, PAUSED, MachineRow
 from tests.build.machines import (
@@ -128,7 +129,9 @@ def test_a_mark_goes_with_the_labels() -> None:
 def test_a_mark_goes_after_ten_minutes() -> None:
     store = linked(marked(5), node(deleted="true"))
     decision = ask(MACHINES, store, at(605))
-    assert (edits(decision), decision.sources) == (["m: -node-cleanup"], ())
+    assert edits(decision) == ["m: -node-cleanup"]
+    store.put(disabled())
+    assert ask(MACHINES, store, at(605)) == Decision(), "nobody keeps the connection any more"
 
 
 @pytest.mark.parametrize("text", ["yesterday", "", "10:00"])

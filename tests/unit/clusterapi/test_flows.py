@@ -232,6 +232,29 @@ def test_a_cluster_that_stays_away_is_given_up_after_ten_minutes() -> None:
     assert not made.connected
 
 
+def test_a_cluster_that_refuses_writes_for_minutes_is_asked_once_more_before_it_is_given_up() -> None:
+    """By then what is tried again is tried every five minutes only."""
+    made = bridge(hooked(request="requested"), node(maintenance="true"))
+    made.denying.add(FAR)
+    made.change(M, labels={ENABLED: None})
+    made.wait(360)
+    made.denying.clear()
+    made.wait(250)
+    assert MAINTENANCE not in made.world.objects[N].labels
+    assert CLEANUP not in made.world.objects[M].annotations
+    assert not made.connected
+
+
+def test_a_cluster_that_refuses_writes_for_good_is_left() -> None:
+    made = bridge(hooked(request="requested"), node(maintenance="true"))
+    made.denying.add(FAR)
+    made.change(M, labels={ENABLED: None})
+    made.wait(606)
+    assert CLEANUP not in made.world.objects[M].annotations
+    made.wait(60)
+    assert not made.connected
+
+
 def test_a_machine_that_is_gone_closes_the_connection() -> None:
     made = bridge(hooked(), node())
     made.world.delete(M)

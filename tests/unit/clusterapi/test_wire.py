@@ -11,8 +11,9 @@ import pytest
 from haulout.cluster.project import Keep, Projector, named
 from haulout.cluster.rows import ObjectRow
 from haulout.surfaces.clusterapi.wire import (
+    CLEANUP,
     CLUSTER,
-    ENABLED_MACHINES,
+    CONNECTED_MACHINES,
     HOOK,
     HOST,
     HOST_KEEP,
@@ -120,6 +121,7 @@ def test_one_secret_is_watched_by_its_name_and_limited_ones_by_their_label() -> 
         "metadata.name=alpha-kubeconfig",
         "",
     )
+    assert KINDS[SECRET].within("fleet", "a,b=c\\d").fields == r"metadata.name=a\,b\=c\\d", "whatever it is called"
     label = "runtime-extension-maintenance-controller.cloud.sap/kubeconfig=true"
     assert (KINDS[LIMITED_SECRET].path, KINDS[LIMITED_SECRET].labels) == ("/api/v1/secrets", label)
 
@@ -154,5 +156,6 @@ def test_the_names_of_workload_clusters_lead_back() -> None:
 
 
 def test_machines_are_counted_by_the_cluster_that_they_name() -> None:
-    assert [each.group for each in ENABLED_MACHINES.groups(machine())] == [Workload("fleet", "alpha")]
-    assert not list(ENABLED_MACHINES.groups(machine(enabled="True")))
+    assert [each.group for each in CONNECTED_MACHINES.groups(machine())] == [Workload("fleet", "alpha")]
+    assert list(CONNECTED_MACHINES.groups(machine(enabled=None, notes={CLEANUP: ""}))), "it is not done with its Node"
+    assert not list(CONNECTED_MACHINES.groups(machine(enabled="True")))

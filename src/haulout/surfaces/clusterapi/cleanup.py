@@ -43,8 +43,12 @@ def cleaned(given: Given) -> Decision:
     known_left = machine.hooked or CLEANUP in machine.annotations or bool(on_node)
     ends_at = _marked_at(machine, since) + (CLEAN_WITHIN_FOR if known_left else LOOK_WITHIN_FOR)
     waiting = Decision(sources=given.link.sources, marks=(memory,), until=ends_at)
-    if now >= ends_at or not machine.node:
+    if not machine.node:
         return Decision(actions=steps_of(_unhooked(machine)))
+    if now >= ends_at:
+        # The cluster is left once that is written, and not before: what is left there is tried once more (see orphans).
+        steps = steps_of(_unhooked(machine))
+        return Decision(actions=steps, sources=given.link.sources if steps and given.link.ready else ())
     if not given.link.ready or (given.link.stale and not on_node):
         # What cannot be seen now may say more than what was seen last.
         return waiting

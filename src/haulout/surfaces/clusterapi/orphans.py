@@ -10,12 +10,13 @@ from haulout.cluster.store import Listing
 from haulout.cluster.view import MARK, View
 from haulout.core.action import Label, Step
 from haulout.core.decision import NOTHING, Decision, Source, earliest
+from haulout.surfaces.clusterapi.link import WORKS
 from haulout.surfaces.clusterapi.options import options_of
 from haulout.surfaces.clusterapi.pause import is_cluster_paused, is_paused
 from haulout.surfaces.clusterapi.wire import (
     CLEANUP,
+    CONNECTED_MACHINES,
     DELETED,
-    ENABLED_MACHINES,
     LABELLED_NODES,
     MACHINE,
     MACHINES_OF_NODE,
@@ -54,13 +55,16 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     orphans = [node for node in labelled if _is_orphan(view, workload, node)]
     seen = {node.key: _seen(view, node, now) for node in orphans}
     due = [node for node in orphans if now >= seen[node.key] + ORPHANED_FOR]
-    due += [node for node in labelled if _is_let_go(view, workload, node)]
+    let_go = [node for node in labelled if _is_let_go(view, workload, node)]
+    due += let_go
     steps: tuple[Step, ...] = (tuple(label for node in due for label in _cleared(view, node)),) if due else ()
     young = [at + ORPHANED_FOR for at in seen.values() if now < at + ORPHANED_FOR]
     marks = [Value(key=_place(node), value=at) for node, at in seen.items()]
     if since is not None:
         marks.append(Value(key=_unwanted(workload), value=since))
-    keeps = (Source(key.cluster, "Node", NODE_KEEP, connection.access),) if orphans else ()
+    # What its Machine tried in vain for as long as it may is tried once more before the cluster is left.
+    worth = bool(orphans) or (bool(let_go) and connection.state in WORKS)
+    keeps = (Source(key.cluster, "Node", NODE_KEEP, connection.access),) if worth else ()
     return Decision(actions=steps, until=earliest(ends_at, *young), marks=tuple(marks), sources=keeps)
 
 
@@ -87,8 +91,8 @@ def _cleared(view: View, node: NodeRow) -> tuple[Label, ...]:
 
 
 def _since(view: View, workload: Workload, now: datetime) -> datetime | None:
-    """Since when no enabled Machine names the cluster."""
-    if view.at_least(ENABLED_MACHINES, workload, 1):
+    """Since when no Machine wants the cluster."""
+    if view.at_least(CONNECTED_MACHINES, workload, 1):
         return None
     row = view.recall(_unwanted(workload), Value)
     return row.value if row is not None and isinstance(row.value, datetime) else now

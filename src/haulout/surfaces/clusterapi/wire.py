@@ -292,21 +292,22 @@ LABELLED_NODES = Index("nodes-with-signals", "Node", _labelled)
 LIMITED_KUBECONFIGS = Index("limited-kubeconfigs", LIMITED_SECRET, _limited)
 
 
-class EnabledMachines(Count, frozen=True):
-    """How many Machines want to be connected with the Nodes of a workload cluster."""
+class ConnectedMachines(Count, frozen=True):
+    """How many Machines want to be connected with the Nodes of a workload cluster: also to clean up after themselves."""
 
     @property
     def kind(self) -> str:
         return MACHINE
 
     def groups(self, row: Row) -> Iterable[Membership]:
-        return (Membership(row.workload),) if isinstance(row, MachineRow) and row.enabled else ()
+        connected = isinstance(row, MachineRow) and (row.enabled or CLEANUP in row.annotations)
+        return (Membership(row.workload),) if connected and isinstance(row, MachineRow) else ()
 
     def describe(self, group: Group) -> str:
-        return "enabled Machines"
+        return "connected Machines"
 
 
-ENABLED_MACHINES = EnabledMachines()
+CONNECTED_MACHINES = ConnectedMachines()
 
 
 def machine_key(namespace: str, name: str) -> Key:

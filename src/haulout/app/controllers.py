@@ -15,33 +15,60 @@ from haulout.core.decision import Decider, Decision
 from haulout.runtime.loop import Loop
 from haulout.runtime.metrics import Metrics, Sample
 from haulout.runtime.requests import Refused
+from haulout.runtime.rooms import Subject
 
 TOTAL = "controller_runtime_reconcile_total"
 ERRORS = ("controller_runtime_reconcile_errors_total", "controller_runtime_terminal_reconcile_errors_total")
 PANICS = "controller_runtime_reconcile_panics_total"
 SECONDS = "controller_runtime_reconcile_time_seconds"
+ADDS = "workqueue_adds_total"
+WAIT = "workqueue_queue_duration_seconds"
 WORK = "workqueue_work_duration_seconds"
 RESULTS = ("error", "requeue", "requeue_after", "success")
 
 
-def observed(decider: Decider, name: str, metrics: Metrics, clock: Clock) -> Decider:
+class Queues:
+    """Since when decisions wait to be asked. `controllers`: under whose name each decider's decisions are counted."""
+
+    def __init__(self, controllers: Mapping[str, str], metrics: Metrics, clock: Clock) -> None:
+        self._labels = {decider: (("controller", name), ("name", name)) for decider, name in controllers.items()}
+        self._metrics = metrics
+        self._clock = clock
+        self._since: dict[Subject, float] = {}
+
+    def joined(self, subject: Subject) -> None:
+        labels = self._labels.get(subject.decider)
+        if labels is not None:
+            self._since[subject] = self._clock.elapsed()
+            self._metrics.add(ADDS, labels)
+
+    def left(self, subject: Subject) -> None:
+        """Who is asked because there is room was in no queue."""
+        since = self._since.pop(subject, None)
+        if since is not None:
+            waited = self._clock.elapsed() - since
+            self._metrics.observe(WAIT, waited, **dict(self._labels[subject.decider]))
+
+
+def observed(decider: Decider, name: str, metrics: Metrics, clock: Clock, queues: Queues) -> Decider:
     """The same decisions, counted and timed under the name of the controller that they replace."""
     for result in RESULTS:
         metrics.count(TOTAL, 0, controller=name, result=result)
     for errors in (*ERRORS, PANICS):
         metrics.count(errors, 0, controller=name)
     metrics.begin(SECONDS, controller=name)
+    metrics.begin(WAIT, controller=name, name=name)
     metrics.begin(WORK, controller=name, name=name)
-    for queued in ("workqueue_adds_total", "workqueue_retries_total"):
+    for queued in (ADDS, "workqueue_retries_total"):
         metrics.count(queued, 0, controller=name, name=name)
     metrics.gauge("controller_runtime_max_concurrent_reconciles", 1, controller=name)
     # Whoever looks does so between two decisions.
     metrics.gauge("controller_runtime_active_workers", 0, controller=name)
     for running in ("workqueue_unfinished_work_seconds", "workqueue_longest_running_processor_seconds"):
         metrics.gauge(running, 0, controller=name, name=name)
-    queue = (("controller", name), ("name", name))
 
     def decide(key: Key, view: View, now: datetime) -> Decision:
+        queues.left(Subject(decider.name, key))
         started = clock.elapsed()
         try:
             decision = decider.decide(key, view, now)
@@ -55,7 +82,6 @@ def observed(decider: Decider, name: str, metrics: Metrics, clock: Clock) -> Dec
             took = clock.elapsed() - started
             metrics.observe(SECONDS, took, controller=name)
             metrics.observe(WORK, took, controller=name, name=name)
-            metrics.add("workqueue_adds_total", queue)
         metrics.count(TOTAL, controller=name, result="requeue_after" if decision.until else "success")
         return decision
 

@@ -17,7 +17,7 @@ from typing import Literal
 from haulout import BUILT, COMMIT, __version__
 from haulout.app.budgets import Budgets
 from haulout.app.clusterapi import ClusterApis
-from haulout.app.controllers import count_error, count_refusal, depths, observed
+from haulout.app.controllers import Queues, count_error, count_refusal, depths, observed
 from haulout.app.esx import Esx
 from haulout.app.kubernikus import Kubernikus
 from haulout.app.nodemaintenance import NodeMaintenances
@@ -128,14 +128,16 @@ class Process(Reports):
             if part is not Budgets
             for decider in part.deciders
         }
+        queues = Queues(self._controllers, self.metrics, self.clock)
         own = [
-            observed(decider, self._controllers[decider.name], self.metrics, self.clock)
+            observed(decider, self._controllers[decider.name], self.metrics, self.clock, queues)
             for part in wanted
             for decider in _deciders(part, settings)
         ]
         deciders = [*own, *drain, arbiter(rules)]
         self.kernel = Kernel(deciders, self, self._decision_failed)
         self.kernel.leading = False
+        self.kernel.loop.on_due = queues.joined
         kinds = [kind for part in wanted for kind in part.kinds]
         self._troubles = Troubles(self.clock)
         connections = Connections(self.kernel.store, self.clock, self._reconnected)

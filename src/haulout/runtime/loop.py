@@ -90,6 +90,8 @@ class Loop:
         self._rooms = Rooms(store)
         self._reconfigured = False
         self.askings = 0
+        # For whoever has a clock, and wants to know how long they wait.
+        self.on_due: Callable[[Subject], None] = lambda subject: None
 
     # Waking
 
@@ -102,8 +104,10 @@ class Loop:
         if subject in self._under_way:
             self._again.add(subject)
         elif subject in self._asked or subject in self._unasked:
-            order = self._order(subject)
-            if self._due.get(subject) != order:
+            order, known = self._order(subject), self._due.get(subject)
+            if known is None:
+                self.on_due(subject)
+            if known != order:
                 self._due[subject] = order
                 heapq.heappush(self._heap, order)
 

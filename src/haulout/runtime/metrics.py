@@ -28,11 +28,13 @@ LONG_BUCKETS: tuple[float, ...] = (
     *(1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0),
     *(4 * 3600.0, 12 * 3600.0, 24 * 3600.0, 72 * 3600.0, 168 * 3600.0),
 )
+# Of controller-runtime's queues.
+QUEUE_BUCKETS: tuple[float, ...] = tuple(10.0**power for power in range(-8, 4))
 BUCKETS_OF: Mapping[str, tuple[float, ...]] = {
     "maintenance_capi_approval_seconds": LONG_BUCKETS,
     "nodemaintenance_drain_duration_seconds": LONG_BUCKETS,
-    # Of controller-runtime's queues.
-    "workqueue_work_duration_seconds": tuple(10.0**power for power in range(-8, 4)),
+    "workqueue_queue_duration_seconds": QUEUE_BUCKETS,
+    "workqueue_work_duration_seconds": QUEUE_BUCKETS,
 }
 
 # Of those that are worked out when asked for, the ones that only ever grow.
@@ -72,9 +74,10 @@ HELP = {
     "process_resident_memory_bytes": "Memory that this process occupies.",
     "process_start_time_seconds": "When this process was started, in seconds since 1970.",
     "process_virtual_memory_bytes": "Addresses that this process has reserved.",
-    "workqueue_adds_total": "Objects that have been taken from a controller's queue.",
+    "workqueue_adds_total": "Objects that have been put into a controller's queue.",
     "workqueue_depth": "Objects that wait for a controller's decision.",
     "workqueue_longest_running_processor_seconds": "How long the longest decision under way has taken.",
+    "workqueue_queue_duration_seconds": "How long objects waited for a controller's decision.",
     "workqueue_retries_total": "Objects that have been put back into a controller's queue after an error.",
     "workqueue_unfinished_work_seconds": "How long the decisions under way have taken together.",
     "workqueue_work_duration_seconds": "How long what was taken from a controller's queue took.",

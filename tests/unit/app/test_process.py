@@ -152,6 +152,7 @@ def test_decisions_show_as_work_of_a_queue() -> None:
     lines = process.metrics.render().decode().splitlines()
     queue = 'controller="nodemaintenance",name="nodemaintenance"'
     assert f"workqueue_adds_total{{{queue}}} 1.0" in lines
+    assert f"workqueue_queue_duration_seconds_count{{{queue}}} 1.0" in lines
     assert f"workqueue_work_duration_seconds_count{{{queue}}} 1.0" in lines
     assert f'workqueue_depth{{{queue},priority=""}} 0.0' in lines
     for name in ("retries_total", "unfinished_work_seconds", "longest_running_processor_seconds"):

@@ -31,6 +31,7 @@ class MountedCertificate:
         self._certificate: bytes | OSError = b""
         self._key: bytes | OSError = b""
         self._is_news = False
+        metrics.count("certwatcher_read_certificate_errors_total", 0)
         self._files = (WatchedFile(certificate, self._certificate_is), WatchedFile(key, self._key_is))
 
     async def run(self) -> Never:

@@ -45,6 +45,7 @@ def test_while_certificate_and_key_do_not_fit_the_last_pair_stays(
     files = mounted(tmp_path, identity, metrics)
     write(tmp_path, FIRST)
     files.look()
+    assert "certwatcher_read_certificate_errors_total 0.0" in metrics.render().decode()
     (tmp_path / "tls.crt").write_bytes(SECOND.certificate)
     for _ in range(3):
         files.look(closely=True)

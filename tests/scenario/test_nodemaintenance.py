@@ -96,6 +96,15 @@ class TestFlow:
         assert "pendingPods" not in ops.status("a")
         assert ops.said[2:] == [f"pod: default:{name} Evicted from node: n0"]
 
+    def test_whom_a_drain_leaves_alone_is_told_when_it_begins(self, ops: Maintenances) -> None:
+        ops.world.make(daemon_set("agent"), pod("p", nodeName="n0"), pod("q", nodeName="n0"))
+        (agent,) = [name for name in ops.run(30).pods("n0") if name.startswith("agent")]
+        ops.make("a", "n0").run(10)
+        warnings = [line for line in ops.said if line.startswith("WARNING: ")]
+        ignored = f"ignoring DaemonSet-managed Pods: default/{agent}"
+        bare = "deleting Pods that declare no controller: default/p, default/q"
+        assert warnings == [f"WARNING: {ignored}; {bare}"]
+
     def test_a_pass_is_reported_every_timeout_and_a_restart_does_not_begin_it_anew(self, ops: Maintenances) -> None:
         blocked(ops)
         first = ops.status("a")["lastUpdate"]

@@ -21,13 +21,16 @@ def leaving(given: Given, wanted: DrainWish, state: Progress) -> tuple[tuple[Say
     """What is to be said now, and of which pods it has been: they are tried often, but told of once."""
     key = Key("", MARK, _MARKS, given.key.name)
     last = given.view.recall(key, Value)
-    known = last.value if last is not None and isinstance(last.value, tuple) else ()
+    known: dict[Pod, None] = dict.fromkeys(last.value if last is not None and isinstance(last.value, tuple) else ())
     there = {_pod(pod) for pod, _ in state.selection.pods}
     gone = [pod for pod in known if pod not in there]
     asked = [pod for pod in map(_pod, _asked(state)) if pod not in known]
     deletes = wanted.options.disable_eviction
     place = (("object", f"{given.key.kind}/{given.key.name}"), ("node", given.row.node))
-    said = [] if deletes else [Say(f"evicting pod {namespace}/{name}", place) for namespace, name, _ in asked]
+    # Whom it leaves alone and what will be lost with the others; as they go, this would change with each.
+    warns = asked and not known and state.selection.warnings
+    said = [Say(f"WARNING: {state.selection.warnings}", place, "warning")] if warns else []
+    said += [] if deletes else [Say(f"evicting pod {namespace}/{name}", place) for namespace, name, _ in asked]
     how = "Deleted" if deletes else "Evicted"
     said += [Say(f"pod: {namespace}:{name} {how} from node: {given.row.node}", place) for namespace, name, _ in gone]
     left = (*(pod for pod in known if pod in there), *asked)

@@ -132,6 +132,10 @@ def test_both_flows_and_how_they_are_explained(served: Served) -> None:
     assert any(line.startswith(waits) for line in shown), shown
     assert "      profile hardware is maintenance-required" in shown
     assert "  single: 1 of 1 nodes in maintenance (worker-0)" in shown[shown.index("what keeps it:") :]
+    label = f"kubectl label node worker-1 {PREFIX}approve-deletion=true (in the workload cluster)"
+    assert lines(served, "machine/worker-1")[-2:] == ["what would help:", f"  {label}"], (
+        "where nobody else is known to agree"
+    )
     assert hooked(served, "worker-1")
     ask(served, "worker-0", None)
     served.until(lambda: not hooked(served, "worker-1"))

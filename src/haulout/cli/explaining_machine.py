@@ -28,12 +28,16 @@ from haulout.kube.http import HttpTransport
 from haulout.kube.reflector import trouble_code
 from haulout.kube.transport import Transport
 from haulout.runtime.serving import serving
+from haulout.surfaces.clusterapi.hosts import reasons as host_reasons
 from haulout.surfaces.clusterapi.link import link
 from haulout.surfaces.clusterapi.machine import decide
 from haulout.surfaces.clusterapi.options import Options
 from haulout.surfaces.clusterapi.present import ON_NODE
 from haulout.surfaces.clusterapi.wire import (
+    APPROVED,
     CLUSTER,
+    HOST,
+    HOST_KEEP,
     LIMITED_SECRET,
     MACHINE,
     MACHINE_KEEP,
@@ -44,6 +48,7 @@ from haulout.surfaces.clusterapi.wire import (
     SECRET,
     SURFACE,
     Access,
+    HostRow,
     MachineRow,
     Workload,
     machine_key,
@@ -78,10 +83,11 @@ async def _explained(key: Key, setup: Setup, endpoint: Endpoint) -> Explanation 
         store.set_listing("", MACHINE, Listing.LISTED)
         await _surroundings(store, home, machine.workload, setup.machines)
         inner = await _workload(store, machine, setup)
+        host = await _host(store, home, machine) if setup.machines.metal3 else ()
     finally:
         await home.close()
     decision = decide(key, View(store, explaining=True), datetime.now(UTC))
-    return _explanation(machine, decision, inner, asked_at)
+    return _explanation(machine, decision, inner, asked_at, host)
 
 
 async def _machine(home: Transport, key: Key) -> tuple[MachineRow | None, datetime | None]:
@@ -149,6 +155,20 @@ async def _read_limited(store: Store, home: Transport, namespace: str) -> None:
     store.set_listing("", LIMITED_SECRET, Listing.LISTED)
 
 
+async def _host(store: Store, home: Transport, machine: MachineRow) -> tuple[Reason, ...]:
+    if machine.request != APPROVED or machine.host is None:
+        return ()
+    resource = await serving(home, KINDS[HOST], within=ANSWER_WITHIN)
+    if resource is None:
+        return (Reason("host-missing", machine.key, "Metal3 is not installed here: nothing is switched off"),)
+    key = Key("", HOST, machine.host.namespace, machine.host.name)
+    await _read(store, home, resource, key, HOST_KEEP)
+    if store.listing("", HOST) is not Listing.LISTED:
+        return ()
+    row = store.row(key)
+    return host_reasons(machine, row if isinstance(row, HostRow) else None)
+
+
 # The other side
 
 
@@ -191,10 +211,14 @@ def _note(store: Store, workload: Workload, state: str, error: str) -> None:
 
 
 def _explanation(
-    machine: MachineRow, decision: Decision, inner: Explanation | None, asked_at: datetime | None
+    machine: MachineRow,
+    decision: Decision,
+    inner: Explanation | None,
+    asked_at: datetime | None,
+    host: tuple[Reason, ...],
 ) -> Explanation:
     reasons = tuple(_through(reason, inner, asked_at) for reason in decision.reasons)
-    reasons = (*reasons, *_unwritten(machine, decision))
+    reasons = (*reasons, *_unwritten(machine, decision), *host)
     workload = machine.workload.cluster
     flags = [f"workload cluster {workload}"]
     if machine.deleting_at is not None:
@@ -205,7 +229,7 @@ def _explanation(
         cordon="",
         holds=inner.holds if inner else (),
         reasons=reasons,
-        act=(inner.act if inner else "") or best_act(reasons),
+        act=(inner.act if inner else "") or best_act(reasons) or next((each.act for each in reasons if each.act), ""),
         machine=f"{machine.key.namespace}/{machine.key.name}",
     )
 

@@ -178,7 +178,7 @@ def test_a_deletion_that_times_out_says_so() -> None:
     made = bridge(hooked(deleting=0), node(deleted="true"), options=options)
     made.wait(301)
     assert made.written() == [("m", hook(None))]
-    assert made.told == ["Warning DeletionApprovalTimeout on m"]
+    assert made.told == ["Warning DeletionApprovalTimeout on m", "Normal PreDrainHookRemoved on m"]
     made.wait(9000)
     assert not made.written()
 

@@ -317,7 +317,11 @@ def test_a_deletion_time_out_lets_go_of_the_hook_and_says_so() -> None:
     assert ask(MACHINES, store, at(3600)).until == at(5400)
     assert ask(RELEASE, store, at(5399)).until == at(5400)
     assert not ask(RELEASE, store, at(5399)).actions
-    assert steps(ask(RELEASE, store, at(5400))) == [["m: -hook", "Warning DeletionApprovalTimeout on m"]]
+    decision = ask(RELEASE, store, at(5400))
+    expected = ["m: -hook", "Warning DeletionApprovalTimeout on m", "Normal PreDrainHookRemoved on m"]
+    assert steps(decision) == [expected]
+    notes = [said.note for said in decision.actions[0] if isinstance(said, Tell)]
+    assert all("nobody approved the deletion within 1h30m0s" in note for note in notes)
     assert not ask(MACHINES, store, at(5400)).actions, "or the event of the other would never be told"
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from haulout.base.duration import to_text
 from haulout.cluster.key import Key
 from haulout.cluster.view import View
 from haulout.core.action import Action, Annotate, Label, Step
@@ -16,6 +17,7 @@ from haulout.surfaces.clusterapi.memory import Memory, recall
 from haulout.surfaces.clusterapi.options import options_of
 from haulout.surfaces.clusterapi.pause import is_paused
 from haulout.surfaces.clusterapi.say import told
+from haulout.surfaces.clusterapi.signals import overdue_at
 from haulout.surfaces.clusterapi.wire import CLEANUP, DELETED, HOOK, MAINTENANCE, MAINTENANCE_APPROVED, MachineRow
 
 replace = msgspec.structs.replace
@@ -120,12 +122,13 @@ def _disabled(machine: MachineRow, view: View, now: datetime) -> Decision:
 
 
 def _overdue(machine: MachineRow, view: View, now: datetime) -> Decision:
-    within_for = options_of(view).approve_within_for
-    if machine.deleting_at is None or within_for is None:
+    options = options_of(view)
+    due_at = overdue_at(machine, options)
+    if due_at is None or options.approve_within_for is None:
         return NOTHING
-    due_at = machine.deleting_at + within_for
     if now < due_at:
         return Decision(until=due_at)
-    text = f"nobody approved the deletion within {within_for}: it waits for its Node no longer"
-    said = told(machine.key, "DeletionApprovalTimeout", text, warning=True)
-    return Decision(actions=((Annotate(machine.key, HOOK, None), said),))
+    why = f"nobody approved the deletion within {to_text(options.approve_within_for)}"
+    warned = told(machine.key, "DeletionApprovalTimeout", f"{why}: it waits for its Node no longer", warning=True)
+    said = told(machine.key, "PreDrainHookRemoved", f"its deletion waits for its Node no longer: {why}")
+    return Decision(actions=((Annotate(machine.key, HOOK, None), warned, said),))

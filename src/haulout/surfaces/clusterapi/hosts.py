@@ -7,8 +7,9 @@ from datetime import datetime
 
 from haulout.cluster.key import Key
 from haulout.cluster.view import View
-from haulout.core.action import Annotate, Statement, Step
+from haulout.core.action import Annotate, Step, Tell
 from haulout.core.decision import NOTHING, Decision
+from haulout.core.reason import Reason
 from haulout.surfaces.clusterapi.options import options_of
 from haulout.surfaces.clusterapi.pause import is_paused
 from haulout.surfaces.clusterapi.say import told
@@ -58,7 +59,7 @@ def _off(host: HostRow, approved: Sequence[MachineRow], mode: str) -> tuple[Step
     return (told_off, off) if told_off else (off,)
 
 
-def _refusal(host: HostRow, machine: MachineRow) -> Statement | None:
+def _refusal(host: HostRow, machine: MachineRow) -> Tell | None:
     """Why this Machine may not switch the host off."""
     if host.stays_on:
         text = f"BareMetalHost {_name(host)} is not switched off: its spec says disablePowerOff"
@@ -76,6 +77,25 @@ def _released(host: HostRow, machines: Sequence[MachineRow]) -> tuple[Step, ...]
     text = f"BareMetalHost {_name(host)} may be on again"
     said = tuple(told(each, "HostReleased", text) for each in [machine.key for machine in machines] or [host.key])
     return ((Annotate(host.key, REBOOT, None), *said),)
+
+
+# For people
+
+
+def reasons(machine: MachineRow, host: HostRow | None) -> tuple[Reason, ...]:
+    """How it stands with the host of an approved Machine."""
+    if machine.host is None:
+        return ()
+    name = f"BareMetalHost {machine.host.namespace}/{machine.host.name}"
+    if host is None:
+        return (Reason("host-missing", machine.key, f"{name} does not exist: nothing is switched off"),)
+    if REBOOT in host.annotations:
+        return (Reason("host-off", host.key, f"{name} is kept off until then"),)
+    refusal = _refusal(host, machine)
+    if refusal is not None:
+        return (Reason("host-left-alone", host.key, refusal.note),)
+    text = f"{name} is still to be switched off: is the bridge running?"
+    return (Reason("unwritten", host.key, text, act="see that the bridge runs and holds its lease"),)
 
 
 def _name(host: HostRow) -> str:

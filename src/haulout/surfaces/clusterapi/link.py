@@ -29,6 +29,8 @@ from haulout.surfaces.clusterapi.wire import (
 PATIENCE_FOR = timedelta(seconds=5)
 # An access that cannot be used leaves the one before it at work.
 WORKS = (Connection.FINE, *Connection.UNUSED)
+# By the reflector's codes.
+DENIALS = ("unauthorized", "unreadable")
 
 
 class Problem(Enum):
@@ -42,8 +44,8 @@ class Problem(Enum):
 class Link(msgspec.Struct, frozen=True):
     """`ready`: the Nodes of the cluster are known. `sources` have to be watched for it to become or stay so.
 
-    `stale`: they are known as they were when the cluster could last be reached. `until`: when a problem that is young
-    now becomes worth telling.
+    `stale`: they are known as they were when the cluster could last be reached. `denied`: it answers, but not to whom the
+    kubeconfig names. `until`: when a problem that is young now becomes worth telling.
     """
 
     workload: Workload
@@ -51,6 +53,7 @@ class Link(msgspec.Struct, frozen=True):
     ready: bool = False
     stale: bool = False
     problem: Problem | None = None
+    denied: bool = False
     text: str = ""
     since: datetime | None = None
     until: datetime | None = None
@@ -122,4 +125,5 @@ def _reached(view: View, known: Link, now: datetime) -> Link:
         if known.stale
         else f"workload cluster {cluster} cannot be reached with its new kubeconfig, the one before is used: {text}"
     )
-    return msgspec.structs.replace(known, problem=Problem.UNREACHABLE, text=text)
+    denied = connection.state in DENIALS
+    return msgspec.structs.replace(known, problem=Problem.UNREACHABLE, denied=denied, text=text)

@@ -19,7 +19,15 @@ from haulout.surfaces.clusterapi.options import Options, options_of
 from haulout.surfaces.clusterapi.pause import is_paused
 from haulout.surfaces.clusterapi.present import not_enabled, reasons
 from haulout.surfaces.clusterapi.say import told
-from haulout.surfaces.clusterapi.signals import Signals, Wanted, is_taken_back, signals, wanted
+from haulout.surfaces.clusterapi.signals import (
+    Signals,
+    Wanted,
+    is_overdue,
+    is_taken_back,
+    overdue_at,
+    signals,
+    wanted,
+)
 from haulout.surfaces.clusterapi.wire import (
     APPROVED,
     BY_WORKLOAD,
@@ -162,7 +170,7 @@ def _on_machine(given: Given, node: NodeRow, heard: Signals, aim: Wanted) -> Ste
     step: list[Action] = []
     if aim.hook and machine.annotations.get(HOOK) != ORIGINAL:
         # One that has waited too long is let go of apart from this, and is not taken back.
-        if not _is_overdue(machine, given.options, given.now):
+        if not is_overdue(machine, given.options, given.now):
             text = "its deletion will wait for its Node"
             step += [Annotate(key, HOOK, ORIGINAL), told(key, "PreDrainHookAdded", text)]
     elif not aim.hook and machine.hooked:
@@ -216,25 +224,13 @@ def _awaited(given: Given, node: NodeRow) -> tuple[datetime | None, tuple[Statem
     if machine.deleting_at is None or heard.deletion_approved or not wanted(heard).hook:
         return None, ()
     told_at = machine.deleting_at + PENDING_FOR
-    ends_at = _overdue_at(machine, given.options)
+    ends_at = overdue_at(machine, given.options)
     if ends_at is not None and given.now >= ends_at:
         return None, ()
     if given.now < told_at:
         return earliest(told_at, ends_at), ()
     text = f"the deletion waits for Node {machine.node} to be approved for it since {machine.deleting_at:%Y-%m-%d %H:%M} UTC"
     return ends_at, (told(machine.key, "DeletionApprovalPending", text, warning=True),)
-
-
-def _overdue_at(machine: MachineRow, options: Options) -> datetime | None:
-    if machine.deleting_at is None or options.approve_within_for is None:
-        return None
-    return machine.deleting_at + options.approve_within_for
-
-
-def _is_overdue(machine: MachineRow, options: Options, now: datetime) -> bool:
-    """A deletion that has waited for its approval for as long as it should."""
-    at = _overdue_at(machine, options)
-    return at is not None and now >= at
 
 
 # Events

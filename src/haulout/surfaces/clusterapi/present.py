@@ -12,13 +12,15 @@ from haulout.cluster.store import Listing, Store
 from haulout.core.reason import Reason
 from haulout.surfaces.clusterapi.link import Link
 from haulout.surfaces.clusterapi.options import Options
-from haulout.surfaces.clusterapi.signals import signals
+from haulout.surfaces.clusterapi.signals import is_overdue, signals
 from haulout.surfaces.clusterapi.wire import (
     APPROVED,
+    CLEANUP,
     DELETION_APPROVED,
     ENABLED,
     MACHINE,
     MAINTENANCE_APPROVED,
+    PAUSED,
     REQUEST,
     REQUESTED,
     STATE,
@@ -77,25 +79,37 @@ def reasons(
     machine: MachineRow, way: Link, node: NodeRow | None, options: Options, now: datetime, *, paused: bool
 ) -> tuple[Reason, ...]:
     """Which signal is missing, and on which side."""
-    key = machine.key
+    key, cluster = machine.key, way.workload.cluster
+    problems = tuple(_problems(key, way))
     if paused:
-        act = "unpause the Machine or its Cluster"
-        return (Reason("paused", key, "paused: nothing is written until that ends", act=act),)
+        what = "it" if PAUSED in machine.annotations else f"Cluster {cluster}"
+        act = "unpause the Machine" if PAUSED in machine.annotations else f"unpause Cluster {cluster}"
+        return (Reason("paused", key, f"{what} is paused: nothing is written until that ends", act=act),)
     if not machine.enabled:
-        return (not_enabled(machine),)
+        return (not_enabled(machine, *problems),)
     if not machine.node:
         text = "Cluster API has not said yet which Node is its own (status.nodeRef)"
-        return (Reason("no-node", key, text),)
-    if way.problem is not None:
-        return (Reason("unreachable", key, f"{way.text}{_since(way.since)}", act=_mend(way)),)
+        return (Reason("no-node", key, text), *problems)
+    if problems:
+        return problems
     if not way.ready:
-        return (Reason("connecting", key, f"the Nodes of workload cluster {way.workload.cluster} are not known yet"),)
+        return (Reason("connecting", key, f"the Nodes of workload cluster {cluster} are not known yet"),)
     if node is None:
-        return (Reason("node-missing", key, f"Node {machine.node} is not in workload cluster {way.workload.cluster}"),)
-    return tuple(_signals(machine, node, options))
+        text = f"Node {machine.node} is not in workload cluster {cluster}"
+        if machine.deleting_at is not None:
+            text = (
+                f"{text}: its deletion {'will not wait for it for long' if machine.hooked else 'does not wait for it'}"
+            )
+        return (Reason("node-missing", key, text),)
+    return tuple(_signals(machine, node, options, now))
 
 
-def _signals(machine: MachineRow, node: NodeRow, options: Options) -> Iterator[Reason]:
+def _problems(key: Key, way: Link) -> Iterator[Reason]:
+    if way.problem is not None:
+        yield Reason("unreachable", key, f"{way.text}{_since(way.since)}", act=_mend(way))
+
+
+def _signals(machine: MachineRow, node: NodeRow, options: Options, now: datetime) -> Iterator[Reason]:
     heard = signals(machine, node, options)
     key, name = machine.key, node.key.name
     if not heard.managed:
@@ -105,8 +119,14 @@ def _signals(machine: MachineRow, node: NodeRow, options: Options) -> Iterator[R
     state = node.labels[STATE]
     waits = Reason(ON_NODE, node.key, f"Node {name} is {state or 'in no state'} there")
     if not heard.deleting and heard.request is None:
-        yield Reason(AT_REST, key, f"nothing is asked of it; its deletion would wait for Node {name}")
-    if heard.deleting and not heard.deletion_approved:
+        would = f"would wait for Node {name}"
+        if heard.deletion_approved:
+            would = f"would not wait: Node {name} says {DELETION_APPROVED} already"
+        yield Reason(AT_REST, key, f"nothing is asked of it; its deletion {would}")
+    if heard.deleting and not heard.deletion_approved and is_overdue(machine, options, now):
+        goes_on = "its hook goes" if machine.hooked else "Cluster API goes on"
+        yield Reason("deletion-overdue", key, f"nobody approved its deletion in time: {goes_on}")
+    elif heard.deleting and not heard.deletion_approved:
         text = f"its deletion waits for label {DELETION_APPROVED}=true on Node {name}{_since(machine.deleting_at)}"
         act = f"kubectl label node {name} {DELETION_APPROVED}=true (in the workload cluster)"
         yield Reason("deletion-not-approved", key, text, because=(waits,), act=act)
@@ -123,14 +143,21 @@ def _signals(machine: MachineRow, node: NodeRow, options: Options) -> Iterator[R
         yield Reason("unknown-request", key, f"label {REQUEST} is {heard.request!r}, which asks for nothing")
 
 
-def not_enabled(machine: MachineRow) -> Reason:
+def not_enabled(machine: MachineRow, *because: Reason) -> Reason:
     if machine.hooked:
-        return Reason("cleaning", machine.key, "not enabled any more: its Node is told so, then its hook goes")
+        text = "not enabled any more: its Node is told so, then its hook goes"
+        return Reason("cleaning", machine.key, text, because=because)
+    if CLEANUP in machine.annotations:
+        since = f"annotation {CLEANUP} of {machine.annotations[CLEANUP]}"
+        text = f"not enabled any more: Node {machine.node} is still to be told so, for ten minutes at most ({since})"
+        return Reason("cleaning", machine.key, text, because=because)
     return Reason("not-enabled", machine.key, f"not enabled: label {ENABLED} is not true")
 
 
 def _mend(way: Link) -> str:
     assert way.problem is not None
+    if way.denied:
+        return f"put a kubeconfig that may get, list, watch and patch nodes into the Secret of {way.workload.cluster}"
     return {
         "KubeconfigUnavailable": f"put a kubeconfig into Secret {way.workload.namespace}/{way.workload.name}-kubeconfig",
         "KubeconfigRejected": "put certificates and tokens themselves into the kubeconfig, no files and no programs",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import msgspec
 
 from haulout.cluster.rows import NodeRow
@@ -71,3 +73,15 @@ def is_taken_back(machine: MachineRow, node: NodeRow, options: Options) -> bool:
     ours = machine.annotations.get(REQUESTED_BY) == BY_WORKLOAD
     wished = node.labels.get(MAINTENANCE_WISHED) == "true"
     return options.workload_requests and ours and not wished and machine.request == REQUESTED
+
+
+def overdue_at(machine: MachineRow, options: Options) -> datetime | None:
+    """When a deletion has waited for its approval for as long as it should."""
+    if machine.deleting_at is None or options.approve_within_for is None:
+        return None
+    return machine.deleting_at + options.approve_within_for
+
+
+def is_overdue(machine: MachineRow, options: Options, now: datetime) -> bool:
+    at = overdue_at(machine, options)
+    return at is not None and now >= at

@@ -500,11 +500,12 @@ class Process(Reports):
         if self._signalled.is_set():
             # At once: what is still under way is no longer waited for.
             os._exit(1)
-        self._signalled.set()
-        self.kernel.follow()
+        self.stop()
 
     def stop(self) -> None:
         """Ends as a signal would."""
+        # From now on: whoever looks while events are written and the lease is given back has looked.
+        self._scraped.clear()
         self._signalled.set()
         self.kernel.follow()
 
@@ -521,7 +522,6 @@ class Process(Reports):
         """The last counters may still be wanted: wait for one more look at them, where there is any."""
         if self.settings.http in OFF or not self.settings.scrape_within:
             return
-        self._scraped.clear()
         hint = "a second signal ends it at once"
         log.info("waiting for one more scrape", extra={"seconds": self.settings.scrape_within, "hint": hint})
         with contextlib.suppress(TimeoutError):

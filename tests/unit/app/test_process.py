@@ -159,6 +159,17 @@ def test_decisions_show_as_work_of_a_queue() -> None:
         assert f"workqueue_{name}{{{queue}}} 0.0" in lines
 
 
+async def test_the_scrape_that_is_waited_for_is_the_first_after_the_signal() -> None:
+    process = Process(Settings(profiles_config="none.yaml", scrape_within=60.0))
+    process._scraped.set()
+    process._signal()
+    assert not process._scraped.is_set()
+    process._scraped.set()
+    # Events have been written and the lease has been given back since.
+    async with asyncio.timeout(10):
+        await process._await_scrape()
+
+
 def test_what_the_process_takes_of_its_machine_is_shown() -> None:
     text = Process(Settings(nodemaintenance=NodeMaintenance())).metrics.render().decode()
     values = dict(line.split() for line in text.splitlines() if line.startswith("process_"))

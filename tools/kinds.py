@@ -34,6 +34,7 @@ ROOTS = [
     "Event",
     "ConfigMap",
     "Secret",
+    "Service",
     "ServiceAccount",
     "Binding",
     "apps.Deployment",

@@ -45,6 +45,12 @@ def replica_set(name: str = "a", replicas: int = 0, **spec: Any) -> Json:
     return named(name, spec={"replicas": replicas, "selector": SELECTOR, "template": template(), **spec})
 
 
+def service(*ports: int, **spec: Any) -> Json:
+    """Ports have the names p0, p1 and so on."""
+    made = [{"name": f"p{number}", "port": port} for number, port in enumerate(ports)]
+    return named("a", spec={"selector": {"app": "a"}, "ports": made, **spec})
+
+
 def stateful_set(name: str = "a", replicas: int = 0, **spec: Any) -> Json:
     return named(
         name, spec={"replicas": replicas, "serviceName": "s", "selector": SELECTOR, "template": template(), **spec}

@@ -31,6 +31,7 @@ NOT_COMPARED: dict[str, str] = {
     "managedFields": "the embedded cluster has no server-side apply, and nothing of ours reads who wrote a field",
     "values of UIDs, versions and generated suffixes": "a server's own choice; equality and order are compared",
     "instants near now": "two servers, two moments; that there is one, and its precision, is compared",
+    "addresses of Services and their ports on nodes": "a server's own choice; that there are some is compared",
     "continue tokens": "opaque to clients",
     "prints of the real server's Go structures in messages": "the objects as Go holds them, for humans who debug it",
     "words of network failures of webhooks": "the network library's own",

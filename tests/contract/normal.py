@@ -14,6 +14,7 @@ from typing import Any
 
 UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?Z")
+ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+")
 HASH_LABELS = ("pod-template-hash", "controller-revision-hash")
 OTHERS = (
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:<port>"),
@@ -60,6 +61,10 @@ def normal(steps: list[Any], generated: Mapping[str, str]) -> list[Any]:
                 return {words(name): walk(item, name) for name, item in value.items()}
             case list():
                 return [walk(item, key) for item in value]
+            case str() if key in {"clusterIP", "clusterIPs", "Cluster-IP"} and ADDRESS.fullmatch(value):
+                return "<address>"
+            case int() if key == "nodePort":
+                return "<port>"
             case str() if key.endswith("resourceVersion") and value in ranks:
                 return ranks[value]
             case str():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from tests.real.profiles import GO, PROFILE, STATE, entries_of, label_of, roll_config, sampled
 from tests.rig.embedded import EmbeddedCluster
-from tests.rig.operator import MaintenanceController
+from tests.rig.operator import HAULOUT, MaintenanceController
 from tests.rig.plane import Cluster, ControlPlane, tool
 from tests.rig.process import Process, Scratch
 from tests.rig.session import require_tools
@@ -178,6 +179,27 @@ def test_custom_kinds_are_defined_explained_and_listed(cluster: EmbeddedCluster,
     assert 'unknown field "colour"' in unknown.stderr
     kubectl("delete", "crd", "teams.example.test")
     assert "teams" not in kubectl("api-resources", "-o", "name").stdout
+
+
+def test_haulout_is_installed_there_as_anywhere(cluster: EmbeddedCluster) -> None:
+    printed = subprocess.run([HAULOUT, "manifests"], check=True, capture_output=True, text=True).stdout
+    kubectl = cluster.kubectl
+    made = kubectl("apply", "-f-", stdin=printed).stdout.splitlines()
+    try:
+        assert {line.rpartition(" ")[2] for line in made} == {"created"}
+        assert {"service/haulout created", "service/haulout-webhook created", "deployment.apps/haulout created"} <= {
+            *made
+        }
+        again = kubectl("apply", "-f-", stdin=printed).stdout.splitlines()
+        # It leaves out what the server adds to the rules, which are not merged: kubectl sends those whenever it is asked.
+        assert [line.partition(".")[0] for line in again if not line.endswith(" unchanged")] == [
+            "validatingwebhookconfiguration"
+        ]
+        ports = "jsonpath={.items[*].spec.ports[*].port}"
+        assert kubectl("get", "svc", "-n", "haulout-system", "-o", ports).stdout.split() == ["8080", "443"]
+    finally:
+        # Its webhook would be asked, and is not there.
+        kubectl("delete", "--ignore-not-found", "--wait=false", "-f-", stdin=printed)
 
 
 def rolled(cluster: Cluster, names: list[str], directory: Path) -> dict[str, Any]:

@@ -73,11 +73,16 @@ class Registry:
         meta["uid"] = self._new_uid()
         meta["creationTimestamp"] = self.stamp()
         kind.default(obj, None)
+        self._allocate(kind, obj)
         if self._taint_new_nodes and kind.kind == "Node" and not kind.group:
             nodes.taint_new(obj)
         if kind.namespaced:
             self._check_namespace(kind, obj)
         return obj
+
+    def _allocate(self, kind: Kind, obj: Json) -> None:
+        if kind.allocate is not None:
+            kind.allocate(obj, self.table(kind).items())
 
     def finish(self, kind: Kind, obj: Json) -> Json:
         """The object as it would be stored. Raises `Invalid`."""
@@ -113,6 +118,7 @@ class Registry:
         else:
             obj["apiVersion"], obj["kind"] = kind.api_version, kind.kind
         kind.default(obj, old)
+        self._allocate(kind, obj)
         return obj
 
     def revise(self, kind: Kind, old: Json, obj: Json, *, subresource: str = "") -> Json:

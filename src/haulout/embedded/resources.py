@@ -9,7 +9,7 @@ import msgspec
 
 from haulout.embedded import fields, names
 from haulout.embedded.refusals import Problem
-from haulout.embedded.rules import budgets, events, nodes, others, pods, workloads
+from haulout.embedded.rules import budgets, events, nodes, others, pods, services, workloads
 from haulout.embedded.seams import Json, Resource
 
 # What the object looks like on the wire, given what stood there before; unknown fields are named in the list.
@@ -71,6 +71,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     name_rule: names.NameRule = names.subdomain
     # Fills in what is not given; also of changed objects.
     default: Default = _leave
+    # Gives a new or changed object what no two may have; the others are at hand.
+    allocate: Callable[[Json, Iterable[Json]], None] | None = None
     # What new objects have to keep to, beyond `check`.
     check_new: Callable[[Json], list[Problem]] = _fine
     # Before a new object, or a changed one, is checked: what the sender has no say in.
@@ -258,6 +260,26 @@ BUILT_IN: tuple[Kind, ...] = (
         check=others.check_secret,
         recheck=others.fixed_secret,
         selectable={**_BY_BOTH, "type": path_selector("type")},
+    ),
+    _core(
+        "services",
+        "Service",
+        status_type="ServiceStatus",
+        short_names=("svc",),
+        categories=_ALL,
+        has_status=True,
+        name_rule=names.label,
+        default=services.default,
+        allocate=services.allocate,
+        check=services.check,
+        recheck=services.fixed,
+        selectable={
+            **_BY_BOTH,
+            "spec.clusterIP": path_selector("spec", "clusterIP"),
+            "spec.type": path_selector("spec", "type"),
+        },
+        create_on_update=True,
+        returns_deleted=True,
     ),
     _core("serviceaccounts", "ServiceAccount", short_names=("sa",), returns_deleted=True),
     _grouped("apps", "controllerrevisions", "ControllerRevision"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.contract.build import config_map, deployment, node, pdb, pod, widget
+from tests.contract.build import config_map, deployment, named, node, pdb, pod, service, widget
 from tests.contract.registry import case, each
 from tests.contract.world import CRDS, DEPLOYMENTS, LEASES, PDBS, WIDGETS, World
 
@@ -54,6 +54,11 @@ def metadata_only_after_a_write(w: World) -> None:
     )
 
 
+def published(number: int, **spec: Any) -> Json:
+    """A Service with this port on every node."""
+    return named("a", spec={"ports": [{"port": 80, "protocol": "UDP", "nodePort": number}], **spec})
+
+
 @each(
     {
         "pods": ("pods", pod()),
@@ -61,6 +66,11 @@ def metadata_only_after_a_write(w: World) -> None:
         "deployments": (DEPLOYMENTS, deployment()),
         "pdbs": (PDBS, pdb(minAvailable=1)),
         "leases": (LEASES, {"metadata": {"name": "a"}, "spec": {"holderIdentity": "me"}}),
+        "services": ("services", service(80, 443)),
+        "services-headless": ("services", named("a", spec={"clusterIP": "None"})),
+        "services-external": ("services", named("a", spec={"type": "ExternalName", "externalName": "example.test"})),
+        "services-nodeport": ("services", published(31234, type="NodePort")),
+        "services-balanced": ("services", published(31235, type="LoadBalancer")),
     }
 )
 def table(w: World, given: tuple[str, Json]) -> None:
@@ -203,6 +213,8 @@ def discovery_of_the_core(w: World) -> None:
         "configmaps",
         "secrets",
         "serviceaccounts",
+        "services",
+        "services/status",
         "events",
         "bindings",
     )

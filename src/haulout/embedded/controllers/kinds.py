@@ -26,6 +26,7 @@ OWNED_AND_OWNING: Mapping[tuple[str, str], Resource] = {
     ("", "Node"): NODES,
     ("", "Pod"): PODS,
     ("", "Secret"): Resource("", "v1", "secrets"),
+    ("", "Service"): Resource("", "v1", "services"),
     ("", "ServiceAccount"): Resource("", "v1", "serviceaccounts"),
     (ADMISSION, "MutatingWebhookConfiguration"): Resource(ADMISSION, "v1", "mutatingwebhookconfigurations"),
     (ADMISSION, "ValidatingWebhookConfiguration"): Resource(ADMISSION, "v1", "validatingwebhookconfigurations"),

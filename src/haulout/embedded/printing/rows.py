@@ -160,6 +160,21 @@ def _binding_row(obj: Json, now: datetime) -> list[Any]:
     return [_name(obj), role, _age(obj, now), of("User"), of("Group"), of("ServiceAccount")]
 
 
+def _service_row(obj: Json, now: datetime) -> list[Any]:
+    spec = obj["spec"]
+    ingress = (obj.get("status") or {}).get("loadBalancer", {}).get("ingress", ())
+    reached = [each.get("ip") or each.get("hostname", "") for each in ingress] + spec.get("externalIPs", [])
+    waits = "<pending>" if spec["type"] == "LoadBalancer" else "<none>"
+    outside = spec.get("externalName", "") if spec["type"] == "ExternalName" else ",".join(reached) or waits
+    ports = [
+        f"{port['port']}{':' + str(port['nodePort']) if port.get('nodePort') else ''}/{port['protocol']}"
+        for port in spec.get("ports", ())
+    ]
+    chosen = ",".join(f"{key}={value}" for key, value in sorted(spec.get("selector", {}).items()))
+    inside = spec.get("clusterIP") or "<none>"
+    return [_name(obj), spec["type"], inside, outside, ",".join(ports) or "<none>", _age(obj, now), chosen or "<none>"]
+
+
 def _data_row(obj: Json, now: datetime) -> list[Any]:
     return [_name(obj), len(obj.get("data", ())) + len(obj.get("binaryData", ())), _age(obj, now)]
 
@@ -224,6 +239,7 @@ PRINTED: dict[str, tuple[tuple[Column, ...], Row]] = {
         _columns("Name", "Type", "Data", "Age"),
         lambda o, now: [_name(o), o["type"], len(o.get("data", ())), _age(o, now)],
     ),
+    "services": (_columns("Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "+Selector"), _service_row),
     "serviceaccounts": (_NAMED, _named_row),
     "controllerrevisions.apps": (_columns("Name", "Controller", "Revision", "Age"), _revision_row),
     "deployments.apps": (_columns("Name", "Ready", "Up-to-date", "Available", "Age", *_TEMPLATE), _deployment_row),

@@ -81,7 +81,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             yield made
         finally:
             operator.send_signal(signal.SIGTERM)
-            operator.communicate(timeout=10)
+            _, logged = operator.communicate(timeout=10)
+            assert "Unclosed" not in logged
 
 
 def refer(served: Served, name: str) -> None:
@@ -180,6 +181,18 @@ def test_a_label_that_is_taken_away_by_hand_comes_back(served: Served) -> None:
     served.until(lambda: label in served.node("worker-0")["metadata"]["labels"])
     ask(served, "worker-0", None)
     served.until(lambda: label not in served.node("worker-0")["metadata"]["labels"])
+
+
+def test_settings_are_followed_although_nothing_else_happens(served: Served) -> None:
+    (served.folder / "haulout.yaml").write_text(
+        SETTINGS.replace("clusterapi: {}", "clusterapi: {guardRemediation: true}")
+    )
+    ask(served, "left-alone", "approved")
+    skip = "cluster.x-k8s.io/skip-remediation"
+    served.until(lambda: skip in read(served, "left-alone")["metadata"].get("annotations", {}))
+    (served.folder / "haulout.yaml").write_text(SETTINGS)
+    ask(served, "left-alone", None)
+    served.until(lambda: skip not in read(served, "left-alone")["metadata"].get("annotations", {}))
 
 
 @pytest.mark.parametrize(("name", "namespace"), [("ghost", "default"), ("fleet/ghost", "fleet")])

@@ -198,6 +198,8 @@ class Process(Reports):
         for part in self.parts:
             part.follow(settings)
         self.settings = settings
+        # Whoever has read them is due, and what is always watched may be something else.
+        self._poke()
 
     def _replace(self, settings: Settings) -> None:
         """Ends as by a signal, for another to begin with these settings."""
@@ -335,6 +337,7 @@ class Process(Reports):
                 prober.stop()
         finally:
             ending.cancel()
+            await sources.close()
         if self._signalled.is_set():
             self.replaced_by = None
             log.info("Received SIGTERM or SIGINT. See you later.")

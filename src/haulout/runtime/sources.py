@@ -100,6 +100,11 @@ class Sources:
     def stop(self) -> None:
         self._pump.close_all()
 
+    async def close(self) -> None:
+        """After that, the ways to other clusters are left; the one home is its maker's."""
+        for way in (*(way for cluster, way in self._ways.items() if cluster), *self._coming.values()):
+            await way.transport.close()
+
     def _opened(self, source: Source) -> _Way | None:
         transport = self._transport(source)
         if transport is None:

@@ -6,7 +6,10 @@ import signal
 from pathlib import Path
 
 import pytest
+import yaml
+from click.testing import CliRunner
 
+from haulout.cli.root import root
 from tests.rig.api import LEASES
 from tests.rig.clusterapi import (
     DELETED,
@@ -20,6 +23,7 @@ from tests.rig.clusterapi import (
     define_all,
     kubeconfig,
 )
+from tests.rig.operator import Platform
 from tests.rig.plane import ControlPlane
 from tests.rig.wait import eventually
 
@@ -83,3 +87,22 @@ def test_one_acts_and_the_other_takes_over(
     assert (lease.get("holderIdentity", ""), lease["leaseTransitions"]) == ("", 2)
     plane.wipe(prefix)
     managed_plane.wipe(prefix)
+
+
+def test_the_printed_roles_let_it_hold_the_lease_of_its_original(
+    plane: ControlPlane, prefix: str, tmp_path: Path
+) -> None:
+    define_all(plane.api())
+    plane.api().create("namespaces", {"metadata": {"name": prefix}})
+    text = CliRunner().invoke(root, ["rbac", "kernel", "clusterapi"]).output
+    roles = [each for each in yaml.safe_load_all(text) if each["kind"] == "ClusterRole"]
+    user = plane.limited_user([rule for role in roles for rule in role["rules"]])
+    surfaces = f"{{clusterapi: {{lease: {{namespace: {prefix}}}}}}}"
+
+    def holder() -> str:
+        lease = plane.api().find(LEASES, ORIGINAL, prefix)
+        return str(lease["spec"].get("holderIdentity", "")) if lease else ""
+
+    with Platform(plane, tmp_path, "", "leader: {elect: false}", surfaces=surfaces, user=user):
+        eventually(holder, "it holds the Lease")
+    assert holder() == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from haulout.cluster.rows import Connection
@@ -65,6 +66,16 @@ def test_the_secret_of_the_clusters_name_in_the_machines_namespace_comes_first()
     decision = ask(MACHINES, store)
     assert KUBECONFIG == "Secret/fleet/alpha-kubeconfig"
     assert (decision.sources, decision.actions) == ((SECRET_SOURCE,), ())
+
+
+def test_what_was_opened_with_programs_is_closed_once_they_are_not_allowed_any_more() -> None:
+    """Or they would be run again when what they gave out ends."""
+    opened = msgspec.structs.replace(connection(), access=msgspec.structs.replace(ACCESS, allow_exec=True))
+    store = picture(secret(), opened, hooked(request="requested"), node())
+    decision = ask(MACHINES, store)
+    assert (decision.sources, decision.actions) == ((SECRET_SOURCE,), ())
+    store.erase(opened.key)
+    assert ask(MACHINES, store).sources == (SECRET_SOURCE, NODES), "without them, if that is possible"
 
 
 def test_its_nodes_are_watched_with_what_stands_in_the_secret() -> None:

@@ -62,19 +62,26 @@ class Link(msgspec.Struct, frozen=True):
 def link(view: View, workload: Workload, options: Options, now: datetime) -> Link:
     kind = named(SECRET, workload.namespace, f"{workload.name}-kubeconfig")
     sources = (Source("", kind),)
+    connection = view.get(Key(workload.cluster, Connection.KIND, "", ""), Connection)
+    if connection is not None and _runs_in_vain(connection.access, options):
+        return Link(workload, sources)
     secret, lack = _secret(view, workload, kind, options)
     if secret is not None and secret.value is not None:
         where = f"Secret {secret.key.namespace}/{secret.key.name}"
         access = Access(where, secret.value, options.allow_exec)
         return _reached(view, Link(workload, (*sources, _nodes(workload, access))), now)
     known = Link(workload, sources, problem=Problem.UNAVAILABLE if lack else None, text=lack)
-    connection = view.get(Key(workload.cluster, Connection.KIND, "", ""), Connection)
     if connection is None or connection.access is None:
         return known
     # A kubeconfig that is gone does not cut off what was opened with it.
     ready = view.listing("Node", workload.cluster) is Listing.LISTED
     wanted = (*sources, _nodes(workload, connection.access))
     return msgspec.structs.replace(known, sources=wanted, ready=ready, stale=connection.state not in WORKS)
+
+
+def _runs_in_vain(access: Hashable, options: Options) -> bool:
+    """Its programs were allowed when it was opened and are not any more: it is closed, or they would be run again."""
+    return isinstance(access, Access) and access.allow_exec and not options.allow_exec
 
 
 def _nodes(workload: Workload, access: Hashable) -> Source:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rig.api import Api, ApiError, Json
+from tests.rig.api import Api, ApiError
 from tests.rig.clusterapi import (
     CLEANUP,
     DELETED,
@@ -35,7 +35,7 @@ from tests.rig.wait import eventually
 
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
-NODES: list[Json] = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "patch"]}]
+READ = ("get", "list", "watch")
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def fleet(plane: ControlPlane, managed_plane: ControlPlane, prefix: str) -> Iter
 class Account:
     """Credentials that can be taken away: the token of a service account, with rights on nodes alone."""
 
-    def __init__(self, plane: ControlPlane, ns: str, name: str) -> None:
+    def __init__(self, plane: ControlPlane, ns: str, name: str, *verbs: str) -> None:
         self.plane = plane
         self.place = (name, ns)
         api, role = plane.api(), "rbac.authorization.k8s.io/v1/clusterrole"
@@ -58,7 +58,10 @@ class Account:
             api.create("namespaces", {"metadata": {"name": ns}})
         api.create("serviceaccounts", {"metadata": {"name": name}}, ns)
         full = f"{ns}-{name}"
-        api.create(f"{role}s", {"metadata": {"name": full}, "rules": NODES})
+        api.create(
+            f"{role}s",
+            {"metadata": {"name": full}, "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": verbs}]},
+        )
         binding = {
             "metadata": {"name": full},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": full},
@@ -88,7 +91,7 @@ class Account:
 def test_credentials_change_under_way(
     fleet: Fleet, plane: ControlPlane, managed_plane: ControlPlane, prefix: str, tmp_path: Path
 ) -> None:
-    account, api, secret = Account(managed_plane, prefix, "first"), plane.api(), "alpha-kubeconfig"
+    account, api, secret = Account(managed_plane, prefix, "first", *READ, "patch"), plane.api(), "alpha-kubeconfig"
     good = kubeconfig(managed_plane, token=account.token)
     fleet.cluster("alpha", good)
     one, two, three = fleet.machines([f"{prefix}-{number}" for number in range(3)], managed_plane)
@@ -133,6 +136,13 @@ def test_credentials_change_under_way(
         three.await_told(DELETED, within=15)
         eventually(lambda: way.connections == 0, "the old way is left", 15)
         eventually(lambda: bridge.connected(prefix, "alpha"), "it is connected")
+        # Whoever may read but not write says so where people look.
+        reader = Account(managed_plane, prefix, "reader", *READ)
+        fleet.cluster("alpha", kubeconfig(managed_plane, token=reader.token))
+        eventually(lambda: bridge.reconnects(prefix, "alpha", "rotated") == 3, "the reader's way is taken", 15)
+        one.label(**{REQUEST: "requested"})
+        one.await_event("NodeUpdateRefused")
+        assert one.told() == set()
 
 
 def test_equal_names_in_two_namespaces(

@@ -138,6 +138,33 @@ def test_a_pass_that_failed_is_tried_again_without_any_change(answer: Refused | 
     assert made.written() == [("n", labels(deleted="true"))]
 
 
+REFUSED = "Warning NodeUpdateRefused on m"
+
+
+@pytest.mark.parametrize(
+    "answer, told", [(Refused(403, "no"), 1), (Refused(422, "no"), 1), (Refused(409, "no"), 0), (Refused(0, "no"), 0)]
+)
+def test_that_a_node_may_not_be_told_is_told(answer: Refused, told: int) -> None:
+    made = Bridge(secret(), hooked(deleting=0), node())
+    made.watch()
+    made.answer(made.flying[0], answer)
+    assert made.told.count(REFUSED) == told
+
+
+def test_it_is_told_once_for_as_long_as_it_lasts() -> None:
+    made = Bridge(secret(), hooked(deleting=0), node())
+    made.denying.add(FAR)
+    made.wait(600)
+    assert made.told.count(REFUSED) == 1
+    made.denying.clear()
+    made.wait(600)
+    assert made.written() == [("n", labels(deleted="true"))]
+    made.denying.add(FAR)
+    made.change(M, labels={REQUEST: "requested"})
+    made.wait(600)
+    assert made.told.count(REFUSED) == 2
+
+
 def test_a_pass_that_keeps_failing_is_slowed_down() -> None:
     made = bridge(hooked(), node())
     made.leave(FAR)

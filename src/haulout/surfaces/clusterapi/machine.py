@@ -11,6 +11,7 @@ from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import FactDemand, View
 from haulout.core.action import Action, Annotate, Label, Measure, Statement, Step
 from haulout.core.decision import NOTHING, Decision, earliest
+from haulout.core.refusals import refused
 from haulout.surfaces.clusterapi.cleanup import cleaned, is_cleaning
 from haulout.surfaces.clusterapi.given import Given, steps_of
 from haulout.surfaces.clusterapi.link import link
@@ -104,13 +105,31 @@ def _enabled(given: Given, view: View) -> Decision:
         steps = _paired(replace(given, memory=memory), given.node)
         until, pending = _awaited(given, given.node)
         decision = replace(decision, until=earliest(decision.until, until))
-        said = (*said, *pending)
+        said = (*said, *pending, *_refused(given, view, steps))
     return replace(decision, actions=(*((said,) if said else ()), *steps))
 
 
 def _problems(given: Given) -> tuple[Statement, ...]:
     way = given.link
     return (told(given.key, way.problem.value, way.text, warning=True),) if way.problem else ()
+
+
+def _refused(given: Given, view: View, steps: tuple[Step, ...]) -> tuple[Statement, ...]:
+    """That the Node cannot be told: whoever may read it need not be allowed to change it."""
+    if not any(isinstance(action, Label) and action.outcome for step in steps for action in step):
+        return ()
+    refusal = refused(view, _outcome_name(given.machine))
+    # Who does not answer at all is told of otherwise.
+    if refusal is None or not refusal.code:
+        return ()
+    text = (
+        f"Node {given.machine.node} in workload cluster {given.link.workload.cluster} cannot be told: {refusal.message}"
+    )
+    return (told(given.key, "NodeUpdateRefused", text, warning=True),)
+
+
+def _outcome_name(machine: MachineRow) -> str:
+    return f"clusterapi/{machine.key.namespace}/{machine.key.name}"
 
 
 def _without_node(given: Given, view: View) -> tuple[Step, ...]:
@@ -147,14 +166,14 @@ def _said(given: Given, node: NodeRow, aim: Wanted) -> Wanted:
 def _on_node(given: Given, node: NodeRow, aim: Wanted) -> Step:
     machine, key = given.machine, node.key
     step: list[Action] = []
-    deleted, maintenance = _value(aim.deleted), _value(aim.maintenance)
+    deleted, maintenance, outcome = _value(aim.deleted), _value(aim.maintenance), _outcome_name(machine)
     if node.labels.get(DELETED) != deleted:
-        step.append(Label(key, DELETED, deleted))
+        step.append(Label(key, DELETED, deleted, outcome))
         if aim.deleted:
             text = f"told Node {node.key.name} that its Machine is being deleted"
             step.append(told(machine.key, "DeletionAnnounced", text))
     if node.labels.get(MAINTENANCE) != maintenance:
-        step.append(Label(key, MAINTENANCE, maintenance))
+        step.append(Label(key, MAINTENANCE, maintenance, outcome))
         step.append(_announced(machine, node) if aim.maintenance else _withdrawn(machine, node))
         if given.options.approval_hygiene and not aim.maintenance and MAINTENANCE_APPROVED in node.labels:
             step.append(Label(key, MAINTENANCE_APPROVED, None))

@@ -31,6 +31,7 @@ from haulout.core.drain.preview import foreseen
 from haulout.core.drain.report import Progress, progress, reasons
 from haulout.core.holds import HOLDS_OF_NODE, Claim, Hold, Want
 from haulout.core.reason import Reason
+from haulout.core.refusals import refused
 from haulout.surfaces.nodemaintenance import conditions, refusals
 from haulout.surfaces.nodemaintenance import lease as leases
 from haulout.surfaces.nodemaintenance.claims import claims_of, not_granted, with_status
@@ -127,7 +128,7 @@ def _age(row: MaintenanceRow) -> tuple[datetime, str]:
 def _beginning(given: Given) -> Decision:
     name = refusals.outcome_name("begin", given.key)
     begun = told(given.key, "BeginMaintenance", "Begin a node maintenance")
-    refusal = refusals.refused(given.view, name)
+    refusal = refused(given.view, name)
     said = _shown(given, refusal.message) if refusal is not None else ()
     step = (Finalize(given.key, FINALIZER, present=True, outcome=name), begun)
     return Decision(actions=(*said, step), holds=claims_of(given, drained=False))
@@ -157,7 +158,7 @@ def _refused(given: Given, text: str) -> Decision:
 def _finalized(given: Given) -> tuple[Step, ...]:
     name = refusals.outcome_name("finalize", given.key)
     removed = told(given.key, "RemovedMaintenance", "Removed a node maintenance")
-    refusal = refusals.refused(given.view, name)
+    refusal = refused(given.view, name)
     said = _shown(given, refusal.message) if refusal is not None else ()
     return (*said, (Finalize(given.key, FINALIZER, present=False, outcome=name), removed))
 
@@ -175,7 +176,7 @@ def _stopping(given: Given, act: str, prefix: str = "") -> tuple[Step, ...]:
     name = refusals.outcome_name(act, given.key)
     steps = stop_steps(given.row, given.node, given.lease, given.options, _others(given))
     left = tuple(refusals.noted(step, name) for step in steps if step)
-    refusal = refusals.refused(given.view, name) if left else None
+    refusal = refused(given.view, name) if left else None
     said = _shown(given, f"{prefix}{refusals.ending(left[0], refusal)}") if refusal is not None else ()
     return (*said, *left)
 
@@ -241,7 +242,7 @@ def _going_on(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
         return _held(given, node, wanted)
     name = refusals.outcome_name("owner", given.key)
     step = (Patch(given.key, {"metadata": {"ownerReferences": owners}}, outcome=name),)
-    if refusals.refused(given.view, name) is None:
+    if refused(given.view, name) is None:
         return Decision(actions=(step,), holds=claims_of(given, drained=False))
     # The original does without: where its own webhook is down, this must not be what a maintenance waits for.
     decision = _held(given, node, wanted)
@@ -408,7 +409,7 @@ def _reasons(given: Given, drain: DrainRow, state: Progress, claims: tuple[Claim
 def _node_refused(given: Given, wanted: DrainWish, edits: tuple[Edit, ...]) -> tuple[Step, ...]:
     """What the server has said to the edits; a node that cannot be held as it should be is not out of service."""
     name = refusals.outcome_name("node", given.key)
-    refusal = refusals.refused(given.view, name) if edits else None
+    refusal = refused(given.view, name) if edits else None
     if refusal is None:
         return ()
     phase = given.status.phase if is_expired(given, wanted) else RUNNING

@@ -7,11 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from haulout.cluster.key import Key
-from haulout.cluster.view import View
 from haulout.core.action import Action, Cordon, Delete, Finalize, Label, Patch, Refusal, SetTaint, Step
-
-# Gone, overtaken by somebody else, or asked too often: what is wanted is decided anew, and nobody need know.
-PASSING = (404, 409, 429)
 
 
 def outcome_name(act: str, key: Key) -> str:
@@ -27,12 +23,6 @@ def noted(step: Step, name: str) -> Step:
         else action
         for action in step
     )
-
-
-def refused(view: View, name: str) -> Refusal | None:
-    outcome = view.outcome(name)
-    refusal = outcome.value if outcome is not None else None
-    return refusal if isinstance(refusal, Refusal) and refusal.code not in PASSING else None
 
 
 def beginning(actions: Iterable[Action], refusal: Refusal) -> str:

@@ -12,10 +12,9 @@ from haulout.cluster.view import View
 from haulout.core.action import Annotate, Edit, Refusal, Say, Statement
 from haulout.core.decision import earliest
 from haulout.core.drain.started import ANNOTATION as STARTED_ANNOTATION
+from haulout.core.refusals import PASSING
 
 FAILED = "Failed to patch node on the API server"
-# Gone, overtaken by somebody else, or asked too often: what is wanted is decided anew, and nobody need know.
-PASSING = (404, 409, 429)
 # Who we are and how slow we are is no profile's fault.
 NOBODYS = (401, 408)
 # Twice as long as a write that failed is put off: until then whoever else has a wish has its turn, without this one.

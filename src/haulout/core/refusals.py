@@ -1,0 +1,15 @@
+"""What the API server refused of an action that has a name for what becomes of it."""
+
+from __future__ import annotations
+
+from haulout.cluster.view import View
+from haulout.core.action import Refusal
+
+# Gone, overtaken by somebody else, or asked too often: what is wanted is decided anew, and nobody need know.
+PASSING = (404, 409, 429)
+
+
+def refused(view: View, name: str) -> Refusal | None:
+    outcome = view.outcome(name)
+    refusal = outcome.value if outcome is not None else None
+    return refusal if isinstance(refusal, Refusal) and refusal.code not in PASSING else None

@@ -63,6 +63,10 @@ class ClusterApis(Part):
         workload = workload_of(cluster)
         self.around.metrics.count(RECONNECTS, namespace=workload.namespace, cluster=workload.name, reason=reason)
 
+    def left(self, cluster: str) -> None:
+        workload = workload_of(cluster)
+        self.around.metrics.forget(RECONNECTS, namespace=workload.namespace, cluster=workload.name)
+
     def lacks(self) -> str:
         known = self.around.store.table("", MACHINE).listing is Listing.LISTED
         return "" if known else "the Machines have not been listed yet"

@@ -93,6 +93,9 @@ class Part:
     def reconnected(self, cluster: str, reason: str) -> None:
         """A connection to another cluster is there again."""
 
+    def left(self, cluster: str) -> None:
+        """Nobody wants to be connected with that cluster any more."""
+
     def lacks(self) -> str:
         """What has to be known before this replica is ready."""
         if not any(source.kind == "Node" for source in self.watches()):

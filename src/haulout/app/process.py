@@ -140,7 +140,7 @@ class Process(Reports):
         self.kernel.loop.on_due = queues.joined
         kinds = [kind for part in wanted for kind in part.kinds]
         self._troubles = Troubles(self.clock)
-        connections = Connections(self.kernel.store, self.clock, self._reconnected)
+        connections = Connections(self.kernel.store, self.clock, self._reconnected, self._left)
         self.pump = Pump(
             self.kernel.store, self.clock, self.metrics, self._stir, kinds, self._troubles.outage, connections
         )
@@ -350,6 +350,10 @@ class Process(Reports):
             if (endpoint := part.connect(access)) is not None:
                 return HttpTransport(endpoint, self.clock, self._answered)
         raise KubeError("no surface of this process brings other clusters")
+
+    def _left(self, cluster: str) -> None:
+        for part in self.parts:
+            part.left(cluster)
 
     def _reconnected(self, cluster: str, reason: str) -> None:
         self.kernel.actor.reconnected(cluster)

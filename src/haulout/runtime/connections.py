@@ -18,12 +18,19 @@ OnReconnect = Callable[[str, str], None]
 
 
 class Connections:
-    """`on_reconnect` is told the cluster and why, each time that a connection is there again."""
+    """`on_reconnect` is told the cluster and why, each time that a connection is there again; `on_close`, that it is left."""
 
-    def __init__(self, store: Store, clock: Clock, on_reconnect: OnReconnect = lambda cluster, reason: None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        on_reconnect: OnReconnect = lambda cluster, reason: None,
+        on_close: Callable[[str], None] = lambda cluster: None,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._on_reconnect = on_reconnect
+        self._on_close = on_close
         # The clusters that have been reached since they were opened.
         self._reached: set[str] = set()
         # The states and texts of accesses that cannot be used, while they are wanted.
@@ -83,6 +90,7 @@ class Connections:
         self._reached.discard(cluster)
         self._refusals.pop(cluster, None)
         self._store.erase(_key(cluster))
+        self._on_close(cluster)
 
     def _row(self, cluster: str) -> Connection | None:
         row = self._store.row(_key(cluster))

@@ -190,6 +190,12 @@ class Metrics:
         """What has been counted under a name so far."""
         return dict(self._counters.get(name, {}))
 
+    def forget(self, name: str, /, **labels: str) -> None:
+        """What was counted of something that is gone."""
+        known, gone = self._counters.get(name, {}), set(labels.items())
+        for each in [each for each in known if gone <= set(each)]:
+            del known[each]
+
     def observe(self, name: str, value: float, /, **labels: str) -> None:
         counts = self._histogram(name, labels)
         counts[bisect.bisect_left(_buckets(name), value)] += 1

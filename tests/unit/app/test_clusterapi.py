@@ -9,6 +9,7 @@ import yaml
 
 from haulout.app.clusterapi import CONFIG_KEY, ClusterApis
 from haulout.app.parts import Surroundings
+from haulout.app.process import Process
 from haulout.base.clock import SystemClock
 from haulout.cli.settings import ClusterApi, Settings
 from haulout.cluster.rows import Value
@@ -186,6 +187,16 @@ def test_reconnects_are_counted_by_cluster_and_reason() -> None:
     made.reconnected("fleet/alpha", "rotated")
     (series,) = made.around.metrics.series("maintenance_capi_reconnects_total").items()
     assert series == ((("cluster", "alpha"), ("namespace", "fleet"), ("reason", "rotated")), 2.0)
+
+
+def test_of_a_cluster_that_is_left_no_series_stays() -> None:
+    process = Process(Settings(clusterapi=ClusterApi(), turns=False))
+    for cluster in ("fleet/alpha", "fleet/beta"):
+        for reason in ("rotated", "network"):
+            process._reconnected(cluster, reason)
+    process.pump.connections.closed("fleet/alpha")
+    left = process.metrics.series("maintenance_capi_reconnects_total")
+    assert [dict(labels)["cluster"] for labels in left] == ["beta", "beta"]
 
 
 def test_how_long_approvals_take_is_there_from_the_start() -> None:

@@ -383,6 +383,11 @@ def test_what_can_be_asked_for_besides(fleet: Fleet, plane: ControlPlane, prefix
         wished.tell_node({WISHED: "true"})
         wished.await_request("requested")
         assert not overdue.hooked
+    with Bridge(plane, tmp_path):
+        # Seen and written by this one.
+        wished.label(**{REQUEST: None})
+        wished.await_told()
+        assert not overdue.hooked, "it was let go, whatever the time-out is now"
 
 
 def test_what_is_left_behind_is_cleared_away(

@@ -9,11 +9,13 @@ import pytest
 from haulout.cluster.store import Store
 from haulout.cluster.view import FACT, Record, View
 from haulout.core.action import Tell
+from haulout.model.meta import wire_time
 from haulout.surfaces.clusterapi.machine import APPROVAL_SECONDS, PROBE_EVERY
 from haulout.surfaces.clusterapi.options import Options
 from haulout.surfaces.clusterapi.wire import (
     CLEANUP,
     CLUSTER,
+    LET_GO,
     ORIGINAL,
     PAUSED,
     REQUESTED_BY,
@@ -318,7 +320,12 @@ def test_a_deletion_time_out_lets_go_of_the_hook_and_says_so() -> None:
     assert ask(RELEASE, store, at(5399)).until == at(5400)
     assert not ask(RELEASE, store, at(5399)).actions
     decision = ask(RELEASE, store, at(5400))
-    expected = ["m: -hook", "Warning DeletionApprovalTimeout on m", "Normal PreDrainHookRemoved on m"]
+    expected = [
+        f"m: deletion-timeout={wire_time(at(0))}",
+        "Warning DeletionApprovalTimeout on m",
+        "m: -hook",
+        "Normal PreDrainHookRemoved on m",
+    ]
     assert steps(decision) == [expected]
     notes = [said.note for said in decision.actions[0] if isinstance(said, Tell)]
     assert all("nobody approved the deletion within 1h30m0s" in note for note in notes)
@@ -330,6 +337,28 @@ def test_the_hook_does_not_come_back_for_the_same_deletion() -> None:
     for decider in (MACHINES, RELEASE):
         decision = ask(decider, store, at(5401))
         assert (decision.actions, decision.until) == ((), None)
+
+
+LONGER = Options(approve_within_for=timedelta(days=9))
+
+
+@pytest.mark.parametrize("options", [Options(), LONGER], ids=["switched off", "lengthened"])
+def test_a_deletion_that_was_let_go_stays_so_when_the_time_out_changes(options: Options) -> None:
+    let_go = {LET_GO: wire_time(at(0))}
+    store = linked(machine(deleting=0, notes=let_go), node(deleted="true"), options=options)
+    for decider in (MACHINES, RELEASE):
+        decision = ask(decider, store, at(5401))
+        assert (decision.actions, decision.until) == ((), None)
+    put_back = linked(hooked(deleting=0, notes=let_go), node(deleted="true"), options=options)
+    assert steps(ask(RELEASE, put_back, at(5401))) == [["m: -hook", "Normal PreDrainHookRemoved on m"]]
+    assert not ask(MACHINES, put_back, at(5401)).actions
+
+
+def test_a_mark_of_another_deletion_lets_nothing_go() -> None:
+    notes = {LET_GO: wire_time(at(0))}
+    moved = linked(machine(deleting=60, notes=notes), node(deleted="true"))
+    assert edits(ask(MACHINES, moved, at(61))) == [f"m: hook={ORIGINAL}"]
+    assert edits(ask(MACHINES, linked(machine(notes=notes), node()))) == [f"m: hook={ORIGINAL}"]
 
 
 def test_a_time_out_shorter_than_the_first_hour_is_not_slept_through() -> None:

@@ -17,8 +17,16 @@ from haulout.surfaces.clusterapi.memory import Memory, recall
 from haulout.surfaces.clusterapi.options import options_of
 from haulout.surfaces.clusterapi.pause import is_paused
 from haulout.surfaces.clusterapi.say import told
-from haulout.surfaces.clusterapi.signals import overdue_at
-from haulout.surfaces.clusterapi.wire import CLEANUP, DELETED, HOOK, MAINTENANCE, MAINTENANCE_APPROVED, MachineRow
+from haulout.surfaces.clusterapi.signals import is_let_go, overdue_at
+from haulout.surfaces.clusterapi.wire import (
+    CLEANUP,
+    DELETED,
+    HOOK,
+    LET_GO,
+    MAINTENANCE,
+    MAINTENANCE_APPROVED,
+    MachineRow,
+)
 
 replace = msgspec.structs.replace
 
@@ -122,13 +130,21 @@ def _disabled(machine: MachineRow, view: View, now: datetime) -> Decision:
 
 
 def _overdue(machine: MachineRow, view: View, now: datetime) -> Decision:
+    if is_let_go(machine):
+        # Somebody has put it back.
+        return Decision(actions=(_let_go(machine, "nobody approved it in time"),))
     options = options_of(view)
     due_at = overdue_at(machine, options)
-    if due_at is None or options.approve_within_for is None:
+    if machine.deleting_at is None or due_at is None or options.approve_within_for is None:
         return NOTHING
     if now < due_at:
         return Decision(until=due_at)
     why = f"nobody approved the deletion within {to_text(options.approve_within_for)}"
     warned = told(machine.key, "DeletionApprovalTimeout", f"{why}: it waits for its Node no longer", warning=True)
+    mark = Annotate(machine.key, LET_GO, wire_time(machine.deleting_at))
+    return Decision(actions=((mark, warned, *_let_go(machine, why)),))
+
+
+def _let_go(machine: MachineRow, why: str) -> Step:
     said = told(machine.key, "PreDrainHookRemoved", f"its deletion waits for its Node no longer: {why}")
-    return Decision(actions=((Annotate(machine.key, HOOK, None), warned, said),))
+    return (Annotate(machine.key, HOOK, None), said)

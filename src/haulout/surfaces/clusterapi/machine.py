@@ -243,9 +243,9 @@ def _awaited(given: Given, node: NodeRow) -> tuple[datetime | None, tuple[Statem
     if machine.deleting_at is None or heard.deletion_approved or not wanted(heard).hook:
         return None, ()
     told_at = machine.deleting_at + PENDING_FOR
-    ends_at = overdue_at(machine, given.options)
-    if ends_at is not None and given.now >= ends_at:
+    if is_overdue(machine, given.options, given.now):
         return None, ()
+    ends_at = overdue_at(machine, given.options)
     if given.now < told_at:
         return earliest(told_at, ends_at), ()
     text = f"the deletion waits for Node {machine.node} to be approved for it since {machine.deleting_at:%Y-%m-%d %H:%M} UTC"

@@ -7,12 +7,14 @@ from datetime import datetime
 import msgspec
 
 from haulout.cluster.rows import NodeRow
+from haulout.model.meta import wire_time
 from haulout.surfaces.clusterapi.options import Options
 from haulout.surfaces.clusterapi.wire import (
     APPROVED,
     BY_WORKLOAD,
     DELETED,
     DELETION_APPROVED,
+    LET_GO,
     MAINTENANCE_APPROVED,
     MAINTENANCE_WISHED,
     REQUESTED,
@@ -83,5 +85,10 @@ def overdue_at(machine: MachineRow, options: Options) -> datetime | None:
 
 
 def is_overdue(machine: MachineRow, options: Options, now: datetime) -> bool:
+    """Once it is let go for that it stays so, whatever becomes of the time that it was given."""
     at = overdue_at(machine, options)
-    return at is not None and now >= at
+    return (at is not None and now >= at) or is_let_go(machine)
+
+
+def is_let_go(machine: MachineRow) -> bool:
+    return machine.deleting_at is not None and machine.annotations.get(LET_GO) == wire_time(machine.deleting_at)

@@ -34,6 +34,8 @@ REQUESTED_BY = f"{PREFIX}requested-by"
 BY_WORKLOAD = "workload"
 REBOOT_MODE = f"{PREFIX}reboot-mode"
 CLEANUP = "haulout.dev/node-cleanup"
+# The deletion, by its time, that goes on without approval.
+LET_GO = "haulout.dev/deletion-timeout"
 CLUSTER_LABEL = f"{GROUP}/cluster-name"
 
 # On Nodes.
@@ -153,7 +155,7 @@ def _machine(obj: Machine, common: dict[str, Any]) -> MachineRow:
 
 
 MACHINE_ANNOTATIONS = frozenset(
-    {HOOK, PAUSED, SKIP_REMEDIATION, SKIP_OWNED, REQUESTED_BY, REBOOT_MODE, CLEANUP},
+    {HOOK, PAUSED, SKIP_REMEDIATION, SKIP_OWNED, REQUESTED_BY, REBOOT_MODE, CLEANUP, LET_GO},
 )
 MACHINE_KEEP = Keep(MACHINE_ANNOTATIONS)
 NODE_KEEP = Keep(frozenset({NODE_NAMESPACE, NODE_CLUSTER}))

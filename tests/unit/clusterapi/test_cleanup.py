@@ -46,6 +46,21 @@ def test_node_first_then_the_hook_in_one_pass(enabled: str | None, deleting: flo
     ]
 
 
+@pytest.mark.parametrize(
+    "other, expected",
+    [
+        (machine("o", deleting=0, request="requested"), ["m: -hook"]),
+        (machine("o", deleting=0), ["n: -machine-maintenance", "n: -approve-maintenance", "m: -hook"]),
+        (machine("o", request="approved"), ["n: -machine-deleted", "m: -hook"]),
+    ],
+    ids=["both", "deleting", "approved"],
+)
+def test_what_another_machine_tells_the_same_node_stays(other: MachineRow, expected: list[str]) -> None:
+    told = node(deleted="true", maintenance="true", approve_maintenance="true")
+    store = linked(disabled(hook=ORIGINAL), other, told, options=Options(approval_hygiene=True))
+    assert edits(ask(MACHINES, store)) == expected
+
+
 @pytest.mark.parametrize("hook", [ORIGINAL, "foreign", ""])
 def test_a_hook_set_by_hand_goes(hook: str) -> None:
     assert edits(ask(MACHINES, linked(disabled(hook=hook), node()))) == ["m: -hook"]

@@ -17,7 +17,7 @@ from haulout.surfaces.clusterapi.memory import Memory, recall
 from haulout.surfaces.clusterapi.options import options_of
 from haulout.surfaces.clusterapi.pause import is_paused
 from haulout.surfaces.clusterapi.say import told
-from haulout.surfaces.clusterapi.signals import is_let_go, overdue_at
+from haulout.surfaces.clusterapi.signals import is_let_go, overdue_at, wanted_by
 from haulout.surfaces.clusterapi.wire import (
     CLEANUP,
     DELETED,
@@ -71,11 +71,13 @@ def _told_node(given: Given) -> Step:
     machine, node = given.machine, given.node
     if node is None:
         return ()
-    names = [DELETED, MAINTENANCE]
-    if given.options.approval_hygiene and MAINTENANCE in node.labels:
-        names.append(MAINTENANCE_APPROVED)
+    kept = wanted_by(given.others, node, given.options)
+    withdrawn = MAINTENANCE in node.labels and not kept.maintenance
+    names = [] if kept.deleted else [DELETED]
+    if withdrawn:
+        names += [MAINTENANCE, MAINTENANCE_APPROVED] if given.options.approval_hygiene else [MAINTENANCE]
     step: list[Action] = [Label(node.key, name, None) for name in names if name in node.labels]
-    if MAINTENANCE in node.labels:
+    if withdrawn:
         text = f"told Node {node.key.name} that its Machine is not enabled any more"
         step.append(told(machine.key, "MaintenanceWithdrawn", text))
     return tuple(step)

@@ -28,6 +28,7 @@ from haulout.surfaces.clusterapi.signals import (
     overdue_at,
     signals,
     wanted,
+    wanted_by,
 )
 from haulout.surfaces.clusterapi.wire import (
     APPROVED,
@@ -154,25 +155,20 @@ def _paired(given: Given, node: NodeRow) -> tuple[Step, ...]:
     """The Node first: what is said there must stand before anything is concluded from it."""
     heard = signals(given.machine, node, given.options)
     aim = wanted(heard)
-    return steps_of(_on_node(given, node, _said(given, node, aim)), _on_machine(given, node, heard, aim))
-
-
-def _said(given: Given, node: NodeRow, aim: Wanted) -> Wanted:
-    """One Machine may stand for another's Node before that one is gone: what any of them says is said, or they would quarrel."""
-    aims = (aim, *(wanted(signals(other, node, given.options)) for other in given.others))
-    return Wanted(deleted=any(each.deleted for each in aims), maintenance=any(each.maintenance for each in aims))
+    return steps_of(_on_node(given, node, aim), _on_machine(given, node, heard, aim))
 
 
 def _on_node(given: Given, node: NodeRow, aim: Wanted) -> Step:
     machine, key = given.machine, node.key
+    kept = wanted_by(given.others, node, given.options)
     step: list[Action] = []
     deleted, maintenance, outcome = _value(aim.deleted), _value(aim.maintenance), _outcome_name(machine)
-    if node.labels.get(DELETED) != deleted:
+    if node.labels.get(DELETED) != deleted and (aim.deleted or not kept.deleted):
         step.append(Label(key, DELETED, deleted, outcome))
         if aim.deleted:
             text = f"told Node {node.key.name} that its Machine is being deleted"
             step.append(told(machine.key, "DeletionAnnounced", text))
-    if node.labels.get(MAINTENANCE) != maintenance:
+    if node.labels.get(MAINTENANCE) != maintenance and (aim.maintenance or not kept.maintenance):
         step.append(Label(key, MAINTENANCE, maintenance, outcome))
         step.append(_announced(machine, node) if aim.maintenance else _withdrawn(machine, node))
         if given.options.approval_hygiene and not aim.maintenance and MAINTENANCE_APPROVED in node.labels:

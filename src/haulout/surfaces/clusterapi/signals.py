@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 import msgspec
@@ -68,6 +69,15 @@ def signals(machine: MachineRow, node: NodeRow, options: Options) -> Signals:
         request=None if is_taken_back(machine, node, options) else machine.request,
         maintenance_approved=node.labels.get(MAINTENANCE_APPROVED) == "true",
     )
+
+
+def wanted_by(machines: Iterable[MachineRow], node: NodeRow, options: Options) -> Wanted:
+    """What others tell the same Node: one Machine may stand for another's before that one is gone.
+
+    Each says its own, and takes away nothing that another still says, or they would quarrel.
+    """
+    aims = [wanted(signals(machine, node, options)) for machine in machines]
+    return Wanted(deleted=any(aim.deleted for aim in aims), maintenance=any(aim.maintenance for aim in aims))
 
 
 def is_taken_back(machine: MachineRow, node: NodeRow, options: Options) -> bool:

@@ -94,7 +94,26 @@ def prepare(site: Site) -> None:
             for version in body["spec"]["versions"]:
                 path = f"/apis/{group}/{version['name']}/{plural}"
                 eventually(partial(is_served, world, path), f"{site.name} serves {path}")
+        eventually(partial(are_discovered, world), f"{site.name} tells of its definitions")
 
 
 def is_served(world: World, path: str) -> bool:
     return world.quiet("GET", path, None).code == 200
+
+
+def are_discovered(world: World) -> bool:
+    """In the document that controllers read, which the real server writes when it serves them already."""
+    accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    groups = world.ask("GET", "/apis", accept=accept).body["items"]
+    found = {
+        (group["metadata"]["name"], version["version"], one["resource"])
+        for group in groups
+        for version in group["versions"]
+        for one in version["resources"]
+    }
+    wanted = {
+        (body["spec"]["group"], version["name"], body["spec"]["names"]["plural"])
+        for body in SHARED_CRDS
+        for version in body["spec"]["versions"]
+    }
+    return wanted <= found

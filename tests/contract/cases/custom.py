@@ -169,6 +169,8 @@ def definition_is_accepted_and_served(w: World) -> None:
     w.note("conditions", {one["type"]: [one["status"], one["reason"], one["message"]] for one in conditions})
     thing = {"apiVersion": f"{w.ns}.test/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"size": 1}}
     w.create(f"{w.ns}.test/v1/things", thing, show="*")
+    # Served is not yet discovered: another controller of the real server writes those documents, the group's first.
+    w.wait("discovered", lambda: w.quiet("GET", f"/apis/{w.ns}.test/v1", None).code == 200)
     w.ask("GET", f"/apis/{w.ns}.test", show="*")
     w.ask(
         "GET",

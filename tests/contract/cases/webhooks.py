@@ -22,7 +22,7 @@ def webhook(w: World, act: str, *, resources: tuple[str, ...] = ("configmaps",),
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": w.ns}},
-        "timeoutSeconds": 5,
+        "timeoutSeconds": 30,
         **given,
     }
 

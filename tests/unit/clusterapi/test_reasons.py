@@ -6,14 +6,23 @@ from datetime import timedelta
 
 import pytest
 
+from haulout.cluster.key import Key
 from haulout.cluster.rows import Row
 from haulout.cluster.view import View
 from haulout.core.reason import Reason
 from haulout.surfaces.clusterapi.hosts import reasons as host_reasons
 from haulout.surfaces.clusterapi.machine import decide
 from haulout.surfaces.clusterapi.options import Options
-from haulout.surfaces.clusterapi.wire import CLEANUP, PAUSED, HostRow, MachineRow
-from tests.build.machines import cluster, connection, hooked, host, linked, machine, node, picture, secret
+from haulout.surfaces.clusterapi.wire import (
+    CLEANUP,
+    CLUSTER_LABEL,
+    LIMITED_SECRET,
+    PAUSED,
+    HostRow,
+    MachineRow,
+    SecretRow,
+)
+from tests.build.machines import M, cluster, connection, hooked, host, linked, machine, node, picture, secret
 from tests.build.rows import at
 
 TIMEOUT = Options(approve_within_for=timedelta(seconds=30))
@@ -78,6 +87,18 @@ def asked_away(about: MachineRow, state: str) -> tuple[Reason, ...]:
 def test_what_helps_depends_on_who_refuses(state: str, act: str) -> None:
     (reason,) = asked_away(hooked(), state)
     assert act in reason.act
+
+
+@pytest.mark.parametrize("state", ["invalid", "rejected", "unauthorized"])
+def test_what_helps_names_the_secret_that_counts(state: str) -> None:
+    """The one that is preferred, not the one that stands behind it."""
+    key = Key("", LIMITED_SECRET, "fleet", "mine")
+    limited = SecretRow(key=key, uid="uid-mine", version=1, labels={CLUSTER_LABEL: "alpha"}, value=b"limited")
+    away = connection(state, since=0, error="no")
+    for options, name in ((Options(prefer_limited=True), "fleet/mine"), (Options(), "fleet/alpha-kubeconfig")):
+        store = picture(secret(), limited, away, hooked(), node(), options=options)
+        (reason,) = decide(M, View(store, explaining=True), at(60)).reasons
+        assert f"Secret {name}" in reason.act
 
 
 def test_a_cluster_that_is_away_is_told_of_besides() -> None:

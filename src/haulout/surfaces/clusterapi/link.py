@@ -45,11 +45,12 @@ class Link(msgspec.Struct, frozen=True):
     """`ready`: the Nodes of the cluster are known. `sources` have to be watched for it to become or stay so.
 
     `stale`: they are known as they were when the cluster could last be reached. `denied`: it answers, but not to whom the
-    kubeconfig names. `until`: when a problem that is young now becomes worth telling.
+    kubeconfig names. `until`: when a problem that is young now becomes worth telling. `secret`: whose kubeconfig counts.
     """
 
     workload: Workload
     sources: tuple[Source, ...]
+    secret: str
     ready: bool = False
     stale: bool = False
     problem: Problem | None = None
@@ -60,23 +61,27 @@ class Link(msgspec.Struct, frozen=True):
 
 
 def link(view: View, workload: Workload, options: Options, now: datetime) -> Link:
-    kind = named(SECRET, workload.namespace, f"{workload.name}-kubeconfig")
+    kind, usual = named(SECRET, workload.namespace, f"{workload.name}-kubeconfig"), _usual(workload)
     sources = (Source("", kind),)
     connection = view.get(Key(workload.cluster, Connection.KIND, "", ""), Connection)
     if connection is not None and _runs_in_vain(connection.access, options):
-        return Link(workload, sources)
+        return Link(workload, sources, usual)
     secret, lack = _secret(view, workload, kind, options)
     if secret is not None and secret.value is not None:
         where = f"Secret {secret.key.namespace}/{secret.key.name}"
         access = Access(where, secret.value, options.allow_exec)
-        return _reached(view, Link(workload, (*sources, _nodes(workload, access))), now)
-    known = Link(workload, sources, problem=Problem.UNAVAILABLE if lack else None, text=lack)
+        return _reached(view, Link(workload, (*sources, _nodes(workload, access)), where), now)
+    known = Link(workload, sources, usual, problem=Problem.UNAVAILABLE if lack else None, text=lack)
     if connection is None or connection.access is None:
         return known
     # A kubeconfig that is gone does not cut off what was opened with it.
     ready = view.listing("Node", workload.cluster) is Listing.LISTED
     wanted = (*sources, _nodes(workload, connection.access))
     return msgspec.structs.replace(known, sources=wanted, ready=ready, stale=connection.state not in WORKS)
+
+
+def _usual(workload: Workload) -> str:
+    return f"Secret {workload.namespace}/{workload.name}-kubeconfig"
 
 
 def _runs_in_vain(access: Hashable, options: Options) -> bool:
@@ -97,8 +102,7 @@ def _secret(view: View, workload: Workload, kind: str, options: Options) -> tupl
             for limited in view.rows(LIMITED_KUBECONFIGS, workload, SecretRow):
                 if limited.value is not None:
                     return limited, ""
-    name = f"{workload.name}-kubeconfig"
-    where = f"Secret {workload.namespace}/{name}"
+    name, where = f"{workload.name}-kubeconfig", _usual(workload)
     match view.listing(kind):
         case Listing.WAITING:
             return None, ""

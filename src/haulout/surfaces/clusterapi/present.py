@@ -157,10 +157,10 @@ def not_enabled(machine: MachineRow, *because: Reason) -> Reason:
 def _mend(way: Link) -> str:
     assert way.problem is not None
     if way.denied:
-        return f"put a kubeconfig that may get, list, watch and patch nodes into the Secret of {way.workload.cluster}"
+        return f"put a kubeconfig that may get, list, watch and patch nodes into {way.secret}"
     return {
-        "KubeconfigUnavailable": f"put a kubeconfig into Secret {way.workload.namespace}/{way.workload.name}-kubeconfig",
-        "KubeconfigRejected": "put certificates and tokens themselves into the kubeconfig, no files and no programs",
+        "KubeconfigUnavailable": f"put a kubeconfig into {way.secret}",
+        "KubeconfigRejected": f"put certificates and tokens themselves into {way.secret}, no files and no programs",
         "WorkloadClusterUnreachable": f"see that the API server of {way.workload.cluster} answers from here",
     }[way.problem.value]
 

@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 import msgspec
 
 from haulout.kube.endpoint import (
+    SOCKS,
     Basic,
     ClientCertificate,
     ClusterInfo,
@@ -337,9 +338,10 @@ def _proxy(text: str, where: str) -> tuple[str, Basic | None]:
     if not text:
         return "", None
     parts = _split(text)
-    if parts is None or parts.scheme not in {"http", "https"}:
+    if parts is None or parts.scheme not in {"http", "https", *SOCKS}:
         problem = f"{parts.scheme} is not supported" if parts else "no address"
-        raise ConfigInvalid(f"{where}: proxy-url: {problem} (http://host:port or https://host:port would be right)")
+        right = "http://host:port, https://host:port or socks5://host:port would be right"
+        raise ConfigInvalid(f"{where}: proxy-url: {problem} ({right})")
     login = Basic(unquote(parts.username), Secret(unquote(parts.password or ""))) if parts.username else None
     if login and (":" in login.username or not (login.username + login.password.text).isascii()):
         raise ConfigInvalid(f"{where}: proxy-url: the login holds characters that cannot be sent")

@@ -12,6 +12,8 @@ import msgspec
 
 # The bytes themselves, or the file that holds them and may be replaced at any time.
 Pem = bytes | Path
+# Proxies that are no HTTP servers.
+SOCKS = ("socks5", "socks5h")
 
 
 class Secret(msgspec.Struct, frozen=True):

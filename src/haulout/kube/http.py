@@ -27,6 +27,7 @@ from haulout.kube.errors import (
 )
 from haulout.kube.failures import BROKEN, CONNECT_SECONDS, failure
 from haulout.kube.login import Login
+from haulout.kube.proxies import through
 from haulout.kube.tls import CertPair, client_context
 from haulout.kube.transport import JSON, Reply
 
@@ -212,14 +213,11 @@ class HttpTransport:
         return aiohttp.ClientSession(
             # Watches are as many as there are things to watch, and who writes has a gate of its own: a bound here would
             # only let the one wait for the other.
-            connector=aiohttp.TCPConnector(
-                ssl=context, limit=0, keepalive_timeout=_KEEPALIVE_SECONDS, ttl_dns_cache=30
-            ),
+            **through(self._proxy, ssl=context, limit=0, keepalive_timeout=_KEEPALIVE_SECONDS, ttl_dns_cache=30),
             headers={"User-Agent": USER_AGENT, "Accept-Encoding": "gzip" if compress else "identity"},
             cookie_jar=aiohttp.DummyCookieJar(),
             read_bufsize=_READ_AHEAD,
             middlewares=(_never_twice,),
-            proxy=self._proxy,
         )
 
     async def _refusal(self, call: _Call, response: aiohttp.ClientResponse) -> ApiError:

@@ -11,11 +11,13 @@ from urllib.parse import quote_plus, urlsplit
 
 import aiohttp
 import msgspec
+from yarl import URL
 
 from haulout.kube.auth import Fetched, Proof, bearer, pem_bytes
 from haulout.kube.endpoint import Oidc, Secret, environment_proxy, is_loopback
 from haulout.kube.errors import ConfigInvalid, ConnectionFailed
 from haulout.kube.failures import failure
+from haulout.kube.proxies import through
 from haulout.kube.tls import client_context
 
 LIMIT_SECONDS = 15.0
@@ -61,11 +63,11 @@ class Refresh:
             self._refuse("the id-token is missing or has expired, and there is no refresh-token (log in again)")
         ca = pem_bytes(self._oidc.ca, self._where) if self._oidc.ca is not None else None
         context = client_context(ca=ca, insecure=False, pair=None, where=self._where)
+        proxy = environment_proxy(self._oidc.issuer, os.environ)
         try:
             async with aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=context),
                 timeout=aiohttp.ClientTimeout(total=LIMIT_SECONDS),
-                proxy=environment_proxy(self._oidc.issuer, os.environ) or None,
+                **through(URL(proxy) if proxy else None, ssl=context),
             ) as session:
                 return await self._renewed(session)
         except aiohttp.ClientError as error:

@@ -391,9 +391,9 @@ REFUSALS = [
     pytest.param(kubeconfig(cluster={"server": "https://u:hush@h"}), r"server has a login in it", id="server-login"),
     pytest.param(kubeconfig(cluster={"server": "https://u:hush@h:x"}), r"server is no address", id="bad-server-login"),
     pytest.param(
-        kubeconfig(cluster={"proxy-url": "socks5://u:hush@p:1"}),
-        r'cluster "a": proxy-url: socks5 is not supported \(http://host:port or https://host:port',
-        id="socks",
+        kubeconfig(cluster={"proxy-url": "socks4://u:hush@p:1"}),
+        r'cluster "a": proxy-url: socks4 is not supported \(http://host:port, https://host:port or socks5://host:port',
+        id="socks4",
     ),
     pytest.param(kubeconfig(cluster={"proxy-url": "hush"}), r"proxy-url: no address", id="proxy-without-scheme"),
     pytest.param(kubeconfig(cluster={"proxy-url": "http://hush..b"}), r"proxy-url: no address", id="proxy-host"),

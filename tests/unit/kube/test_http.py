@@ -815,3 +815,134 @@ async def test_compressed_streams_are_not_held_back() -> None:
             got.append(line)
             step.set()
     assert got == [b"0\n", b"1\n", b"2\n"]
+
+
+class Socks:
+    """CONNECT of RFC 1928 to the port that is asked for here, for those who know the login if there is one."""
+
+    def __init__(self, login: tuple[bytes, bytes] | None = None) -> None:
+        self.asked: list[str] = []
+        self._login = login
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            if not await self._let_in(reader, writer):
+                return
+            _, _, _, kind = await reader.readexactly(4)
+            length = (await reader.readexactly(1))[0] if kind == 3 else 4
+            name, port = await reader.readexactly(length), int.from_bytes(await reader.readexactly(2))
+            self.asked.append(name.decode() if kind == 3 else ".".join(map(str, name)))
+            await self._tunnel(port, reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    async def _let_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        _, count = await reader.readexactly(2)
+        wanted = 2 if self._login else 0
+        known = wanted in await reader.readexactly(count)
+        writer.write(bytes([5, wanted if known else 255]))
+        if not known or self._login is None:
+            return known
+        given = []
+        await reader.readexactly(1)
+        for _ in range(2):
+            given.append(await reader.readexactly((await reader.readexactly(1))[0]))
+        writer.write(bytes([1, tuple(given) != self._login]))
+        return tuple(given) == self._login
+
+    async def _tunnel(self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        refused = False
+        try:
+            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", port)
+        except ConnectionRefusedError:
+            refused = True
+        writer.write(bytes([5, 5 if refused else 0, 0, 1, 0, 0, 0, 0, 0, 0]))
+        if refused:
+            return
+        async with asyncio.TaskGroup() as group:
+            group.create_task(pump(reader, there_writer))
+            group.create_task(pump(there_reader, writer))
+
+
+@asynccontextmanager
+async def socks(login: tuple[bytes, bytes] | None = None) -> AsyncIterator[tuple[Socks, str]]:
+    proxy = Socks(login)
+    server = await asyncio.start_server(proxy.handle, "127.0.0.1", 0)
+    async with server:
+        yield proxy, f"socks5://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+class TestSocks:
+    async def test_names_are_the_proxy_s_to_resolve(self) -> None:
+        authority = trustme.CA()
+        async with (
+            api(Recorded(), server_context(authority, "api.elsewhere.example")) as url,
+            socks() as (proxy, proxy_url),
+            connected(
+                f"https://api.elsewhere.example:{url.rpartition(':')[2]}", ca=ca(authority), proxy_url=proxy_url
+            ) as transport,
+        ):
+            assert (await transport.request("GET", "/")).body == b"{}"
+            assert (await transport.request("GET", "/")).body == b"{}"
+        assert proxy.asked == ["api.elsewhere.example"], "one connection for both"
+
+    async def test_server_name_and_no_trust_in_another(self) -> None:
+        authority = trustme.CA()
+        async with (
+            api(Recorded(), server_context(authority, "api.internal")) as url,
+            socks() as (proxy, proxy_url),
+        ):
+            fields = {"ca": ca(authority), "proxy_url": proxy_url}
+            async with connected(url, tls_server_name="api.internal", **fields) as transport:
+                assert (await transport.request("GET", "/")).status == 200
+            async with connected(url, **fields) as transport:
+                with pytest.raises(ConnectionFailed, match="the server's certificate is not trusted") as caught:
+                    await transport.request("PATCH", "/")
+        assert never_sent(caught.value)
+        assert set(proxy.asked) == {"127.0.0.1"}
+
+    async def test_login(self) -> None:
+        async with api(Recorded()) as url, socks((b"jane", b"hush")) as (_, proxy_url):
+            async with connected(url, proxy_url=proxy_url, proxy_login=Basic("jane", Secret("hush"))) as transport:
+                assert (await transport.request("GET", "/")).status == 200
+            for login in (Basic("jane", Secret("shh")), None):
+                async with connected(url, proxy_url=proxy_url, proxy_login=login) as transport:
+                    with pytest.raises(ConnectionFailed, match=r"no connection to the proxy: it refused: ") as caught:
+                        await transport.request("PATCH", "/")
+                assert never_sent(caught.value)
+                assert "shh" not in str(caught.value)
+
+    async def test_nobody_there(self) -> None:
+        async with socks() as (_, proxy_url), connected("http://127.0.0.1:1", proxy_url=proxy_url) as transport:
+            with pytest.raises(ConnectionFailed, match=r"it refused: .*[Rr]efused"):
+                await transport.request("GET", "/")
+        async with connected("http://127.0.0.1:1", proxy_url=proxy_url) as transport:
+            with pytest.raises(ConnectionFailed, match=r"no connection to the proxy: Connection refused$"):
+                await transport.request("GET", "/")
+
+    async def test_without_the_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("haulout.kube.proxies.find_spec", lambda name: None)
+        async with connected("http://127.0.0.1:1", proxy_url="socks5://p") as transport:
+            with pytest.raises(ConfigInvalid, match=r"pip install 'haulout\[socks\]'"):
+                await transport.request("GET", "/")
+
+    async def test_that_says_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("haulout.kube.http.CONNECT_SECONDS", 0.05)
+        closed = asyncio.Event()
+
+        async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while await reader.read(2**16):
+                pass
+            writer.close()
+            closed.set()
+
+        server = await asyncio.start_server(listen, "127.0.0.1", 0)
+        async with server:
+            proxy_url = f"socks5://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            async with connected("http://127.0.0.1:1", proxy_url=proxy_url) as transport:
+                with pytest.raises(ConnectionFailed, match="no connection within") as caught:
+                    await transport.request("PATCH", "/")
+            await closed.wait()
+        assert never_sent(caught.value)

@@ -1,0 +1,77 @@
+"""Connections through proxies: those of HTTP are aiohttp's business, SOCKS5 is not among them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from importlib.util import find_spec
+from typing import Any
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
+from yarl import URL
+
+from haulout.kube.endpoint import SOCKS
+from haulout.kube.errors import ConfigInvalid
+
+_PORT = 1080
+
+
+def through(proxy: URL | None, **settings: Any) -> dict[str, Any]:
+    """What a session needs to go through the proxy, if any; the settings are those of its connector."""
+    if proxy is not None and proxy.scheme in SOCKS:
+        return {"connector": SocksConnector(proxy, **settings)}
+    return {"connector": aiohttp.TCPConnector(**settings), "proxy": proxy}
+
+
+class SocksConnector(aiohttp.TCPConnector):
+    """Names are the proxy's to resolve, as Go has it: whoever needs a proxy need not know them."""
+
+    def __init__(self, proxy: URL, **settings: Any) -> None:
+        if find_spec("python_socks") is None:
+            raise ConfigInvalid("proxies of SOCKS need the extra `socks` (pip install 'haulout[socks]')")
+        super().__init__(resolver=_Unresolved(), **settings)
+        self._proxy = proxy
+
+    async def _wrap_create_connection(
+        self,
+        *args: Any,
+        addr_infos: list[aiohttp.AddrInfoType],
+        req: aiohttp.ClientRequest,
+        timeout: aiohttp.ClientTimeout,
+        client_error: type[Exception] = aiohttp.ClientConnectorError,
+        **kwargs: Any,
+    ) -> tuple[asyncio.Transport, ResponseHandler]:
+        host, port = addr_infos[0][4][:2]
+        try:
+            sock = await self._through(str(host), int(port), timeout.sock_connect)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise aiohttp.ClientProxyConnectionError(req.connection_key, error) from error
+        return await self._wrap_existing_connection(
+            *args, req=req, timeout=timeout, client_error=client_error, sock=sock, **kwargs
+        )
+
+    async def _through(self, host: str, port: int, seconds: float | None) -> socket.socket:
+        # The extra is there, or this would not be.
+        from python_socks import ProxyError, ProxyType
+        from python_socks.async_.asyncio import Proxy
+
+        url = self._proxy
+        proxy = Proxy(ProxyType.SOCKS5, url.host or "", url.port or _PORT, url.user, url.password, rdns=True)
+        try:
+            return await proxy.connect(host, port, timeout=seconds)
+        except ProxyError as error:
+            raise OSError(0, f"it refused: {error}") from error
+
+
+class _Unresolved(AbstractResolver):
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        return [ResolveResult(hostname=host, host=host, port=port, family=family, proto=0, flags=0)]
+
+    async def close(self) -> None:
+        pass

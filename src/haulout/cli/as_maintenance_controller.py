@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import click
 
-from haulout.cli.goflags import Flag, FlagProblem, HelpWanted, parse_flags, usage
+from haulout.cli.goflags import Flag, with_flags
 from haulout.cli.settings import Esx, Kubernikus, Lease, PodRules, Settings
-from haulout.cli.zap import log_format, log_level, log_times, zap_flags
+from haulout.cli.zap import log_settings, zap_flags
 
 PROGRAM = "maintenance-controller"
 CONFIG_FILE = "./config/maintenance.yaml"
@@ -35,15 +36,11 @@ FLAGS = (
 def main(words: Sequence[str]) -> int | Settings:
     if words and words[0] == "validate-config":
         return validate_config(words[1] if len(words) > 1 else CONFIG_FILE)
-    try:
-        values, _ = parse_flags(FLAGS, words)
-        level = log_level(values)
-    except HelpWanted:
-        click.echo(usage(PROGRAM, FLAGS), err=True)
-        return 0
-    except FlagProblem as problem:
-        click.echo(f"{problem}\n{usage(PROGRAM, FLAGS)}", err=True)
-        return 2
+    return with_flags(PROGRAM, FLAGS, words, settings)
+
+
+def settings(values: Mapping[str, Any]) -> Settings:
+    logs = log_settings(values)
     # Not released at the end: the next leader waits until it has run out, as the original has it.
     lease = Lease(LEASE, retry=5.0, release=False)
     return Settings(
@@ -56,9 +53,7 @@ def main(words: Sequence[str]) -> int | Settings:
         alone=True,
         ready_at_once=True,
         scrape_within=values["metrics-timeout"].total_seconds(),
-        log_format=log_format(values),
-        log_level=level,
-        log_times=log_times(values),
+        **logs,
         profiles_config=CONFIG_FILE,
         esx=Esx(enabled=values["enable-esx-maintenance"]),
         kubernikus=Kubernikus(enabled=values["enable-kubernikus-maintenance"]),

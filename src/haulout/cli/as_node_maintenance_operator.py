@@ -11,9 +11,9 @@ import click
 
 from haulout.base.duration import to_text
 from haulout.base.selector import SelectorError, parse
-from haulout.cli.goflags import Flag, FlagProblem, HelpWanted, parse_flags, usage
+from haulout.cli.goflags import Flag, FlagProblem, with_flags
 from haulout.cli.settings import Lease, NodeMaintenance, Settings, Webhooks
-from haulout.cli.zap import log_format, log_level, log_times, zap_flags
+from haulout.cli.zap import log_settings, zap_flags
 
 PROGRAM = "manager"
 LEASE = "135b1886.medik8s.io"
@@ -76,19 +76,15 @@ def _check_amounts(values: Mapping[str, Any]) -> None:
 
 
 def main(words: Sequence[str]) -> int | Settings:
-    try:
-        values, _ = parse_flags(FLAGS, words)
-        level = log_level(values)
-        for name, known in (("eviction-backend", BACKENDS), ("deadline-action", ACTIONS)):
-            if values[name] not in known:
-                raise _invalid(name, values[name], f"one of {', '.join(known)}")
-        _check_amounts(values)
-    except HelpWanted:
-        click.echo(usage(PROGRAM, FLAGS), err=True)
-        return 0
-    except FlagProblem as problem:
-        click.echo(f"{problem}\n{usage(PROGRAM, FLAGS)}", err=True)
-        return 2
+    return with_flags(PROGRAM, FLAGS, words, settings)
+
+
+def settings(values: Mapping[str, Any]) -> int | Settings:
+    logs = log_settings(values)
+    for name, known in (("eviction-backend", BACKENDS), ("deadline-action", ACTIONS)):
+        if values[name] not in known:
+            raise _invalid(name, values[name], f"one of {', '.join(known)}")
+    _check_amounts(values)
     namespace = os.environ.get(LEASE_NAMESPACE, "medik8s-leases")
     if not namespace:
         click.echo(f"{LEASE_NAMESPACE} is set, but empty: name the namespace of the node leases or unset it", err=True)
@@ -118,8 +114,6 @@ def main(words: Sequence[str]) -> int | Settings:
         turns=False,
         alone=True,
         ready_at_once=True,
-        log_format=log_format(values),
-        log_level=level,
-        log_times=log_times(values),
+        **logs,
         nodemaintenance=maintenance,
     )

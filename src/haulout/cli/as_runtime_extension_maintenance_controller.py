@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-
-import click
+from typing import Any
 
 from haulout.base.duration import to_text
-from haulout.cli.goflags import Flag, FlagProblem, HelpWanted, parse_flags, usage
+from haulout.cli.goflags import Flag, FlagProblem, with_flags
 from haulout.cli.settings import ClusterApi, Lease, Settings
-from haulout.cli.zap import log_format, log_level, log_times, zap_flags
+from haulout.cli.zap import log_settings, zap_flags
 
 PROGRAM = "runtime-extension-maintenance-controller"
 LEASE = "runtime-extension-maintenance-controller"
@@ -37,17 +36,13 @@ FLAGS = (
 
 
 def main(words: Sequence[str]) -> int | Settings:
-    try:
-        values, _ = parse_flags(FLAGS, words)
-        level = log_level(values)
-        if values[TIMEOUT] < timedelta():
-            raise FlagProblem(f'invalid value "{to_text(values[TIMEOUT])}" for flag -{TIMEOUT}: it is negative')
-    except HelpWanted:
-        click.echo(usage(PROGRAM, FLAGS), err=True)
-        return 0
-    except FlagProblem as problem:
-        click.echo(f"{problem}\n{usage(PROGRAM, FLAGS)}", err=True)
-        return 2
+    return with_flags(PROGRAM, FLAGS, words, settings)
+
+
+def settings(values: Mapping[str, Any]) -> Settings:
+    logs = log_settings(values)
+    if values[TIMEOUT] < timedelta():
+        raise FlagProblem(f'invalid value "{to_text(values[TIMEOUT])}" for flag -{TIMEOUT}: it is negative')
     # The original lets it run out. Given back, the next leader has it at once, ours or theirs.
     lease = Lease(LEASE, values["leader-election-namespace"])
     return Settings(
@@ -59,9 +54,7 @@ def main(words: Sequence[str]) -> int | Settings:
         lease=lease if values["leader-elect"] else None,
         turns=False,
         alone=True,
-        log_format=log_format(values),
-        log_level=level,
-        log_times=log_times(values),
+        **logs,
         clusterapi=ClusterApi(
             enable_metal3_maintenance=values["enable-metal3-maintenance"],
             allow_exec_kubeconfigs=values["allow-exec-kubeconfigs"],

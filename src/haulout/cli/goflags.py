@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
+import click
 import msgspec
 
 from haulout.base.duration import DurationError, parse, to_text
 from haulout.base.number import parse_bool
+
+T = TypeVar("T")
 
 
 class FlagProblem(Exception):
@@ -59,6 +62,21 @@ def parse_flags(flags: Sequence[Flag], words: Sequence[str]) -> tuple[dict[str, 
             text = rest.pop(0)
         values[name] = _value(flag, text)
     return values, rest
+
+
+def with_flags(
+    program: str, flags: Sequence[Flag], words: Sequence[str], made: Callable[[dict[str, Any]], T]
+) -> int | T:
+    """What is made of the values, or the code that Go's programs end with after they have said how to use them."""
+    try:
+        values, _ = parse_flags(flags, words)
+        return made(values)
+    except HelpWanted:
+        click.echo(usage(program, flags), err=True)
+        return 0
+    except FlagProblem as problem:
+        click.echo(f"{problem}\n{usage(program, flags)}", err=True)
+        return 2
 
 
 def usage(program: str, flags: Sequence[Flag]) -> str:

@@ -30,17 +30,22 @@ def zap_flags(time_encoding: str) -> tuple[Flag, ...]:
     )
 
 
-def log_format(values: Mapping[str, Any]) -> str:
+def log_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What Settings hold of them; a value that none of them may have is a FlagProblem."""
+    return {"log_level": _level(values), "log_format": _format(values), "log_times": _times(values)}
+
+
+def _format(values: Mapping[str, Any]) -> str:
     encoder: str = values["zap-encoder"].lower()
     return encoder or ("console" if values["zap-devel"] else "json")
 
 
-def log_times(values: Mapping[str, Any]) -> str:
+def _times(values: Mapping[str, Any]) -> str:
     times: str = values["zap-time-encoding"].lower()
     return times or "iso8601"
 
 
-def log_level(values: Mapping[str, Any]) -> int:
+def _level(values: Mapping[str, Any]) -> int:
     for name, (what, known) in ZAP_WORDS.items():
         if values[name] and values[name].lower() not in known:
             raise _refused(name, values[name], what)

@@ -43,7 +43,6 @@ from haulout.surfaces.clusterapi.wire import (
     MACHINE_KEEP,
     NODE_KEEP,
     OWN_KINDS,
-    PAUSE_KEEP,
     REQUEST,
     SECRET,
     SURFACE,
@@ -119,7 +118,7 @@ async def _surroundings(store: Store, home: Transport, workload: Workload, optio
     if clusters is None:
         store.set_listing("", CLUSTER, Listing.UNREADABLE)
     else:
-        await _read(store, home, clusters, Key("", CLUSTER, workload.namespace, workload.name), PAUSE_KEEP)
+        await _read(store, home, clusters, Key("", CLUSTER, workload.namespace, workload.name))
     name = f"{workload.name}-kubeconfig"
     kind = named(SECRET, workload.namespace, name)
     await _read(store, home, KINDS[SECRET].within(workload.namespace, name), Key("", kind, workload.namespace, name))

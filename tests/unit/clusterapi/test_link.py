@@ -19,7 +19,6 @@ from haulout.surfaces.clusterapi.wire import (
     MACHINE,
     MACHINE_KEEP,
     NODE_KEEP,
-    PAUSE_KEEP,
     Access,
     SecretRow,
 )
@@ -58,7 +57,7 @@ NODES = Source(FAR, "Node", NODE_KEEP, ACCESS)
     ids=["as it is", "metal3", "limited"],
 )
 def test_what_is_watched_whatever_is_decided(options: Options, more: set[Source]) -> None:
-    assert sources(options) == {Source("", MACHINE, MACHINE_KEEP), Source("", CLUSTER, PAUSE_KEEP)} | more
+    assert sources(options) == {Source("", MACHINE, MACHINE_KEEP), Source("", CLUSTER)} | more
 
 
 def test_the_secret_of_the_clusters_name_in_the_machines_namespace_comes_first() -> None:

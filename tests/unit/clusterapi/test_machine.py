@@ -265,7 +265,6 @@ PAUSES = {
     "machine": (machine(deleting=0, request="requested", notes={PAUSED: ""}), cluster()),
     "machine, any value": (machine(deleting=0, request="requested", notes={PAUSED: "false"}), cluster()),
     "cluster": (machine(deleting=0, request="requested"), cluster(paused=True)),
-    "cluster by annotation": (machine(deleting=0, request="requested"), cluster(notes={PAUSED: ""})),
 }
 
 
@@ -284,6 +283,12 @@ def test_until_it_is_known_whether_clusters_pause_nothing_is_written() -> None:
 def test_clusters_that_may_not_be_read_pause_nothing() -> None:
     store = picture(secret(), connection(), machine(), cluster(paused=True), node(), unreadable=[("", CLUSTER)])
     assert edits(ask(MACHINES, store)) == [f"m: hook={ORIGINAL}"]
+
+
+def test_the_annotation_of_a_cluster_pauses_no_machine() -> None:
+    """Cluster API goes on with its Machines then, and a deletion would wait for a hook that nobody takes away."""
+    store = linked(hooked(deleting=0), cluster(notes={PAUSED: ""}), node(deleted="true", approve_deletion="true"))
+    assert edits(ask(MACHINES, store)) == ["m: -hook"]
 
 
 @pytest.mark.parametrize("another", [cluster(), cluster("beta", paused=True)])

@@ -21,7 +21,6 @@ from haulout.surfaces.clusterapi.wire import (
     MACHINE,
     MACHINE_KEEP,
     OWN_KINDS,
-    PAUSE_KEEP,
     PAUSED,
     REBOOT,
     SECRET,
@@ -78,9 +77,9 @@ def test_of_annotations_only_those_that_are_read_are_kept() -> None:
 @pytest.mark.parametrize("paused, expected", [(True, True), (False, False), (None, False)])
 def test_a_cluster(paused: bool | None, expected: bool) -> None:
     metadata = {"name": "x", "namespace": "fleet", "annotations": {PAUSED: "", "note": "long"}}
-    found = row(CLUSTER, {"metadata": metadata, "spec": {"paused": paused}}, PAUSE_KEEP)
+    found = row(CLUSTER, {"metadata": metadata, "spec": {"paused": paused}})
     assert isinstance(found, ClusterRow)
-    assert (found.paused, dict(found.annotations)) == (expected, {PAUSED: ""})
+    assert (found.paused, dict(found.annotations)) == (expected, {})
 
 
 def test_a_host() -> None:

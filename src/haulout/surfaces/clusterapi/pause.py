@@ -13,9 +13,12 @@ def is_paused(view: View, machine: MachineRow) -> bool:
 
 
 def is_cluster_paused(view: View, workload: Workload) -> bool:
-    """Where Clusters may not be read they cannot pause anything; until that is known, nothing is touched."""
+    """Where Clusters may not be read they cannot pause anything; until that is known, nothing is touched.
+
+    The annotation on a Cluster pauses the Cluster alone: Cluster API goes on with its Machines, and would wait for us.
+    """
     listing = view.listing(CLUSTER)
     if listing is not Listing.LISTED:
         return listing is Listing.WAITING
     row = view.get(Key("", CLUSTER, workload.namespace, workload.name), ClusterRow)
-    return row is not None and (row.paused or PAUSED in row.annotations)
+    return row is not None and row.paused

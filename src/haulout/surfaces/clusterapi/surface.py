@@ -16,7 +16,6 @@ from haulout.surfaces.clusterapi.wire import (
     MACHINE,
     MACHINE_KEEP,
     OWN_KINDS,
-    PAUSE_KEEP,
 )
 
 __all__ = ["DECIDERS", "OWN_KINDS", "sources"]
@@ -36,7 +35,7 @@ DECIDERS = (
 
 
 def sources(options: Options) -> frozenset[Source]:
-    wanted = {Source("", MACHINE, MACHINE_KEEP), Source("", CLUSTER, PAUSE_KEEP)}
+    wanted = {Source("", MACHINE, MACHINE_KEEP), Source("", CLUSTER)}
     if options.metal3:
         wanted.add(Source("", HOST, HOST_KEEP))
     if options.prefer_limited:

@@ -160,7 +160,6 @@ MACHINE_ANNOTATIONS = frozenset(
 MACHINE_KEEP = Keep(MACHINE_ANNOTATIONS)
 NODE_KEEP = Keep(frozenset({NODE_NAMESPACE, NODE_CLUSTER}))
 HOST_KEEP = Keep(frozenset({REBOOT}))
-PAUSE_KEEP = Keep(frozenset({PAUSED}))
 
 
 # Cluster

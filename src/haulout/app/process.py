@@ -12,6 +12,7 @@ import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable
 from pathlib import Path
+from random import Random
 from typing import Literal
 
 from haulout import BUILT, COMMIT, __version__
@@ -28,6 +29,7 @@ from haulout.app.surface_lease import LEASES, lease_row, leased
 from haulout.app.troubles import Troubles, by_events, itself
 from haulout.app.webhooks import certificates_of, guarded_metrics, looker, webhook_server
 from haulout.base.address import OFF, AddressError
+from haulout.base.backoff import Backoff
 from haulout.base.clock import Clock, SystemClock
 from haulout.cli.settings import Settings
 from haulout.cluster.key import Key
@@ -39,7 +41,15 @@ from haulout.core.drain.deciders import DRAIN_DECIDERS
 from haulout.kube.config import SERVICE_ACCOUNT
 from haulout.kube.config import load as load_endpoint
 from haulout.kube.endpoint import Endpoint, impersonation
-from haulout.kube.errors import ConfigInvalid, Forbidden, KubeError
+from haulout.kube.errors import (
+    ConfigInvalid,
+    ConnectionFailed,
+    Forbidden,
+    KubeError,
+    RequestTimeout,
+    ServerFailure,
+    TooManyRequests,
+)
 from haulout.kube.http import HttpTransport
 from haulout.kube.lease import Election, Terms
 from haulout.kube.recorder import Recorder, Reporter
@@ -453,12 +463,20 @@ class Process(Reports):
 
     async def _prepare(self, part: Part, writer: Writer) -> None:
         """An original alone ends without its rights; beside others, a surface does without."""
-        try:
-            await part.prepare(writer)
-        except Forbidden as error:
-            if self.settings.alone:
-                raise
-            log.warning("a surface lacks rights", extra={"surface": part.name, "error": str(error)})
+        backoff = Backoff(0.5, 30.0, Random())  # noqa: S311
+        while True:
+            try:
+                await part.prepare(writer)
+            except (ConnectionFailed, RequestTimeout, ServerFailure, TooManyRequests) as error:
+                # Outlived like any other answer that does not come: the other surfaces have nothing to do with it.
+                log.warning("not prepared yet", extra={"surface": part.name, "error": str(error)})
+                await asyncio.sleep(backoff.failed())
+                continue
+            except Forbidden as error:
+                if self.settings.alone:
+                    raise
+                log.warning("a surface lacks rights", extra={"surface": part.name, "error": str(error)})
+            return
 
     def _gained(self) -> None:
         self._show_leading(1)

@@ -17,7 +17,15 @@ from haulout.cli.settings import ClusterApi, Esx, Kubernikus, NodeMaintenance, S
 from haulout.cluster.key import Key
 from haulout.cluster.store import Listing
 from haulout.core.action import Evict
-from haulout.kube.errors import Forbidden, Status
+from haulout.kube.errors import (
+    ConnectionFailed,
+    Forbidden,
+    KubeError,
+    RequestTimeout,
+    ServerFailure,
+    Status,
+    TooManyRequests,
+)
 from haulout.kube.writer import Writer
 from haulout.runtime.logs import fields
 from haulout.runtime.requests import Change, Refused
@@ -200,6 +208,37 @@ def test_a_surface_without_its_rights_keeps_only_its_original_from_beginning(alo
     process.parts = [Unprepared(process.parts[0].around)]
     asyncio.run(process._begin(None))  # type: ignore[arg-type]
     assert process.kernel.leading is not alone
+
+
+class Unlucky(Part):
+    name = "unlucky"
+    deciders = ()
+    error: KubeError | None = None
+
+    async def prepare(self, writer: Writer) -> None:
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionFailed("refused"),
+        RequestTimeout("no answer within 30 s"),
+        ServerFailure(Status(code=503)),
+        TooManyRequests(Status(code=429)),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_answer_that_does_not_come_delays_the_beginning_and_ends_nothing(error: KubeError) -> None:
+    process = Process(Settings(clusterapi=ClusterApi(), alone=True))
+    part = Unlucky(process.parts[0].around)
+    part.error = error
+    process.parts = [part]
+    asyncio.run(process._begin(None))  # type: ignore[arg-type]
+    assert process.kernel.leading
+    assert not process._lost.is_set()
 
 
 def test_the_first_thing_that_is_said_is_what_was_started(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import http.client
+import json
+import ssl
 import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from tests.rig.api import BROKEN, Api, ApiError, Json
+from tests.rig.api import BROKEN, Api, ApiError, Json, path_of
 from tests.rig.faults import (
     Action,
     Answer,
@@ -131,10 +134,13 @@ def test_delay_before_and_after(client: Api, proxy: FaultProxy, truth: Api, name
 def test_late_request_arrives_after_the_client_has_given_up(
     plane: ControlPlane, proxy: FaultProxy, truth: Api, namespace: str
 ) -> None:
-    proxy.rule(Delay(before=1, late=True), method="POST")
-    hasty = Api(proxy.url, plane.token("operator"), ca=plane.ca, timeout=0.3)
-    with pytest.raises(TimeoutError):
-        hasty.create(MAPS, config_map("second"), namespace)
+    rule = proxy.rule(Delay(before=1, late=True), method="POST")
+    tls = ssl.create_default_context(cafile=plane.ca)
+    hasty = http.client.HTTPSConnection("127.0.0.1", proxy.port, context=tls)
+    bearer = {"Authorization": f"Bearer {plane.token('operator')}", "Content-Type": "application/json"}
+    hasty.request("POST", path_of(MAPS, ns=namespace), json.dumps(config_map("second")), bearer)
+    eventually(lambda: rule.acted, "the proxy has it")
+    hasty.close()
     eventually(lambda: names(truth, namespace) == ["first", "second"], "the late request has had its effect")
 
 
@@ -176,10 +182,11 @@ def test_rule_for_watches_leaves_lists_alone(client: Api, proxy: FaultProxy, tru
 
 def test_stalled_watch_is_silent_until_released(client: Api, proxy: FaultProxy, truth: Api, namespace: str) -> None:
     rule = proxy.rule(Stall(events=1), watch=True)
-    with client.watch(MAPS, namespace, silence=1) as watch:
+    with client.watch(MAPS, namespace) as watch:
         events = iter(watch)
         assert next(events)["object"]["metadata"]["name"] == "first"
         truth.create(MAPS, config_map("second"), namespace)
+        watch.bear(1)
         with pytest.raises(TimeoutError):
             next(events)
     proxy.release(rule)

@@ -63,36 +63,37 @@ def test_one_acts_at_a_time_and_another_takes_over(
     """Frozen, signalled and killed in turn: one test, for a lease takes its time to run out."""
     since = plane.audit.mark()
     first, second = (replica(plane, tmp_path, namespace, user) for user in ("operator", "operator-b"))
-    with sampled(plane, f"{PROFILE}={namespace}") as seen, first, second:
+    with sampled(plane, f"{PROFILE}={namespace}") as seen, first:
         eventually(lambda: leads(first), "the first leads")
-        eventually(lambda: moved(plane, wanting) > 0, "it is in the middle")
-        assert acts(plane, "operator-b", since) == [], "the second stands by"
+        with second:
+            eventually(lambda: moved(plane, wanting) > 0, "it is in the middle")
+            assert acts(plane, "operator-b", since) == [], "the second stands by"
 
-        eventually(lambda: rests(plane, "operator", since), "it waits, and will want to write when it wakes up")
-        first.process.freeze()
-        eventually(lambda: leads(second), "the second leads")
-        taken_at = acts(plane, "operator-b", since)[0].received_at
-        first.process.thaw()
-        assert first.process.wait() == 1
-        late = [entry for entry in acts(plane, "operator", since) if entry.received_at > taken_at]
-        assert [entry.act for entry in late] == [], "nothing is written once another may"
-        assert '"msg":"leadership lost"' in first.process.text().splitlines()[-1]
+            eventually(lambda: rests(plane, "operator", since), "it waits, and will want to write when it wakes up")
+            first.process.freeze()
+            eventually(lambda: leads(second), "the second leads")
+            taken_at = acts(plane, "operator-b", since)[0].received_at
+            first.process.thaw()
+            assert first.process.wait() == 1
+            late = [entry for entry in acts(plane, "operator", since) if entry.received_at > taken_at]
+            assert [entry.act for entry in late] == [], "nothing is written once another may"
+            assert '"msg":"leadership lost"' in first.process.text().splitlines()[-1]
 
-        first.start()
-        assert not leads(first)
-        second.process.send(signal.SIGTERM)
-        assert second.process.wait() == 0
-        assert acts(plane, "operator-b", since)[-1].act == "update leases", "the lease is the last that it lets go"
-        # Given back: the first does not wait for the lease to run out.
-        eventually(lambda: leads(first), "the first leads again", 12)
+            first.start()
+            assert not leads(first)
+            second.process.send(signal.SIGTERM)
+            assert second.process.wait() == 0
+            assert acts(plane, "operator-b", since)[-1].act == "update leases", "the lease is the last that it lets go"
+            # Given back: the first does not wait for the lease to run out.
+            eventually(lambda: leads(first), "the first leads again", 12)
 
-        for name in wanting:
-            plane.api().patch("nodes", name, {"metadata": {"labels": {GO: "true"}}})
-        second.start()
-        eventually(lambda: moved(plane, wanting) > 0, "it is in the middle again")
-        first.process.kill()
-        eventually(lambda: leads(second), "the second leads again")
-        eventually(lambda: moved(plane, wanting) == len(wanting), "all have been around")
+            for name in wanting:
+                plane.api().patch("nodes", name, {"metadata": {"labels": {GO: "true"}}})
+            second.start()
+            eventually(lambda: moved(plane, wanting) > 0, "it is in the middle again")
+            first.process.kill()
+            eventually(lambda: leads(second), "the second leads again")
+            eventually(lambda: moved(plane, wanting) == len(wanting), "all have been around")
     assert seen.most == 2
     assert "Traceback" not in first.process.text() + second.process.text()
     lease: Json = plane.api().get(LEASES, "haulout", namespace)["spec"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.rig import process as rig
-from tests.rig.api import DEPLOYMENTS, LEASES, PDBS, Api, ApiError, Json
+from tests.rig.api import DEPLOYMENTS, LEASES, PDBS, Api, ApiError, Json, path_of
 from tests.rig.fleet import KWOK_NODE, fleet, node_object
 from tests.rig.kwok import Kwok
 from tests.rig.operator import HAULOUT
@@ -198,8 +198,8 @@ class TestKwok:
         nodes = kwok.nodes(f"{namespace}-n", 3)
         (pod, *others) = kwok.pods(namespace, nodes, 2, grace=3)
         assert all(body["status"]["phase"] == "Running" for body in api.items("pods", namespace))
-        api.delete("pods", pod, namespace)
-        ends_at = datetime.fromisoformat(api.get("pods", pod, namespace)["metadata"]["deletionTimestamp"])
+        going = api.request("DELETE", path_of("pods", pod, namespace))
+        ends_at = datetime.fromisoformat(going["metadata"]["deletionTimestamp"])
         eventually(lambda: api.find("pods", pod, namespace) is None, "pod gone")
         assert datetime.now(UTC) >= ends_at
         assert sorted(body["metadata"]["name"] for body in api.items("pods", namespace)) == sorted(others)
@@ -228,7 +228,8 @@ class TestKwok:
             at = heartbeat_of(api.get("nodes", name))
             eventually(lambda: heartbeat_of(api.get("nodes", name)) > at, "a heartbeat since")
             assert ready_status(api.get("nodes", name)) == "False"
-            assert api.get(LEASES, name, "kube-node-lease")["spec"]["leaseDurationSeconds"] == 40
+            lease = eventually(lambda: api.find(LEASES, name, "kube-node-lease"), "a lease")
+            assert lease["spec"]["leaseDurationSeconds"] == 40
 
 
 def ready_status(node: Json) -> str:

@@ -22,7 +22,7 @@ SPAN = timedelta(seconds=SECONDS)
 def config(prefix: str) -> str:
     lease = f"{{duration: {SECONDS}s, leaseName: {prefix}, leaseNamespace: default, parallel: {PARALLEL}}}"
     return f"""
-intervals: {{requeue: 30s}}
+intervals: {{requeue: 1h}}
 instances:
   check:
   - {{type: hasLabel, name: go, config: {{key: {GO}}}}}
@@ -48,7 +48,8 @@ def test_two_at_a_time(plane: ControlPlane, kwok: Kwok, prefix: str, tmp_path: P
 
     since = plane.audit.mark()
     with MaintenanceController(plane, tmp_path, config(prefix)) as operator:
-        eventually(lambda: len(moves()) == NODES, "all have passed", 60)
+        # Woken by the leases alone: the interval would come too late.
+        eventually(lambda: len(moves()) == NODES, "all have passed")
         operator.process.stop()
     moved = moves()
     leases = [api.get(LEASES, f"{prefix}-{number}", "default") for number in range(PARALLEL)]
@@ -58,7 +59,6 @@ def test_two_at_a_time(plane: ControlPlane, kwok: Kwok, prefix: str, tmp_path: P
         api.delete(LEASES, lease["metadata"]["name"], "default")
     instants = sorted(moved.values())
     assert all(third - first > SPAN for first, third in zip(instants, instants[PARALLEL:], strict=False))
-    assert instants[-1] - instants[0] < SPAN * NODES / PARALLEL
     assert sum(lease["spec"]["leaseTransitions"] + 1 for lease in leases) == NODES
     assert all(as_left(lease["spec"], moved) for lease in leases), leases
     assert counts["create leases"] + counts["patch leases"] == NODES + 1

@@ -245,6 +245,10 @@ class Watch:
         """The next so many events, or fewer if it ends."""
         return list(itertools.islice(self, count))
 
+    def bear(self, silence: float) -> None:
+        """From now on it may be quiet so long before TimeoutError."""
+        self._connection.sock.settimeout(silence)
+
     def close(self) -> None:
         # A reader in another thread holds the lock of the buffered file; shutting the socket down lets go of it.
         if self._connection.sock is not None:

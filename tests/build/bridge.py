@@ -16,6 +16,7 @@ from haulout.runtime.kernel import Kernel
 from haulout.runtime.requests import Answer, Body, Change, Refused, Request, Telling
 from haulout.runtime.rooms import Subject
 from haulout.surfaces.clusterapi.options import Options
+from haulout.surfaces.clusterapi.record import recorded
 from haulout.surfaces.clusterapi.surface import DECIDERS, sources
 from haulout.surfaces.clusterapi.wire import SURFACE
 from tests.build.machines import short
@@ -26,7 +27,7 @@ Place = tuple[str, str]
 
 
 class Bridge:
-    """`away`: the workload clusters that do not answer; `denying`: those that refuse to be written. `told`: the events so far, in short; `changes`: the writes."""
+    """`away`: the workload clusters that do not answer; `denying`: those that refuse to be written. `told`: the events so far, in short; `said`: the log; `changes`: the writes."""
 
     def __init__(self, *rows: ObjectRow, options: Options | None = None) -> None:
         self.world = World()
@@ -35,6 +36,7 @@ class Bridge:
         self.away: set[str] = set()
         self.denying: set[str] = set()
         self.told: list[str] = []
+        self.said: list[str] = []
         self.changes: list[Change] = []
         self.refusals = 0
         for row in rows:
@@ -44,7 +46,7 @@ class Bridge:
     def restart(self) -> None:
         """Another process, which knows only what is stored."""
         self.flying: list[Request] = []
-        self.kernel = Kernel(DECIDERS, on_failure=_fail)
+        self.kernel = Kernel(tuple(map(recorded, DECIDERS)), on_failure=_fail)
         self.kernel.store.write(Value(key=Key("", CONFIG, "", SURFACE), value=self.options))
         self._open: dict[Place, int] = {}
         self._known: set[Source] = set()
@@ -85,7 +87,9 @@ class Bridge:
                 match request.body:
                     case Telling():
                         self.told.append(short(request.body.tell))
-                    case Measure() | Say():
+                    case Say(message, fields):
+                        self.said.append(" ".join((message, *(value for _, value in fields))))
+                    case Measure():
                         pass
                     case _:
                         self.flying.append(request)

@@ -23,6 +23,7 @@ from haulout.runtime.probes import Probe, ProbeFailed
 from haulout.surfaces.clusterapi import cleanup, machine, orphans
 from haulout.surfaces.clusterapi.machine import APPROVAL_SECONDS, GONE, NODE_PROBE, THERE
 from haulout.surfaces.clusterapi.present import samples
+from haulout.surfaces.clusterapi.record import recorded
 from haulout.surfaces.clusterapi.surface import DECIDERS, OWN_KINDS, sources
 from haulout.surfaces.clusterapi.wire import MACHINE, SURFACE, Access, workload_of
 
@@ -33,7 +34,7 @@ LOOK_WITHIN = 8.0
 
 class ClusterApis(Part):
     name = SURFACE
-    deciders = DECIDERS
+    deciders = tuple(map(recorded, DECIDERS))
     controllers: ClassVar = dict.fromkeys((cleanup.RELEASE, orphans.DECIDER), machine.DECIDER)
     kinds = OWN_KINDS
     claims = False

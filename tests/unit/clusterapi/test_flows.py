@@ -131,6 +131,21 @@ def test_a_node_that_cannot_be_written_withholds_the_machine() -> None:
     assert made.written() == [("n", labels(deleted="true")), ("m", hook(ORIGINAL))]
 
 
+def test_the_log_says_what_was_written_and_nothing_else() -> None:
+    made = Bridge(secret(), machine(deleting=0), node())
+    made.watch()
+    made.answer(made.flying[0], Refused(500, "no"))
+    assert not made.said
+    made.wait(60)
+    made.change(N, labels={DELETION_APPROVED: "true"})
+    made.wait(60)
+    assert made.said == [
+        f"label set fleet/alpha:Node/n {DELETED} true",
+        f"annotation set Machine/fleet/m {HOOK} {ORIGINAL}",
+        f"annotation removed Machine/fleet/m {HOOK}",
+    ]
+
+
 @pytest.mark.parametrize("answer", [Refused(403, "no"), Refused(500, "no"), Lost("no answer"), Refused(0, "refused")])
 def test_a_pass_that_failed_is_tried_again_without_any_change(answer: Refused | Lost) -> None:
     made = Bridge(secret(), hooked(deleting=0), node())

@@ -1,0 +1,38 @@
+"""The log of what is written, which is all that there is to tell of the bridge's work: a line for each key that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.view import View
+from haulout.core.action import Annotate, Label, Say, Step
+from haulout.core.decision import Decider, Decision
+
+replace = msgspec.structs.replace
+
+
+def recorded(decider: Decider) -> Decider:
+    """The same decisions; the lines ride on the writes, so that what is refused is not told as done."""
+
+    def decide(key: Key, view: View, now: datetime) -> Decision:
+        decision = decider.decide(key, view, now)
+        if not decision.actions:
+            return decision
+        return replace(decision, actions=tuple((*step, *_lines(step)) for step in decision.actions))
+
+    return replace(decider, decide=decide)
+
+
+def _lines(step: Step) -> Iterator[Say]:
+    for action in step:
+        if isinstance(action, Label | Annotate):
+            what = "label" if isinstance(action, Label) else "annotation"
+            fields = (("object", str(action.target)), (what, action.name))
+            if action.value is None:
+                yield Say(f"{what} removed", fields)
+            else:
+                yield Say(f"{what} set", (*fields, ("value", action.value)))

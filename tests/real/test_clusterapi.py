@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -359,9 +359,9 @@ def test_what_can_be_asked_for_besides(fleet: Fleet, plane: ControlPlane, prefix
     flags = ("--approval-hygiene", "--workload-requests", "--deletion-approval-timeout=4s")
     with Bridge(plane, tmp_path, *flags):
         overdue.await_hook()
+        since = plane.audit.mark()
         overdue.delete()
         overdue.await_told(DELETED)
-        assert overdue.hooked
         early.await_hook()
         wished.tell_node({WISHED: "true"})
         wished.await_request("requested")
@@ -379,6 +379,12 @@ def test_what_can_be_asked_for_besides(fleet: Fleet, plane: ControlPlane, prefix
         early.await_hook(there=False, within=15)
         overdue.await_hook(there=False, within=15)
         overdue.await_event("DeletionApprovalTimeout")
+        of_it = [each for each in plane.audit.entries(since=since, what="machines") if each.name == overdue.name]
+        asked_at, let_go_at = (
+            next(each.received_at for each in of_it if each.verb == verb) for verb in ("delete", "patch")
+        )
+        # The server counts the seconds of a deletion in whole ones.
+        assert let_go_at - asked_at > timedelta(seconds=3)
         overdue.label(again="true")
         wished.tell_node({WISHED: "true"})
         wished.await_request("requested")

@@ -342,7 +342,7 @@ def test_servers_that_are_gone_hang_or_forget(
         assert DELETED in managed_plane.api().get("nodes", foreign)["metadata"]["labels"]
         eventually(lambda: left.way.connections == 0, "the connection is closed", 60)
         # A connection that has died in silence is found out, although nobody writes to it.
-        forgets.mended.await_request("approved", within=60)
+        forgets.mended.await_request("approved")
         forgets.deleted.delete()
         forgets.await_heard()
         hangs.way.thaw()

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 
 from haulout.app.esx import Hosts, Machines
@@ -60,8 +61,9 @@ def host(url: str, name: str = "DC0_C0_H0", zone: str = "a") -> HostState:
     return asked(url, lambda made: Hosts(made)((name, zone)))
 
 
-def stop(center: VCenterSim) -> None:
-    asked(center.url, lambda made: Machines(made)(STOP))
+def stop(center: VCenterSim, patience: float) -> None:
+    wanted = msgspec.structs.replace(STOP, give_up_for=timedelta(seconds=patience))
+    asked(center.url, lambda made: Machines(made)(wanted))
 
 
 def start(center: VCenterSim, name: str = MACHINE) -> None:
@@ -110,15 +112,17 @@ def test_sessions_are_short_and_shared(center: VCenterSim) -> None:
 
 
 @pytest.mark.tools("vcsim")
-@pytest.mark.parametrize(("guests", "switched"), [("obedient", 0), ("stubborn", 1), ("without tools", 1)])
+@pytest.mark.parametrize(
+    ("guests", "patience", "switched"), [("obedient", 600, 0), ("stubborn", 0.5, 1), ("without tools", 600, 1)]
+)
 def test_a_machine_goes_down_whatever_its_guest_does(
-    center: VCenterSim, guests: str, switched: int, caplog: pytest.LogCaptureFixture
+    center: VCenterSim, guests: str, patience: float, switched: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     center.guests = guests
     with caplog.at_level(logging.DEBUG):
-        stop(center)
+        stop(center, patience)
         assert not center.is_up(MACHINE)
-        stop(center)
+        stop(center, patience)
         start(center)
         start(center)
     assert center.is_up(MACHINE)
@@ -208,10 +212,10 @@ def test_a_machine_goes_down_with_its_host_and_up_again(
         assert node.is_back
         plane.api().patch("nodes", name, {"metadata": {"labels": {"cloud.sap/esx-reboot-ok": "true"}}})
         eventually(lambda: node.is_out, "the node is marked and cordoned")
-        eventually(lambda: not center.is_up(name), "the machine is down", 30)
+        eventually(lambda: not center.is_up(name), "the machine is down")
         assert plane.api().find("pods", f"{prefix}-pod", "default") is None
         center.maintain(center.host(0), is_on=False)
-        eventually(lambda: node.is_back, "the node is back", 30)
+        eventually(lambda: node.is_back, "the node is back")
         assert center.is_up(name)
         operator.process.stop()
     assert PASSWORD not in operator.process.text()

@@ -65,7 +65,7 @@ def cloud() -> Iterator[OpenStack]:
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
-    ready.wait(10)
+    assert ready.wait(60)
     yield made[0]
     loop.call_soon_threadsafe(done.set)
     thread.join()
@@ -88,12 +88,12 @@ def test_a_node_goes_once_the_file_is_right(
         eventually(lambda: operator.logged("Failed to parse configuration file (syntax error)"), "no file is said")
         api.patch("nodes", goes, {"metadata": {"labels": {DELETE: "true"}}})
         operator.write(FILE, "config/kubernikus.yaml")
-        eventually(lambda: label_of(api.get("nodes", stays), UPDATE) is not None, "the version is compared", 20)
-        eventually(lambda: api.find("pods", f"{prefix}-pod", "default") is None, "the node is emptied", 20)
-        eventually(lambda: operator.logged("kubernikus maintenance failed"), "the credentials are missing", 20)
+        eventually(lambda: label_of(api.get("nodes", stays), UPDATE) is not None, "the version is compared")
+        eventually(lambda: api.find("pods", f"{prefix}-pod", "default") is None, "the node is emptied")
+        eventually(lambda: operator.logged("kubernikus maintenance failed"), "the credentials are missing")
         assert cloud.asked == []
         operator.write(f"{FILE}cloudProviderSecret: {{name: {prefix}, namespace: default}}", "config/kubernikus.yaml")
-        eventually(lambda: cloud.deletions == ["i1"], "the server is deleted", 20)
+        eventually(lambda: cloud.deletions == ["i1"], "the server is deleted")
         assert api.get("nodes", goes)["spec"]["unschedulable"]
         assert "unschedulable" not in api.get("nodes", stays)["spec"]
         operator.process.stop()
@@ -116,8 +116,8 @@ def test_a_profile_that_has_its_node_deleted_does_not_wait_for_itself(
     with operator:
         # Older than any API server that we test with.
         api.patch("nodes", name, {"status": {"nodeInfo": {"kubeletVersion": "v1.1.0"}}}, sub="status")
-        eventually(lambda: label_of(api.get("nodes", name), STATE) == "in-maintenance", "the profile works", 20)
-        eventually(lambda: cloud.deletions == ["i1"], "the server is deleted", 20)
+        eventually(lambda: label_of(api.get("nodes", name), STATE) == "in-maintenance", "the profile works")
+        eventually(lambda: cloud.deletions == ["i1"], "the server is deleted")
         assert api.get("nodes", name)["spec"]["unschedulable"]
         operator.process.stop()
     plane.wipe(prefix)

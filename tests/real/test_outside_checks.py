@@ -71,9 +71,9 @@ def test_a_failing_check_is_counted_at_its_pace_until_it_recovers(
         def failures(profile: str) -> float:
             return operator.metric(FAILURES.format(profile))
 
-        eventually(lambda: failures("quiet") >= 4, "it goes on being counted", 20)
+        eventually(lambda: failures("quiet") >= 4, "it goes on being counted")
         with prometheus(port):
-            eventually(lambda: _stands_still(lambda: failures("quiet")), "it settles", 20)
+            eventually(lambda: _stands_still(lambda: failures("quiet")), "it settles")
         # The kind is not served, so that there is no such object: told once, as nothing about it changes.
         assert failures("kvm") == 1
         assert label_of(plane.api().get("nodes", name), STATE) == "operational"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -129,7 +130,8 @@ def test_ten_nodes_at_once_two_at_a_time(plane: ControlPlane, nodes: Nodes, pref
             assert time.monotonic() < ends, seen.moves
             looks.append(nodes.inside(prefix))
             time.sleep(0.1)
-    assert (seen.most, max(looks)) == (2, 2)
+    assert seen.most == 2
+    assert max(looks, default=0) <= 2
     assert nodes.inside(prefix) == 0
 
 
@@ -143,7 +145,8 @@ def test_a_file_that_breaks_while_nodes_roll(plane: ControlPlane, nodes: Nodes, 
         sampled(plane, f"{PROFILE}={prefix}") as seen,
         MaintenanceController(plane, tmp_path, slow) as operator,
     ):
-        eventually(lambda: len(seen.inside) == 2 and len(seen.moves) == len(names), "it rolls")
+        rolls = {"maintenance-required": 6, INSIDE: 2}
+        eventually(lambda: Counter(moves[-1] for moves in seen.moves.copy().values() if moves) == rolls, "it rolls")
         held = set(seen.inside)
         operator.write(more.replace("maxMaintenance", "maxMaintainance"))
         eventually(lambda: operator.metric(VALID) == 0, "it is said")

@@ -61,7 +61,9 @@ class Operator:
 
     def logged(self, message: str) -> list[dict[str, Any]]:
         """The lines with this message so far, where the log is JSON; what the start itself prints is none."""
-        lines = [json.loads(line) for line in self.process.text().splitlines() if line.startswith("{")]
+        # Behind the last end of a line there may be half of one that is just being written.
+        whole = self.process.text().rpartition("\n")[0].splitlines()
+        lines = [json.loads(line) for line in whole if line.startswith("{")]
         return [line for line in lines if line["msg"] == message]
 
     def _healthy(self) -> bool:

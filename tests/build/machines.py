@@ -30,6 +30,7 @@ from haulout.surfaces.clusterapi.wire import (
     MAINTENANCE_APPROVED,
     MAINTENANCE_WISHED,
     NODE_CLUSTER,
+    NODE_MACHINE,
     NODE_NAMESPACE,
     ORIGINAL,
     REBOOT,
@@ -104,12 +105,14 @@ def node(
     approve_maintenance: str | None = None,
     wish: str | None = None,
     claims: Workload | None = None,
+    owner: str = "",
     version: int = 1,
 ) -> NodeRow:
-    """`claims`: whose Node its annotations say that it is."""
+    """`claims`: whose Node its annotations say that it is, `owner`: of which Machine there."""
     labels = {STATE: state, DELETED: deleted, MAINTENANCE: maintenance, MAINTENANCE_WISHED: wish}
     labels |= {DELETION_APPROVED: approve_deletion, MAINTENANCE_APPROVED: approve_maintenance}
     notes = {NODE_NAMESPACE: claims.namespace, NODE_CLUSTER: claims.name} if claims else {}
+    notes |= {NODE_MACHINE: owner} if owner else {}
     key = node_key(name, cluster)
     return NodeRow(key=key, uid=f"uid-{name}", version=version, labels=_given(labels), annotations=notes)
 

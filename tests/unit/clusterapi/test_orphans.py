@@ -12,7 +12,7 @@ from haulout.cluster.store import Store
 from haulout.cluster.view import MARK
 from haulout.core.decision import Decision, Source
 from haulout.surfaces.clusterapi.options import Options
-from haulout.surfaces.clusterapi.wire import CLEANUP, MACHINE, NODE_KEEP, ORIGINAL, PAUSED, Workload
+from haulout.surfaces.clusterapi.wire import CLEANUP, MACHINE, NODE_KEEP, ORIGINAL, PAUSED, MachineRow, Workload
 from tests.build.machines import (
     ACCESS,
     ALPHA,
@@ -66,6 +66,26 @@ def test_one_whose_machine_comes_back_in_time_is_left_alone() -> None:
     assert (ask(store, at(19)).actions, ask(store, at(60)).actions) == ((), ())
     store.remove(machine().key, 9)
     assert ask(store, at(61)).until == at(81), "its time begins anew"
+
+
+def test_one_whose_machine_does_not_know_its_node_yet_is_left_alone() -> None:
+    """A Machine that was moved has no status at first."""
+    store = linked(OTHER, machine(node="", request="approved"), node(maintenance="true", claims=ALPHA, owner="m"))
+    for seconds in (0, 21, 900):
+        assert (ask(store, at(seconds)).actions, ask(store, at(seconds)).until) == ((), None)
+    store.put(machine(node="o", version=2))
+    assert ask(store, at(901)).until == at(921), "it is another's"
+
+
+@pytest.mark.parametrize(
+    "named",
+    [machine(node="", enabled=None), machine(node="", cluster="beta"), machine("x", node="")],
+    ids=["not enabled", "of another cluster", "of another name"],
+)
+def test_others_that_know_no_node_keep_nothing(named: MachineRow) -> None:
+    store = linked(OTHER, named, node(maintenance="true", claims=ALPHA, owner="m"))
+    ask(store, at(0))
+    assert edits(ask(store, at(20))) == ["n: -machine-maintenance"]
 
 
 @pytest.mark.parametrize(

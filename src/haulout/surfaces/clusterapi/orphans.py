@@ -24,9 +24,11 @@ from haulout.surfaces.clusterapi.wire import (
     MAINTENANCE_APPROVED,
     NODE_CLUSTER,
     NODE_KEEP,
+    NODE_MACHINE,
     NODE_NAMESPACE,
     MachineRow,
     Workload,
+    machine_key,
     workload_of,
 )
 
@@ -71,7 +73,20 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 def _is_orphan(view: View, workload: Workload, node: NodeRow) -> bool:
     """Cluster API's own words must name this very cluster: two connections to one API server would fight over it."""
     named = (node.annotations.get(NODE_NAMESPACE), node.annotations.get(NODE_CLUSTER))
-    return named == workload and not view.rows(MACHINES_OF_NODE, (workload, node.key.name), MachineRow)
+    if named != workload or view.rows(MACHINES_OF_NODE, (workload, node.key.name), MachineRow):
+        return False
+    return not _is_awaited(view, workload, node)
+
+
+def _is_awaited(view: View, workload: Workload, node: NodeRow) -> bool:
+    """Its Machine does not say yet which Node is its own, as after a move to another management cluster.
+
+    What was said stands until it does, or a maintenance under way would seem to be over. To believe the Node in this
+    only leaves things as they are.
+    """
+    name = node.annotations.get(NODE_MACHINE)
+    machine = view.get(machine_key(workload.namespace, name), MachineRow) if name else None
+    return machine is not None and machine.enabled and not machine.node and machine.workload == workload
 
 
 def _is_let_go(view: View, workload: Workload, node: NodeRow) -> bool:

@@ -45,7 +45,7 @@ MAINTENANCE = f"{PREFIX}machine-maintenance"
 DELETION_APPROVED = f"{PREFIX}approve-deletion"
 MAINTENANCE_APPROVED = f"{PREFIX}approve-maintenance"
 MAINTENANCE_WISHED = f"{PREFIX}request-maintenance"
-NODE_NAMESPACE, NODE_CLUSTER = f"{GROUP}/cluster-namespace", f"{GROUP}/cluster-name"
+NODE_NAMESPACE, NODE_CLUSTER, NODE_MACHINE = f"{GROUP}/cluster-namespace", f"{GROUP}/cluster-name", f"{GROUP}/machine"
 
 # On hosts and Secrets.
 REBOOT = f"reboot.metal3.io/{ORIGINAL}"
@@ -158,7 +158,7 @@ MACHINE_ANNOTATIONS = frozenset(
     {HOOK, PAUSED, SKIP_REMEDIATION, SKIP_OWNED, REQUESTED_BY, REBOOT_MODE, CLEANUP, LET_GO},
 )
 MACHINE_KEEP = Keep(MACHINE_ANNOTATIONS)
-NODE_KEEP = Keep(frozenset({NODE_NAMESPACE, NODE_CLUSTER}))
+NODE_KEEP = Keep(frozenset({NODE_NAMESPACE, NODE_CLUSTER, NODE_MACHINE}))
 HOST_KEEP = Keep(frozenset({REBOOT}))
 
 

@@ -12,6 +12,7 @@ from haulout.core.decision import Decision
 from haulout.surfaces.clusterapi.options import Options
 from haulout.surfaces.clusterapi.wire import CLUSTER, HOST, MACHINE, PAUSED, REBOOT_MODE, HostRow, MachineRow
 from tests.build.machines import HOSTS, H, ask, cluster, edits, host, machine, picture, steps
+from tests.build.rows import at
 
 ON = "metal3://fleet/h/m3"
 
@@ -41,7 +42,21 @@ def test_without_an_approval_it_is_let_go(request_: str | None) -> None:
 
 @pytest.mark.parametrize("value", ["", '{"mode":"hard"}', "foreign"])
 def test_a_host_without_a_machine_is_released_whatever_the_value(value: str) -> None:
-    assert steps(decide(host(reboot=value))) == [["h: -reboot", "Normal HostReleased on h"]]
+    store = picture(host(reboot=value), options=Options(metal3=True))
+    first = ask(HOSTS, store, key=H)
+    assert (first.actions, first.until) == ((), at(10))
+    assert not ask(HOSTS, store, at(9.999), key=H).actions
+    assert steps(ask(HOSTS, store, at(10), key=H)) == [["h: -reboot", "Normal HostReleased on h"]]
+
+
+def test_a_host_whose_machine_comes_a_little_later_stays_off() -> None:
+    """As when both are moved to another management cluster."""
+    store = picture(host(reboot=""), options=Options(metal3=True))
+    ask(HOSTS, store, key=H)
+    store.put(on_host())
+    decision = ask(HOSTS, store, at(9), key=H)
+    assert (decision.actions, decision.marks) == ((), ())
+    assert not ask(HOSTS, store, at(60), key=H).actions
 
 
 def test_a_deleting_machine_keeps_its_host_off() -> None:
@@ -69,7 +84,9 @@ def test_of_several_machines_one_approved_is_enough() -> None:
 )
 def test_other_provider_ids_switch_nothing_off(provider: str) -> None:
     assert not decide(on_host(provider=provider), host()).actions
-    assert edits(decide(on_host(provider=provider), host(reboot=""))) == ["h: -reboot"]
+    store = picture(on_host(provider=provider), host(reboot=""), options=Options(metal3=True))
+    ask(HOSTS, store, key=H)
+    assert edits(ask(HOSTS, store, at(10), key=H)) == ["h: -reboot"]
 
 
 @pytest.mark.parametrize("provider", ["metal3://fleet/h", "metal3://fleet/h/", "metal3://fleet/h/m3/more"])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from haulout.cluster.key import Key
-from haulout.cluster.view import View
+from haulout.cluster.rows import Value
+from haulout.cluster.view import MARK, View
 from haulout.core.action import Annotate, Step, Tell
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.reason import Reason
@@ -24,6 +25,8 @@ from haulout.surfaces.clusterapi.wire import (
 
 # The name of the original's controller, by which its metrics are known.
 DECIDER = "metal3"
+# Whoever works on a host that is off must not be surprised because its Machine is not there for a moment.
+FORSAKEN_FOR = timedelta(seconds=10)
 SOFT, HARD = "", '{"mode":"hard"}'
 
 
@@ -35,8 +38,10 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if any(is_paused(view, machine) for machine in machines):
         return NOTHING
     approved = [machine for machine in machines if machine.request == APPROVED]
+    if not approved and REBOOT not in host.annotations:
+        return NOTHING
     if not approved:
-        return Decision(actions=_released(host, machines)) if REBOOT in host.annotations else NOTHING
+        return Decision(actions=_released(host, machines)) if machines else _forsaken(host, view, now)
     hard = options_of(view).reboot_mode and any(machine.annotations.get(REBOOT_MODE) == "hard" for machine in approved)
     return Decision(actions=_off(host, approved, HARD if hard else SOFT))
 
@@ -77,6 +82,16 @@ def _released(host: HostRow, machines: Sequence[MachineRow]) -> tuple[Step, ...]
     text = f"BareMetalHost {_name(host)} may be on again"
     said = tuple(told(each, "HostReleased", text) for each in [machine.key for machine in machines] or [host.key])
     return ((Annotate(host.key, REBOOT, None), *said),)
+
+
+def _forsaken(host: HostRow, view: View, now: datetime) -> Decision:
+    """Without any Machine: one that is moved between management clusters, or restored, may come after its host."""
+    place = Key("", MARK, DECIDER, f"{host.key.namespace}/{host.key.name}")
+    row = view.recall(place, Value)
+    since = row.value if row is not None and isinstance(row.value, datetime) else now
+    due_at = since + FORSAKEN_FOR
+    steps = _released(host, ()) if now >= due_at else ()
+    return Decision(actions=steps, marks=(Value(key=place, value=since),), until=None if steps else due_at)
 
 
 # For people

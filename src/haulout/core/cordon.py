@@ -45,17 +45,24 @@ def ledger(node: NodeRow) -> Ledger | None:
 
 
 def claim(
-    node: NodeRow, surface: str, *, shown: bool, labels: Iterable[str] = (), taint: bool = False
+    node: NodeRow,
+    surface: str,
+    *,
+    shown: bool,
+    labels: Iterable[str] = (),
+    taint: bool = False,
+    taken_over: bool = False,
 ) -> tuple[Edit, ...]:
     """Cordons for a surface. `shown`: the surface's own objects or marks say so, no entry is needed.
 
     `labels`: those that the surface is about to set, remembered as they are. `taint`: it sets that of the cordon, too.
+    `taken_over`: all that is the work of the surface itself, from when it kept no ledger.
     """
     stood = ledger(node)
-    entry = stood or Ledger(before=node.unschedulable)
+    entry = stood or Ledger(before=node.unschedulable and not taken_over, taint=taint and taken_over)
     if not shown and surface not in entry.by:
         entry = msgspec.structs.replace(entry, by=tuple(sorted((*entry.by, surface))))
-    new = {name: node.labels.get(name) for name in labels if name not in entry.labels}
+    new = {name: None if taken_over else node.labels.get(name) for name in labels if name not in entry.labels}
     if new:
         entry = msgspec.structs.replace(entry, labels={**entry.labels, **new})
     if taint and not _tainted(node):
@@ -72,12 +79,12 @@ def release(node: NodeRow, surface: str, *, others: bool, restore: bool = True) 
     """A surface lets go. After the last claim the node is as it was before, or schedulable where not to `restore`.
 
     `others`: claims of other surfaces stand that their own objects show. Without a ledger there is nothing of ours
-    to undo, unless the surface insists by `restore=False`.
+    to undo, unless the surface insists by `restore=False`. Labels are the surface's own to put back.
     """
     stood = ledger(node)
-    rest = tuple(name for name in stood.by if name != surface) if stood else ()
-    if others or rest:
-        entry = msgspec.structs.replace(stood, by=rest) if stood else None
+    if others or others_noted(node, surface):
+        rest = tuple(name for name in stood.by if name != surface) if stood else ()
+        entry = msgspec.structs.replace(stood, by=rest, labels={}) if stood else None
         return (_written(node, entry),) if entry is not None and entry != stood else ()
     edits: list[Edit] = []
     if ANNOTATION in node.annotations:
@@ -89,6 +96,12 @@ def release(node: NodeRow, surface: str, *, others: bool, restore: bool = True) 
     if stood is not None and stood.taint and _tainted(node) and not (node.unschedulable and cordoned):
         edits.append(SetTaint(node.key, TAINT, present=False))
     return tuple(edits)
+
+
+def others_noted(node: NodeRow, surface: str) -> bool:
+    """Whether the ledger names another surface that keeps the node cordoned."""
+    stood = ledger(node)
+    return stood is not None and any(name != surface for name in stood.by)
 
 
 def lifted_by_hand(node: NodeRow) -> bool:

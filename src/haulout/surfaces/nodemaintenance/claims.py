@@ -17,7 +17,7 @@ from haulout.surfaces.nodemaintenance.counts import ACTIVE, is_marked
 from haulout.surfaces.nodemaintenance.given import MOST_LEASE_ERRORS, SURFACE, Given, pending
 from haulout.surfaces.nodemaintenance.lease import Holder
 from haulout.surfaces.nodemaintenance.status import failed_with, patch
-from haulout.surfaces.nodemaintenance.wire import FAILED, SUCCEEDED, Status
+from haulout.surfaces.nodemaintenance.wire import FAILED, RUNNING, SUCCEEDED, Status
 
 replace = msgspec.structs.replace
 
@@ -61,7 +61,7 @@ def not_granted(given: Given, claims: tuple[Claim, ...]) -> Decision | None:
         if not grant.granted:
             why = "; ".join(reason.text for reason in grant.reasons)
             text = f"waiting for its turn on node {given.row.node}: {why}"
-            waits = with_status(given, failed_with(pending(given), text, given.now))
+            waits = with_status(given, failed_with(pending(given, RUNNING), text, given.now))
             return replace(waits, reasons=(Reason("waits-for-grant", given.key, text, because=grant.reasons),))
     return None
 

@@ -8,6 +8,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.limits import Count, Group, Membership
 from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.view import MARK
+from haulout.core import cordon
 from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT, SUCCEEDED, MaintenanceRow
 
 _MARKS = "nodemaintenance-active"
@@ -33,6 +34,11 @@ ACTIVE = Active()
 def active_mark(row: MaintenanceRow) -> tuple[Value, ...]:
     """Stands while a maintenance is at work: neither its object nor its node shows that alone."""
     return () if row.status.phase == SUCCEEDED else (Value(key=Key("", MARK, _MARKS, row.key.name)),)
+
+
+def is_taken_over(node: NodeRow) -> bool:
+    """Whether it was marked by somebody who kept no ledger, as the original: what was before is not known."""
+    return is_marked(node) and cordon.ANNOTATION not in node.annotations
 
 
 def is_marked(node: NodeRow) -> bool:

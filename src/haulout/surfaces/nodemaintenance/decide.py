@@ -35,7 +35,7 @@ from haulout.core.refusals import refused
 from haulout.surfaces.nodemaintenance import conditions, refusals
 from haulout.surfaces.nodemaintenance import lease as leases
 from haulout.surfaces.nodemaintenance.claims import claims_of, not_granted, with_status
-from haulout.surfaces.nodemaintenance.counts import active_mark, is_marked
+from haulout.surfaces.nodemaintenance.counts import active_mark, is_marked, is_taken_over
 from haulout.surfaces.nodemaintenance.given import (
     FAILED_EVENT,
     MOST_LEASE_ERRORS,
@@ -44,6 +44,7 @@ from haulout.surfaces.nodemaintenance.given import (
     drain_of,
     is_expired,
     pending,
+    resumed,
     told,
 )
 from haulout.surfaces.nodemaintenance.lease import Holder
@@ -151,7 +152,8 @@ def _refused(given: Given, text: str) -> Decision:
         return _beginning(given)
     if (row.status.phase, row.status.last_error) == (FAILED, text):
         return Decision(reasons=(Reason("refused", given.key, text),))
-    status = replace(failed_with(row.status, text, given.now), phase=FAILED)
+    status = let_go(row.status, "Refused", given.now) if row.status.conditions else row.status
+    status = replace(failed_with(status, text, given.now), phase=FAILED)
     return Decision(actions=((*patch(row, status), told(given.key, *FAILED_EVENT, warning=True)),))
 
 
@@ -298,7 +300,7 @@ def _held_by_another(given: Given) -> Decision:
     why = leases.held_by_another(lease)
     runs_out_at = leases.expires_at(lease)
     reason = Reason("lease-held", given.key, why, until=runs_out_at)
-    without_lease = with_condition(pending(given), "LeaseHeld", False, "HeldByAnother", why, now)
+    without_lease = with_condition(pending(given, resumed(status)), "LeaseHeld", False, "HeldByAnother", why, now)
     if not is_marked(given.node):
         text = (
             f"failed to obtain a lease that is not owned by us : {why} errorOnLeaseCount {status.error_on_lease_count}"
@@ -356,7 +358,8 @@ def _lease_failed(given: Given) -> Decision | None:
             return Decision(until=again_at, holds=begun)
         return None
     count = status.error_on_lease_count + 1
-    failed = replace(failed_with(pending(given), refusal.message, now), error_on_lease_count=count)
+    failed = failed_with(pending(given, resumed(status)), refusal.message, now)
+    failed = replace(failed, error_on_lease_count=count)
     return Decision(actions=((*patch(given.row, failed), LEASE_ERROR),), holds=claims_of(given, drained=False))
 
 
@@ -395,7 +398,7 @@ def _maintain(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
         actions=tuple(step for step in steps if step),
         holds=claims,
         until=earliest(renew_at, until, state.changes_at),
-        marks=(drain, *active_mark(row), *waiting, *told_of),
+        marks=(*(() if is_expired(given, wanted) else (drain,)), *active_mark(row), *waiting, *told_of),
         reasons=_reasons(given, drain, state, claims) if view.explaining else (),
     )
 
@@ -413,7 +416,7 @@ def _node_refused(given: Given, wanted: DrainWish, edits: tuple[Edit, ...]) -> t
     if refusal is None:
         return ()
     phase = given.status.phase if is_expired(given, wanted) else RUNNING
-    status = replace(failed_with(pending(given), refusals.beginning(edits, refusal), given.now), phase=phase)
+    status = failed_with(pending(given, phase), refusals.beginning(edits, refusal), given.now)
     return with_status(given, status).actions
 
 
@@ -442,10 +445,10 @@ def _node_edits(given: Given, node: NodeRow, wanted: DrainWish) -> tuple[Edit, .
         # The whole list is written anew with ours in front, in their plain form.
         edits += [SetTaint(node.key, taint, present=False) for taint in ours]
         edits += [SetTaint(node.key, taint, present=True, first=True) for taint in ours]
-    if wanted.restore:
-        edits += cordon.claim(node, SURFACE, shown=True, labels=(EXCLUDE_LABEL,), taint=True)
-    elif not given.options.alone:
-        edits += cordon.claim(node, SURFACE, shown=True, taint=True)
+    if wanted.restore or not given.options.alone:
+        labels = (EXCLUDE_LABEL,) if wanted.restore else ()
+        taken_over = is_taken_over(node)
+        edits += cordon.claim(node, SURFACE, shown=True, labels=labels, taint=True, taken_over=taken_over)
     elif not node.unschedulable:
         edits.append(Cordon(node.key, unschedulable=True))
     return tuple(edits)

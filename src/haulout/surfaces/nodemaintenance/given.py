@@ -15,7 +15,7 @@ from haulout.core.drain.options import DrainRow, drain_row
 from haulout.core.drain.report import progress
 from haulout.surfaces.nodemaintenance.options import DrainWish, Options, wish
 from haulout.surfaces.nodemaintenance.status import with_pods
-from haulout.surfaces.nodemaintenance.wire import REPORTER, SEEN_ANNOTATION, MaintenanceRow, Status
+from haulout.surfaces.nodemaintenance.wire import FAILED, REPORTER, RUNNING, SEEN_ANNOTATION, MaintenanceRow, Status
 
 SURFACE = "nodemaintenance"
 # More lease errors than this in a row end a maintenance.
@@ -82,12 +82,18 @@ def is_expired(given: Given, wanted: DrainWish) -> bool:
     return deadline_at is not None and given.now >= deadline_at and not wanted.force_after
 
 
-def pending(given: Given) -> Status:
-    """The status with the pods that are still there, as far as they can be told."""
+def pending(given: Given, phase: str | None = None) -> Status:
+    """The status, in this phase, with the pods that are still there, as far as they can be told."""
+    status = given.status if phase is None else msgspec.structs.replace(given.status, phase=phase)
     if not given.row.node:
-        return given.status
+        return status
     try:
         state = progress(given.view, drain_of(given, wish(given.row.drain, given.options)), given.now)
     except SelectorError:
-        return given.status
-    return with_pods(given.status, [each.pod for each in state.pods])
+        return status
+    return with_pods(status, [each.pod for each in state.pods])
+
+
+def resumed(status: Status) -> str:
+    """The phase of one that is at it: what has failed once, and waits or tries again, runs."""
+    return RUNNING if status.phase == FAILED else status.phase

@@ -44,15 +44,16 @@ def drain_status(
         if refusal is not None:
             return list(refusal.actions), None, ()
         return _succeeded(given, state), None, ()
-    current = _conditions(given, state, status)
+    # With the lease in hand, the errors of an earlier loss are not those of the next.
+    current = replace(_conditions(given, state, status), error_on_lease_count=0)
     if status.phase in (SUCCEEDED, FAILED):
-        again = replace(with_pods(current, [each.pod for each in state.pods]), phase=RUNNING, last_update=second(now))
-        return [patch(row, replace(again, error_on_lease_count=0))], None, ()
+        again = replace(current, phase=RUNNING, last_update=second(now))
+        return [patch(row, _passed(state, again))], None, ()
     deadline_at = deadline_of(status, wanted)
     if deadline_at is not None and now >= deadline_at and not wanted.force_after:
         assert wanted.deadline_for is not None
         text = f"the drain did not end within {to_text(wanted.deadline_for)}: {_error(state, wanted)}"
-        over = replace(failed_with(_passed(given, state, current), text, now), phase=FAILED)
+        over = replace(failed_with(_passed(state, current), text, now), phase=FAILED)
         return [(*patch(row, over), told(row.key, *FAILED_EVENT, warning=True))], None, ()
     began_at = _pass_began_at(given)
     ends_at = began_at + wanted.timeout_for if wanted.timeout_for else None
@@ -64,8 +65,8 @@ def drain_status(
         tried_at = max((each.refused_at for each in state.pods if each.refused_at), default=None)
         is_news = error != status.last_error or (tried_at is not None and tried_at > began_at + timedelta(seconds=1))
         if is_over or is_news:
-            failed = failed_with(_passed(given, state, current), error, now)
-            return [(*patch(row, replace(failed, error_on_lease_count=0)), *_said(given))], None, ()
+            failed = failed_with(_passed(state, current), error, now)
+            return [(*patch(row, failed), *_said(given))], None, ()
     report, report_at, mark = _report(given, current, began_at)
     future = ends_at if ends_at is not None and ends_at > now else None
     return report, earliest(future, report_at, deadline_at if deadline_at and deadline_at > now else None), mark
@@ -87,7 +88,7 @@ def _pass_began_at(given: Given) -> datetime:
     return max((instant for instant in instants if instant is not None), default=given.now)
 
 
-def _passed(given: Given, state: Progress, current: Status) -> Status:
+def _passed(state: Progress, current: Status) -> Status:
     return with_pods(current, [each.pod for each in state.pods])
 
 

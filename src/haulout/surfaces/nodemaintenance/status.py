@@ -14,7 +14,7 @@ from haulout.core.action import Patch
 from haulout.core.drain.report import PodStanding, Progress, Standing
 from haulout.core.drain.select import aggregate
 from haulout.model.meta import Condition, wire_time
-from haulout.surfaces.nodemaintenance.wire import BlockedPod, MaintenanceRow, PodReference, Status
+from haulout.surfaces.nodemaintenance.wire import SUCCEEDED, BlockedPod, MaintenanceRow, PodReference, Status
 
 replace = msgspec.structs.replace
 TIMED_OUT = "context deadline exceeded"
@@ -40,7 +40,8 @@ def with_pods(status: Status, pods: Iterable[PodRow]) -> Status:
     references = tuple(PodReference(key.namespace, key.name) for key in keys)
     progress = status.drain_progress
     if status.eviction_pods:
-        progress = min(99, max(0, (status.eviction_pods - len(keys)) * 100 // status.eviction_pods))
+        progress = max(0, (status.eviction_pods - len(keys)) * 100 // status.eviction_pods)
+    progress = min(progress, 100 if status.phase == SUCCEEDED else 99)
     names = tuple(key.name for key in keys)
     return replace(status, pending_pods=names, pending_pods_refs=references, drain_progress=progress)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from haulout.cluster.rows import LeaseRow, NodeRow
 from haulout.core import cordon
-from haulout.core.action import Cordon, Delete, Edit, Label, SetTaint, Step, Tell
+from haulout.core.action import Annotate, Cordon, Delete, Edit, Label, SetTaint, Step, Tell
 from haulout.surfaces.nodemaintenance import conditions
-from haulout.surfaces.nodemaintenance.counts import is_marked
+from haulout.surfaces.nodemaintenance.counts import is_marked, is_taken_over
+from haulout.surfaces.nodemaintenance.given import SURFACE
 from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.wire import (
     DRAIN_TAINT,
@@ -22,11 +23,12 @@ def stop_steps(
     row: MaintenanceRow, node: NodeRow | None, lease: LeaseRow | None, options: Options, others: bool
 ) -> tuple[Step, ...]:
     """`others`: another surface wants the node to stay cordoned. A node that carries no mark of ours is left alone."""
-    owned = node is not None and (is_marked(node) or node.labels.get(EXCLUDE_LABEL) == "true")
+    owned = node is not None and _is_owned(row, node, options)
     steps: list[Step] = []
     if node is not None and owned:
         said = Tell(node.key, "UncordonNode", "UncordonNode", "Uncordon a node", REPORTER, core=True)
-        steps.append((*_returned(row, node, options, others), said))
+        kept = others or (not options.alone and cordon.others_noted(node, SURFACE))
+        steps.append((*_returned(row, node, options, others), *(() if kept else (said,))))
         if options.node_conditions:
             steps.append(conditions.cleared(node))
     # One without a holder goes, too; another's stays, even where it has run out.
@@ -41,15 +43,32 @@ def _restores(row: MaintenanceRow, options: Options) -> bool:
     return options.restore if row.drain.restore_node_state is None else row.drain.restore_node_state
 
 
+def _is_owned(row: MaintenanceRow, node: NodeRow, options: Options) -> bool:
+    """Where the state before is restored, the label may be somebody else's, and the ledger tells."""
+    if is_marked(node):
+        return True
+    if not _restores(row, options):
+        return node.labels.get(EXCLUDE_LABEL) == "true"
+    return _remembers(cordon.ledger(node))
+
+
+def _remembers(stood: cordon.Ledger | None) -> bool:
+    return stood is not None and EXCLUDE_LABEL in stood.labels
+
+
 def _returned(row: MaintenanceRow, node: NodeRow, options: Options, others: bool) -> tuple[Edit, ...]:
     present = {(taint.key, taint.effect) for taint in node.taints}
     edits: list[Edit] = []
-    if options.alone and not _restores(row, options):
+    restores = _restores(row, options)
+    if options.alone and not restores:
         stays = False
         if node.unschedulable:
             edits.append(Cordon(node.key, unschedulable=False))
+        if _remembers(cordon.ledger(node)):
+            # It was to be restored when it began.
+            edits.append(Annotate(node.key, cordon.ANNOTATION, None))
     else:
-        released = cordon.release(node, "nodemaintenance", others=others, restore=_restores(row, options))
+        released = cordon.release(node, SURFACE, others=others, restore=restores and not is_taken_over(node))
         stays = node.unschedulable and not any(isinstance(edit, Cordon) for edit in released)
         edits += released
         # The ledger that remembers it goes with this patch, so that the label is put back by the same.
@@ -62,7 +81,11 @@ def _returned(row: MaintenanceRow, node: NodeRow, options: Options, others: bool
 
 def _remembered(row: MaintenanceRow, node: NodeRow, options: Options) -> tuple[Label, ...]:
     """The label as it was before, where that is to be restored and known."""
-    stood = cordon.ledger(node) if _restores(row, options) else None
+    if not _restores(row, options):
+        return ()
+    if is_taken_over(node):
+        return (Label(node.key, EXCLUDE_LABEL, None),)
+    stood = cordon.ledger(node)
     if stood is None or EXCLUDE_LABEL not in stood.labels:
         return ()
     return (Label(node.key, EXCLUDE_LABEL, stood.labels[EXCLUDE_LABEL]),)

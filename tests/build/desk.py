@@ -38,13 +38,13 @@ def pod(name: str, node: str = "n", **labels: str) -> PodRow:
 class Cluster(World):
     """A world that refuses and forgets. `graceful`: what is evicted or deleted lives on as terminating for a while.
 
-    `forbids` says what is wrong with a patch, if anything is.
+    `forbids` says what is wrong with what is to be written, if anything is.
     """
 
     def __init__(self, *rows: ObjectRow, graceful: bool = False) -> None:
         super().__init__()
         self.graceful = graceful
-        self.forbids: Callable[[Change], Refused | None] = lambda patch: None
+        self.forbids: Callable[[Change | Create], Refused | None] = lambda body: None
         for row in rows:
             self.put(row)
 
@@ -68,7 +68,7 @@ class Cluster(World):
                 return Refused(int(fate), "no")
 
     def carry_out(self, body: Body) -> Answer:
-        if isinstance(body, Change) and (refusal := self.forbids(body)):
+        if isinstance(body, Change | Create) and (refusal := self.forbids(body)):
             return refusal
         found = self.objects.get(body.target) if isinstance(body, Evict | Delete) else None
         if not self.graceful or not isinstance(body, Evict | Delete) or found is None or found.uid != body.uid:

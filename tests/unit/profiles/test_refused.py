@@ -5,10 +5,16 @@ from __future__ import annotations
 import pytest
 
 from haulout.cluster.key import node_key
+from haulout.cluster.project import within
 from haulout.cluster.view import View
-from haulout.core.action import Say
+from haulout.core.action import Create, Say
+from haulout.core.arbiter import Rules, arbiter
 from haulout.runtime.requests import Change, Refused
+from haulout.surfaces.profiles.engine import SURFACE
 from haulout.surfaces.profiles.info import node_info
+from haulout.surfaces.profiles.surface import DECIDER
+from tests.build.checks import hypervisor
+from tests.build.desk import Cluster, Desk
 from tests.build.profiles import IN_MAINTENANCE, OPERATIONAL, REQUIRED, Profiles, config_text, worker
 
 SPOILT = "- {type: alterLabel, name: spoil, config: {key: spoilt, value: 'a b!'}}"
@@ -29,7 +35,7 @@ BAD_INSIDE = """
 """
 
 
-def forbidden(patch: Change) -> Refused | None:
+def forbidden(patch: Change | Create) -> Refused | None:
     """As the server does with labels that cannot be one."""
     labels = patch.body.get("metadata", {}).get("labels", {})
     return Refused(422, INVALID) if "a b!" in labels.values() else None
@@ -116,4 +122,98 @@ def test_a_conflict_is_nobodys_fault() -> None:
     profiles.desk.world.forbids = lambda patch: Refused(409, "the object has been modified")
     profiles.step()
     assert shown(profiles)["good"][1] == ""
+    assert [line for line in profiles.lines if line.level == "error"] == []
+
+
+ELSEWHERE = """
+- name: taking
+  operational: {transitions: [{check: a && turn, next: maintenance-required}]}
+- name: trying
+  operational: {transitions: [{check: a && (turn || b), next: maintenance-required}]}
+- name: going
+  operational: {transitions: [{check: a, trigger: other && hv, next: maintenance-required}]}
+- name: entering
+  operational: {transitions: [{check: a, next: maintenance-required}]}
+  maintenance-required: {enter: other && hv}
+- name: good
+  operational: {transitions: [{check: a, next: maintenance-required}]}
+"""
+TURN = "- {type: stagger, name: turn, config: {duration: 10s, leaseName: l, leaseNamespace: ns}}"
+HV = "- {type: alterHypervisor, name: hv, config: {maintenance: bogus}}"
+CHECK_FAILS = "had failed transition checks: failed check instances: turn"
+
+
+def elsewhere(profile: str, *refusals: tuple[type[Change | Create], str, int]) -> Profiles:
+    """A node with that profile and a good one, and a server that refuses to have some other objects written."""
+    made = Profiles(None)
+    lease, rules = within("Lease", "ns"), arbiter(Rules((SURFACE,), turns=False))
+    world = Cluster(worker(profiles=f"{profile}--good", a=""), hypervisor("n"))
+    made.desk = Desk(DECIDER, rules, world=world, kinds=("Node", "Hypervisor", lease))
+    made.configure(config_text(ELSEWHERE, checks=TURN, triggers=HV))
+    codes = {(verb, kind): code for verb, kind, code in refusals}
+    world.forbids = lambda body: (
+        Refused(code, "never") if (code := codes.get((type(body), body.target.kind.split("/")[0]))) else None
+    )
+    made.desk.feed.list()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("profile", "refusal", "state", "failure", "error"),
+    [
+        pytest.param(
+            *("taking", (Create, "Lease", 404), OPERATIONAL, "At least one check plugin failed", CHECK_FAILS),
+            id="a lease in a namespace that is missing",
+        ),
+        pytest.param(
+            *("trying", (Create, "Lease", 403), OPERATIONAL, "At least one check plugin failed", CHECK_FAILS),
+            id="a lease that may not be made",
+        ),
+        pytest.param(
+            *("taking", (Change, "Lease", 403), OPERATIONAL, "At least one check plugin failed", CHECK_FAILS),
+            id="a lease that may not be taken",
+        ),
+        pytest.param(
+            *("going", (Change, "Hypervisor", 422), OPERATIONAL, "At least one trigger plugin failed"),
+            "Trigger instance hv failed: never",
+            id="what a trigger writes",
+        ),
+        pytest.param(
+            *("entering", (Change, "Hypervisor", 500), REQUIRED, "Failed to enter state maintenance-required"),
+            "Trigger instance hv failed: never",
+            id="what is written on entering",
+        ),
+    ],
+)
+def test_what_is_refused_elsewhere_fails_its_profile_alone(
+    profile: str, refusal: tuple[type[Change | Create], str, int], state: str, failure: str, error: str
+) -> None:
+    profiles = elsewhere(profile, refusal)
+    for _ in range(8):
+        profiles.step()
+    assert profiles.current() == {profile: state, "good": REQUIRED}
+    assert "other" not in profiles.row().labels
+    assert shown(profiles)[profile] == (state, error)
+    told = [tell.note for tell in profiles.events if tell.reason == "ChangeMaintenanceStateFailed"]
+    assert told == [f"{failure} for profile {profile}: Will stay in {state} state"]
+    assert len(profiles.counted) == 1
+    for _ in range(4 * 30):
+        profiles.step().wait(0.25)
+    assert 3 <= len(profiles.counted) <= 5, "ever less often"
+    profiles.desk.world.forbids = lambda body: None
+    for _ in range(4 * 60):
+        profiles.step().wait(0.25)
+    assert profiles.current() == {profile: REQUIRED, "good": REQUIRED}
+    assert shown(profiles)[profile][1] == ""
+
+
+@pytest.mark.parametrize(
+    ("profile", "refusal"),
+    [("taking", (Change, "Lease", 409)), ("going", (Change, "Hypervisor", 404)), ("taking", (Create, "Lease", 429))],
+)
+def test_what_passes_elsewhere_is_nobodys_fault(profile: str, refusal: tuple[type[Change | Create], str, int]) -> None:
+    profiles = elsewhere(profile, refusal)
+    for _ in range(8):
+        profiles.step()
+    assert profiles.counted == []
     assert [line for line in profiles.lines if line.level == "error"] == []

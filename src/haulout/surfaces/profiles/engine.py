@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -25,13 +26,14 @@ from haulout.plugins.api import Also, Check, CheckInput, Failed, Notifier, Pulle
 from haulout.surfaces.profiles.counts import FLEET, InMaintenance, unreadable
 from haulout.surfaces.profiles.load import Configuration, Instance, Profile, Stage, Transition
 from haulout.surfaces.profiles.notify import SHORTEST_FOR, Situation, Skipped, needs_entering, recall, tell
-from haulout.surfaces.profiles.refused import Refused
+from haulout.surfaces.profiles.refused import Author, Refused
 from haulout.surfaces.profiles.wire import NEVER, Entry, MaintenanceData, Stamp, State, known_state, stamp
 
 SURFACE = "profiles"
 REPORTER = "maintenance"
 FAILURES = "maintenance_controller_transition_failure_count"
 TURNS = "turns"
+CHECK_FAILED = "At least one check plugin failed"
 TRIGGER_FAILED = "At least one trigger plugin failed"
 # A span may be negative, and then asking again without a pause would be an attack on whoever is asked.
 SHORTEST_PACE_FOR = timedelta(milliseconds=100)
@@ -105,11 +107,15 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Pulling(msgspec.Struct, frozen=True):
-    """What a chain of triggers has come to. What it wrote elsewhere stands, even where it then failed."""
+    """What a chain of triggers has come to. What it wrote elsewhere stands, even where it then failed.
+
+    `refused`: the server has not taken what it wanted written elsewhere.
+    """
 
     node: NodeRow
     writes: tuple[Write, ...] = ()
     trouble: Retry | Failed | None = None
+    refused: Refused | None = None
 
 
 class Pass(msgspec.Struct, frozen=True):
@@ -203,6 +209,7 @@ class Pass(msgspec.Struct, frozen=True):
             if isinstance(entered.trouble, Retry):
                 return msgspec.structs.replace(_again(result, entered.trouble), error=entered.trouble.reason)
             if isinstance(entered.trouble, Failed):
+                result = _put_off(result, entered.refused)
                 return _failed(result, f"Failed to enter state {state}", entered.trouble.reason)
             node = entered.node
         if given is not None:
@@ -232,9 +239,7 @@ class Pass(msgspec.Struct, frozen=True):
         result = msgspec.structs.replace(result, judged=judged, until=until, marks=_kept_turns(result, judged))
         errors = [each.error for each in judged if each.error]
         if errors:
-            return _failed(
-                result, "At least one check plugin failed", f"had failed transition checks: {'; '.join(errors)}"
-            )
+            return _failed(result, CHECK_FAILED, f"had failed transition checks: {'; '.join(errors)}")
         if not all(each.known for each in judged):
             return result
         return self._move(profile, result, spent)
@@ -259,7 +264,7 @@ class Pass(msgspec.Struct, frozen=True):
                 fleet=FLEET,
                 turns=turns,
             )
-            verdict = verdicts[instance.name] = _verdict(instance, given)
+            verdict = verdicts[instance.name] = self._heard(_verdict(instance, given), instance, result)
             if verdict.error:
                 failed.append(instance.name)
         allowed = not (busy and transition.next == State.IN_MAINTENANCE)
@@ -272,6 +277,15 @@ class Pass(msgspec.Struct, frozen=True):
         passed = evaluate(transition.check, {name: verdict.passed for name, verdict in verdicts.items()})
         limits = _needed(transition.check, verdicts) if passed else ()
         return Judged(number, transition, verdicts, passed, allowed, limits=limits, turns=turns)
+
+    def _heard(self, verdict: Verdict, instance: Instance[Check], result: Result) -> Verdict:
+        """A check that is refused what it wants of the API server fails."""
+        if not verdict.prepare and verdict.take is None:
+            return verdict
+        author = _author(result.node, result.profile, instance)
+        if refused := author.refusal(self.view, self.now):
+            return Verdict(passed=False, until=refused.until, error=refused.refusal.message, times=refused.times)
+        return msgspec.structs.replace(verdict, prepare=author.heard(verdict.prepare))
 
     def _turns(self, result: Result, number: int) -> Mapping[Key, datetime]:
         """What the last asking has taken for a transition that it then was not let make."""
@@ -294,7 +308,7 @@ class Pass(msgspec.Struct, frozen=True):
                 claims.append(claim)
             if claim is not None and not claim.begun and not self.granted(claim):
                 continue
-            taken = _taken(each, spent)
+            taken = _taken(result, each, spent)
             if isinstance(taken, tuple):
                 chosen = each.transition
                 turns = _turns_mark(result, each.number, {**each.turns, **{write.target: self.now for write in taken}})
@@ -311,7 +325,7 @@ class Pass(msgspec.Struct, frozen=True):
                 result = _again(result, pulled.trouble)
                 if pulled.trouble.only_stores:
                     return msgspec.structs.replace(result, marks=(*turns, *result.marks))
-            return _failed(result, TRIGGER_FAILED, pulled.trouble.reason)
+            return _failed(_put_off(result, pulled.refused), TRIGGER_FAILED, pulled.trouble.reason)
         target = profile.stages[chosen.next]
         # Where there is nothing to do on entering, having entered needs no patch of its own.
         previous = result.state if target.enter or needs_entering(target.notify) else chosen.next
@@ -333,7 +347,11 @@ class Pass(msgspec.Struct, frozen=True):
                 node = pulled.node if isinstance(pulled, Retry) else node
                 return Pulling(node, writes, msgspec.structs.replace(pulled, reason=reason))
             if isinstance(pulled, Also):
-                writes, pulled = (*writes, *pulled.writes), pulled.node
+                author = _author(node, profile, instance)
+                if pulled.writes and (refused := author.refusal(self.view, self.now)):
+                    reason = f"Trigger instance {instance.name} failed: {refused.refusal.message}"
+                    return Pulling(node, writes, Failed(reason), refused)
+                writes, pulled = (*writes, *author.heard(pulled.writes)), pulled.node
             node = pulled
         return Pulling(node, writes)
 
@@ -351,6 +369,13 @@ def _again(result: Result, trouble: Retry) -> Result:
     """What a trigger that is not finished has changed so far stands."""
     until = earliest(result.until, trouble.until)
     return msgspec.structs.replace(result, node=trouble.node, marks=trouble.marks, says=trouble.says, until=until)
+
+
+def _put_off(result: Result, refused: Refused | None) -> Result:
+    """What the server has refused is wanted again later, and counted each time."""
+    if refused is None:
+        return result
+    return msgspec.structs.replace(result, until=earliest(result.until, refused.until), times=refused.times)
 
 
 def _withheld(result: Result, node: NodeRow, entry: Entry, enter: Chain, refused: Refused | None) -> Result:
@@ -422,17 +447,22 @@ def _needed(check: Expression, verdicts: Mapping[str, Verdict]) -> tuple[Limit, 
     return tuple(limit for name, verdict in verdicts.items() if name in needed for limit in verdict.limits)
 
 
-def _taken(judged: Judged, spent: frozenset[Key]) -> tuple[Write, ...] | datetime | None:
+def _taken(result: Result, judged: Judged, spent: frozenset[Key]) -> tuple[Write, ...] | datetime | None:
     """What the checks of a chosen transition take for it, or when they can: None until this pass has been stored."""
     writes: list[Write] = []
-    for verdict in judged.verdicts.values():
-        taken = verdict.take() if verdict.take is not None else ()
+    for instance in {each.name: each for each in judged.transition.checks}.values():
+        take = judged.verdicts[instance.name].take
+        taken = take() if take is not None else ()
         if isinstance(taken, datetime):
             return taken
         if any(write.target in spent for write in taken):
             return None
-        writes += taken
+        writes += _author(result.node, result.profile, instance).heard(taken)
     return tuple(writes)
+
+
+def _author(node: NodeRow, profile: str, instance: Instance[Any]) -> Author:
+    return Author(node.key, profile, instance.name, instance.config)
 
 
 def _pulled(instance: Instance[Trigger], given: TriggerInput) -> Pulled:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 
 from haulout.cluster.key import Key
 from haulout.cluster.view import View
-from haulout.core.action import Annotate, Edit, Refusal, Say, Statement
+from haulout.core.action import Annotate, Create, Edit, Refusal, Say, Statement, Write
 from haulout.core.decision import earliest
 from haulout.core.drain.started import ANNOTATION as STARTED_ANNOTATION
 from haulout.core.refusals import PASSING
+from haulout.plugins.config import Config
 
 FAILED = "Failed to patch node on the API server"
 # Who we are and how slow we are is no profile's fault.
@@ -55,13 +56,37 @@ def noted(edits: tuple[Edit, ...], name: str) -> tuple[Edit, ...]:
     return (msgspec.structs.replace(edits[0], outcome=name), *edits[1:]) if edits else ()
 
 
-def refused(view: View, name: str, now: datetime) -> Refused | None:
+def refused(view: View, name: str, now: datetime, passing: Container[int] = PASSING) -> Refused | None:
     outcome = view.outcome(name)
-    if outcome is None or not isinstance(outcome.value, Refusal) or outcome.value.code in PASSING:
+    if outcome is None or not isinstance(outcome.value, Refusal) or outcome.value.code in passing:
         return None
     put_off_for = min(FIRST_FOR * 2.0 ** min(outcome.failures - 1, 10), LONGEST_FOR)
     until = outcome.value.at + put_off_for
     return Refused(outcome.value, outcome.failures, until) if now < until else None
+
+
+class Author(msgspec.Struct, frozen=True):
+    """The plugin instance that wants other objects than the node written, and the profile for which it does."""
+
+    node: Key
+    profile: str
+    instance: str
+    config: Config
+
+    def heard(self, writes: tuple[Write, ...]) -> tuple[Write, ...]:
+        """The same writes, of whose refusals is heard."""
+        return tuple(msgspec.structs.replace(write, outcome=self._name(isinstance(write, Create))) for write in writes)
+
+    def refusal(self, view: View, now: datetime) -> Refused | None:
+        """What has been refused and is not to be tried again yet."""
+        # What is to be made cannot be gone: a 404 is about its place.
+        kept_from_making = refused(view, self._name(True), now, (*NOBODYS, 409, 429))
+        return kept_from_making or refused(view, self._name(False), now, (*NOBODYS, *PASSING))
+
+    def _name(self, is_made: bool) -> str:
+        # With other settings it is another wish.
+        verb = "make" if is_made else "change"
+        return f"profiles/{verb}/{self.node.name}/{self.profile}/{self.instance}/{self.config}"
 
 
 class Withheld(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ import msgspec
 # Deeper than anyone writes, and shallow enough for recursion.
 _DEEPEST = 100
 
+_WORD = re.compile(r"&&|\|\||(?P<word>(?:(?!&&|\|\|)[^\s!()])+)")
 _TOKEN = re.compile(r"\s*(?:(?P<name>[\w.-]+)|(?P<symbol>&&|\|\||[!()])|(?P<other>\S))")
 
 
@@ -70,8 +71,8 @@ def parse(text: str) -> Expression:
 
 
 def mentions(text: str) -> tuple[Mention, ...]:
-    """The names in a text, whether or not it is an expression."""
-    return tuple(Mention(token.text, token.text, token.column) for token in _tokens(text) if token.kind == "name")
+    """The words between the operators of a text, whether or not it is an expression, and they could be names."""
+    return tuple(Mention(found[0], found[0], found.start() + 1) for found in _WORD.finditer(text) if found["word"])
 
 
 def names(expression: Expression) -> tuple[str, ...]:

@@ -68,7 +68,7 @@ def test_names_in_textual_order_with_repetitions() -> None:
 
 
 def test_mentions_are_found_in_any_text() -> None:
-    assert [mention.name for mention in expression.mentions("go && (a % !b")] == ["go", "a", "b"]
+    assert [mention.name for mention in expression.mentions("go&&(a % !b||c:d")] == ["go", "a", "%", "b", "c:d"]
     assert expression.mentions("go && a")[1] == Mention("a", "a", 7)
 
 

@@ -262,6 +262,8 @@ def test_what_such_a_name_says_names_it_too() -> None:
         pytest.param({"profiles": "- null"}, "string value is not set accessing 'profiles.0.name'", id="null profile"),
         pytest.param({"profiles": "- {name: v, operational: x}"}, f"required 'object', but found 'string' in field 'profiles.0.operational'{WHERE}", id="scalar state"),
         pytest.param({"profiles": only(check="nope")}, 'the requested check instance "nope" is not known to the registry', id="check instance"),
+        pytest.param({"profiles": only(check="go & go")}, 'the requested check instance "&" is not known to the registry', id="no operator"),
+        pytest.param({"profiles": only(check="go, $x")}, 'the requested check instance "go," is not known to the registry', id="no name"),
         pytest.param({"profiles": only(check="go && (nope")}, 'the requested check instance "nope" is not known to the registry', id="instance before syntax"),
         pytest.param({"profiles": only(check="go && (go")}, "parsing error: unexpected end instead of ')' at column 10", id="unbalanced"),
         pytest.param({"profiles": only(check="  ")}, "parsing error: unexpected end at column 3", id="blank expression"),

@@ -164,6 +164,16 @@ class TestMaxMaintenance:
         this = node("a", labels={"zone": "z1", "rack": "r9", "empty": ""})
         assert judged("maxMaintenance", config, this, *others, may_wait=False).passed is passes
 
+    @pytest.mark.parametrize(
+        ("profiles", "passes"),
+        [({}, True), ({PROFILE_LABEL: ""}, True), ({PROFILE_LABEL: "default"}, False), ({PROFILE_LABEL: "x"}, True)],
+        ids=["none", "empty", "listed", "another"],
+    )
+    def test_the_default_profile_counts_where_the_label_lists_it(self, profiles: dict[str, str], passes: bool) -> None:
+        other = node("b", labels={STATE_LABEL: "in-maintenance", **profiles})
+        config = "{max: 1, profile: default}"
+        assert judged("maxMaintenance", config, node("a"), other, may_wait=False).passed is passes
+
     def test_a_node_in_maintenance_counts_itself(self) -> None:
         assert judged("maxMaintenance", "{max: 1}", busy("a"), may_wait=False).passed is False
 
@@ -220,11 +230,16 @@ class TestMaxMaintenance:
                 "nodes matching the zone=z1,rack=r1 label selector",
                 id="a group",
             ),
+            pytest.param(
+                "{max: 2, groupBy: [empty, zone, absent]}",
+                "nodes matching the empty=,zone=z1 label selector",
+                id="a key without a value",
+            ),
         ],
     )
     @pytest.mark.parametrize("may_wait", [True, False], ids=["limit", "count"])
     def test_says_what_it_counted(self, config: str, scope: str, may_wait: bool) -> None:
-        this = node("a", labels={"zone": "z1", "rack": "r1"})
+        this = node("a", labels={"zone": "z1", "rack": "r1", "empty": ""})
         other = busy("b", zone="z1", rack="r1")
         info = judged("maxMaintenance", config, this, other, may_wait=may_wait).info
         assert info == {"scope": scope, "maintained": 1, "max": 2}

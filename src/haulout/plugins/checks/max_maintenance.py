@@ -28,7 +28,8 @@ def max_maintenance(config: MaxMaintenance, given: CheckInput) -> Verdict:
     count = given.in_maintenance(config.profile, keys, config.skip_after)
     if config.skip_after and (unreadable := given.view.count(count, given.unreadable(group))):
         return Verdict(passed=False, error=f"the maintenance data of {unreadable} nodes in maintenance cannot be read")
-    pairs = ",".join(f"{key}={value}" for key, value in zip(keys, group, strict=True))
+    labels = given.node.labels
+    pairs = ",".join(f"{key}={labels[key]}" for key in config.keys if key in labels)
     scope = f"nodes matching the {pairs} label selector" if pairs else "all nodes in the cluster"
     limits = (Limit(count, group, config.max),)
     if given.may_wait:

@@ -18,7 +18,7 @@ from haulout.surfaces.profiles.wire import (
     DataError,
     Entry,
     State,
-    attached_profiles,
+    is_listed,
     parse_data,
 )
 
@@ -31,7 +31,7 @@ def unreadable(group: Hashable) -> Hashable:
 class InMaintenance(Count, frozen=True):
     """Nodes whose state label says so, by the values of the labels named in `keys`.
 
-    `profile`: only nodes to which it is attached, whichever profile brought them there. `skip_after`: only nodes whose
+    `profile`: only nodes whose label lists it, whichever profile brought them there. `skip_after`: only nodes whose
     last transition is younger.
     """
 
@@ -42,7 +42,7 @@ class InMaintenance(Count, frozen=True):
     def groups(self, row: Row) -> tuple[Membership, ...]:
         if not isinstance(row, NodeRow) or row.labels.get(STATE_LABEL) != State.IN_MAINTENANCE:
             return ()
-        if self.profile and self.profile not in attached_profiles(row.labels.get(PROFILE_LABEL)):
+        if self.profile and not is_listed(self.profile, row.labels.get(PROFILE_LABEL)):
             return ()
         group = tuple(row.labels.get(key, "") for key in self.keys)
         if not self.skip_after:
@@ -71,9 +71,7 @@ class Newer(Count, frozen=True):
     def groups(self, row: Row) -> Iterable[Membership]:
         if not isinstance(row, NodeRow) or self.label not in row.labels:
             return
-        attached = row.labels.get(PROFILE_LABEL)
-        # Unlike everywhere else, a node without the profile label has not even the default profile here.
-        if self.profile and (attached is None or self.profile not in attached_profiles(attached)):
+        if self.profile and not is_listed(self.profile, row.labels.get(PROFILE_LABEL)):
             return
         try:
             if Version(row.labels[self.label]) > self.than:

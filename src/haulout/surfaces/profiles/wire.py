@@ -123,6 +123,11 @@ def attached_profiles(label: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(listed_profiles(label)))
 
 
+def is_listed(profile: str, label: str | None) -> bool:
+    """By the label itself: where there is none, or an empty one, it does not list the default profile either."""
+    return label is not None and profile in label.split(PROFILE_SEPARATOR)
+
+
 def known_state(word: str) -> State:
     try:
         return State(word)

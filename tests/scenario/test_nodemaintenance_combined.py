@@ -173,3 +173,35 @@ class TestBesideAnotherSurface:
         ops.world.change(NODES, "n0", {"metadata": {"labels": {LABEL: "maybe"}}})
         ops.make("b", "n0").run(5).delete("b").run(5)
         assert ops.marks("n0")[2] == "maybe"
+
+
+class TestAPodSelectorThatCannotBeRead:
+    def test_holds_the_node_and_evicts_nothing(self, ops: Maintenances) -> None:
+        ops.world.make(pod("p", nodeName="n0"))
+        ops.run(5).make("a", "n0", podSelector="(((").run(10)
+        status = ops.status("a")
+        assert (status["phase"], status["evictionPods"], ops.marks("n0"), ops.pods("n0")) == ("Running", 1, OUT, ["p"])
+        assert status["lastError"].startswith("spec.drain.podSelector: ")
+        assert ops.conditions("a") == {"Cordoned": "True", "LeaseHeld": "True", "Drained": "False", "Blocked": "True"}
+        ops.world.objects.patch(MAINTENANCES, "", "a", {"spec": {"drain": None}})
+        ops.run(10)
+        assert (ops.phase("a"), ops.pods("n0"), ops.status("a").get("lastError")) == ("Succeeded", [], None)
+
+    def test_does_not_cost_a_maintenance_its_lease(self, ops: Maintenances) -> None:
+        ops.make("a", "n0").run(5)
+        ops.world.objects.patch(MAINTENANCES, "", "a", {"spec": {"drain": {"podSelector": "((("}}})
+        ops.run(5)
+        assert (ops.phase("a"), ops.status("a")["drainProgress"]) == ("Running", 99)
+        before = ops.lease("n0")
+        ops.run(3600)
+        after = ops.lease("n0")
+        assert before is not None
+        assert after is not None
+        assert before["spec"]["renewTime"] < after["spec"]["renewTime"]
+        ops.delete("a").run(5)
+        assert (ops.found("a"), ops.marks("n0"), ops.lease("n0")) == (None, IN, None)
+
+    def test_previews_nothing(self, ops: Maintenances) -> None:
+        ops.make("a", "n0", podSelector="(((", dryRun=True).run(5)
+        assert ops.status("a")["lastError"].startswith("spec.drain.podSelector: ")
+        assert (ops.marks("n0"), ops.lease("n0")) == (IN, None)

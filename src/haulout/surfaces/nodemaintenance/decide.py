@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from haulout.base.selector import SelectorError
 from haulout.cluster.indexes import PODS_OF_NODE
 from haulout.cluster.key import Key
 from haulout.cluster.rows import LeaseRow, NodeRow, PodRow, Row
@@ -26,7 +25,7 @@ from haulout.core.action import (
     Step,
 )
 from haulout.core.decision import NOTHING, Decision, earliest
-from haulout.core.drain.options import DrainRow, drain_row
+from haulout.core.drain.options import DrainRow
 from haulout.core.drain.preview import foreseen
 from haulout.core.drain.report import Progress, progress, reasons
 from haulout.core.holds import HOLDS_OF_NODE, Claim, Hold, Want
@@ -50,7 +49,7 @@ from haulout.surfaces.nodemaintenance.given import (
 from haulout.surfaces.nodemaintenance.lease import Holder
 from haulout.surfaces.nodemaintenance.leaving import leaving
 from haulout.surfaces.nodemaintenance.options import DrainWish, Options, wish
-from haulout.surfaces.nodemaintenance.passes import drain_status
+from haulout.surfaces.nodemaintenance.passes import drain_status, without_pods
 from haulout.surfaces.nodemaintenance.status import (
     blocked_pods,
     failed_with,
@@ -108,10 +107,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return _initial(given)
     if node is None:
         return _without_node(given)
-    try:
-        wanted = wish(row.drain, options)
-    except SelectorError as error:
-        return with_status(given, failed_with(given.status, f"spec.drain.podSelector: {error}", now))
+    wanted = wish(row.drain, options)
     if wanted.dry_run:
         return _preview(given, wanted)
     return _going_on(given, node, wanted)
@@ -200,11 +196,7 @@ def _initial(given: Given) -> Decision:
     if view.listing("Pod") is Listing.UNREADABLE:
         text = "failed to get pods for eviction while initializing status"
         return with_status(given, failed_with(given.status, text, now))
-    try:
-        drain = drain_of(given, wish(given.row.drain, given.options))
-    except SelectorError:
-        drain = drain_row(SURFACE, given.key, given.node_key)
-    selection = progress(view, drain, now).selection
+    selection = progress(view, drain_of(given, wish(given.row.drain, given.options)), now).selection
     awaited = selection.awaited
     counted = replace(
         given.status,
@@ -227,6 +219,8 @@ def _without_node(given: Given) -> Decision:
 
 def _preview(given: Given, wanted: DrainWish) -> Decision:
     """What a drain would have to do; nothing is done."""
+    if wanted.problem:
+        return with_status(given, failed_with(given.status, wanted.problem, given.now))
     state = foreseen(given.view, progress(given.view, drain_of(given, wanted), given.now), given.now)
     pods = [each.pod for each in state.pods]
     status = with_pods(replace(given.status, eviction_pods=len(pods), phase=RUNNING), pods)
@@ -371,7 +365,7 @@ def _maintain(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
     prepared = ours and not edits
     drain = drain_of(given, wanted)
     state = progress(view, drain, now)
-    claims = claims_of(given, drained=prepared and state.done)
+    claims = claims_of(given, drained=prepared and state.done and not wanted.problem)
     refusal = not_granted(given, claims[:1])
     if refusal is not None:
         return replace(refusal, actions=refusal.actions or said, holds=claims)
@@ -388,6 +382,10 @@ def _maintain(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
         return Decision(actions=tuple(steps), holds=claims, until=renew_at, reasons=(told,))
     if not prepared:
         return Decision(actions=tuple(steps), holds=claims, until=renew_at)
+    if wanted.problem:
+        steps.append(without_pods(given, wanted.problem))
+        why = Reason("drain-refused", row.key, wanted.problem)
+        return Decision(actions=tuple(step for step in steps if step), holds=claims, until=renew_at, reasons=(why,))
     said_of_pods, told_of = leaving(given, wanted, state)
     status, until, waiting = drain_status(given, wanted, state, claims)
     steps += [said_of_pods, *status]

@@ -6,7 +6,6 @@ from datetime import datetime
 
 import msgspec
 
-from haulout.base.selector import SelectorError
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import LeaseRow, NodeRow
 from haulout.cluster.view import View
@@ -87,10 +86,10 @@ def pending(given: Given, phase: str | None = None) -> Status:
     status = given.status if phase is None else msgspec.structs.replace(given.status, phase=phase)
     if not given.row.node:
         return status
-    try:
-        state = progress(given.view, drain_of(given, wish(given.row.drain, given.options)), given.now)
-    except SelectorError:
+    wanted = wish(given.row.drain, given.options)
+    if wanted.problem:
         return status
+    state = progress(given.view, drain_of(given, wanted), given.now)
     return with_pods(status, [each.pod for each in state.pods])
 
 

@@ -48,7 +48,7 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class DrainWish(msgspec.Struct, frozen=True):
-    """What one NodeMaintenance wants of its drain, defaults filled in."""
+    """What one NodeMaintenance wants of its drain, defaults filled in. `problem`: which pods it means cannot be read."""
 
     options: DrainOptions
     timeout_for: timedelta
@@ -57,19 +57,20 @@ class DrainWish(msgspec.Struct, frozen=True):
     force_after: bool
     dry_run: bool
     restore: bool
+    problem: str = ""
 
 
 def wish(spec: DrainSpec, options: Options) -> DrainWish:
-    """Raises `SelectorError` where the pod selector cannot be read."""
     said = {name: value for name, value in msgspec.structs.asdict(spec).items() if value is not None}
     known = set(DrainDefaults.__struct_fields__)
     given = msgspec.structs.replace(options.drain, **{name: value for name, value in said.items() if name in known})
+    selector, problem = _selector(given.pod_selector)
     drain = DrainOptions(
         force=given.force,
         ignore_daemonsets=given.ignore_daemon_sets,
         delete_local_data=given.delete_empty_dir_data,
         grace_for=given.grace_period_seconds if given.grace_period_seconds >= 0 else None,
-        selector=parse(given.pod_selector) if given.pod_selector else None,
+        selector=selector,
         disable_eviction=given.disable_eviction,
         skip_ending_for=given.skip_wait_for_delete_timeout_seconds,
         skip_lost_for=int(options.skip_unreachable_for.total_seconds()),
@@ -85,7 +86,12 @@ def wish(spec: DrainSpec, options: Options) -> DrainWish:
         force_after=given.deadline_action == FORCE_DELETE,
         dry_run=bool(spec.dry_run),
         restore=options.restore if spec.restore_node_state is None else spec.restore_node_state,
+        problem=problem,
     )
 
 
-__all__ = ["DrainDefaults", "DrainWish", "Options", "SelectorError", "wish"]
+def _selector(text: str) -> tuple[Selector | None, str]:
+    try:
+        return parse(text) if text else None, ""
+    except SelectorError as error:
+        return None, f"spec.drain.podSelector: {error}"

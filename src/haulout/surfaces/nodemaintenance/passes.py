@@ -72,6 +72,18 @@ def drain_status(
     return report, earliest(future, report_at, deadline_at if deadline_at and deadline_at > now else None), mark
 
 
+def without_pods(given: Given, problem: str) -> Step:
+    """A drain that does not know its pods fails like any other: the node is held, and nothing is evicted."""
+    status, now = replace(given.status, phase=RUNNING, blocked_pods=()), given.now
+    status = replace(status, drain_progress=min(99, status.drain_progress))
+    for kind in ("Cordoned", "LeaseHeld"):
+        status = with_condition(status, kind, True, kind, "", now)
+    status = with_condition(status, "Drained", False, "PodsPending", "", now)
+    status = with_condition(status, "Blocked", True, "DrainRefused", problem, now)
+    failed = replace(status, last_error=problem, error_on_lease_count=0)
+    return () if failed == given.status else (*patch(given.row, failed_with(failed, problem, now)), *_said(given))
+
+
 def _error(state: Progress, wanted: DrainWish) -> str:
     return drain_error(state, wanted.timeout_for, deletes=wanted.options.disable_eviction)
 

@@ -26,6 +26,8 @@ QUICK = KubeletOptions(
     pod=PodBehaviour(starts_after=timedelta(), stops_after=timedelta(milliseconds=200)), node_ready_after=timedelta()
 )
 T = TypeVar("T")
+# Nobody waits so long for what does come to pass, however busy the machine is.
+PATIENCE = 120.0
 
 
 class Served:
@@ -61,7 +63,7 @@ class Served:
         await asyncio.sleep(0.2)
 
     def _wait_for(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
 
     def call(self, act: Callable[[World], T]) -> T:
         async def carried_out() -> T:
@@ -86,8 +88,8 @@ class Served:
         pods: list[Json] = self.call(lambda world: world.server.list(PODS, "default"))
         return [pod for pod in pods if pod["spec"].get("nodeName") == name]
 
-    def until(self, holds: Callable[[], bool], within: float = 10.0) -> None:
-        end = time.monotonic() + within
+    def until(self, holds: Callable[[], bool]) -> None:
+        end = time.monotonic() + PATIENCE
         while not holds():
             assert time.monotonic() < end, "it did not come to pass in time"
             time.sleep(0.02)
@@ -96,10 +98,10 @@ class Served:
         base = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "KUBECONFIG": str(self.folder / "kubeconfig")}
         return {**base, **self._variables}
 
-    def run(self, *words: str, within: float = 30) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         argv = [str(HAULOUT), *words]
         return subprocess.run(
-            argv, cwd=self.folder, env=self.environment(), text=True, capture_output=True, check=False, timeout=within
+            argv, cwd=self.folder, env=self.environment(), text=True, capture_output=True, check=False, timeout=PATIENCE
         )
 
     def start(self, *words: str) -> subprocess.Popen[str]:
@@ -126,7 +128,7 @@ class Served:
                 while chunk := os.read(ours, 65536):
                     drawn += chunk
             os.close(ours)
-            return running.wait(30), drawn.decode()
+            return running.wait(PATIENCE), drawn.decode()
 
     def add_busy_node(self, name: str, app: str, replicas: int, *more: Json) -> None:
         """A node with the pods of a ReplicaSet that fits nowhere else."""

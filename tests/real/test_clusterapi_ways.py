@@ -226,7 +226,7 @@ def test_two_hundred_clusters_some_of_them_dead(
         plane.load(machine_object(name, prefix, cluster=name, node=name) for name in names)
         machines = {name: Machine(name, prefix, plane.api(), homes[name].api()) for name in names}
         bridge = stack.enter_context(Bridge(plane, tmp_path))
-        eventually(lambda: hooked(fleet) == set(living), "the living have their hooks", 30)
+        eventually(lambda: hooked(fleet) == set(living), "the living have their hooks", 60)
         last = machines[living[-1]]
         last.delete()
         last.await_told(DELETED, within=15)

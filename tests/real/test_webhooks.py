@@ -241,7 +241,8 @@ def test_certificates_and_authorities_change_without_an_unanswered_review(
         ("RENEW_AUTHORITY_BEFORE", 14),
         ("SERVING_FOR", 10),
         ("RENEW_SERVING_BEFORE", 6),
-        ("AUTHORITY_KNOWN_AFTER", 3),
+        # As long again before the old one ends: a busy machine may be late on either side.
+        ("AUTHORITY_KNOWN_AFTER", 5),
     ):
         monkeypatch.setattr(certificates, name, timedelta(seconds=seconds))
     api, answers, seen = plane.api(), Counter[str](), set[bytes]()

@@ -72,7 +72,7 @@ class Operator:
 
     @staticmethod
     def _get(port: int, path: str) -> tuple[int, str]:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         try:
             connection.request("GET", path)
             answer = connection.getresponse()

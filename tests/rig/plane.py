@@ -71,7 +71,9 @@ def tool(name: str) -> Path:
 def run_kubectl(
     kubeconfig: Path, *words: str, stdin: str | None = None, check: bool = True
 ) -> subprocess.CompletedProcess[str]:
-    argv = [str(tool("kubectl")), "--kubeconfig", str(kubeconfig), *words]
+    # What it remembers of a server it finds again by the port, which was another server's in an earlier run.
+    cache = kubeconfig.with_name("kubectl-cache")
+    argv = [str(tool("kubectl")), f"--kubeconfig={kubeconfig}", f"--cache-dir={cache}", *words]
     done = subprocess.run(argv, input=stdin, text=True, capture_output=True, check=False, timeout=120)
     if check and done.returncode != 0:
         raise RuntimeError(f"kubectl {' '.join(words)} ended with {done.returncode}: {done.stderr.strip()}")

@@ -12,7 +12,7 @@ import pytest
 from haulout.embedded.controllers.kinds import NODES
 from haulout.embedded.seams import Json, Resource
 from tests.build.maintenances import definition
-from tests.build.served import Served
+from tests.build.served import PATIENCE, Served
 from tests.build.workloads import node
 
 PREFIX = "runtime-extension-maintenance-controller.cloud.sap/"
@@ -81,7 +81,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             yield made
         finally:
             operator.send_signal(signal.SIGTERM)
-            _, logged = operator.communicate(timeout=10)
+            _, logged = operator.communicate(timeout=PATIENCE)
             assert "Unclosed" not in logged
 
 

@@ -15,7 +15,7 @@ from haulout.app.world import World
 from haulout.embedded.controllers.kinds import NODES
 from haulout.embedded.seams import Change, Json
 from haulout.model.meta import wire_time
-from tests.build.served import Served
+from tests.build.served import PATIENCE, Served
 from tests.build.workloads import node
 
 PROFILE, STATE, DATA = (f"cloud.sap/maintenance-{word}" for word in ("profile", "state", "data"))
@@ -28,7 +28,7 @@ instances:
   - {type: hasLabel, name: wanted, config: {key: wanted}}
   - {type: hasLabel, name: booted, config: {key: booted}}
   - {type: maxMaintenance, name: few, config: {max: 1, groupBy: [topology.kubernetes.io/zone]}}
-  - {type: wait, name: cool, config: {duration: 200ms}}
+  - {type: wait, name: cool, config: {duration: 1s}}
   trigger:
   - {type: alterLabel, name: done, config: {key: wanted, remove: true}}
   - {type: eviction, name: cordon, config: {action: cordon}}
@@ -124,10 +124,10 @@ def test_a_run_goes_in_the_order_of_its_plan(served: Served) -> None:
     words = ("--metrics-addr=0", "--health-addr=0", "--metrics-timeout=0s")
     operator = served.start("as", "maintenance-controller", *words)
     try:
-        served.until(lambda: sorted(course.back) == sorted(ZONES), within=60)
+        served.until(lambda: sorted(course.back) == sorted(ZONES))
     finally:
         operator.send_signal(signal.SIGTERM)
-        operator.communicate(timeout=10)
+        operator.communicate(timeout=PATIENCE)
     assert by_zone(course.moves) == by_zone(foretold(plan))
     order = {zone: [name for name, state in moves if state == INSIDE] for zone, moves in by_zone(course.moves).items()}
     assert order == {"a": ["a4", "a1", "a2", "a3"], "b": ["b3", "b1", "b2"]}

@@ -14,8 +14,9 @@ import pytest
 
 from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS
 from haulout.embedded.seams import Json
+from haulout.embedded.server import EVENTS
 from tests.build.maintenances import LEASES, MAINTENANCES, definition
-from tests.build.served import HAULOUT, Served
+from tests.build.served import HAULOUT, PATIENCE, Served
 from tests.build.workloads import budget, node, pod
 
 SETTINGS = """
@@ -78,6 +79,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         try:
             made.make(maintenance("mend", "s1"))
             made.until(lambda: bool(status(made).get("blockedPods")))
+            made.until(lambda: "BeginMaintenance" in told(made))
             yield made
         finally:
             end(operator)
@@ -90,9 +92,14 @@ def status(served: Served) -> Json:
     return result
 
 
+def told(served: Served) -> set[str]:
+    events = served.call(lambda world: world.server.list(EVENTS, "default"))
+    return {event["reason"] for event in events}
+
+
 def end(operator: subprocess.Popen[str]) -> None:
     operator.send_signal(signal.SIGTERM)
-    operator.communicate(timeout=10)
+    operator.communicate(timeout=PATIENCE)
 
 
 @pytest.mark.parametrize(

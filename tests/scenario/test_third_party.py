@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from haulout.embedded.controllers.kinds import NODES
-from tests.build.served import Served
+from tests.build.served import PATIENCE, Served
 from tests.build.workloads import node
 from tests.rig.receiver import Receiver
 
@@ -112,7 +112,7 @@ def test_the_operator_judges_acts_and_calls_by_them(served: Served) -> None:
             served.until(lambda: label(STATE) == "operational")
         finally:
             operator.send_signal(signal.SIGTERM)
-            operator.communicate(timeout=10)
+            operator.communicate(timeout=PATIENCE)
     assert label("acme.test/times") == "4"
     assert receiver.got == [("/pager", {"summary": "a is maintenance-required"})]
     assert json.loads(served.node("a")["metadata"]["annotations"]["cloud.sap/maintenance-data"])["Notifications"]

@@ -21,7 +21,9 @@ from haulout.core.holds import HOLDS_OF_NODE, Grant, Hold, grant_key
 from haulout.core.reason import Reason, best_act, roots
 from haulout.runtime.kernel import Kernel
 from haulout.runtime.rooms import Subject
+from haulout.surfaces.nodemaintenance.counts import is_marked
 from haulout.surfaces.nodemaintenance.given import SURFACE
+from haulout.surfaces.nodemaintenance.marked import left_behind
 from haulout.surfaces.nodemaintenance.wire import MAINTENANCES_OF_NODE, SUCCEEDED, MaintenanceRow
 from haulout.surfaces.profiles.esx import NAME as ESX
 from haulout.surfaces.profiles.kubernikus import NAME as KUBERNIKUS
@@ -73,6 +75,8 @@ def explain(kernel: Kernel, asked: Iterable[str], key: Key, now: datetime) -> Ex
         if isinstance(each, MaintenanceRow)
     )
     drained = _drains(kernel, key, now)
+    if not maintained and is_marked(row):
+        maintained = (left_behind(key),)
     nothing = () if own or drained or maintained else (Reason("no-surface", key, NOBODY),)
     told = (reason for reasons in own for reason in reasons)
     return _explanation(kernel, row, (*told, *drained, *maintained, *nothing))

@@ -50,9 +50,9 @@ async def _uncordon(names: tuple[str, ...], selector: str, transport: HttpTransp
         await transport.close()
 
 
-async def _one(node: Node, maintenances: Mapping[str, list[str]], writer: Writer, *, dry_run: bool) -> int:
+async def _one(node: Node, maintenances: Mapping[str, list[str]] | None, writer: Writer, *, dry_run: bool) -> int:
     name = node.metadata.name
-    for claim in claims(node, maintenances.get(name, [])):
+    for claim in claims(node, None if maintenances is None else maintenances.get(name, [])):
         click.echo(f"Warning: node/{name}: {claim}", err=True)
     if not node.spec.unschedulable:
         click.echo(f"node/{name} already uncordoned")
@@ -69,8 +69,11 @@ async def _one(node: Node, maintenances: Mapping[str, list[str]], writer: Writer
     return 0
 
 
-def claims(node: Node, maintenances: list[str]) -> list[str]:
-    """Who holds the node, as far as its own marks show it, and what comes of uncordoning it."""
+def claims(node: Node, maintenances: list[str] | None) -> list[str]:
+    """Who holds the node, as far as its own marks show it, and what comes of uncordoning it.
+
+    `maintenances`: the NodeMaintenances of the node; None: they cannot be read.
+    """
     meta = node.metadata
     found: list[str] = []
     tainted = any((taint.key, taint.effect) == (DRAIN_TAINT.key, DRAIN_TAINT.effect) for taint in node.spec.taints)
@@ -79,8 +82,13 @@ def claims(node: Node, maintenances: list[str]) -> list[str]:
         found.append(
             f"NodeMaintenance {names} holds it and will cordon it again; to end it: kubectl delete nm {' '.join(maintenances)}"
         )
-    elif tainted:
+    elif tainted and maintenances is None:
         found.append(f"a NodeMaintenance holds it (taint {DRAIN_TAINT.key}) and may cordon it again")
+    elif tainted:
+        found.append(
+            f"a NodeMaintenance that is gone has left its taint, which keeps pods away; to remove it: "
+            f"kubectl taint node {meta.name} {DRAIN_TAINT.key}-"
+        )
     if meta.labels.get(STATE_LABEL) == IN_MAINTENANCE:
         found.append(f"a maintenance profile is at work on it (label {STATE_LABEL}={IN_MAINTENANCE})")
     entry = ledger(NodeRow(key=node_key(meta.name), annotations=meta.annotations))
@@ -93,14 +101,14 @@ def claims(node: Node, maintenances: list[str]) -> list[str]:
     return found
 
 
-async def _maintenances(nodes: list[Node], transport: Transport) -> dict[str, list[str]]:
-    """The NodeMaintenances by node, where any mark of one is seen; what may not be read is not named."""
+async def _maintenances(nodes: list[Node], transport: Transport) -> dict[str, list[str]] | None:
+    """The NodeMaintenances by node, where any mark of one is seen; None: they may not be read."""
     if not any(taint.key == DRAIN_TAINT.key for node in nodes for taint in node.spec.taints):
         return {}
     try:
         reply = await transport.request("GET", RESOURCE.path)
     except KubeError:
-        return {}
+        return None
     found: dict[str, list[str]] = {}
     for item in msgspec.json.decode(reply.body, type=MaintenanceList).items:
         if item.spec is not None:

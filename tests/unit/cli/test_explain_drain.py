@@ -13,7 +13,7 @@ from haulout.core.holds import Claim, Want
 from haulout.embedded.controllers.kinds import PODS
 from haulout.surfaces.nodemaintenance.wire import maintenance_key
 from tests.build.drains import Drains
-from tests.build.maintenances import Maintenances
+from tests.build.maintenances import MAINTENANCES, Maintenances
 from tests.build.workloads import budget, deployment
 
 CLOSED = (
@@ -83,6 +83,21 @@ def test_who_has_the_turn() -> None:
 
 def _at_work(key: Key, view: View, now: datetime) -> Decision:
     return Decision(holds=(Claim(key, key, frozenset({Want.EXCLUSIVE}), begun=True),))
+
+
+def test_a_mark_whose_maintenance_is_gone() -> None:
+    """Its finalizer was taken from it while nobody looked."""
+    ops = Maintenances().make("a", "n0").run(5)
+    ops.world.objects.patch(MAINTENANCES, "", "a", {"metadata": {"finalizers": None}})
+    ops.delete("a")
+    ops.begin().run(5)
+    lines = as_text(of_node(ops, "n0"), ops.world.time.now()).splitlines()
+    assert lines[-2:] == [
+        "what would help:",
+        "  make a NodeMaintenance of n0 and delete it: the mark goes with it",
+    ]
+    ops.make("b", "n0").run(5).delete("b").run(5)
+    assert (ops.marks("n0"), ops.lease("n0")) == ((False, [], None), None)
 
 
 def test_a_finalizer() -> None:

@@ -23,9 +23,17 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if node is None or not is_marked(node):
         return NOTHING
     if view.listing(KIND) is Listing.UNREADABLE:
-        why = "its mark says that it is in maintenance; NodeMaintenances cannot be read"
+        why = Reason("marked", key, "its mark says that it is in maintenance; NodeMaintenances cannot be read")
     elif view.rows(MAINTENANCES_OF_NODE, key.name, MaintenanceRow):
         return NOTHING
     else:
-        why = "its mark says that it is in maintenance; there is no NodeMaintenance of it"
-    return Decision(holds=(Claim(key, key, ALL, begun=True),), reasons=(Reason("marked", key, why),))
+        why = left_behind(key)
+    return Decision(holds=(Claim(key, key, ALL, begun=True),), reasons=(why,))
+
+
+def left_behind(node: Key) -> Reason:
+    """A mark alone: its maintenance was robbed of its finalizer. Only a person knows whether the work is over."""
+    why = "its mark says that it is in maintenance; there is no NodeMaintenance of it"
+    return Reason(
+        "marked", node, why, act=f"make a NodeMaintenance of {node.name} and delete it: the mark goes with it"
+    )

@@ -20,6 +20,7 @@ from haulout.surfaces.profiles.wire import (
     stamp,
     write_data,
 )
+from tests.build.checks import hypervisor
 from tests.build.profiles import IN_MAINTENANCE, OPERATIONAL, REQUIRED, Profiles, config_text, worker
 from tests.build.rows import START, at
 
@@ -717,6 +718,44 @@ class TestWaiting:
         asked = profiles.desk.kernel.loop.askings
         profiles.wait(3599)
         assert profiles.desk.kernel.loop.askings == asked
+
+
+NOT_LISTED = """
+- name: checking
+  operational: {transitions: [{check: a && hv, next: maintenance-required}]}
+- name: going
+  operational: {transitions: [{check: a, trigger: mark && down, next: maintenance-required}]}
+- name: entering
+  operational: {transitions: [{check: a, next: maintenance-required}]}
+  maintenance-required: {enter: mark && down, transitions: [{check: a, next: in-maintenance}]}
+- name: good
+  operational: {transitions: [{check: a, next: maintenance-required}]}
+"""
+
+
+class TestTablesThatAreNotListedYet:
+    @pytest.mark.parametrize(
+        ("profile", "before", "after"),
+        [
+            ("checking", OPERATIONAL, REQUIRED),
+            ("going", OPERATIONAL, REQUIRED),
+            ("entering", REQUIRED, IN_MAINTENANCE),
+        ],
+    )
+    def test_hold_up_nobody_who_does_without(self, profile: str, before: str, after: str) -> None:
+        checks = "- {type: checkHypervisor, name: hv, config: {evicted: true}}"
+        triggers = "- {type: alterHypervisor, name: down, config: {reboot: true}}"
+        text = config_text(NOT_LISTED, checks=checks, triggers=triggers)
+        profiles = Profiles(text, worker(profiles=f"{profile}--good", a="")).settle()
+        assert profiles.current() == {profile: before, "good": REQUIRED}
+        assert profiles.counted == []
+        assert not profiles.desk.failed
+        world, feed = profiles.desk.world, profiles.desk.feed
+        world.put(hypervisor("n", status={"evicted": True}, spec={"reboot": True}))
+        feed.kinds = ("Node", "Hypervisor")
+        feed.list()
+        profiles.settle()
+        assert profiles.current() == {profile: after, "good": REQUIRED}
 
 
 class TestLimits:

@@ -408,7 +408,8 @@ def _verdict(instance: Instance[Check], given: CheckInput) -> Verdict:
         return instance.plugin.judge(instance.config, given)
     except NotListed as off:
         if off.listing is Listing.WAITING:
-            raise
+            # For as long as it takes to be told: profiles that ask for nothing of it go on.
+            return Verdict(passed=False, known=False, info={"reason": str(off)})
         return Verdict(passed=False, error=str(off))
     except Exception as error:  # noqa: BLE001 - a plugin with a bug fails its own profile, and no other
         return Verdict(passed=False, error=f"{type(error).__name__}: {error}")
@@ -470,7 +471,7 @@ def _pulled(instance: Instance[Trigger], given: TriggerInput) -> Pulled:
         return instance.plugin.pull(instance.config, given)
     except NotListed as off:
         if off.listing is Listing.WAITING:
-            raise
+            return Retry(str(off), given.node, only_stores=True)
         return Failed(str(off))
     except Exception as error:  # noqa: BLE001 - as above
         return Failed(f"{type(error).__name__}: {error}")

@@ -110,6 +110,16 @@ def test_f8_one_that_is_refused_after_it_had_begun_holds_nothing(ops: Maintenanc
     assert (ops.phase("b"), ops.marks("n0")) == ("Succeeded", OUT)
 
 
+def test_g18_one_that_becomes_a_preview_after_it_has_begun_undoes_what_it_did() -> None:
+    ops = Maintenances(options=RUN).make("a", "n0").run(5)
+    ops.world.objects.patch(MAINTENANCES, "", "a", {"spec": {"drain": {"dryRun": True}}})
+    ops.run(1)
+    ops.world.change(NODES, "n0", {"spec": {"taints": None}})
+    ops.run(1).delete("a").run(5)
+    assert (ops.found("a"), ops.marks("n0"), ops.lease("n0")) == (None, IN, None)
+    assert LEDGER not in notes(ops)
+
+
 class TestRestoring:
     @pytest.mark.parametrize("restore", [True, False])
     def test_a_maintenance_that_the_original_has_begun(self, ops: Maintenances, restore: bool) -> None:
@@ -125,8 +135,9 @@ class TestRestoring:
         switched(ops, RUN).run(5)
         assert (ops.found("a"), ops.marks("n0")) == (None, IN)
 
-    def test_asked_for_in_the_middle(self, ops: Maintenances) -> None:
-        ops.make("a", "n0").run(5)
+    @pytest.mark.parametrize("alone", [True, False])
+    def test_asked_for_in_the_middle(self, alone: bool) -> None:
+        ops = Maintenances(options=Options(alone=alone)).make("a", "n0").run(5)
         ops.world.objects.patch(MAINTENANCES, "", "a", {"spec": {"drain": {"restoreNodeState": True}}})
         ops.run(5).delete("a").run(5)
         assert ops.marks("n0") == IN

@@ -51,18 +51,19 @@ def claim(
     shown: bool,
     labels: Iterable[str] = (),
     taint: bool = False,
-    taken_over: bool = False,
+    begun: bool = False,
 ) -> tuple[Edit, ...]:
     """Cordons for a surface. `shown`: the surface's own objects or marks say so, no entry is needed.
 
     `labels`: those that the surface is about to set, remembered as they are. `taint`: it sets that of the cordon, too.
-    `taken_over`: all that is the work of the surface itself, from when it kept no ledger.
+    `begun`: it has done all that already; what is not in the ledger is its own work, from when it kept none.
     """
     stood = ledger(node)
+    taken_over = begun and ANNOTATION not in node.annotations
     entry = stood or Ledger(before=node.unschedulable and not taken_over, taint=taint and taken_over)
     if not shown and surface not in entry.by:
         entry = msgspec.structs.replace(entry, by=tuple(sorted((*entry.by, surface))))
-    new = {name: None if taken_over else node.labels.get(name) for name in labels if name not in entry.labels}
+    new = {name: None if begun else node.labels.get(name) for name in labels if name not in entry.labels}
     if new:
         entry = msgspec.structs.replace(entry, labels={**entry.labels, **new})
     if taint and not _tainted(node):

@@ -34,7 +34,7 @@ from haulout.core.refusals import refused
 from haulout.surfaces.nodemaintenance import conditions, refusals
 from haulout.surfaces.nodemaintenance import lease as leases
 from haulout.surfaces.nodemaintenance.claims import claims_of, not_granted, with_status
-from haulout.surfaces.nodemaintenance.counts import active_mark, is_marked, is_taken_over
+from haulout.surfaces.nodemaintenance.counts import active_mark, is_marked
 from haulout.surfaces.nodemaintenance.given import (
     FAILED_EVENT,
     MOST_LEASE_ERRORS,
@@ -53,6 +53,7 @@ from haulout.surfaces.nodemaintenance.passes import drain_status, without_pods
 from haulout.surfaces.nodemaintenance.status import (
     blocked_pods,
     failed_with,
+    is_cordoned,
     let_go,
     patch,
     second,
@@ -162,8 +163,9 @@ def _finalized(given: Given) -> tuple[Step, ...]:
 
 
 def _ending(given: Given) -> Decision:
-    if given.row.drain.dry_run and not (given.node is not None and is_marked(given.node)):
-        # A preview has touched nothing, so that there is nothing to undo.
+    begun = given.node is not None and (is_marked(given.node) or is_cordoned(given.status))
+    if given.row.drain.dry_run and not begun:
+        # A preview has touched nothing, so that there is nothing to undo; but it may have become one later.
         return Decision(actions=_finalized(given))
     steps = (*_stopping(given, "end"), *_finalized(given))
     return Decision(actions=steps, holds=claims_of(given, drained=False))
@@ -445,8 +447,7 @@ def _node_edits(given: Given, node: NodeRow, wanted: DrainWish) -> tuple[Edit, .
         edits += [SetTaint(node.key, taint, present=True, first=True) for taint in ours]
     if wanted.restore or not given.options.alone:
         labels = (EXCLUDE_LABEL,) if wanted.restore else ()
-        taken_over = is_taken_over(node)
-        edits += cordon.claim(node, SURFACE, shown=True, labels=labels, taint=True, taken_over=taken_over)
+        edits += cordon.claim(node, SURFACE, shown=True, labels=labels, taint=True, begun=is_marked(node))
     elif not node.unschedulable:
         edits.append(Cordon(node.key, unschedulable=True))
     return tuple(edits)

@@ -94,6 +94,11 @@ def with_condition(status: Status, kind: str, value: bool, reason: str, message:
     return replace(status, conditions=tuple(condition if each is stood else each for each in status.conditions))
 
 
+def is_cordoned(status: Status) -> bool:
+    """Whether it says that it holds its node."""
+    return any((each.type, each.status) == ("Cordoned", "True") for each in status.conditions)
+
+
 def let_go(status: Status, reason: str, now: datetime) -> Status:
     """The conditions of a maintenance that holds nothing any more."""
     for kind in ("Cordoned", "LeaseHeld", "Drained", "Blocked"):

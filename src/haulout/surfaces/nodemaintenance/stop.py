@@ -83,9 +83,7 @@ def _remembered(row: MaintenanceRow, node: NodeRow, options: Options) -> tuple[L
     """The label as it was before, where that is to be restored and known."""
     if not _restores(row, options):
         return ()
-    if is_taken_over(node):
-        return (Label(node.key, EXCLUDE_LABEL, None),)
     stood = cordon.ledger(node)
     if stood is None or EXCLUDE_LABEL not in stood.labels:
-        return ()
+        return (Label(node.key, EXCLUDE_LABEL, None),) if is_marked(node) else ()
     return (Label(node.key, EXCLUDE_LABEL, stood.labels[EXCLUDE_LABEL]),)

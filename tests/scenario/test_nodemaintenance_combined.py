@@ -142,8 +142,9 @@ class TestRestoring:
         ops.run(5).delete("a").run(5)
         assert ops.marks("n0") == IN
 
-    def test_not_asked_for_any_more(self) -> None:
-        ops = Maintenances(options=options(restore=True))
+    @pytest.mark.parametrize("before", [options(restore=True), RUN, Options(alone=False)])
+    def test_not_asked_for_any_more(self, before: Options) -> None:
+        ops = Maintenances(options=before)
         ops.world.change(NODES, "n0", {"spec": {"unschedulable": True}})
         ops.make("a", "n0").run(5)
         switched(ops, Options()).delete("a").run(5)

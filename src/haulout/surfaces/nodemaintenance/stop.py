@@ -64,8 +64,9 @@ def _returned(row: MaintenanceRow, node: NodeRow, options: Options, others: bool
         stays = False
         if node.unschedulable:
             edits.append(Cordon(node.key, unschedulable=False))
-        if _remembers(cordon.ledger(node)):
-            # It was to be restored when it began.
+        stood = cordon.ledger(node)
+        if stood is not None and not stood.by:
+            # From when there were other surfaces, or it was to be restored: nobody shall go by it later.
             edits.append(Annotate(node.key, cordon.ANNOTATION, None))
     else:
         released = cordon.release(node, SURFACE, others=others, restore=restores and not is_taken_over(node))

@@ -71,9 +71,11 @@ def stagger(config: Stagger, given: CheckInput) -> Verdict:
     prepare: tuple[Write, ...] = () if exists else (_created(keys[0], config, given, given.now - 2 * config.duration),)
     take = partial(_take, config, given)
     if given.may_wait:
-        info = _remaining(keys, given) if given.view.explaining else {}
+        # Nobody but people has to know when: whoever waits for the limit is woken.
+        frees_at = _frees_at(keys, given) if given.view.explaining else None
+        info = _remaining(keys, given) if frees_at is not None else {}
         limit = Limit(leases, BUSY, config.parallel, given.node.key.cluster)
-        return Verdict(passed=True, limits=(limit,), info=info, prepare=prepare, take=take)
+        return Verdict(passed=True, until=frees_at, limits=(limit,), info=info, prepare=prepare, take=take)
     ends = [end for key in keys if (end := _busy_until(key, given)) is not None]
     if len(ends) < len(keys):
         return Verdict(passed=True, until=min(ends, default=None), prepare=prepare, take=take)
@@ -101,6 +103,12 @@ def _busy_until(key: Key, given: CheckInput) -> datetime | None:
     lease = given.view.get(key, LeaseRow)
     until = busy_until(lease) if lease is not None else None
     return until if until is not None and given.now <= until else None
+
+
+def _frees_at(keys: list[Key], given: CheckInput) -> datetime | None:
+    """None while one of them is free."""
+    ends = [end for key in keys if (end := _busy_until(key, given)) is not None]
+    return min(ends) if len(ends) == len(keys) else None
 
 
 def _remaining(keys: list[Key], given: CheckInput) -> dict[str, object]:

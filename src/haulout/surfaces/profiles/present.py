@@ -121,16 +121,17 @@ def _waits(key: Key, judged: Judged, grant: Grant | None, view: View) -> tuple[R
     """Who takes the places is looked up now; the rest is as the arbiter said it."""
     if grant is None:
         return (_not_asked(key),)
-    full = (_full(key, name, limit, view) for name, verdict in judged.verdicts.items() for limit in verdict.limits)
+    verdicts = judged.verdicts.items()
+    full = (_full(key, name, limit, verdict.until, view) for name, verdict in verdicts for limit in verdict.limits)
     others = (reason for reason in grant.reasons if reason.code != "no-room")
     return (*others, *(reason for reason in full if reason))
 
 
-def _full(key: Key, name: str, limit: Limit, view: View) -> Reason | None:
+def _full(key: Key, name: str, limit: Limit, until: datetime | None, view: View) -> Reason | None:
     takers = view.takers(limit)
     if len(takers) < limit.most:
         return None
     shown = ", ".join(taker.name for taker in takers[:MOST_SHOWN]) + (", ..." if len(takers) > MOST_SHOWN else "")
     places = f"{len(takers)} of {limit.most}" if takers else f"0 of {limit.most} allowed"
     text = f"{name}: {places} {limit.count.describe(limit.group)}" + (f" ({shown})" if shown else "")
-    return Reason("no-room", key, text)
+    return Reason("no-room", key, text, until)

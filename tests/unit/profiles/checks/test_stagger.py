@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from haulout.cluster.key import Key
+from haulout.cluster.key import Key, node_key
 from haulout.cluster.project import within
 from haulout.cluster.rows import LeaseRow, NodeRow
+from haulout.cluster.view import View
 from haulout.core.action import Create, Patch
 from haulout.core.arbiter import Rules, arbiter
 from haulout.model.meta import wire_micro_time
@@ -129,6 +130,21 @@ def test_never_more_than_so_many_in_a_span(config: str, parallel: int) -> None:
     assert len(leases) == parallel
     assert sum((row.transitions or 0) + 1 for row in leases) == 6
     assert not world.desk.failed
+
+
+def test_people_are_told_when_it_is_the_next_ones_turn() -> None:
+    world = staggered(CONFIG, 2)
+    for _ in range(6):
+        world.step()
+    (lease,) = [row for row in world.desk.world.objects.values() if isinstance(row, LeaseRow)]
+    (waits,) = [f"n{number:02}" for number in range(2) if world.current(f"n{number:02}") == {"p": "operational"}]
+    decision = DECIDER.decide(node_key(waits), View(world.desk.store, explaining=True), world.now)
+    (profile,) = decision.reasons
+    (transition,) = profile.because
+    (reason,) = transition.because
+    assert reason.code == "no-room"
+    assert lease.renewed_at is not None
+    assert reason.until == lease.renewed_at + timedelta(seconds=10)
 
 
 def test_waiting_costs_nothing() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import http.client
 import json
 import ssl
@@ -268,6 +270,28 @@ def test_hook_cuts_at_its_moment(
     with pytest.raises(ConnectionError):
         client.create(MAPS, config_map("second"), namespace)
     assert ("second" in names(truth, namespace)) == happens
+
+
+def test_it_ends_while_the_server_owes_it_an_answer(plane: ControlPlane) -> None:
+    """And leaves no socket open, which would be held against whatever test is next."""
+    proxy = FaultProxy(plane).start()
+    client = Api(proxy.url, plane.token("operator"), ca=plane.ca)
+    rule = proxy.rule(Delay(), method="POST")
+
+    def ask() -> None:
+        with contextlib.suppress(ConnectionError):
+            client.create(MAPS, config_map("owed"), "default")
+
+    asking = threading.Thread(target=ask)
+    plane.apiserver.freeze()
+    try:
+        asking.start()
+        eventually(lambda: rule.acted, "the proxy has it")
+        proxy.stop()
+    finally:
+        plane.apiserver.thaw()
+    asking.join()
+    gc.collect()
 
 
 def test_all_connections_can_be_cut(client: Api, proxy: FaultProxy, truth: Api, namespace: str) -> None:

@@ -326,6 +326,10 @@ class FaultProxy:
     async def _close(self) -> None:
         await self._cut_all()
         await self._runner.cleanup()
+        # Nobody waits any more for what a slow server has not answered; left alone, its sockets would stay open.
+        for sending in self._sending:
+            sending.cancel()
+        await asyncio.gather(*self._sending, return_exceptions=True)
         await self._session.close()
 
     async def _connections(self) -> int:

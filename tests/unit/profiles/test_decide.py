@@ -2,16 +2,22 @@ from __future__ import annotations
 
 import itertools
 import textwrap
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 import pytest
 
-from haulout.cluster.key import node_key
+from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow
-from haulout.core.action import Measure, Say, Tell
+from haulout.cluster.view import View
+from haulout.core.action import Label, Measure, Say, Tell
+from haulout.core.arbiter import Rules, arbiter
+from haulout.core.decision import Decider, Decision
+from haulout.core.holds import Claim, Want, is_granted
 from haulout.plugins.api import CheckInput, Config, Failed, Retry, TriggerInput, Verdict, check, trigger
 from haulout.runtime.requests import Refused
+from haulout.surfaces.profiles.engine import SURFACE
+from haulout.surfaces.profiles.surface import DECIDER
 from haulout.surfaces.profiles.wire import (
     DATA_ANNOTATION,
     PROFILE_LABEL,
@@ -21,6 +27,7 @@ from haulout.surfaces.profiles.wire import (
     write_data,
 )
 from tests.build.checks import hypervisor
+from tests.build.desk import Cluster, Desk
 from tests.build.profiles import IN_MAINTENANCE, OPERATIONAL, REQUIRED, Profiles, config_text, worker
 from tests.build.rows import START, at
 
@@ -731,6 +738,42 @@ NOT_LISTED = """
 - name: good
   operational: {transitions: [{check: a, next: maintenance-required}]}
 """
+
+
+def _also_works(key: Key, view: View, now: datetime) -> Decision:
+    """Another surface, which has something to do on every node."""
+    claim = Claim(key, key, frozenset({Want.EXCLUSIVE}))
+    goes = is_granted(view, "other", claim)
+    return Decision(((Label(key, "worked-on", "yes"),),) if goes else (), holds=(claim,))
+
+
+class TestBesideAnotherSurface:
+    @pytest.mark.parametrize(
+        ("stored", "worked_on"), [(IN_MAINTENANCE, False), (REQUIRED, True)], ids=["in the middle", "not yet"]
+    )
+    def test_a_broken_configuration_leaves_the_node_to_nobody_in_the_middle(self, stored: str, worked_on: bool) -> None:
+        profiles = Profiles(None)
+        rules = arbiter(Rules((SURFACE, "other"), turns=True))
+        nodes = Cluster(worker(data=data(p=stored)))
+        profiles.desk = Desk(DECIDER, Decider("other", "Node", _also_works), rules, world=nodes)
+        profiles.break_config()
+        profiles.desk.feed.list()
+        profiles.settle()
+        assert ("worked-on" in profiles.row().labels) is worked_on
+        profiles.configure(config_text("- name: p"))
+        profiles.settle()
+        assert ("worked-on" in profiles.row().labels) is worked_on
+
+    @pytest.mark.parametrize(("state", "worked_on"), [(IN_MAINTENANCE, False), (REQUIRED, True)])
+    def test_nor_does_data_that_cannot_be_read(self, state: str, worked_on: bool) -> None:
+        profiles = Profiles(None)
+        rules = arbiter(Rules((SURFACE, "other"), turns=True))
+        nodes = Cluster(worker(data="{", labels={STATE_LABEL: state}))
+        profiles.desk = Desk(DECIDER, Decider("other", "Node", _also_works), rules, world=nodes)
+        profiles.configure(config_text("- name: p"))
+        profiles.desk.feed.list()
+        profiles.settle()
+        assert ("worked-on" in profiles.row().labels) is worked_on
 
 
 class TestTablesThatAreNotListedYet:

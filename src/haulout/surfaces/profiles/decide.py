@@ -41,6 +41,7 @@ from haulout.surfaces.profiles.refused import Refused, Wish, name_of, noted, ref
 from haulout.surfaces.profiles.shuffles import measures
 from haulout.surfaces.profiles.wire import (
     DATA_ANNOTATION,
+    NEVER,
     PROFILE_LABEL,
     STATE_LABEL,
     DataError,
@@ -65,11 +66,11 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return farewell(key, view)
     setting = view.config(SURFACE)
     if setting is None or setting.value is None:
-        return Decision(reasons=(_invalid(key, setting),))
+        return Decision(holds=_held(node), reasons=(_invalid(key, setting),))
     try:
         data = parse_data(node.annotations.get(DATA_ANNOTATION))
     except DataError as error:
-        return _unreadable(key, error)
+        return _unreadable(node, error)
     assert isinstance(setting.value, Configuration)
     config: Config = setting.value
     names = attached_profiles(node.labels.get(PROFILE_LABEL))
@@ -300,8 +301,27 @@ def _invalid(key: Key, setting: Value | None) -> Reason:
     return Reason("config-invalid", key, f"nothing is done while the configuration is invalid: {problem}")
 
 
-def _unreadable(key: Key, error: DataError) -> Decision:
+def _held(node: NodeRow) -> tuple[Claim, ...]:
+    """Where nothing can be decided, a node in the middle of maintenance is still nobody else's.
+
+    Where not even the data can be read, its label says so.
+    """
+    names = attached_profiles(node.labels.get(PROFILE_LABEL))
+    try:
+        entries = parse_data(node.annotations.get(DATA_ANNOTATION)).profiles
+    except DataError:
+        state = node.labels.get(STATE_LABEL, "")
+        entries = {name: Entry(NEVER, state, state) for name in names[:1]}
+    return tuple(
+        standing_claim(node, name, entry, ())
+        for name, entry in entries.items()
+        if entry.current == State.IN_MAINTENANCE and name in names
+    )
+
+
+def _unreadable(node: NodeRow, error: DataError) -> Decision:
+    key = node.key
     note = f"{error}; the node is left alone until {DATA_ANNOTATION} is repaired or removed"
     told = Tell(key, "MaintenanceDataInvalid", "ParseMaintenanceData", note, REPORTER, warning=True)
     said = Say("Failed to reconcile. Skipping node patching.", (("node", key.name), ("error", str(error))), "error")
-    return Decision(actions=((told, said),), reasons=(Reason("data-invalid", key, note),))
+    return Decision(actions=((told, said),), holds=_held(node), reasons=(Reason("data-invalid", key, note),))

@@ -179,7 +179,7 @@ class _Machine(msgspec.Struct, frozen=True):
 
     @property
     def initiated(self) -> bool:
-        return self.node.annotations.get(INITIATED_ANNOTATION) == "true"
+        return _is_initiated(self.node)
 
     @property
     def is_to_stop(self) -> bool:
@@ -199,7 +199,8 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if node is None or HOST_LABEL not in node.labels or ZONE_LABEL not in node.labels:
         return NOTHING
     if setting is None or not isinstance(setting.value, Options):
-        return NOTHING
+        # Without settings nothing is done, but what has been begun is still nobody else's.
+        return Decision(holds=(_claim(node),) if _is_initiated(node) else ())
     place = _Place(node.labels[HOST_LABEL], node.labels[ZONE_LABEL][-1:])
     if not place.host or not place.zone:
         return Decision(actions=(_failed(node, "the label of its host or zone is empty; the node is ignored"),))
@@ -209,7 +210,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     # As long as the host is not known it is as it was last seen to be, and nothing is begun.
     state = _state(known, options) if known else node.labels.get(STATE_LABEL, "")
     machine = _Machine(node, place, state, options, view, now)
-    claim = _claim(machine)
+    claim = _claim(node)
     claims = (claim,) if machine.initiated or machine.is_to_stop else ()
     if known is None:
         failed = (_failed(node, fact.error),) if fact.error else ()
@@ -244,8 +245,11 @@ def _labels(node: NodeRow, host: HostState, state: str) -> tuple[Edit, ...]:
     return tuple(Label(node.key, name, value) for name, value in wanted.items() if node.labels.get(name) != value)
 
 
-def _claim(machine: _Machine) -> Claim:
-    node = machine.node
+def _is_initiated(node: NodeRow) -> bool:
+    return node.annotations.get(INITIATED_ANNOTATION) == "true"
+
+
+def _claim(node: NodeRow) -> Claim:
     return Claim(
         node=node.key,
         owner=node.key,
@@ -253,7 +257,7 @@ def _claim(machine: _Machine) -> Claim:
         # Nobody writes down since when the labels are there.
         since=node.created_at or LONG_AGO,
         priority=priority(node),
-        begun=machine.initiated,
+        begun=_is_initiated(node),
         slot="esx-maintenance",
     )
 

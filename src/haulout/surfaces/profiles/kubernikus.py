@@ -103,11 +103,14 @@ def sources() -> frozenset[Source]:
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
     node, setting = view.get(key, NodeRow), view.config(NAME)
-    if node is None or setting is None or not isinstance(setting.value, Options):
+    if node is None:
         return NOTHING
+    claims = (_claim(node),) if _is_to_go(node) else ()
+    if setting is None or not isinstance(setting.value, Options):
+        # Without settings nothing is done, but what has been begun is still nobody else's.
+        return Decision(holds=tuple(claim for claim in claims if claim.begun))
     options = setting.value
     version = view.fact(FactDemand(VERSION_PROBE, "", options.pace_for))
-    claims = (_claim(node),) if _is_to_go(node) else ()
     if not isinstance(version.value, str):
         failed = _failed(node, version.error) if version.error else ()
         return Decision(holds=claims, actions=failed, reasons=_unknown(node, version.error) if view.explaining else ())

@@ -7,10 +7,12 @@ from datetime import datetime
 import pytest
 
 from haulout.cluster.key import Key
+from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
+from haulout.core import cordon
 from haulout.core.action import Delete, Evict
 from haulout.core.decision import NOTHING, Decider, Decision
-from haulout.core.holds import Claim, Want
+from haulout.core.holds import Claim, Want, is_granted, is_kept_by_others
 from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS, NODES
 from haulout.runtime.requests import Refused
 from haulout.surfaces.nodemaintenance.options import Options
@@ -185,6 +187,39 @@ class TestBesideAnotherSurface:
         ops.world.change(NODES, "n0", {"metadata": {"labels": {LABEL: "maybe"}}})
         ops.make("b", "n0").run(5).delete("b").run(5)
         assert ops.marks("n0")[2] == "maybe"
+
+
+WANTED = "example.com/wanted"
+
+
+def _lets_go(key: Key, view: View, now: datetime) -> Decision:
+    """Another surface that wants a node cordoned for as long as its label says so."""
+    node = view.get(key, NodeRow)
+    assert node is not None
+    stood = cordon.ledger(node)
+    noted = stood is not None and "other" in stood.by
+    claim = Claim(key, key, frozenset({Want.CORDON}), begun=noted)
+    if WANTED in node.labels:
+        edits = cordon.claim(node, "other", shown=False) if noted or is_granted(view, "other", claim) else ()
+        return Decision((edits,) if edits else (), holds=(claim,))
+    if not noted:
+        return NOTHING
+    return Decision((cordon.release(node, "other", others=is_kept_by_others(view, key, "other")),), holds=(claim,))
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_of_two_that_let_go_at_once_neither_leaves_the_cordon_to_the_other(restarts: bool) -> None:
+    other = Decider("other", "Node", _lets_go)
+    ops = Maintenances(None, RUN, other, turns=True).make("a", "n0").run(2)
+    ops.world.change(NODES, "n0", {"metadata": {"labels": {WANTED: "yes"}}})
+    ops.run(5)
+    assert '"by":["other"]' in notes(ops)[LEDGER]
+    ops.world.change(NODES, "n0", {"metadata": {"labels": {WANTED: None}}})
+    ops.delete("a")
+    running = ops.begin(other, turns=True) if restarts else ops
+    running.run(5)
+    assert (ops.found("a"), ops.marks("n0")) == (None, IN)
+    assert LEDGER not in notes(ops)
 
 
 class TestAPodSelectorThatCannotBeRead:

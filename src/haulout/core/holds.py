@@ -42,7 +42,7 @@ class Claim(msgspec.Struct, frozen=True):
 
     `limits` names every limit that it needs, its surface's own included, and all are taken or none. `begun` is
     counted but never refused: what stands in the world already is not un-granted by a restart. It names the limits
-    under which no object shows it yet.
+    under which no object shows it yet. `ending`: its owner is letting the node go.
     """
 
     node: Key
@@ -53,6 +53,7 @@ class Claim(msgspec.Struct, frozen=True):
     priority: int = 0
     begun: bool = False
     slot: str = ""
+    ending: bool = False
 
     @property
     def disrupts(self) -> bool:
@@ -126,3 +127,18 @@ def _node_of(row: Row) -> tuple[Key, ...]:
 
 
 HOLDS_OF_NODE = Index("holds-of-node", HOLD, _node_of)
+
+
+def is_kept_by_others(view: View, node: Key, surface: str) -> bool:
+    """Whether another surface keeps the node out of service, so that its cordon stays when this one lets go.
+
+    Of two that let go at once neither may count on the other: both would leave the cordon to it.
+    """
+    return any(
+        isinstance(hold, Hold)
+        and hold.surface != surface
+        and hold.claim.begun
+        and hold.claim.disrupts
+        and not hold.claim.ending
+        for hold in view.rows(HOLDS_OF_NODE, node, Row, node.cluster)
+    )

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from haulout.cluster.key import Key
-from haulout.cluster.rows import NodeRow, Row
+from haulout.cluster.rows import NodeRow
 from haulout.core import cordon
 from haulout.core.action import Edit, Say, Statement, Tell
 from haulout.core.drain.options import CLUSTER_API_NODE, DrainOptions, DrainRow, drain_row
@@ -13,7 +13,7 @@ from haulout.core.drain.report import PodStanding, Progress, Standing, progress
 from haulout.core.drain.started import ANNOTATION as STARTED_ANNOTATION
 from haulout.core.drain.started import started, with_started
 from haulout.core.edit import apply_all
-from haulout.core.holds import HOLDS_OF_NODE, Hold, Want
+from haulout.core.holds import Want, is_kept_by_others
 from haulout.plugins.api import Config, Keep, Retry, TriggerInput, trigger
 from haulout.plugins.config import ConfigProblem, GoDuration
 
@@ -77,12 +77,7 @@ def _uncordoned(given: TriggerInput) -> NodeRow:
 
 
 def _others(given: TriggerInput) -> bool:
-    holds = given.view.rows(HOLDS_OF_NODE, given.node.key, Row, given.node.key.cluster)
-    shared = {Want.CORDON, Want.DRAIN}
-    return any(
-        isinstance(hold, Hold) and hold.surface != SURFACE and hold.claim.begun and hold.claim.wants & shared
-        for hold in holds
-    )
+    return is_kept_by_others(given.view, given.node.key, SURFACE)
 
 
 def _applied(node: NodeRow, edits: tuple[Edit, ...]) -> NodeRow:

@@ -27,10 +27,10 @@ def claims_of(given: Given, *, drained: bool) -> tuple[Claim, ...]:
     row, node = given.row, given.node
     if node is None or (row.status.phase == FAILED and row.status.error_on_lease_count > MOST_LEASE_ERRORS):
         return ()
-    if given.row.drain.dry_run:
-        return ()
     since = row.created_at or given.now
     begun = is_marked(node)
+    if row.drain.dry_run and not begun:
+        return ()
     if not begun and (row.deleting_at is not None or leases.holder(given.lease, given.now) is Holder.ANOTHER):
         return ()
     most = given.options.most_at_once
@@ -39,7 +39,8 @@ def claims_of(given: Given, *, drained: bool) -> tuple[Claim, ...]:
     # The original knows no priorities.
     priority = 0 if given.options.alone else read_priority(row.annotations) or 0
     shared = frozenset({Want.CORDON, Want.DRAIN})
-    claims = [Claim(node.key, row.key, shared, limits, since, priority, begun=begun, slot="drain")]
+    ending = row.deleting_at is not None or row.status.error_on_lease_count > MOST_LEASE_ERRORS
+    claims = [Claim(node.key, row.key, shared, limits, since, priority, begun=begun, slot="drain", ending=ending)]
     succeeded = row.status.phase == SUCCEEDED
     if (drained or succeeded) and row.deleting_at is None:
         turn = frozenset({Want.EXCLUSIVE})

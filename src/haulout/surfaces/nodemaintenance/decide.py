@@ -8,7 +8,7 @@ import msgspec
 
 from haulout.cluster.indexes import PODS_OF_NODE
 from haulout.cluster.key import Key
-from haulout.cluster.rows import LeaseRow, NodeRow, PodRow, Row
+from haulout.cluster.rows import LeaseRow, NodeRow, PodRow
 from haulout.cluster.store import Listing
 from haulout.cluster.view import View
 from haulout.core import cordon
@@ -28,7 +28,7 @@ from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.drain.options import DrainRow
 from haulout.core.drain.preview import foreseen
 from haulout.core.drain.report import Progress, progress, reasons
-from haulout.core.holds import HOLDS_OF_NODE, Claim, Hold, Want
+from haulout.core.holds import Claim, is_kept_by_others
 from haulout.core.reason import Reason
 from haulout.core.refusals import refused
 from haulout.surfaces.nodemaintenance import conditions, refusals
@@ -185,12 +185,7 @@ def _others(given: Given) -> bool:
     """Whether another surface wants the node to stay cordoned."""
     if given.options.alone:
         return False
-    holds = given.view.rows(HOLDS_OF_NODE, given.node_key, Row)
-    shared = {Want.CORDON, Want.DRAIN}
-    return any(
-        isinstance(hold, Hold) and hold.surface != SURFACE and hold.claim.begun and hold.claim.wants & shared
-        for hold in holds
-    )
+    return is_kept_by_others(given.view, given.node_key, SURFACE)
 
 
 def _initial(given: Given) -> Decision:

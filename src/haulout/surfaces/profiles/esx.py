@@ -11,14 +11,21 @@ import msgspec
 
 from haulout.cluster.key import Key
 from haulout.cluster.project import Keep
-from haulout.cluster.rows import NodeRow, Row, Value
+from haulout.cluster.rows import NodeRow, Value
 from haulout.cluster.view import FactDemand, View
 from haulout.core import cordon
 from haulout.core.action import Action, Annotate, Cordon, Edit, Label, Say, Send
 from haulout.core.decision import NOTHING, Decider, Decision, Source
 from haulout.core.drain.options import CLUSTER_API_NODE, POD_ANNOTATION, DrainOptions, DrainRow, PodRules, drain_row
 from haulout.core.drain.report import progress, reasons
-from haulout.core.holds import DISRUPTIVE, HOLDS_OF_NODE, LONG_AGO, PRIORITY_ANNOTATION, Claim, Hold, Want, is_granted
+from haulout.core.holds import (
+    LONG_AGO,
+    PRIORITY_ANNOTATION,
+    Claim,
+    Want,
+    is_granted,
+    is_kept_by_others,
+)
 from haulout.core.reason import Reason
 from haulout.plugins.config import Config, GoDuration, Min
 from haulout.plugins.document import read_file
@@ -339,11 +346,7 @@ def _starting(machine: _Machine, claims: tuple[Claim, ...], edits: tuple[Edit, .
 def _returned(machine: _Machine) -> tuple[Edit, ...]:
     node = machine.node
     if not machine.options.alone:
-        holds = machine.view.rows(HOLDS_OF_NODE, node.key, Row, node.key.cluster)
-        others = any(
-            isinstance(hold, Hold) and hold.surface != NAME and hold.claim.begun and hold.claim.wants & DISRUPTIVE
-            for hold in holds
-        )
+        others = is_kept_by_others(machine.view, node.key, NAME)
         # Without a ledger it was cordoned by somebody who kept none: the original, which always uncordons.
         return cordon.release(node, NAME, others=others, restore=cordon.ledger(node) is not None)
     return (Cordon(node.key, unschedulable=False),) if node.unschedulable else ()

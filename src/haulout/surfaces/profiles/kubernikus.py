@@ -10,14 +10,21 @@ import msgspec
 from haulout.base.semver import SemverError, Version
 from haulout.cluster.key import Key
 from haulout.cluster.project import Keep
-from haulout.cluster.rows import NodeRow, Row, Value
+from haulout.cluster.rows import NodeRow, Value
 from haulout.cluster.view import FactDemand, View
 from haulout.core import cordon
 from haulout.core.action import Action, Cordon, Edit, Label, Say, Send
 from haulout.core.decision import NOTHING, Decider, Decision, Source
 from haulout.core.drain.options import CLUSTER_API_NODE, POD_ANNOTATION, DrainOptions, DrainRow, PodRules, drain_row
 from haulout.core.drain.report import progress, reasons
-from haulout.core.holds import DISRUPTIVE, HOLDS_OF_NODE, LONG_AGO, PRIORITY_ANNOTATION, Claim, Hold, Want, is_granted
+from haulout.core.holds import (
+    LONG_AGO,
+    PRIORITY_ANNOTATION,
+    Claim,
+    Want,
+    is_granted,
+    is_kept_by_others,
+)
 from haulout.core.reason import Reason
 from haulout.plugins.cloud import CloudSecret
 from haulout.plugins.config import Config, GoDuration
@@ -164,12 +171,7 @@ def _released(node: NodeRow, view: View, options: Options) -> tuple[Edit, ...]:
     stood = cordon.ledger(node)
     if options.alone or stood is None or NAME not in stood.by:
         return ()
-    holds = view.rows(HOLDS_OF_NODE, node.key, Row, node.key.cluster)
-    others = any(
-        isinstance(hold, Hold) and hold.surface != NAME and hold.claim.begun and hold.claim.wants & DISRUPTIVE
-        for hold in holds
-    )
-    return cordon.release(node, NAME, others=others)
+    return cordon.release(node, NAME, others=is_kept_by_others(view, node.key, NAME))
 
 
 def _going(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from haulout.cluster.key import Key
-from haulout.cluster.rows import NodeRow, Row
+from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
 from haulout.core.action import Say, Statement, Tell
 from haulout.core.cordon import lifted_by_hand, release
 from haulout.core.edit import apply_all
-from haulout.core.holds import DISRUPTIVE, HOLDS_OF_NODE, Claim, Hold
+from haulout.core.holds import Claim, is_kept_by_others
 from haulout.surfaces.profiles.engine import SURFACE, is_cordoned_by_us
 
 NOTE = "The node was uncordoned in the middle of its maintenance; it is not cordoned again"
@@ -30,11 +30,7 @@ def forgotten(draft: NodeRow, view: View, claims: tuple[Claim, ...]) -> NodeRow:
     """Without an entry in the ledger that nothing but a cordon stood behind: others would take it for a claim."""
     if not _is_open(draft) or any(claim.begun for claim in claims):
         return draft
-    holds = view.rows(HOLDS_OF_NODE, draft.key, Row, draft.key.cluster)
-    others = any(
-        isinstance(hold, Hold) and hold.surface != SURFACE and hold.claim.begun and hold.claim.wants & DISRUPTIVE
-        for hold in holds
-    )
+    others = is_kept_by_others(view, draft.key, SURFACE)
     row = apply_all(draft, release(draft, SURFACE, others=others))
     assert isinstance(row, NodeRow)
     return row

@@ -44,7 +44,6 @@ from haulout.kube.endpoint import Endpoint, impersonation
 from haulout.kube.errors import (
     ConfigInvalid,
     ConnectionFailed,
-    Forbidden,
     KubeError,
     RequestTimeout,
     ServerFailure,
@@ -75,6 +74,8 @@ log = logging.getLogger("haulout.process")
 
 # In whose name the process tells of itself.
 ITSELF = "haulout"
+# What a server that is slow, away or busy answers, or does not: another time it may be otherwise.
+PASSING = (ConnectionFailed, RequestTimeout, ServerFailure, TooManyRequests)
 # In the place of a surface's name, as on the command line.
 KERNEL = "kernel"
 LOOK_AT_FILES_EVERY = 1.0
@@ -462,21 +463,18 @@ class Process(Reports):
             self._gained()
 
     async def _prepare(self, part: Part, writer: Writer) -> None:
-        """An original alone ends without its rights; beside others, a surface does without."""
+        """An original alone waits for the server, and ends with what it refuses; beside others, a surface does without."""
         backoff = Backoff(0.5, 30.0, Random())  # noqa: S311
         while True:
             try:
-                await part.prepare(writer)
-            except (ConnectionFailed, RequestTimeout, ServerFailure, TooManyRequests) as error:
-                # Outlived like any other answer that does not come: the other surfaces have nothing to do with it.
-                log.warning("not prepared yet", extra={"surface": part.name, "error": str(error)})
-                await asyncio.sleep(backoff.failed())
-                continue
-            except Forbidden as error:
-                if self.settings.alone:
+                return await part.prepare(writer)
+            except KubeError as error:
+                log.warning("not prepared", extra={"surface": part.name, "error": str(error)})
+                if not self.settings.alone:
+                    return None
+                if not isinstance(error, PASSING):
                     raise
-                log.warning("a surface lacks rights", extra={"surface": part.name, "error": str(error)})
-            return
+            await asyncio.sleep(backoff.failed())
 
     def _gained(self) -> None:
         self._show_leading(1)

@@ -18,6 +18,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.store import Listing
 from haulout.core.action import Evict
 from haulout.kube.errors import (
+    ApiError,
     ConnectionFailed,
     Forbidden,
     KubeError,
@@ -197,9 +198,10 @@ def test_requests_are_counted_in_the_words_of_the_originals() -> None:
 class Unprepared(Part):
     name = "unprepared"
     deciders = ()
+    error: KubeError = Forbidden(Status(message="namespaces is forbidden", code=403))
 
     async def prepare(self, writer: Writer) -> None:
-        raise Forbidden(Status(message="namespaces is forbidden", code=403))
+        raise self.error
 
 
 @pytest.mark.parametrize("alone", [True, False])
@@ -208,6 +210,18 @@ def test_a_surface_without_its_rights_keeps_only_its_original_from_beginning(alo
     process.parts = [Unprepared(process.parts[0].around)]
     asyncio.run(process._begin(None))  # type: ignore[arg-type]
     assert process.kernel.leading is not alone
+
+
+@pytest.mark.parametrize("error", [ServerFailure(Status(code=500)), ApiError(Status(code=422))])
+def test_what_one_surface_cannot_prepare_keeps_no_other_from_beginning(error: KubeError) -> None:
+    """As where a webhook for namespaces is down, for however long."""
+    process = Process(Settings(clusterapi=ClusterApi()))
+    part = Unprepared(process.parts[0].around)
+    part.error = error
+    process.parts = [part]
+    asyncio.run(process._begin(None))  # type: ignore[arg-type]
+    assert process.kernel.leading
+    assert not process._lost.is_set()
 
 
 class Unlucky(Part):

@@ -17,7 +17,7 @@ from haulout.cluster.view import NotListed, View
 from haulout.core.cordon import ledger
 from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
 from haulout.core.drain.report import reasons as drain_reasons
-from haulout.core.holds import HOLDS_OF_NODE, Grant, Hold, grant_key
+from haulout.core.holds import HOLDS_OF_NODE, LONG_AGO, Grant, Hold, grant_key
 from haulout.core.reason import Reason, best_act, roots
 from haulout.runtime.kernel import Kernel
 from haulout.runtime.rooms import Subject
@@ -213,7 +213,9 @@ def _cordon(row: NodeRow) -> str:
 def _held(hold: Holding) -> str:
     who = f"{hold.surface}, {hold.slot}" if hold.slot else hold.surface
     if hold.begun:
-        return f"held by {who}, since {_instant(hold.since)}"
+        # Not every object tells since when.
+        since = "" if hold.since == LONG_AGO else f", since {_instant(hold.since)}"
+        return f"held by {who}{since}"
     return f"wanted by {who}: {'granted' if hold.granted else 'waits'}"
 
 

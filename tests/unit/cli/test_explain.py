@@ -181,6 +181,7 @@ what keeps it:
             "garbled",
             """\
 node garbled
+  held by profiles, profile os
   failed to parse json value in data annotation: Expecting value: line 1 column 1 (char 0); the node is left alone \
 until cloud.sap/maintenance-data is repaired or removed
 what keeps it:

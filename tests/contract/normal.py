@@ -39,7 +39,8 @@ OTHERS = (
 def normal(steps: list[Any], generated: Mapping[str, str]) -> list[Any]:
     """`generated` are the names and hashes that a server has made up, with the beginning that was given, if any."""
     text = json.dumps(drop_managed(steps))
-    names = numbered(generated, text)
+    # By chance a UID holds a short name such as a-0.
+    names = numbered(generated, UID.sub("", text))
     versions = sorted({int(found) for found in re.findall(r'resourceVersion": "(\d+)"', text)})
     ranks = {str(version): f"<version {rank}>" for rank, version in enumerate(versions, 1)}
     uids: dict[str, str] = {}
@@ -47,9 +48,9 @@ def normal(steps: list[Any], generated: Mapping[str, str]) -> list[Any]:
         uids.setdefault(found, f"<uid {len(uids) + 1}>")
 
     def words(value: str) -> str:
+        value = UID.sub(lambda match: uids.get(match[0], match[0]), value)
         for name in sorted(names, key=len, reverse=True):
             value = value.replace(name, names[name])
-        value = UID.sub(lambda match: uids.get(match[0], match[0]), value)
         value = TIME.sub(instant, value)
         for pattern, word in OTHERS:
             value = pattern.sub(word, value)

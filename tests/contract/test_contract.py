@@ -10,6 +10,7 @@ import pytest
 
 from tests.contract.cases import CASES
 from tests.contract.differences import DIFFERENCES
+from tests.contract.normal import normal
 from tests.contract.registry import Case
 from tests.contract.runs import Runs, Transcript
 
@@ -29,6 +30,12 @@ def test_same_answers(case: Case, real: Runs, embedded: Runs) -> None:
 def test_differences_are_those_of_cases() -> None:
     assert set(BY_CASE) <= set(CASES)
     assert len(BY_CASE) == len(DIFFERENCES)
+
+
+def test_a_name_that_a_uid_happens_to_hold_is_part_of_the_uid() -> None:
+    steps = [{"uid": "1ca2e8ba-0b7c-41d9-a75d-a40e1ece053d"}, {"names": ["a-1", "a-0"]}]
+    expected = [{"uid": "<uid 1>"}, {"names": ["a-<generated 1>", "a-<generated 2>"]}]
+    assert normal(steps, {"a-0": "a-", "a-1": "a-"}) == expected
 
 
 def failed(step: dict[str, object]) -> bool:

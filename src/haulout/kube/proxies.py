@@ -26,7 +26,10 @@ def through(proxy: URL | None, **settings: Any) -> dict[str, Any]:
 
 
 class SocksConnector(aiohttp.TCPConnector):
-    """Names are the proxy's to resolve, as Go has it: whoever needs a proxy need not know them."""
+    """Names are the proxy's to resolve, as Go has it: whoever needs a proxy need not know them.
+
+    The connection behind the proxy is aiohttp's own: what aiohttp-socks makes of it forgets `tls-server-name`.
+    """
 
     def __init__(self, proxy: URL, **settings: Any) -> None:
         if find_spec("python_socks") is None:

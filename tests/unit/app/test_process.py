@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -196,43 +198,37 @@ def test_requests_are_counted_in_the_words_of_the_originals() -> None:
 
 
 class Unprepared(Part):
+    """Fails with each of the errors, and then no more."""
+
     name = "unprepared"
     deciders = ()
-    error: KubeError = Forbidden(Status(message="namespaces is forbidden", code=403))
+    errors: Iterator[KubeError] = iter(())
 
     async def prepare(self, writer: Writer) -> None:
-        raise self.error
+        if (error := next(self.errors, None)) is not None:
+            raise error
+
+
+def begun(errors: Iterable[KubeError], *, alone: bool) -> Process:
+    process = Process(Settings(clusterapi=ClusterApi(), alone=alone))
+    part = Unprepared(process.parts[0].around)
+    part.errors = iter(errors)
+    process.parts = [part]
+    asyncio.run(process._begin(None))  # type: ignore[arg-type]
+    assert process.kernel.leading is not process._lost.is_set()
+    return process
 
 
 @pytest.mark.parametrize("alone", [True, False])
 def test_a_surface_without_its_rights_keeps_only_its_original_from_beginning(alone: bool) -> None:
-    process = Process(Settings(clusterapi=ClusterApi(), alone=alone))
-    process.parts = [Unprepared(process.parts[0].around)]
-    asyncio.run(process._begin(None))  # type: ignore[arg-type]
-    assert process.kernel.leading is not alone
+    forbidden = Forbidden(Status(message="namespaces is forbidden", code=403))
+    assert begun(itertools.repeat(forbidden), alone=alone).kernel.leading is not alone
 
 
 @pytest.mark.parametrize("error", [ServerFailure(Status(code=500)), ApiError(Status(code=422))])
 def test_what_one_surface_cannot_prepare_keeps_no_other_from_beginning(error: KubeError) -> None:
     """As where a webhook for namespaces is down, for however long."""
-    process = Process(Settings(clusterapi=ClusterApi()))
-    part = Unprepared(process.parts[0].around)
-    part.error = error
-    process.parts = [part]
-    asyncio.run(process._begin(None))  # type: ignore[arg-type]
-    assert process.kernel.leading
-    assert not process._lost.is_set()
-
-
-class Unlucky(Part):
-    name = "unlucky"
-    deciders = ()
-    error: KubeError | None = None
-
-    async def prepare(self, writer: Writer) -> None:
-        error, self.error = self.error, None
-        if error is not None:
-            raise error
+    assert begun(itertools.repeat(error), alone=False).kernel.leading
 
 
 @pytest.mark.parametrize(
@@ -246,13 +242,7 @@ class Unlucky(Part):
     ids=lambda error: type(error).__name__,
 )
 def test_an_answer_that_does_not_come_delays_the_beginning_and_ends_nothing(error: KubeError) -> None:
-    process = Process(Settings(clusterapi=ClusterApi(), alone=True))
-    part = Unlucky(process.parts[0].around)
-    part.error = error
-    process.parts = [part]
-    asyncio.run(process._begin(None))  # type: ignore[arg-type]
-    assert process.kernel.leading
-    assert not process._lost.is_set()
+    assert begun([error], alone=True).kernel.leading
 
 
 def test_the_first_thing_that_is_said_is_what_was_started(

@@ -20,6 +20,7 @@ from haulout.kube.http import HttpTransport
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.model.node import Node
+from haulout.surfaces.nodemaintenance.marked import left_behind
 from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT, RESOURCE
 from haulout.surfaces.profiles.wire import STATE_LABEL
 
@@ -85,10 +86,9 @@ def claims(node: Node, maintenances: list[str] | None) -> list[str]:
     elif tainted and maintenances is None:
         found.append(f"a NodeMaintenance holds it (taint {DRAIN_TAINT.key}) and may cordon it again")
     elif tainted:
-        found.append(
-            f"a NodeMaintenance that is gone has left its taint, which keeps pods away; to remove it: "
-            f"kubectl taint node {meta.name} {DRAIN_TAINT.key}-"
-        )
+        # Not only the taint is left, which is all that would be thought of by hand.
+        act = left_behind(node_key(meta.name)).act
+        found.append(f"a NodeMaintenance that is gone has left its mark, which keeps pods away; {act}")
     if meta.labels.get(STATE_LABEL) == IN_MAINTENANCE:
         found.append(f"a maintenance profile is at work on it (label {STATE_LABEL}={IN_MAINTENANCE})")
     entry = ledger(NodeRow(key=node_key(meta.name), annotations=meta.annotations))

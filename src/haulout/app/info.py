@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
 
 import aiohttp
 import msgspec
@@ -17,12 +16,16 @@ from haulout.cluster.store import Store
 from haulout.cluster.view import NotListed, View
 from haulout.kube.errors import KubeError
 from haulout.kube.transport import Transport
-from haulout.serve.web import Handler
+from haulout.serve.flight import Flight
+from haulout.serve.web import Handler, send
 from haulout.surfaces.profiles.info import node_info
 
-ASK_FOR = 1.0
-# So many nodes, then the loop has its turn.
-AT_ONCE = 20
+# With thousands of nodes the leader needs seconds.
+ASK_FOR = 10.0
+# About 3 KiB a node, for more nodes than a cluster can have.
+LONGEST_ANSWER = 64 * 2**20
+# The loop does something else after so many seconds.
+SLICE = 0.003
 
 
 class _PodStatus(msgspec.Struct, frozen=True):
@@ -33,40 +36,64 @@ class _Pod(msgspec.Struct, frozen=True):
     status: _PodStatus = _PodStatus()
 
 
+class _Shown(msgspec.Struct, frozen=True):
+    status: int
+    body: bytes
+
+
 def info_route(around: Surroundings, transport: Transport) -> Handler:
-    async def answer(request: web.Request) -> web.Response:
+    async def shown() -> _Shown:
         if around.leads():
-            return web.json_response(await _infos(around.store, around.clock))
+            return _Shown(200, await _infos(around.store, around.clock))
         leader = around.leader()
         if leader is None or not leader[0]:
             return _trouble(503, "no maintenance-controller is leading")
         return await _from_leader(transport, around.settings.http, *leader)
 
+    # Everybody sees the same, and with thousands of nodes it takes seconds.
+    flight = Flight(shown)
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        found = await flight.get()
+        return await send(request, found.body, "application/json", found.status)
+
     return answer
 
 
-async def _infos(store: Store, clock: Clock) -> list[Any]:
-    found = []
-    for number, key in enumerate(store.keys("", "Node")):
-        if number % AT_ONCE == 0:
+async def _infos(store: Store, clock: Clock) -> bytes:
+    texts: list[str] = []
+    begun_at = clock.elapsed()
+    for key in store.keys("", "Node"):
+        if clock.elapsed() - begun_at > SLICE:
             await asyncio.sleep(0)
+            begun_at = clock.elapsed()
         try:
             info = node_info(key, View(store, explaining=True), clock.now())
         except NotListed:
             continue
         if info is not None:
-            found.append(info)
-    return found
+            texts.append(json.dumps(info))
+    return f"[{', '.join(texts)}]".encode()
 
 
-async def _from_leader(transport: Transport, address: str, holder: str, namespace: str) -> web.Response:
+async def _from_leader(transport: Transport, address: str, holder: str, namespace: str) -> _Shown:
     try:
         async with asyncio.timeout(ASK_FOR):
             url = await _leaders_address(transport, address, namespace, holder.partition("_")[0])
-            async with aiohttp.ClientSession() as session, session.get(url) as reply:
-                return web.Response(body=await reply.read(), status=reply.status, content_type="application/json")
+            # Nothing but a leader's own answer: a redirect could lead anywhere.
+            async with aiohttp.ClientSession() as session, session.get(url, allow_redirects=False) as reply:
+                return _Shown(reply.status, await _whole(reply))
     except (KubeError, aiohttp.ClientError, AddressError, TimeoutError, msgspec.DecodeError) as error:
         return _trouble(502, f"the leader cannot be asked: {str(error) or type(error).__name__}")
+
+
+async def _whole(reply: aiohttp.ClientResponse) -> bytes:
+    body = bytearray()
+    async for piece in reply.content.iter_any():
+        body += piece
+        if len(body) > LONGEST_ANSWER:
+            raise KubeError(f"its answer is longer than {LONGEST_ANSWER} bytes")
+    return bytes(body)
 
 
 async def _leaders_address(transport: Transport, address: str, namespace: str, pod: str) -> str:
@@ -78,5 +105,5 @@ async def _leaders_address(transport: Transport, address: str, namespace: str, p
     return f"http://{host}:{split_address(address)[1]}/api/v1/info"
 
 
-def _trouble(status: int, text: str) -> web.Response:
-    return web.Response(text=json.dumps({"error": text}), status=status, content_type="application/json")
+def _trouble(status: int, text: str) -> _Shown:
+    return _Shown(status, json.dumps({"error": text}).encode())

@@ -284,9 +284,9 @@ class Process(Reports):
                 plain[self.settings.http] = {**plain.get(self.settings.http, {}), "/metrics": scraped, **dict(more)}
             # The probes last: whoever answers them answers everything.
             for address, routes in reversed(plain.items()):
-                runner = await listen(address, routes)
-                if runner is not None:
-                    stack.push_async_callback(runner.cleanup)
+                server = await listen(address, routes)
+                if server is not None:
+                    stack.push_async_callback(server.cleanup)
             yield
 
     @contextlib.asynccontextmanager

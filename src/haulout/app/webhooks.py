@@ -99,14 +99,14 @@ async def webhook_server(
     identity = ServerIdentity()
     keeper = _keeper(identity, webhooks, certificates, transport, clock, metrics)
     routes = Admission(store, metrics, look).routes(webhooks)
-    runner = await listen(address, routes, method="POST", tls=identity.context, longest_body=LONGEST_BODY)
-    assert runner is not None
+    server = await listen(address, routes, method="POST", tls=identity.context, longest_body=LONGEST_BODY)
+    assert server is not None
     log.info("serving webhooks", extra={"address": address, "webhooks": [webhook.name for webhook in webhooks]})
     try:
         async with _alongside(keeper):
             yield lambda: "" if identity.ready else "the webhooks have no certificate yet"
     finally:
-        await runner.cleanup()
+        await server.cleanup()
 
 
 @contextlib.asynccontextmanager
@@ -126,13 +126,13 @@ async def guarded_metrics(
     else:
         keeper = partial(_keep_self_signed, identity, clock)
     routes = {"/metrics": guarded(handler, Guard(transport, clock))}
-    runner = await listen(address, routes, tls=identity.context)
-    assert runner is not None
+    server = await listen(address, routes, tls=identity.context)
+    assert server is not None
     try:
         async with _alongside(keeper):
             yield
     finally:
-        await runner.cleanup()
+        await server.cleanup()
 
 
 def looker(

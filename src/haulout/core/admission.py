@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import msgspec
 
@@ -11,8 +10,17 @@ from haulout.cluster.key import Key
 from haulout.cluster.view import View
 
 
+class Unreadable(msgspec.Struct, frozen=True):
+    """In the place of an object that is not as its kind demands."""
+
+    why: str
+
+
 class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The objects are as sent: a rule trusts nothing in them. `user` may be anybody who can reach the server."""
+    """The objects are what `Webhook.reads` takes from them, None if there is none. A rule trusts nothing in them.
+
+    `user` may be anybody who can reach the server.
+    """
 
     uid: str
     operation: str
@@ -22,8 +30,8 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     subresource: str = ""
     user: str = ""
     dry_run: bool = False
-    object: Mapping[str, Any] | None = None
-    old_object: Mapping[str, Any] | None = None
+    object: msgspec.Struct | Unreadable | None = None
+    old_object: msgspec.Struct | Unreadable | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,11 +52,15 @@ Rule = Callable[[AdmissionRequest, View], Verdict]
 
 
 class Webhook(msgspec.Struct, frozen=True):
-    """`name` is that of the registration, by which it is found in the cluster."""
+    """`name` is that of the registration, by which it is found in the cluster.
+
+    `reads`: the fields that the rule reads of an object. Nothing else is decoded, however much is sent.
+    """
 
     name: str
     path: str
     rule: Rule
+    reads: type[msgspec.Struct]
 
 
 ALLOWED = Verdict(allowed=True)

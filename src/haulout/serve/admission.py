@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -14,7 +15,7 @@ from aiohttp import web
 from haulout.cluster.key import Key
 from haulout.cluster.store import Listing, Store, TableName
 from haulout.cluster.view import NotListed, Record, View
-from haulout.core.admission import AdmissionRequest, Verdict, Webhook
+from haulout.core.admission import AdmissionRequest, Unreadable, Verdict, Webhook
 from haulout.runtime.metrics import Metrics
 from haulout.serve.web import Handler
 
@@ -22,9 +23,22 @@ log = logging.getLogger("haulout.admission")
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
-# Two objects of the most that etcd takes, as JSON, with room around them: what controller-runtime allows too.
-LONGEST_BODY = 7 * 2**20
-BODY_WITHIN = 10.0
+# A review has the object as it is and as it shall be. Custom resources are stored as the same JSON that a review has,
+# and etcd takes 1.5 MiB of it at most (--max-request-bytes). A longer review is about an object that cannot be stored.
+# The rest is room for the caller's groups and the options.
+LONGEST_BODY = 2 * 3 * 2**19 + 2**18
+BODY_WITHIN = 5.0
+# Ordinary reviews have a few KiB and are read at once. Longer ones are rare and expensive: a few are received at a
+# time, one after the other is decoded, and a caller beyond those that may wait is asked to come again.
+LONG_BODY = 64 * 2**10
+LONG_AT_ONCE = 4
+LONG_WAITING = 16
+LONG_WITHIN = 5.0
+RETRY_AFTER = "1"
+# Decoding 3 MiB takes 4 to 12 ms of the loop: it has three times as long for everything else before the next one.
+REST = 3.0
+# Anybody can send a review that needs a look at the API server.
+LOOKS_AT_ONCE = 8
 LOOK_WITHIN = 5.0
 # Within the 15 seconds that the registration gives us, and then some for the way.
 LISTED_WITHIN = 8.0
@@ -33,13 +47,20 @@ MOST_DOUBTS = 4
 # The API server cuts off what is longer, and complains.
 LONGEST_WARNING = 256
 
+COMPLAIN_EVERY = 1.0
+
 LATENCY = "controller_runtime_webhook_latency_seconds"
 
+T = TypeVar("T")
 Look = Callable[[Key], Awaitable[None]]
 
 
 class Malformed(Exception):
     """Not an AdmissionReview that could be answered."""
+
+
+class Busy(Exception):
+    """As many long reviews wait as may."""
 
 
 class _Kind(msgspec.Struct, frozen=True):
@@ -59,8 +80,8 @@ class _Request(msgspec.Struct, frozen=True, rename="camel"):
     sub_resource: str = ""
     user_info: _User = _User()
     dry_run: bool | None = None
-    object: dict[str, Any] | None = None
-    old_object: dict[str, Any] | None = None
+    object: msgspec.Raw = msgspec.Raw()
+    old_object: msgspec.Raw = msgspec.Raw()
 
 
 class _Review(msgspec.Struct, frozen=True, rename="camel"):
@@ -72,7 +93,22 @@ class _Review(msgspec.Struct, frozen=True, rename="camel"):
 _decoder = msgspec.json.Decoder(_Review)
 
 
-def decode(body: bytes) -> AdmissionRequest:
+class Received(msgspec.Struct, frozen=True):
+    """A review whose objects are still JSON."""
+
+    request: AdmissionRequest
+    object: bytes
+    old_object: bytes
+
+    def read(self, kind: type[msgspec.Struct]) -> AdmissionRequest:
+        """Return the request with the fields of its objects that `kind` has."""
+        return msgspec.structs.replace(
+            self.request, object=_part(self.object, kind), old_object=_part(self.old_object, kind)
+        )
+
+
+def decode(body: bytes) -> Received:
+    """Return what was asked, without decoding the objects: they may be of any size and shape. Raises Malformed."""
     try:
         review = _decoder.decode(body)
     except RecursionError:
@@ -86,7 +122,7 @@ def decode(body: bytes) -> AdmissionRequest:
         raise Malformed("the AdmissionReview has no request")
     if not asked.uid:
         raise Malformed("the request has no uid")
-    return AdmissionRequest(
+    request = AdmissionRequest(
         uid=asked.uid,
         operation=asked.operation,
         kind=asked.kind.kind,
@@ -95,9 +131,17 @@ def decode(body: bytes) -> AdmissionRequest:
         subresource=asked.sub_resource,
         user=asked.user_info.username,
         dry_run=bool(asked.dry_run),
-        object=asked.object,
-        old_object=asked.old_object,
     )
+    return Received(request, bytes(asked.object), bytes(asked.old_object))
+
+
+def _part(content: bytes, kind: type[msgspec.Struct]) -> msgspec.Struct | Unreadable | None:
+    if content in (b"", b"null"):
+        return None
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return Unreadable(str(error))
 
 
 def encode(uid: str, verdict: Verdict) -> bytes:
@@ -117,6 +161,11 @@ class Admission:
         self._metrics = metrics
         self._look = look
         self._in_flight: dict[str, int] = {}
+        self._looks = asyncio.Semaphore(LOOKS_AT_ONCE)
+        self._long = asyncio.Semaphore(LONG_AT_ONCE)
+        self._long_waiting = 0
+        self._decoding = asyncio.Lock()
+        self._quiet_until = 0.0
 
     def routes(self, webhooks: tuple[Webhook, ...]) -> Mapping[str, Handler]:
         for webhook in webhooks:
@@ -159,7 +208,8 @@ class Admission:
         try:
             async with asyncio.timeout(LOOK_WITHIN):
                 for doubt in doubts:
-                    await self._look(doubt)
+                    async with self._looks:
+                        await self._look(doubt)
         except TimeoutError:
             log.warning(
                 "no answer in time, decided on what is known", extra={"objects": [str(each) for each in doubts]}
@@ -181,13 +231,18 @@ class Admission:
 
     async def _answered(self, webhook: Webhook, http: web.Request) -> web.Response:
         try:
-            request = decode(await _body(http))
+            request = await self._received(webhook, http)
+        except Busy:
+            return _busy()
         except Malformed as error:
-            log.warning("malformed review", extra={"webhook": webhook.name, "from": http.remote, "error": str(error)})
+            self._complain("malformed review", webhook=webhook.name, **{"from": http.remote, "error": str(error)})
             return refusal(400, "BadRequest", str(error))
         except web.HTTPRequestEntityTooLarge:
-            log.warning("review is too long", extra={"webhook": webhook.name, "from": http.remote})
-            return refusal(413, "RequestEntityTooLarge", f"the body is longer than {LONGEST_BODY} bytes")
+            self._complain("review is too long", webhook=webhook.name, **{"from": http.remote})
+            answer = refusal(413, "RequestEntityTooLarge", f"the body is longer than {LONGEST_BODY} bytes")
+            # The rest of the body is not worth reading.
+            answer.force_close()
+            return answer
         verdict = await self.judge(webhook, request)
         if not verdict.allowed:
             log.info(
@@ -202,6 +257,45 @@ class Admission:
             )
         return web.Response(body=encode(request.uid, verdict), content_type="application/json")
 
+    async def _received(self, webhook: Webhook, http: web.Request) -> AdmissionRequest:
+        """Return the review that was sent. A long one waits until it can be read without taking the loop from others."""
+        if http.content_type != "application/json":
+            raise Malformed(f"the body is {http.content_type}, application/json was expected")
+        length = http.content_length
+        if length is not None and length > LONGEST_BODY:
+            raise web.HTTPRequestEntityTooLarge(LONGEST_BODY, length)
+        if length is not None and length <= LONG_BODY:
+            return decode(await _body(http)).read(webhook.reads)
+        async with self._long_turn():
+            body = await _body(http)
+            async with self._decoding:
+                received = await _rested(lambda: decode(body))
+                return await _rested(lambda: received.read(webhook.reads))
+
+    @contextlib.asynccontextmanager
+    async def _long_turn(self) -> AsyncIterator[None]:
+        if self._long_waiting >= LONG_WAITING:
+            raise Busy
+        self._long_waiting += 1
+        try:
+            async with asyncio.timeout(LONG_WITHIN):
+                await self._long.acquire()
+        except TimeoutError:
+            raise Busy from None
+        finally:
+            self._long_waiting -= 1
+        try:
+            yield
+        finally:
+            self._long.release()
+
+    def _complain(self, message: str, **fields: Any) -> None:
+        """Log what is wrong with a review; at most once in a while, for anybody can send such ones all day."""
+        if time.monotonic() < self._quiet_until:
+            return
+        self._quiet_until = time.monotonic() + COMPLAIN_EVERY
+        log.warning(message, extra=fields)
+
     def _move(self, path: str, by: int) -> None:
         self._in_flight[path] = self._in_flight.get(path, 0) + by
         self._metrics.gauge("controller_runtime_webhook_requests_in_flight", self._in_flight[path], webhook=path)
@@ -210,9 +304,16 @@ class Admission:
         self._metrics.count("controller_runtime_webhook_requests_total", amount, webhook=path, code=code)
 
 
+async def _rested(work: Callable[[], T]) -> T:
+    """Return the result of a piece of work, after a pause in proportion to the time that it took."""
+    began = time.monotonic()
+    try:
+        return work()
+    finally:
+        await asyncio.sleep(REST * (time.monotonic() - began))
+
+
 async def _body(http: web.Request) -> bytes:
-    if http.content_type != "application/json":
-        raise Malformed(f"the body is {http.content_type}, application/json was expected")
     try:
         async with asyncio.timeout(BODY_WITHIN):
             return await http.read()
@@ -223,6 +324,13 @@ async def _body(http: web.Request) -> bytes:
 def refusal(code: int, reason: str, message: str) -> web.Response:
     body = {"apiVersion": "v1", "kind": "Status", "status": "Failure", **_status(code, reason, message)}
     return web.Response(status=code, body=msgspec.json.encode(body), content_type="application/json")
+
+
+def _busy() -> web.Response:
+    answer = refusal(429, "TooManyRequests", "too many long reviews are being read, please try again")
+    answer.headers["Retry-After"] = RETRY_AFTER
+    answer.force_close()
+    return answer
 
 
 def _status(code: int, reason: str, message: str) -> dict[str, Any]:

@@ -13,9 +13,16 @@ from haulout.serve.web import Handler
 INDEX = "index.html"
 
 
+# Threads that read files are few, and others need them.
+FILES_AT_ONCE = 2
+
+
 def static_route(folder: Path) -> Handler:
+    turn = asyncio.Semaphore(FILES_AT_ONCE)
+
     async def answer(request: web.Request) -> web.StreamResponse:
-        found = await asyncio.to_thread(page_file, folder, request.match_info.get("path", ""))
+        async with turn:
+            found = await asyncio.to_thread(page_file, folder, request.match_info.get("path", ""))
         return found if isinstance(found, web.Response) else web.FileResponse(found)
 
     return answer

@@ -5,13 +5,46 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from socket import socket
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from haulout.base.address import OFF, AddressError, split_address
 from haulout.runtime.metrics import Metrics
+from haulout.serve.connections import Connection, Connections, Limits, Pace, Phase, bound
+from haulout.serve.flight import Flight
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+# Of a request whose handler has not read its body yet.
+BUFFERED = 32 * 2**10
+# Headers of one request. Prometheus sends 8 of them, browsers about 20.
+MOST_HEADERS = 64
+# How long the rest of a refused body is read, so that its sender gets to see the refusal.
+LINGER_FOR = 1.0
+# Written at once; the loop does something else in between.
+PIECE = 64 * 2**10
+
+
+class Server:
+    """One or more listening sockets, until it is cleaned up."""
+
+    def __init__(self, runner: web.AppRunner, connections: Connections, listeners: list[socket]) -> None:
+        self.connections = connections
+        self._runner = runner
+        self._listeners = listeners
+
+    @property
+    def port(self) -> int:
+        return int(self._listeners[0].getsockname()[1])
+
+    async def cleanup(self) -> None:
+        await self.connections.stop_accepting()
+        for listener in self._listeners:
+            listener.close()
+        await self._runner.cleanup()
+        await self.connections.close()
 
 
 async def listen(
@@ -21,33 +54,93 @@ async def listen(
     method: str = "GET",
     tls: ssl.SSLContext | None = None,
     longest_body: int = 2**20,
-) -> web.AppRunner | None:
-    """Serves the routes until the runner is cleaned up; None where the address says not to."""
+    limits: Limits | None = None,
+) -> Server | None:
+    """Serve the routes until the server is cleaned up. Return None where the address says not to serve."""
     if address in OFF:
         return None
+    limits = limits or Limits()
     host, port = split_address(address)
-    app = web.Application(client_max_size=longest_body)
+    app = web.Application(client_max_size=longest_body, middlewares=[_follow(Pace(limits.requests_per_second))])
     for path, handler in routes.items():
         if method == "GET":
             app.router.add_get(path, handler)
         else:
             app.router.add_route(method, path, handler)
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=5)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=5,
+        handler_cancellation=True,
+        keepalive_timeout=limits.idle_for,
+        lingering_time=LINGER_FOR,
+        read_bufsize=BUFFERED,
+        max_headers=MOST_HEADERS,
+    )
     await runner.setup()
+    assert runner.server is not None
     try:
-        await web.TCPSite(runner, host, port, ssl_context=tls).start()
+        listeners = await bound(host, port)
     except OSError as error:
         await runner.cleanup()
         raise AddressError(f"cannot listen on {address}: {error.strerror or error}") from error
-    return runner
+    connections = Connections(runner.server, limits, tls)
+    connections.start(listeners)
+    return Server(runner, connections, listeners)
+
+
+def _follow(pace: Pace) -> Middleware:
+    """Tell each connection what it is doing, and let requests pass at an even rate."""
+
+    @web.middleware
+    async def follow(request: web.Request, handler: Handler) -> web.StreamResponse:
+        connection = _connection(request)
+        if connection is None:
+            return await handler(request)
+        connection.enter(Phase.REQUEST, request)
+        try:
+            await pace.turn()
+            return await handler(request)
+        finally:
+            connection.enter(Phase.IDLE)
+
+    return follow
+
+
+def _connection(request: web.Request) -> Connection | None:
+    """Return the connection of a request; None if it is gone, or if another kind of server serves the handler."""
+    protocol = request.transport.get_protocol() if request.transport is not None else None
+    return protocol if isinstance(protocol, Connection) else None
+
+
+async def send(request: web.Request, body: bytes, content_type: str, status: int = 200) -> web.StreamResponse:
+    """Answer with a body of any length, which many callers may share, in pieces."""
+    if len(body) <= PIECE or request.method == "HEAD":
+        return web.Response(body=body, status=status, content_type=content_type, charset="utf-8")
+    if (connection := _connection(request)) is not None:
+        connection.enter(Phase.ANSWER)
+    response = web.StreamResponse(status=status)
+    response.content_type, response.charset = content_type, "utf-8"
+    response.content_length = len(body)
+    await response.prepare(request)
+    for start in range(0, len(body), PIECE):
+        await response.write(memoryview(body)[start : start + PIECE])
+    await response.write_eof()
+    return response
 
 
 def metrics_route(metrics: Metrics, on_scrape: Callable[[], None] = lambda: None) -> Handler:
-    async def answer(request: web.Request) -> web.Response:
+    async def rendered() -> bytes:
         # Rendering many series takes long; the loop has other things to do.
-        text = await asyncio.to_thread(metrics.snapshot().render)
+        return await asyncio.to_thread(metrics.snapshot().render)
+
+    flight = Flight(rendered)
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        text = await flight.get()
         on_scrape()
-        return web.Response(body=text, content_type="text/plain", charset="utf-8")
+        return await send(request, text, "text/plain")
 
     return answer
 

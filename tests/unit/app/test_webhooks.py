@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from haulout.app.webhooks import Certificates, looker, served_groups, webhook_server
@@ -26,7 +27,7 @@ from tests.build.objects import Objects
 from tests.build.rows import node
 from tests.rig.process import free_port
 
-HOOK = Webhook("v.thing.io", "/validate", lambda request, view: ALLOWED)
+HOOK = Webhook("v.thing.io", "/validate", lambda request, view: ALLOWED, msgspec.Struct)
 
 
 def projector(cluster: str, kind: str) -> Projector:

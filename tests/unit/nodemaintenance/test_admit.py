@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,8 @@ from haulout.cluster.rows import BudgetRow, NodeRow, PodRow, Row, Taint
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import View
 from haulout.core.admission import AdmissionRequest, Verdict
-from haulout.surfaces.nodemaintenance.admit import Quorum, admit
+from haulout.serve.admission import decode
+from haulout.surfaces.nodemaintenance.admit import Maintenance, Quorum, admit
 from haulout.surfaces.nodemaintenance.wire import MaintenanceRow, maintenance_key
 from tests.build.rows import node
 
@@ -63,7 +65,10 @@ def view_of(rows: Iterable[Row], unlisted: Unlisted = None) -> View:
 
 
 def asked(operation: str, new: Any = None, old: Any = None) -> AdmissionRequest:
-    return AdmissionRequest(uid="u", operation=operation, object=new, old_object=old)
+    """As the server makes it of a review."""
+    request = {"uid": "u", "operation": operation, "object": new, "oldObject": old}
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    return decode(msgspec.json.encode(review)).read(Maintenance)
 
 
 def created(name: Any, rows: Iterable[Row], quorum: Quorum = Quorum.NONE, unlisted: Unlisted = None) -> Verdict:

@@ -14,7 +14,7 @@ from haulout.cluster.key import node_key
 from haulout.cluster.rows import BudgetRow, NodeRow, PodRow, Row
 from haulout.cluster.store import Index, Listing
 from haulout.cluster.view import View
-from haulout.core.admission import ALLOWED, AdmissionRequest, Verdict, Webhook, denied, unreadable
+from haulout.core.admission import ALLOWED, AdmissionRequest, Unreadable, Verdict, Webhook, denied, unreadable
 from haulout.surfaces.nodemaintenance.wire import (
     CONTROL_PLANE_LABELS,
     KIND,
@@ -40,7 +40,9 @@ class _Spec(msgspec.Struct, frozen=True, rename="camel"):
     node_name: str = ""
 
 
-class _Maintenance(msgspec.Struct, frozen=True):
+class Maintenance(msgspec.Struct, frozen=True):
+    """What the rule reads of a NodeMaintenance."""
+
     spec: _Spec | None = None
 
     @property
@@ -65,26 +67,26 @@ ETCD_MEMBERS = Index("etcd-members", "Pod", _is_member)
 
 
 def webhook(quorum: Quorum) -> Webhook:
-    return Webhook(WEBHOOK, WEBHOOK_PATH, partial(admit, quorum))
+    return Webhook(WEBHOOK, WEBHOOK_PATH, partial(admit, quorum), Maintenance)
 
 
 def admit(quorum: Quorum, request: AdmissionRequest, view: View) -> Verdict:
     match request.operation:
         case "CREATE":
-            asked = _decoded(request.object)
+            asked = _checked(request.object)
             return asked if isinstance(asked, Verdict) else _create(asked.node, quorum, view)
         case "UPDATE":
-            return _update(_decoded(request.old_object), _decoded(request.object))
+            return _update(_checked(request.old_object), _checked(request.object))
         case _:
             return ALLOWED
 
 
-def _update(old: _Maintenance | Verdict, new: _Maintenance | Verdict) -> Verdict:
+def _update(old: Maintenance | Verdict, new: Maintenance | Verdict) -> Verdict:
     for given in (new, old):
         if isinstance(given, Verdict):
             return given
-    assert isinstance(old, _Maintenance)
-    assert isinstance(new, _Maintenance)
+    assert isinstance(old, Maintenance)
+    assert isinstance(new, Maintenance)
     return ALLOWED if old.node == new.node else denied("updating spec.NodeName isn't allowed")
 
 
@@ -178,13 +180,14 @@ def _unread(kind: str, view: View) -> str:
             return f"{kind} objects cannot be read"
 
 
-def _decoded(given: Mapping[str, Any] | None) -> _Maintenance | Verdict:
-    if given is None:
-        return unreadable("there is no content to decode")
-    try:
-        return msgspec.convert(given, type=_Maintenance)
-    except msgspec.ValidationError as error:
-        return unreadable(f"the object is not a NodeMaintenance: {error}")
+def _checked(given: msgspec.Struct | Unreadable | None) -> Maintenance | Verdict:
+    match given:
+        case Maintenance():
+            return given
+        case Unreadable():
+            return unreadable(f"the object is not a NodeMaintenance: {given.why}")
+        case _:
+            return unreadable("there is no content to decode")
 
 
 def _as_labels(selector: Mapping[str, Any] | None) -> dict[str, str]:

@@ -1,0 +1,271 @@
+"""The connections of one server: how many it has, how fast they may come, and which one is closed when one must go."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Callable
+from enum import Enum
+from typing import Never, cast
+
+import msgspec
+from aiohttp import web
+
+log = logging.getLogger("haulout.serve")
+
+BACKLOG = 128
+SWEEP_EVERY = 0.5
+# Without a free file descriptor every accept fails at once: trying again without a pause would keep the loop busy.
+ACCEPT_AGAIN_AFTER = 0.2
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What the callers of one server may take together."""
+
+    connections: int = 64
+    # From its first byte to the end of its headers, the TLS handshake of a new connection included.
+    headers_within: float = 10.0
+    # From the first to the last byte of an answer that is sent in pieces.
+    answer_within: float = 30.0
+    # Longer than the 90 s that Go clients keep an idle connection. If the server closed it first, a review that is
+    # being sent at that moment would be lost, since clients do not repeat a POST.
+    idle_for: float = 120.0
+    # A TLS handshake costs about a millisecond of the loop, a request about half of one.
+    connections_per_second: float = 200.0
+    requests_per_second: float = 400.0
+
+
+class Pace:
+    """Lets callers pass at an even rate, after a burst of one tenth of a second's worth."""
+
+    def __init__(self, per_second: float) -> None:
+        self._interval = 1.0 / per_second
+        self._burst_for = 0.1
+        self._next_at = 0.0
+
+    async def turn(self) -> None:
+        """Return when it is the caller's turn, in the order of calls."""
+        now = asyncio.get_running_loop().time()
+        turn_at = max(self._next_at, now - self._burst_for)
+        self._next_at = turn_at + self._interval
+        if turn_at > now:
+            await asyncio.sleep(turn_at - now)
+
+
+class Phase(Enum):
+    """What a connection is doing: sending headers, waiting while we work on its request, reading a long answer, nothing."""
+
+    HEADERS = "headers"
+    REQUEST = "request"
+    ANSWER = "answer"
+    IDLE = "idle"
+
+
+class Connection(asyncio.Protocol):
+    """One connection. It stands between the socket and aiohttp's protocol, which has no time-out for headers.
+
+    `peer`: the address of the caller. `since`: when its phase began.
+    """
+
+    def __init__(self, inner: asyncio.Protocol, peer: str, on_change: Callable[[], None]) -> None:
+        self.peer = peer
+        self.phase = Phase.HEADERS
+        self.since = asyncio.get_running_loop().time()
+        self.ended = asyncio.Event()
+        self._inner = inner
+        self._on_change = on_change
+        self._transport: asyncio.Transport | None = None
+        self._request: web.BaseRequest | None = None
+
+    def enter(self, phase: Phase, request: web.BaseRequest | None = None) -> None:
+        self.phase, self._request = phase, request
+        self.since = asyncio.get_running_loop().time()
+        self._on_change()
+
+    @property
+    def waits_for_peer(self) -> bool:
+        """Whether the next step is the caller's: to send the rest of a request, or to read. It may be closed then."""
+        return self._request is None or not self._request.content.is_eof()
+
+    def is_overdue(self, limits: Limits, now: float) -> bool:
+        match self.phase:
+            case Phase.HEADERS:
+                allowed = limits.headers_within
+            case Phase.ANSWER:
+                allowed = limits.answer_within
+            case Phase.IDLE:
+                allowed = limits.idle_for
+            case Phase.REQUEST:
+                return False
+        return now - self.since > allowed
+
+    def abort(self) -> None:
+        """Close at once. A polite end would wait for a caller that does not read."""
+        if self._transport is not None:
+            self._transport.abort()
+        self.ended.set()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._inner.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self.phase is Phase.IDLE:
+            self.enter(Phase.HEADERS)
+        self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._inner.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._inner.connection_lost(exc)
+        self.ended.set()
+
+
+class Connections:
+    """Accepts connections and keeps them within `limits`.
+
+    When all places are taken, the connection that has kept us waiting longest goes, of the address that has the most.
+    A new caller waits only while every place is taken by a request that we are answering.
+    """
+
+    def __init__(self, make: Callable[[], asyncio.Protocol], limits: Limits, tls: ssl.SSLContext | None = None) -> None:
+        self._make = make
+        self._limits = limits
+        self._tls = tls
+        self._open: dict[Connection, asyncio.Task[None]] = {}
+        self._pace = Pace(limits.connections_per_second)
+        self._changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[Never]] = []
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def start(self, listeners: list[socket.socket]) -> None:
+        works = [*(self._accept(listener) for listener in listeners), self._sweep()]
+        self._tasks = [asyncio.create_task(work) for work in works]
+
+    async def stop_accepting(self) -> None:
+        await _cancelled(self._tasks)
+
+    async def close(self) -> None:
+        await _cancelled(list(self._open.values()))
+
+    async def _accept(self, listener: socket.socket) -> Never:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                sock, address = await loop.sock_accept(listener)
+            except OSError as error:
+                log.warning("connection not accepted", extra={"error": str(error)})
+                await asyncio.sleep(ACCEPT_AGAIN_AFTER)
+                continue
+            try:
+                await self._make_room()
+                await self._pace.turn()
+            except asyncio.CancelledError:
+                sock.close()
+                raise
+            connection = Connection(self._make(), str(address[0]), self._changed.set)
+            task = self._open[connection] = asyncio.create_task(self._host(connection, sock))
+            task.add_done_callback(lambda _, connection=connection: self._forget(connection))  # type: ignore[misc]
+
+    async def _make_room(self) -> None:
+        while len(self._open) >= self._limits.connections:
+            self._changed.clear()
+            crowd = Counter(connection.peer for connection in self._open)
+            if waiting := [each for each in self._open if each.waits_for_peer]:
+                self._end(min(waiting, key=lambda each: (-crowd[each.peer], each.since)))
+            await self._changed.wait()
+
+    async def _host(self, connection: Connection, sock: socket.socket) -> None:
+        """Shake hands, then stay until the connection has ended, so that its place is taken as long as it exists."""
+        loop = asyncio.get_running_loop()
+        within = self._limits.headers_within if self._tls else None
+        try:
+            await loop.connect_accepted_socket(lambda: connection, sock, ssl=self._tls, ssl_handshake_timeout=within)
+            await connection.ended.wait()
+        except (OSError, TimeoutError):
+            # Callers that are not serious fail the handshake all day; a line for each would be theirs to write.
+            sock.close()
+        except asyncio.CancelledError:
+            connection.abort()
+            sock.close()
+            raise
+
+    async def _sweep(self) -> Never:
+        while True:
+            await asyncio.sleep(min(SWEEP_EVERY, self._limits.headers_within))
+            now = asyncio.get_running_loop().time()
+            for connection in [each for each in self._open if each.is_overdue(self._limits, now)]:
+                self._end(connection)
+
+    def _end(self, connection: Connection) -> None:
+        """End it in whichever state it is: the task is cancelled, for a handshake has no transport to abort yet."""
+        self._open[connection].cancel()
+
+    def _forget(self, connection: Connection) -> None:
+        del self._open[connection]
+        self._changed.set()
+
+
+async def bound(host: str | None, port: int) -> list[socket.socket]:
+    """Return a listening socket for each address of the host; for every interface if there is none. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    listeners: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            with contextlib.suppress(_NotHere):
+                listeners.append(_listener(family, kind, protocol, address))
+    except OSError:
+        for listener in listeners:
+            listener.close()
+        raise
+    if not listeners:
+        raise OSError(errno.EADDRNOTAVAIL, "no such address on this machine")
+    return listeners
+
+
+class _NotHere(Exception):
+    """The machine does not have this family of addresses."""
+
+
+def _listener(
+    family: socket.AddressFamily, kind: socket.SocketKind, protocol: int, address: tuple[object, ...]
+) -> socket.socket:
+    try:
+        listener = socket.socket(family, kind, protocol)
+    except OSError:
+        raise _NotHere from None
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRNOTAVAIL and family == socket.AF_INET6:
+            raise _NotHere from None
+        raise
+    return listener
+
+
+async def _cancelled(tasks: list[asyncio.Task[Never]] | list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)

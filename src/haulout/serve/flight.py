@@ -1,0 +1,42 @@
+"""One computation for everybody who asks the same at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Flight(Generic[T]):
+    """Shares the results of `compute` between callers.
+
+    A result is never older than the question: callers that come while one is being computed share the next one. It
+    begins after a pause as long as the last one took, so that callers can take half of the loop's time at most.
+    """
+
+    def __init__(self, compute: Callable[[], Awaitable[T]]) -> None:
+        self._compute = compute
+        self._next: asyncio.Task[T] | None = None
+        self._last: asyncio.Task[T] | None = None
+        self._not_before = 0.0
+
+    async def get(self) -> T:
+        if self._next is None:
+            self._next = asyncio.create_task(self._fly(self._last))
+        # A caller that goes away must not take the result from the others.
+        return await asyncio.shield(self._next)
+
+    async def _fly(self, before: asyncio.Task[T] | None) -> T:
+        loop = asyncio.get_running_loop()
+        if before is not None:
+            await asyncio.wait([before])
+        if (pause := self._not_before - loop.time()) > 0:
+            await asyncio.sleep(pause)
+        self._last, self._next = self._next, None
+        began_at = loop.time()
+        try:
+            return await self._compute()
+        finally:
+            self._not_before = 2 * loop.time() - began_at

@@ -9,6 +9,7 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
+from haulout.app.answers import TooLong, read_whole
 from haulout.app.parts import Surroundings
 from haulout.base.address import AddressError, split_address
 from haulout.base.clock import Clock
@@ -82,18 +83,9 @@ async def _from_leader(transport: Transport, address: str, holder: str, namespac
             url = await _leaders_address(transport, address, namespace, holder.partition("_")[0])
             # Nothing but a leader's own answer: a redirect could lead anywhere.
             async with aiohttp.ClientSession() as session, session.get(url, allow_redirects=False) as reply:
-                return _Shown(reply.status, await _whole(reply))
-    except (KubeError, aiohttp.ClientError, AddressError, TimeoutError, msgspec.DecodeError) as error:
+                return _Shown(reply.status, await read_whole(reply, LONGEST_ANSWER))
+    except (KubeError, aiohttp.ClientError, AddressError, TimeoutError, TooLong, msgspec.DecodeError) as error:
         return _trouble(502, f"the leader cannot be asked: {str(error) or type(error).__name__}")
-
-
-async def _whole(reply: aiohttp.ClientResponse) -> bytes:
-    body = bytearray()
-    async for piece in reply.content.iter_any():
-        body += piece
-        if len(body) > LONGEST_ANSWER:
-            raise KubeError(f"its answer is longer than {LONGEST_ANSWER} bytes")
-    return bytes(body)
 
 
 async def _leaders_address(transport: Transport, address: str, namespace: str, pod: str) -> str:

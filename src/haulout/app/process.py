@@ -31,6 +31,7 @@ from haulout.app.webhooks import certificates_of, guarded_metrics, looker, webho
 from haulout.base.address import OFF, AddressError
 from haulout.base.backoff import Backoff
 from haulout.base.clock import Clock, SystemClock
+from haulout.base.url import without_secrets
 from haulout.cli.settings import Settings
 from haulout.cluster.key import Key
 from haulout.cluster.view import NotListed
@@ -194,7 +195,7 @@ class Process(Reports):
             impersonate=impersonation(settings.as_user, settings.as_groups),
             pod_first=settings.pod_first,
         )
-        log.info("Loaded kubeconfig", extra={"server": endpoint.server})
+        log.info("Loaded kubeconfig", extra={"server": without_secrets(endpoint.server)})
         transport = HttpTransport(endpoint, self.clock, self._answered)
         try:
             for part in self.parts:

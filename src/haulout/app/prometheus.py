@@ -10,7 +10,9 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from haulout.app.answers import read_whole
 from haulout.base.clock import Clock
+from haulout.base.url import without_secrets
 from haulout.plugins.checks.prometheus_instant import Sample
 from haulout.runtime.probes import ProbeFailed
 
@@ -18,6 +20,9 @@ from haulout.runtime.probes import ProbeFailed
 _QUERY_ERRORS = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY})
 # Proxies that let only reading methods through.
 _NO_POST = frozenset({HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
+
+# One sample is wanted.
+LONGEST_ANSWER = 2**20
 
 
 class _Data(msgspec.Struct, rename="camel"):
@@ -44,10 +49,10 @@ class Prometheus:
         try:
             answer = await self._ask(url, query)
         except ProbeFailed as failure:
-            raise ProbeFailed(f"failed to query prometheus {url}: {failure}") from None
+            raise ProbeFailed(without_secrets(f"failed to query prometheus {url}: {failure}")) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             said = str(error) or type(error).__name__
-            raise ProbeFailed(f"failed to query prometheus {url}: {said}") from error
+            raise ProbeFailed(without_secrets(f"failed to query prometheus {url}: {said}")) from None
         return _sample(answer)
 
     async def _ask(self, url: str, query: str) -> _Answer:
@@ -69,8 +74,9 @@ async def _fetch(
     session: aiohttp.ClientSession, method: str, target: URL, form: Mapping[str, str]
 ) -> tuple[int, bytes]:
     how: dict[str, Any] = {"data": form} if method == "POST" else {"params": form}
-    async with session.request(method, target, **how) as response:
-        return response.status, await response.read()
+    # A redirect could carry the login elsewhere.
+    async with session.request(method, target, allow_redirects=False, **how) as response:
+        return response.status, await read_whole(response, LONGEST_ANSWER)
 
 
 def _read(status: int, body: bytes) -> _Answer:

@@ -129,7 +129,8 @@ async def _answer(
         # Messages are minutes apart, and a session of its own needs nobody to close it.
         async with (
             aiohttp.ClientSession(trust_env=True) as session,
-            session.post(url, data=data, headers=headers) as response,
+            # A redirect would carry the message elsewhere, and the token with it.
+            session.post(url, data=data, headers=headers, allow_redirects=False) as response,
         ):
             yield response
     except aiohttp.InvalidURL:

@@ -11,11 +11,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Never
 
 import msgspec
 
 from haulout.base.address import OFF
+from haulout.base.backoff import Backoff
 from haulout.base.clock import Clock
 from haulout.cli.settings import Webhooks
 from haulout.cluster.key import Key
@@ -35,6 +37,7 @@ from haulout.serve.web import Handler, listen
 
 log = logging.getLogger("haulout.webhooks")
 
+KEEP_AGAIN_AFTER = 1.0
 SELF_SIGNED_ANEW = timedelta(days=30)
 
 # Where controller-runtime looks for certificates, and so where everybody mounts them.
@@ -221,9 +224,11 @@ def _are_there(*files: str) -> bool:
 
 @contextlib.asynccontextmanager
 async def _alongside(keeper: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
-    """No task group: what ends the process shall reach whoever catches it as what it is."""
-    task = asyncio.ensure_future(keeper())
-    task.add_done_callback(_report)
+    """Run the keeper of certificates beside the server.
+
+    No task group: what ends the process shall reach whoever catches it as what it is.
+    """
+    task = asyncio.ensure_future(_kept(keeper))
     try:
         yield
     finally:
@@ -231,6 +236,15 @@ async def _alongside(keeper: Callable[[], Awaitable[object]]) -> AsyncIterator[N
         await asyncio.wait([task])
 
 
-def _report(task: asyncio.Future[object]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("certificates are no longer looked after", exc_info=error)
+async def _kept(keeper: Callable[[], Awaitable[object]]) -> Never:
+    """Start the keeper again whenever it fails. Without one, a certificate would end unnoticed weeks later."""
+    backoff = Backoff(KEEP_AGAIN_AFTER, 300.0, Random())  # noqa: S311
+    while True:
+        error: Exception | None = None
+        try:
+            await keeper()
+        except Exception as failure:  # noqa: BLE001 - whatever it is, certificates have to be looked after
+            error = failure
+        wait = KEEP_AGAIN_AFTER + backoff.failed()
+        log.error("certificates were not looked after", exc_info=error, extra={"again_in_seconds": round(wait, 1)})
+        await asyncio.sleep(wait)

@@ -76,7 +76,7 @@ class Refresh:
             raise ConnectionFailed(f"{self._where}: no answer within {LIMIT_SECONDS:g} s") from None
 
     async def _renewed(self, session: aiohttp.ClientSession) -> Fetched:
-        async with session.get(f"{self._oidc.issuer}/.well-known/openid-configuration") as reply:
+        async with session.get(f"{self._oidc.issuer}/.well-known/openid-configuration", allow_redirects=False) as reply:
             discovery = self._decoded(reply.status, await reply.read(), _Discovery, "discovery document")
         self._check_scheme(discovery.token_endpoint)
         form = {"grant_type": "refresh_token", "refresh_token": self._refresh_token.text}

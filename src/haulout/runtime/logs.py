@@ -11,6 +11,7 @@ from typing import Any, TextIO
 import msgspec
 
 from haulout.base.number import format_float
+from haulout.base.url import without_secrets
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
@@ -59,22 +60,36 @@ class JsonFormatter(_Formatter):
         }
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(line, enc_hook=str).decode()
+        return without_secrets(msgspec.json.encode(line, enc_hook=str).decode())
 
 
 class ConsoleFormatter(_Formatter):
     def format(self, record: logging.LogRecord) -> str:
         instant = self.instant(record)
         at = format_float(instant) if isinstance(instant, float) else instant
-        extras = " ".join(f"{name}={_shown(value)}" for name, value in fields(record).items())
+        extras = " ".join(f"{_printable(name)}={_shown(value)}" for name, value in fields(record).items())
         logger = record.name.removeprefix("haulout.")
-        line = f"{at}\t{record.levelname}\t{logger}\t{record.getMessage()}\t{extras}".rstrip()
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        line = f"{at}\t{record.levelname}\t{logger}\t{_printable(record.getMessage())}\t{extras}".rstrip()
+        if not record.exc_info:
+            return without_secrets(line)
+        # Each line of a traceback is set in, so that none of them can be taken for a line of the log.
+        trace = "\n".join(f"    {_printable(each)}" for each in self.formatException(record.exc_info).splitlines())
+        return without_secrets(f"{line}\n{trace}")
 
 
 def _shown(value: object) -> str:
     text = str(value)
-    return repr(text) if " " in text or not text else text
+    return repr(text) if " " in text or not text else _printable(text)
+
+
+def _printable(text: str) -> str:
+    """Return the text with escapes for control and other invisible characters, so that one record is one line.
+
+    Names and messages of others must not begin a line of their own, or give orders to a terminal.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def set_up_logs(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
@@ -32,9 +34,9 @@ PROFILE = """
 ONE = "- {type: maxMaintenance, name: one, config: {max: 1}}"
 
 
-def around(**more: Any) -> Surroundings:
+def around(check: str = ONE, **more: Any) -> Surroundings:
     store = Store()
-    text = config_text(PROFILE, checks=ONE) + "\ndashboard: {labelFilter: [zone]}\n"
+    text = config_text(PROFILE, checks=check) + "\ndashboard: {labelFilter: [zone]}\n"
     config = load(text, plugins(), source="maintenance.yaml", environment={})
     store.write(Value(key=Key("", CONFIG, "", SURFACE), value=config))
     store.begin_list("", "Node")
@@ -121,3 +123,41 @@ def test_nothing_outside_the_directory_is_reached(tmp_path: Path) -> None:
     for path in ("../secret", "link", "/etc/passwd"):
         with pytest.raises(web.HTTPNotFound):
             page_file(folder, path)
+
+
+LOGIN = """
+- {type: prometheusInstant, name: one, config: {url: "http://user:hunter2@127.0.0.1:1/?token=hunter2", query: up, expr: value > 0}}
+"""
+
+
+async def test_no_login_of_an_address_is_shown() -> None:
+    served = await client({"/api/v1/info": info_route(around(LOGIN), Objects())})
+    try:
+        reply = await served.get("/api/v1/info")
+        text = await reply.text()
+    finally:
+        await served.close()
+    assert "http://...@127.0.0.1:1/?token=..." in text
+    assert "hunter2" not in text
+
+
+async def test_those_who_ask_together_are_answered_from_one_computation() -> None:
+    given, computed = around(), []
+    for number in range(300):
+        given.store.put(worker(f"m{number}", a="1"))
+
+    def leads() -> bool:
+        computed.append(1)
+        return True
+
+    served = await client({"/api/v1/info": info_route(msgspec.structs.replace(given, leads=leads), Objects())})
+
+    async def ask() -> int:
+        async with served.get("/api/v1/info") as reply:
+            return len(await reply.json())
+
+    try:
+        assert set(await asyncio.gather(*(ask() for _ in range(100)))) == {301}
+    finally:
+        await served.close()
+    assert len(computed) < 20

@@ -328,6 +328,33 @@ async def test_a_template_sees_the_whole_node_as_this_pass_makes_it() -> None:
 
 # Threads
 
+
+class Redirect(Hook):
+    """Leads everybody somewhere else, where there is an `ok`."""
+
+    async def handle(self, request: web.Request) -> web.Response:
+        if request.path.endswith("/elsewhere"):
+            self.got.append((request.path, dict(request.headers), None))
+            return web.Response(text="ok")
+        return web.Response(status=307, headers={"Location": "/elsewhere"})
+
+
+async def test_a_redirect_of_a_webhook_is_not_followed() -> None:
+    hook = Redirect()
+    async with hook.open() as url:
+        with pytest.raises(SendFailed, match="status 307"):
+            await Here().notify(slack, Slack(hook=url, channel="#ops", message="x"))
+    assert hook.got == []
+
+
+async def test_no_redirect_gets_the_token_of_a_thread() -> None:
+    hook = Redirect()
+    async with hook.open() as url:
+        with pytest.raises(SendFailed, match="status 307"):
+            await Here(slack_api=f"{url}/api/").notify(slack_thread, THREAD)
+    assert hook.got == []
+
+
 THREAD = SlackThread(
     token=f"xoxb-{SECRET}",
     channel="#ops",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from haulout.app.prometheus import Prometheus
+from haulout.app.prometheus import LONGEST_ANSWER, Prometheus
 from haulout.base.clock import ManualClock
 from haulout.plugins.checks.prometheus_instant import Sample
 from haulout.runtime.probes import ProbeFailed
@@ -28,7 +28,7 @@ class Served:
         self.asked.append((request.method, request.path, {name: str(value) for name, value in form.items()}))
         status, body = self.answers.pop(0)
         if isinstance(body, str):
-            return web.Response(status=status, text=body)
+            return web.Response(status=status, text=body, headers={"Location": "/elsewhere"})
         return web.json_response(body, status=status)
 
 
@@ -122,3 +122,19 @@ async def test_says_that_nobody_answers(url: str, words: str) -> None:
     with pytest.raises(ProbeFailed) as caught:
         await ask(url)
     assert str(caught.value).startswith(words)
+
+
+async def test_a_redirect_is_not_followed(server: Served) -> None:
+    server.answers = [(307, "elsewhere")]
+    with pytest.raises(ProbeFailed, match="client error: 307"):
+        await ask(server.url.replace("//", "//user:hunter2@"))
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("answer", [(500, ""), (200, "nonsense"), (200, "x" * (LONGEST_ANSWER + 1))])
+async def test_what_fails_is_said_without_the_login(server: Served, answer: tuple[int, str]) -> None:
+    server.answers = [answer]
+    with pytest.raises(ProbeFailed) as failure:
+        await ask(f"{server.url.replace('//', '//user:hunter2@')}?token=hunter2")
+    assert "hunter2" not in str(failure.value)
+    assert "...@127.0.0.1" in str(failure.value)

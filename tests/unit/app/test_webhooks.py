@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from haulout.app import webhooks
 from haulout.app.webhooks import Certificates, looker, served_groups, webhook_server
 from haulout.base.clock import SystemClock
 from haulout.cluster.key import Key, node_key
@@ -163,3 +164,42 @@ async def test_files_that_must_be_there_are_waited_for(tmp_path: Path) -> None:
         metrics=Metrics(),
     ) as missing:
         assert missing() == "the webhooks have no certificate yet"
+
+
+class Broken(Objects):
+    """Answers the first requests with a bug of ours, and then as an API server does that cannot be watched."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+        self.mended = asyncio.Event()
+
+    async def request(self, method: str, path: str, **more: Any) -> Reply:
+        self.times -= 1
+        if self.times >= 0:
+            raise ZeroDivisionError("a bug")
+        self.mended.set()
+        return await super().request(method, path, **more)
+
+    def stream(self, path: str, **more: Any) -> Any:
+        raise KubeError("no watches")
+
+
+async def test_a_keeper_of_certificates_that_fails_says_so_and_goes_on(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhooks, "KEEP_AGAIN_AFTER", 0.01)
+    broken = Broken(times=2)
+    async with webhook_server(
+        f"127.0.0.1:{free_port()}",
+        (HOOK,),
+        Certificates(namespace="n", service="s", secret="c"),
+        transport=broken,
+        store=Store(),
+        clock=SystemClock(),
+        metrics=Metrics(),
+    ):
+        await asyncio.wait_for(broken.mended.wait(), 20)
+    said = [record.message for record in caplog.records]
+    assert said.count("certificates were not looked after") == 2
+    assert "a bug" in caplog.text

@@ -62,7 +62,7 @@ def test_people_read_one_line_with_the_fields_at_its_end() -> None:
 def test_people_get_the_trace_below_the_line() -> None:
     lines = ConsoleFormatter().format(record(level=logging.ERROR, exc_info=failure())).splitlines()
     assert lines[0] == "2026-01-01T00:00:00.250Z\tERROR\tacts\tmoved"
-    assert lines[-1] == "ValueError: broken"
+    assert lines[-1] == "    ValueError: broken"
 
 
 @pytest.mark.parametrize(
@@ -112,3 +112,37 @@ def test_libraries_are_heard_only_when_something_is_wrong(stream: io.StringIO) -
     logging.getLogger("asyncio").debug("using a selector")
     logging.getLogger("asyncio").warning("took long")
     assert [line.split("\t")[3] for line in stream.getvalue().splitlines()] == ["took long"]
+
+
+FORGED = "a\n2026-01-01T00:00:00.250Z\tINFO\tacts\tforged\r\x1b[31m\x85\u2028\x00"
+
+
+@pytest.mark.parametrize("formatter", [ConsoleFormatter(), JsonFormatter()], ids=["console", "json"])
+@pytest.mark.parametrize("spaces", ["", " "], ids=["", "with spaces"])
+def test_what_others_have_written_is_no_line_of_its_own(formatter: logging.Formatter, spaces: str) -> None:
+    text = formatter.format(record(f"of {FORGED}", node=FORGED + spaces, keys=[FORGED], **{"a\nb": 1}))
+    # Of what Python takes for the end of a line, this is all that a reader of JSON lines does.
+    assert "\n" not in text
+    assert not any(character in text for character in "\x1b\x00\r")
+
+
+def test_a_traceback_holds_no_line_that_looks_like_one_of_the_log() -> None:
+    try:
+        raise ValueError(FORGED)
+    except ValueError:
+        made = record("failed", exc_info=sys.exc_info())
+    first, *rest = ConsoleFormatter().format(made).splitlines()
+    assert "\tacts\tfailed" in first
+    assert all(line.startswith("    ") for line in rest)
+    assert "\n" not in JsonFormatter().format(made)
+
+
+@pytest.mark.parametrize("formatter", [ConsoleFormatter(), JsonFormatter()], ids=["console", "json"])
+def test_no_line_shows_the_login_of_an_address(formatter: logging.Formatter) -> None:
+    try:
+        raise ValueError("http://u:hunter2@a is away")
+    except ValueError:
+        made = record("asked http://u:hunter2@a", url="http://u:hunter2@b/?token=hunter2", exc_info=sys.exc_info())
+    text = formatter.format(made)
+    assert "hunter2" not in text
+    assert "http://...@b/?token=..." in text

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from haulout.base.expression import Expression, conjuncts, evaluate
+from haulout.base.url import without_secrets
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Limit
 from haulout.cluster.rows import NodeRow, Row, Value
@@ -404,6 +405,15 @@ def _withheld(result: Result, node: NodeRow, entry: Entry, enter: Chain, refused
 
 
 def _verdict(instance: Instance[Check], given: CheckInput) -> Verdict:
+    """Ask a check. What it says for people to read holds no secrets of its configuration from here on."""
+    verdict = _judged(instance, given)
+    if "://" not in verdict.error and not any("://" in str(value) for value in verdict.info.values()):
+        return verdict
+    info = {name: without_secrets(str(value)) if "://" in str(value) else value for name, value in verdict.info.items()}
+    return msgspec.structs.replace(verdict, info=info, error=without_secrets(verdict.error))
+
+
+def _judged(instance: Instance[Check], given: CheckInput) -> Verdict:
     try:
         return instance.plugin.judge(instance.config, given)
     except NotListed as off:

@@ -13,6 +13,7 @@ from haulout.cluster.rows import Connection, NodeRow, Value
 from haulout.cluster.store import Listing
 from haulout.cluster.view import CONFIG, View
 from haulout.core.decision import Decider, Decision, Source
+from haulout.kube.excerpt import Shape
 from haulout.kube.recorder import Recorder
 from haulout.kube.transport import JSON, Reply, Transport
 from haulout.kube.writer import Writer
@@ -53,13 +54,19 @@ class Way:
         content_type: str = JSON,
         accept: str = JSON,
         timeout: float = 30.0,
+        keep: Shape | None = None,
     ) -> Reply:
         await self._pass()
         return await self.server.request(method, path, query=query, timeout=timeout)
 
     @asynccontextmanager
     async def stream(
-        self, path: str, *, query: Mapping[str, str] | None = None, silence: float = 330.0
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        silence: float = 330.0,
+        keep: Shape | None = None,
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         await self._pass()
         async with self.server.stream(path, query=query, silence=silence) as lines:

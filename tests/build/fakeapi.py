@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout, error_from_reply
+from haulout.kube.excerpt import Shape
 from haulout.kube.transport import JSON, Reply
 
 # What becomes of a streaming list; "ignored" is a server from before there were any.
@@ -61,6 +62,8 @@ class Server:
         self.gone_by_http = False
         # Otherwise something else that stands in its place, and knows no path at all.
         self.is_api_server = True
+        # How many watches from a version begin with a line that is none.
+        self.spoilt_watches = 0
         # Raised by the next requests, one each; None lets one pass.
         self.faults: deque[KubeError | None] = deque()
         self.streams: list[Stream] = []
@@ -118,6 +121,7 @@ class Server:
         content_type: str = JSON,
         accept: str = JSON,
         timeout: float = 30.0,
+        keep: Shape | None = None,
     ) -> Reply:
         if path == "/api":
             if not self.is_api_server:
@@ -140,7 +144,12 @@ class Server:
 
     @asynccontextmanager
     async def stream(
-        self, path: str, *, query: Mapping[str, str] | None = None, silence: float = 330.0
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        silence: float = 330.0,
+        keep: Shape | None = None,
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         asked = await self._arrive(query)
         stream = Stream()
@@ -167,6 +176,9 @@ class Server:
     def _open(self, stream: Stream, asked: dict[str, str]) -> None:
         if "resourceVersion" in asked:
             since = int(asked["resourceVersion"])
+            if self.spoilt_watches:
+                self.spoilt_watches -= 1
+                stream.say(b"<html>")
             if since < self.oldest and self.gone_by_http:
                 raise refusal(410, "Expired")
             if since < self.oldest:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from haulout.base.patch import merge
 from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout
+from haulout.kube.excerpt import Shape
 from haulout.kube.transport import JSON, Reply
 from tests.build.fakeapi import refusal
 
@@ -61,6 +62,7 @@ class Objects:
         content_type: str = JSON,
         accept: str = JSON,
         timeout: float = 30.0,
+        keep: Shape | None = None,
     ) -> Reply:
         now = asyncio.get_running_loop().time()
         value = None if body is None else json.loads(body)
@@ -77,7 +79,12 @@ class Objects:
         return Reply(200, json.dumps(self._answer(method, path, value)).encode())
 
     def stream(
-        self, path: str, *, query: Mapping[str, str] | None = None, silence: float = 330.0
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        silence: float = 330.0,
+        keep: Shape | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         raise NotImplementedError
 

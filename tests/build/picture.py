@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from haulout.kube.codec import HasMetadata
+from haulout.model.meta import ObjectMeta
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -47,6 +48,9 @@ class Picture(Generic[T]):
         self._list = None
         self.complete = True
         self.told.append(f"listed {version}{' future' * future}")
+
+    def oversized(self, metadata: ObjectMeta, length: int) -> None:
+        self.told.append(f"oversized {metadata.name}: {length}")
 
     def broken(self, name: str, why: str) -> None:
         self.broken_names.add(name)

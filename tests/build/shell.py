@@ -13,6 +13,7 @@ import msgspec
 from haulout.cluster.project import Keep, Projector
 from haulout.core.decision import Decider
 from haulout.kube.errors import ConnectionFailed
+from haulout.kube.excerpt import Shape
 from haulout.kube.lease import Election, Terms
 from haulout.kube.recorder import Recorder
 from haulout.kube.transport import JSON, Reply
@@ -56,6 +57,7 @@ class Via:
         content_type: str = JSON,
         accept: str = JSON,
         timeout: float = 30.0,
+        keep: Shape | None = None,
     ) -> Reply:
         if method != "GET" and "/leases" not in path:
             self.on_write(path, timeout)
@@ -67,7 +69,12 @@ class Via:
         )
 
     def stream(
-        self, path: str, *, query: Mapping[str, str] | None = None, silence: float = 330.0
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        silence: float = 330.0,
+        keep: Shape | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         raise NotImplementedError
 

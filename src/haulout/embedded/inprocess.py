@@ -11,6 +11,7 @@ from haulout.embedded.answers import Answer
 from haulout.embedded.requests import Api
 from haulout.embedded.watching import Watch
 from haulout.kube.errors import ConnectionFailed, RequestTimeout, error_from_reply
+from haulout.kube.excerpt import Shape
 from haulout.kube.transport import JSON, Reply
 
 _FOREVER = 1e9
@@ -34,6 +35,7 @@ class InProcessTransport:
         content_type: str = JSON,
         accept: str = JSON,
         timeout: float = 30.0,
+        keep: Shape | None = None,
     ) -> Reply:
         headers = {"accept": accept, "content-type": content_type} if body is not None else {"accept": accept}
         answer = await self._answer(method, path, query or {}, headers, body or b"", timeout)
@@ -41,7 +43,12 @@ class InProcessTransport:
 
     @asynccontextmanager
     async def stream(
-        self, path: str, *, query: Mapping[str, str] | None = None, silence: float = 330.0
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        silence: float = 330.0,
+        keep: Shape | None = None,
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         answer = await self._answer("GET", path, query or {}, {"accept": JSON}, b"", silence)
         watch = answer.watch

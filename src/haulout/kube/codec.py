@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from haulout.kube.errors import KubeError, Status
+from haulout.kube.excerpt import SCALAR, Excerpt, Shape, shape_of
 from haulout.model.meta import ObjectMeta, PartialObject
 
 
@@ -44,6 +45,13 @@ class Bookmark(Struct, frozen=True, gc=False, tag_field="type", tag="BOOKMARK"):
 
 class Failure(Struct, frozen=True, gc=False, tag_field="type", tag="ERROR"):
     object: Status
+
+
+class Shortened(Struct, Generic[T], frozen=True, gc=False):
+    """An object of a list that was too long to be decoded whole: what was kept, and the length of its text in bytes."""
+
+    object: T
+    length: int
 
 
 class Broken(Struct, frozen=True, gc=False):
@@ -106,11 +114,15 @@ Event = Added[K] | Modified[K] | Deleted[K] | Bookmark | Failure | Broken
 
 
 class Page(Generic[K]):
-    """One page of a list. Iterating decodes one item at a time, so that no second copy of the page ever exists."""
+    """One page of a list. Iterating decodes one item at a time, so that no second copy of the page ever exists.
 
-    def __init__(self, kind: Kind[K], head: _ListMeta, items: list[Raw]) -> None:
+    `length`: that of the whole text if the page is an excerpt, else 0.
+    """
+
+    def __init__(self, kind: Kind[K], head: _ListMeta, items: list[Raw], length: int = 0) -> None:
         self._kind = kind
         self._items = items
+        self._length = length
         self.version = head.resource_version
         self.next = head.continue_
         self.remaining = head.remaining_item_count
@@ -118,9 +130,15 @@ class Page(Generic[K]):
     def __len__(self) -> int:
         return len(self._items)
 
-    def __iter__(self) -> Iterator[K | Broken]:
+    def __iter__(self) -> Iterator[K | Shortened[K] | Broken]:
         for item in self._items:
-            yield self._kind.item(item)
+            found = self._kind.item(item)
+            yield Shortened(found, self._length) if self._length and not isinstance(found, Broken) else found
+
+    @property
+    def longest(self) -> int:
+        """The length of the longest object's text."""
+        return max(map(len, self._items), default=0)
 
 
 class Kind(Generic[K]):
@@ -131,6 +149,10 @@ class Kind(Generic[K]):
         union: Any = Added[kind] | Modified[kind] | Deleted[kind] | Bookmark | Failure  # type: ignore[valid-type]
         self._event: msgspec.json.Decoder[Event[K]] = msgspec.json.Decoder(union)
         self._item = msgspec.json.Decoder(kind)
+        # What is kept of an object, a watch event and a page that are too long to be held.
+        self.shape = shape_of(kind)
+        self.event_shape = Shape({b'"type"': SCALAR, b'"object"': self.shape})
+        self.page_shape = Shape({b'"metadata"': shape_of(_ListMeta), b'"items"': Shape(rest=self.shape)})
 
     def event(self, line: bytes) -> Event[K] | None:
         """One line of a watch; None for an event type that we do not know. Raises `Garbled`."""
@@ -154,7 +176,8 @@ class Kind(Generic[K]):
             return Page(self, head, items)
         except _UNFIT as error:
             raise Garbled(f"not a list: {error}") from error
-        return Page(self, found.metadata, found.items or [])
+        length = body.length if isinstance(body, Excerpt) else 0
+        return Page(self, found.metadata, found.items or [], length)
 
     def _salvage(self, line: bytes, error: Exception) -> Event[K] | None:
         try:

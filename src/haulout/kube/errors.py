@@ -97,6 +97,10 @@ class MethodNotAllowed(ApiError):
     code = 405
 
 
+class TooLarge(KubeError):
+    """An answer, or a line of one, is longer than we take in. It was not read to its end."""
+
+
 class Conflict(ApiError):
     """The version or UID in the precondition is not the object's (or, on creation, the name is taken)."""
 

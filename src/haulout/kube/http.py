@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ from yarl import URL
 from haulout import __version__
 from haulout.base.clock import Clock
 from haulout.kube.auth import Proof, pem_reader
+from haulout.kube.bounds import HOME, Bounds, Text
 from haulout.kube.endpoint import Endpoint, is_loopback
 from haulout.kube.errors import (
     ApiError,
@@ -21,10 +23,12 @@ from haulout.kube.errors import (
     ConnectionFailed,
     RequestTimeout,
     Status,
+    TooLarge,
     Unauthorized,
     error_from_reply,
     error_from_status,
 )
+from haulout.kube.excerpt import Shape
 from haulout.kube.failures import BROKEN, CONNECT_SECONDS, failure
 from haulout.kube.login import Login
 from haulout.kube.proxies import through
@@ -32,13 +36,9 @@ from haulout.kube.tls import CertPair, client_context
 from haulout.kube.transport import JSON, Reply
 
 USER_AGENT = f"haulout/{__version__}"
-# An object may have 1.5 MiB in etcd, and JSON is longer than what is stored.
-MAX_LINE = 4 * 2**20
 
 # Shorter than the minute after which many load balancers drop what is idle.
 _KEEPALIVE_SECONDS = 50.0
-# Beyond this a stream stops reading from its socket until its reader has caught up.
-_READ_AHEAD = 2**19
 
 Identity = tuple[bytes | None, CertPair | None]
 # Told of the host, the method and the code of every answer, in the words of Go's client.
@@ -57,10 +57,16 @@ class _Call(msgspec.Struct, frozen=True):
 
 
 class HttpTransport:
-    """Follows the files of its endpoint: a new CA or client certificate makes new connections, old ones end in peace."""
+    """Follows the files of its endpoint: a new CA or client certificate makes new connections, old ones end in peace.
 
-    def __init__(self, endpoint: Endpoint, clock: Clock, answered: Answered | None = None) -> None:
+    No answer costs more memory than `bounds` say, whatever the server sends.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, clock: Clock, answered: Answered | None = None, bounds: Bounds = HOME
+    ) -> None:
         self._endpoint = endpoint
+        self._bounds = bounds
         self._host = urlsplit(endpoint.server).netloc
         self._answered = answered or (lambda host, method, code: None)
         self._login = Login(endpoint, clock)
@@ -83,6 +89,7 @@ class HttpTransport:
         content_type: str = JSON,
         accept: str = JSON,
         timeout: float = 30.0,
+        keep: Shape | None = None,
     ) -> Reply:
         headers: tuple[tuple[str, str], ...] = (("Accept", accept),)
         if body is not None:
@@ -90,21 +97,27 @@ class HttpTransport:
         call = _Call(method, path, query, body, headers)
         await self._ask_human()
         async with self._deadline(call, timeout), self._answer(call) as response:
+            whole = self._bounds.body if keep is None else self._bounds.object
             try:
-                return Reply(response.status, await response.read())
+                return Reply(response.status, await self._body(call, response, whole, keep))
             except BROKEN as error:
                 raise failure(self._act(call), error) from error
 
     @asynccontextmanager
     async def stream(
-        self, path: str, *, query: Mapping[str, str] | None = None, silence: float = 330.0
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        silence: float = 330.0,
+        keep: Shape | None = None,
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         call = _Call("GET", path, query, headers=(("Accept", JSON),), silence=silence)
         await self._ask_human()
         async with AsyncExitStack() as stack:
             async with self._deadline(call, silence):
                 response = await stack.enter_async_context(self._answer(call))
-            yield _Lines(self._act(call), response)
+            yield _Lines(self._act(call), response, self._bounds, keep)
 
     async def close(self) -> None:
         self._closed = True
@@ -216,7 +229,8 @@ class HttpTransport:
             **through(self._proxy, ssl=context, limit=0, keepalive_timeout=_KEEPALIVE_SECONDS, ttl_dns_cache=30),
             headers={"User-Agent": USER_AGENT, "Accept-Encoding": "gzip" if compress else "identity"},
             cookie_jar=aiohttp.DummyCookieJar(),
-            read_bufsize=_READ_AHEAD,
+            # Beyond this a stream stops reading from its socket, and decompressing, until its reader has caught up.
+            read_bufsize=self._bounds.ahead,
             middlewares=(_never_twice,),
         )
 
@@ -226,10 +240,16 @@ class HttpTransport:
             return error_from_status(Status(code=response.status, message=message))
         body = b""
         # The code says enough where the rest does not come through.
-        with suppress(*BROKEN):
-            body = await response.read()
+        with suppress(TooLarge, *BROKEN):
+            body = await self._body(call, response, self._bounds.refusal, None)
         error = error_from_reply(response.status, body, response.headers.get("Retry-After"))
         return self._not_accepted(error) if isinstance(error, Unauthorized) else error
+
+    async def _body(self, call: _Call, response: aiohttp.ClientResponse, whole: int, keep: Shape | None) -> bytes:
+        text = Text(self._act(call), whole, self._bounds.most, keep)
+        while piece := await response.content.readany():
+            await text.add(piece)
+        return text.take()
 
     def _not_accepted(self, error: Unauthorized) -> Unauthorized:
         """The server itself says no more than "Unauthorized": neither who refused nor whose credentials they were."""
@@ -254,21 +274,40 @@ class _Pool:
 class _Lines:
     """The lines of a stream, each with its end of line."""
 
-    def __init__(self, act: str, response: aiohttp.ClientResponse) -> None:
+    def __init__(self, act: str, response: aiohttp.ClientResponse, bounds: Bounds, keep: Shape | None) -> None:
         self._act = act
         self._content = response.content
+        self._bounds = bounds
+        self._keep = keep
+        self._begun = self._new_line()
+        self._lines: deque[bytes] = deque()
 
     def __aiter__(self) -> _Lines:
         return self
 
     async def __anext__(self) -> bytes:
-        try:
-            line = await self._content.readline(max_line_length=MAX_LINE)
-        except BROKEN as error:
-            raise failure(self._act, error) from error
-        if not line:
-            raise StopAsyncIteration
-        return line
+        while not self._lines:
+            try:
+                piece = await self._content.readany()
+            except BROKEN as error:
+                raise failure(self._act, error) from error
+            if not piece and not self._begun.length:
+                raise StopAsyncIteration
+            await self._split(piece)
+        return self._lines.popleft()
+
+    async def _split(self, piece: bytes) -> None:
+        """Take in a piece; an empty one is the end, which ends the last line too."""
+        *whole, rest = piece.split(b"\n")
+        if self._begun.length and (whole or not piece):
+            await self._begun.add(whole.pop(0) + b"\n" if whole else b"")
+            self._lines.append(self._begun.take())
+            self._begun = self._new_line()
+        self._lines.extend([line + b"\n" for line in whole])
+        await self._begun.add(rest)
+
+    def _new_line(self) -> Text:
+        return Text(self._act, self._bounds.object, self._bounds.most, self._keep)
 
 
 async def _never_twice(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:

@@ -12,7 +12,19 @@ from msgspec import Struct
 
 from haulout.base.backoff import Backoff, Sleep
 from haulout.base.clock import Clock
-from haulout.kube.codec import Added, Bookmark, Broken, Deleted, Failure, Garbled, HasMetadata, Kind, Modified
+from haulout.kube.codec import (
+    Added,
+    Bookmark,
+    Broken,
+    Deleted,
+    Failure,
+    Garbled,
+    HasMetadata,
+    Kind,
+    Modified,
+    Page,
+    Shortened,
+)
 from haulout.kube.discovery import is_api_server
 from haulout.kube.errors import (
     ApiError,
@@ -22,11 +34,15 @@ from haulout.kube.errors import (
     KubeError,
     NotFound,
     RequestTimeout,
+    TooLarge,
     TooManyRequests,
     Unauthorized,
     error_from_status,
 )
+from haulout.kube.excerpt import Excerpt
+from haulout.kube.listing import Pages
 from haulout.kube.transport import Transport
+from haulout.model.meta import ObjectMeta
 
 T = TypeVar("T", bound=HasMetadata)
 T_contra = TypeVar("T_contra", bound=HasMetadata, contravariant=True)
@@ -55,6 +71,10 @@ class Sink(Protocol[T_contra]):
         """
         ...
 
+    def oversized(self, metadata: ObjectMeta, length: int) -> None:
+        """The object that was put last was too long to be decoded whole: it has what could be kept of its text."""
+        ...
+
     def broken(self, name: str, why: str) -> None:
         """An object exists that cannot be decoded; `name` is "namespace/name", or empty if it cannot be had."""
         ...
@@ -63,7 +83,8 @@ class Sink(Protocol[T_contra]):
         """Told at every failure: until `listed` or `fine` the picture may be out of date.
 
         Codes: unreadable (403), unauthorized (401), throttled (429), unreachable (no answer), expired (the version
-        is of no use any more, a list follows), garbled (not from an API server), failing (anything else).
+        is of no use any more, a list follows), garbled (not from an API server, or without an end), failing (anything
+        else).
         """
         ...
 
@@ -79,6 +100,8 @@ class Tuning(Struct, frozen=True):
     answer_for: float = 60.0  # for one page, and until a watch begins to be answered
     watch_for: float = 300.0  # the server is asked to end a watch after this
     silence_for: float = 30.0  # beyond the above, a watch that says nothing is dead
+    quiet_for: float = 90.0  # so is one without a bookmark for this long: API servers send one every minute
+    unmarked_for: float = 60.0  # `watch_for` of a server that has not sent a bookmark yet: that it ends shows life
     settle_for: float = 1.0  # a watch that has lived this long works: a version that expired is told at once
     marker_for: float = 15.0  # a streaming list that makes no progress for this long will never be marked as complete
     list_for: float = 600.0  # for one streaming list in all
@@ -110,8 +133,9 @@ class State(enum.Enum):
     WATCH = "watch"
     """Watches from the last version. Ended by the server: WATCH; PROBE if it never said a word.
 
-    Expired (410), or refused for any reason that waiting does not mend: a list. Version in the server's future: a list
-    that says so. 404: a list, slowly. Throttled, unreadable, unreachable, silent: WATCH from the last version.
+    Expired (410), without an event or bookmark for too long, a line without an end, or refused for any reason that
+    waiting does not mend: a list. Version in the server's future: a list that says so. 404: a list, slowly. Throttled,
+    unreadable, unreachable: WATCH from the last version.
     """
 
     PROBE = "probe"
@@ -161,6 +185,7 @@ class Reflector(Generic[T]):
         self._absent = False
         self._troubled = False
         self._streaming = False
+        self._marked = False
         self._page_size = self._tuning.page_size
         self._paged_until = float("-inf")
         self.state = State.STREAM
@@ -204,20 +229,30 @@ class Reflector(Generic[T]):
     async def _follow(self, query: dict[str, str], *, listing: bool) -> State:
         tuning, loop = self._tuning, asyncio.get_running_loop()
         # Spread, so that the watches of many reflectors do not end together.
-        lives = int(tuning.watch_for * self._random.uniform(0.9, 1.0))
+        # A server that marks the end of a list sends bookmarks afterwards.
+        marked = listing or self._marked
+        longest = tuning.watch_for if marked else min(tuning.watch_for, tuning.unmarked_for)
+        lives = int(longest * self._random.uniform(0.9, 1.0))
         query |= {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(lives), **self._selectors}
-        silence = lives + tuning.silence_for
+        ends = lives + tuning.silence_for
+        silence = min(ends, tuning.quiet_for) if marked else ends
         self._streaming = False
         try:
             async with (
                 asyncio.timeout(tuning.answer_for) as bound,
-                self._transport.stream(self._path, query=query, silence=silence) as lines,
+                self._transport.stream(self._path, query=query, silence=silence, keep=self._kind.event_shape) as lines,
             ):
                 self._streaming, opened_at = True, loop.time()
                 if listing and not await self._initial(lines, bound):
                     return self._refused()
-                bound.reschedule(loop.time() + silence)
+                bound.reschedule(loop.time() + ends)
                 heard = await self._changes(lines) or listing
+        except RequestTimeout:
+            if not self._streaming or self.state is State.STREAM:
+                raise
+            # There is nobody at the other end, and nobody knows since when.
+            self._trouble("unreachable", f"watch {self._path}: neither an event nor a bookmark for {silence:g} s")
+            return self._list_anew()
         except TimeoutError:
             if not self._streaming:
                 raise RequestTimeout(f"watch {self._path}: no answer for {tuning.answer_for:g} s") from None
@@ -245,7 +280,7 @@ class Reflector(Generic[T]):
             event = self._take(line)
             if isinstance(event, Bookmark) and event.ends_list:
                 self._listed(event.object.metadata.resource_version)
-                self.state = State.WATCH
+                self.state, self._marked = State.WATCH, True
                 return True
             now = loop.time()
             if not isinstance(event, Added | Broken):
@@ -268,6 +303,7 @@ class Reflector(Generic[T]):
                     case Added(obj) | Modified(obj) | Deleted(obj):
                         self._version = obj.metadata.resource_version or self._version
                     case Bookmark(mark):
+                        self._marked = True
                         self._version = mark.metadata.resource_version or self._version
                     case Broken(_, version, _):
                         self._version = version or self._version
@@ -285,6 +321,8 @@ class Reflector(Generic[T]):
         match event:
             case Added(obj) | Modified(obj):
                 self._sink.put(obj)
+                if isinstance(line, Excerpt):
+                    self._sink.oversized(obj.metadata, line.length)
             case Deleted(obj):
                 self._sink.delete(obj)
             case Broken(name, _, why):
@@ -294,35 +332,36 @@ class Reflector(Generic[T]):
         return event
 
     async def _pages(self) -> State:
-        version, token = await self._page("")
-        while token:
-            before, (_, token) = token, await self._page(token)
-            if token == before:
-                raise Garbled(f"list {self._path}: the same page follows on itself")
+        within = self._tuning.answer_for
+        pages = Pages(self._transport, self._path, self._kind, self._selectors, size=self._page_size, within=within)
+        version = await self._take_page(await pages.next(), begins=True)
+        while not pages.complete:
+            await self._take_page(await pages.next())
         self._listed(version)
         return State.WATCH
 
-    async def _page(self, token: str) -> tuple[str, str]:
-        """Takes in one page, and lets go of it: its version and the token of the next."""
-        query = {"limit": str(self._page_size), **self._selectors} | ({"continue": token} if token else {})
-        page = self._kind.page(await self._get(query))
-        if not token:
+    async def _take_page(self, page: Page[T], *, begins: bool = False) -> str:
+        """Takes in one page, and lets go of it; returns its version."""
+        if begins:
             self._sink.begin()
-        for count, obj in enumerate(page, 1):
-            if isinstance(obj, Broken):
-                self._sink.broken(obj.name, obj.why)
-            else:
-                self._sink.put(obj)
+        for count, item in enumerate(page, 1):
+            match item:
+                case Broken(name, _, why):
+                    self._sink.broken(name, why)
+                case Shortened(obj, length):
+                    self._sink.put(obj)
+                    self._sink.oversized(obj.metadata, length)
+                case _:
+                    self._sink.put(item)
             if not count % self._tuning.batch:
                 await asyncio.sleep(0)
-        return page.version, page.next
+        return page.version
 
     async def _probe(self) -> State:
-        await self._get({"limit": "1", "resourceVersion": self._version, "resourceVersionMatch": "NotOlderThan"})
+        query = {"limit": "1", "resourceVersion": self._version, "resourceVersionMatch": "NotOlderThan"}
+        within, keep = self._tuning.answer_for, self._kind.page_shape
+        await self._transport.request("GET", self._path, query=query, timeout=within, keep=keep)
         return State.WATCH
-
-    async def _get(self, query: dict[str, str]) -> bytes:
-        return (await self._transport.request("GET", self._path, query=query, timeout=self._tuning.answer_for)).body
 
     def _listed(self, version: str) -> None:
         # A list is read at the latest version there is: one from before what we have seen comes from another past.
@@ -367,6 +406,8 @@ class Reflector(Generic[T]):
 
     def _ends_watch(self, error: KubeError) -> bool:
         """Whether the same watch would meet the same refusal however long one waits."""
+        if isinstance(error, TooLarge) or (isinstance(error, Garbled) and self._backoff.failures >= 3):
+            return True
         if not isinstance(error, ApiError) or error.status.code in (401, 403, 429):
             return False
         # A failing server mends itself; one that fails over an event that it has to send does not.
@@ -415,7 +456,7 @@ def trouble_code(error: KubeError) -> str:
             return "expired"
         case ConnectionFailed() | RequestTimeout():
             return "unreachable"
-        case Garbled():
+        case Garbled() | TooLarge():
             return "garbled"
         case _ if _from_the_future(error):
             return "expired"

@@ -8,6 +8,8 @@ from typing import Protocol
 
 import msgspec
 
+from haulout.kube.excerpt import Shape
+
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
@@ -17,12 +19,18 @@ METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
 class Reply(msgspec.Struct, frozen=True):
+    """`body` is an `Excerpt` where the answer was too long to be held and the caller said what to keep of it."""
+
     status: int
     body: bytes
 
 
 class Transport(Protocol):
-    """Raises `ApiError` for 400 and above, `ConnectionFailed` or `RequestTimeout` where no answer came."""
+    """Raises `ApiError` for 400 and above, `ConnectionFailed` or `RequestTimeout` where no answer came.
+
+    A body or line that is too long to be held becomes an `Excerpt` of what the caller wants to `keep` of it. Where the
+    caller does not say, or where it goes on without an end, `TooLarge` is raised.
+    """
 
     async def request(
         self,
@@ -34,6 +42,7 @@ class Transport(Protocol):
         content_type: str = JSON,
         accept: str = JSON,
         timeout: float = 30.0,
+        keep: Shape | None = None,
     ) -> Reply: ...
 
     def stream(
@@ -42,6 +51,7 @@ class Transport(Protocol):
         *,
         query: Mapping[str, str] | None = None,
         silence: float = 330.0,
+        keep: Shape | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Lines of a watch. `RequestTimeout` once nothing came for `silence` seconds; ends when the server ends it."""
         ...

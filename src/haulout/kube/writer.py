@@ -12,6 +12,7 @@ import msgspec
 from haulout.base.backoff import Sleep
 from haulout.base.clock import Clock
 from haulout.kube.errors import KubeError, TooManyRequests
+from haulout.kube.excerpt import Shape
 from haulout.kube.transport import JSON, JSON_PATCH, MERGE_PATCH, METADATA_ONLY, STRATEGIC_PATCH, Transport
 
 # Called at the very moment of sending: the seconds that the request may take, or None if it must not be sent any more.
@@ -72,6 +73,7 @@ class Writer:
 
     Nothing is retried: what to do after a refusal is a decision. `key` is whose turn a request takes. A server that
     asks for less traffic (429 with Retry-After, unless from a PodDisruptionBudget) is obeyed by every later request.
+    `keep`: what is kept of an answer that is too long to be held.
     """
 
     def __init__(
@@ -97,8 +99,10 @@ class Writer:
         """Requests that wait for their turn."""
         return self._gate.waiting
 
-    async def get(self, path: str, *, key: Hashable, slim: bool = False, guard: Guard | None = None) -> bytes:
-        return await self._send("GET", path, key=key, accept=_accept(slim=slim), guard=guard)
+    async def get(
+        self, path: str, *, key: Hashable, slim: bool = False, guard: Guard | None = None, keep: Shape | None = None
+    ) -> bytes:
+        return await self._send("GET", path, key=key, accept=_accept(slim=slim), guard=guard, keep=keep)
 
     async def create(
         self,
@@ -109,10 +113,13 @@ class Writer:
         slim: bool = False,
         dry_run: bool = False,
         guard: Guard | None = None,
+        keep: Shape | None = None,
     ) -> bytes:
         """`path` is the collection's."""
         query = self._query(dry_run=dry_run)
-        return await self._send("POST", path, body, key=key, query=query, accept=_accept(slim=slim), guard=guard)
+        return await self._send(
+            "POST", path, body, key=key, query=query, accept=_accept(slim=slim), guard=guard, keep=keep
+        )
 
     async def merge_patch(
         self,
@@ -126,6 +133,7 @@ class Writer:
         strategic: bool = False,
         dry_run: bool = False,
         guard: Guard | None = None,
+        keep: Shape | None = None,
     ) -> bytes:
         """With `version`, refused (`Conflict`) unless the object is still of that version.
 
@@ -143,6 +151,7 @@ class Writer:
             content_type=STRATEGIC_PATCH if strategic else MERGE_PATCH,
             accept=_accept(slim=slim),
             guard=guard,
+            keep=keep,
         )
 
     async def json_patch(
@@ -221,6 +230,7 @@ class Writer:
         propagation: Propagation | None = None,
         dry_run: bool = False,
         guard: Guard | None = None,
+        keep: Shape | None = None,
     ) -> bytes:
         """Answered with the object while it lives on (finalizers, grace period), else with a Status."""
         # The server ignores delete options in the query once there is a body.
@@ -231,7 +241,7 @@ class Writer:
             dryRun=["All"] if dry_run else None,
         )
         body = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
-        return await self._send("DELETE", path, body, key=key, guard=guard)
+        return await self._send("DELETE", path, body, key=key, guard=guard, keep=keep)
 
     def _query(self, *, dry_run: bool) -> dict[str, str]:
         return {"fieldManager": self._manager} | ({"dryRun": "All"} if dry_run else {})
@@ -247,6 +257,7 @@ class Writer:
         content_type: str = JSON,
         accept: str = JSON,
         guard: Guard | None = None,
+        keep: Shape | None = None,
     ) -> bytes:
         payload = None if body is None else msgspec.json.encode(body)
         await self._gate.enter(key)
@@ -264,6 +275,7 @@ class Writer:
                 content_type=content_type,
                 accept=accept,
                 timeout=min(seconds, self._longest),
+                keep=keep,
             )
         except TooManyRequests as error:
             self._throttled(error)

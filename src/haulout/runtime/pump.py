@@ -68,7 +68,9 @@ class Pump:
         own_kinds: Iterable[Resource] = (),
         on_outage: Callable[[Outage], None] = lambda outage: None,
         connections: Connections | None = None,
+        on_oversized: Callable[[str, int], None] = lambda what, length: None,
     ) -> None:
+        self._on_oversized = on_oversized
         self._store = store
         self._clock = clock
         self._metrics = metrics
@@ -147,20 +149,23 @@ class Pump:
     def _around(self, projector: Projector) -> tuple[Any, ...]:
         # Of other clusters decisions tell, who read how one gets on with them.
         on_outage = _untold if projector.cluster else self._on_outage
-        told = (self._on_change, on_outage, self.connections)
+        told = (self._on_change, on_outage, self.connections, self._on_oversized)
         return (self._store, projector, self._clock, self._metrics, *told)
 
     async def _persist(self, transport: Transport, projector: Projector, sink: TableSink) -> None:
         """What a server meets us with may be something that nobody thought of: the other watches go on."""
         tuning = AWAY if sink.away else HOME
         backoff = Backoff(tuning.backoff_from, tuning.backoff_to, Random())  # noqa: S311
-        while True:
-            try:
-                await self._keep_up(transport, projector, sink)
-            except Exception as error:
-                log.exception("watch failed", extra={"kind": projector.resource.kind, "cluster": projector.cluster})
-                sink.trouble("failing", f"{type(error).__name__}: {error}")
-                await asyncio.sleep(backoff.failed())
+        async with asyncio.TaskGroup() as beside:
+            beside.create_task(sink.watch_over())
+            while True:
+                try:
+                    await self._keep_up(transport, projector, sink)
+                except Exception as error:
+                    place = {"kind": projector.resource.kind, "cluster": projector.cluster}
+                    log.exception("watch failed", extra=place)
+                    sink.trouble("failing", f"{type(error).__name__}: {error}")
+                    await asyncio.sleep(backoff.failed())
 
     async def _keep_up(self, transport: Transport, projector: Projector, sink: TableSink) -> None:
         """Watches for good, whatever version the kind is served under, and waits while it is not."""
@@ -182,9 +187,7 @@ class Pump:
                 missed = True
                 log.info("kind is not there", extra={"kind": projector.resource.kind, "error": why})
             optional = projector.resource.optional
-            listing = Listing.UNREADABLE if optional else Listing.WAITING
-            self._store.set_listing(projector.cluster, projector.resource.kind, listing, why)
-            self._on_change()
+            sink.absent(Listing.UNREADABLE if optional else Listing.WAITING, why)
             await asyncio.sleep(WITHOUT_FOR if optional else ABSENT_FOR)
 
     async def _served(self, transport: Transport, resource: Resource, sink: TableSink) -> Resource | None:

@@ -12,7 +12,8 @@ from haulout.base.clock import Clock
 from haulout.cluster.key import Key
 from haulout.cluster.rows import ObjectRow
 from haulout.core.action import Create, Delete, Evict, Measure, Say, Send, Tell
-from haulout.kube.errors import ApiError, ConnectionFailed, KubeError, NotFound, RequestTimeout
+from haulout.kube.errors import ApiError, ConnectionFailed, KubeError, NotFound, RequestTimeout, TooLarge
+from haulout.kube.excerpt import shape_of
 from haulout.kube.recorder import Recorder, Reporter
 from haulout.kube.writer import Guard, Withheld, Writer
 from haulout.model.event import ObjectReference
@@ -152,7 +153,7 @@ class Sender:
             return Refused(error.status.code, str(error), error.retry_after, error.cause)
         except ConnectionFailed as error:
             return Lost(str(error)) if error.sent else Refused(0, str(error))
-        except RequestTimeout as error:
+        except (RequestTimeout, TooLarge) as error:
             return Lost(str(error))
         except KubeError as error:
             return Refused(0, str(error))
@@ -161,9 +162,10 @@ class Sender:
         target = body.target
         resource = self._pump.resource(target.kind)
         path = resource.object_path(target)
+        keep = shape_of(resource.model)
         match body:
             case Look():
-                return await writer.get(path, key=target)
+                return await writer.get(path, key=target, keep=keep)
             case Change():
                 version = str(body.version) if body.version else None
                 return await writer.merge_patch(
@@ -175,16 +177,19 @@ class Sender:
                     slim=body.slim,
                     strategic=body.strategic,
                     guard=guard,
+                    keep=keep,
                 )
             case Create():
                 collection = resource.collection_path(target.namespace)
-                return await writer.create(collection, body.body, key=target, guard=guard)
+                return await writer.create(collection, body.body, key=target, guard=guard, keep=keep)
             case Evict():
                 return await writer.evict(
                     target.namespace, target.name, key=target, uid=body.uid, grace_seconds=body.grace_for, guard=guard
                 )
             case Delete():
-                return await writer.delete(path, key=target, uid=body.uid, grace_seconds=body.grace_for, guard=guard)
+                return await writer.delete(
+                    path, key=target, uid=body.uid, grace_seconds=body.grace_for, guard=guard, keep=keep
+                )
             case _:
                 assert_never(body)
 

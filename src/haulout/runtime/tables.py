@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Never
 
 from haulout.base.clock import Clock
 from haulout.cluster.project import Projector, version_number
 from haulout.cluster.store import Listing, Store
+from haulout.model.meta import ObjectMeta
 from haulout.runtime.connections import Connections
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.outages import Interruptions, Outage
@@ -30,6 +32,7 @@ class TableSink:
         on_change: Callable[[], None],
         on_outage: Callable[[Outage], None] = lambda outage: None,
         connections: Connections | None = None,
+        on_oversized: Callable[[str, int], None] = lambda what, length: None,
     ) -> None:
         self._store = store
         self._projector = projector
@@ -41,9 +44,16 @@ class TableSink:
         self._kind = projector.resource.kind
         self._cluster = projector.cluster
         self._interruptions = Interruptions(self._cluster, self._kind, clock)
+        self._on_oversized = on_oversized
         self._troubled_at: float | None = None
+        self._why = ""
         self._said = ""
-        self._broken: set[str] = set()
+        # Set at each failure, until a minute of them has been judged.
+        self._in_trouble = asyncio.Event()
+        # The objects of which it has been said that they are broken or oversized, as long as they exist. And those of
+        # them that a list under way has shown.
+        self._odd: set[str] = set()
+        self._odd_in_list: set[str] | None = None
 
     @property
     def away(self) -> bool:
@@ -52,6 +62,7 @@ class TableSink:
 
     def begin(self) -> None:
         self._store.begin_list(self._cluster, self._kind)
+        self._odd_in_list = set()
 
     def put(self, obj: Any) -> None:
         self._store.put(self._projector.row(obj))
@@ -59,26 +70,46 @@ class TableSink:
 
     def delete(self, obj: Any) -> None:
         self._store.remove(self._projector.key(obj.metadata), version_number(obj.metadata.resource_version))
+        self._odd.discard(_name(obj.metadata))
         self._on_change()
 
     def listed(self, version: str, *, future: bool) -> None:
         self._store.end_list(self._cluster, self._kind, version_number(version), future=future)
+        if self._odd_in_list is not None:
+            self._odd, self._odd_in_list = self._odd & self._odd_in_list, None
         log.info("listed", extra={"kind": self._kind, "cluster": self._cluster, "version": version})
         self.fine()
         self._on_change()
 
     def broken(self, name: str, why: str) -> None:
-        # Said once an object: a broken one comes again with every list.
-        if name not in self._broken:
-            self._broken.add(name)
+        if self._is_news(name):
             log.error(
                 "object cannot be read and is left alone", extra={"kind": self._kind, "object": name, "error": why}
             )
         self._metrics.count("haulout_undecodable_objects", kind=self._kind)
 
+    def oversized(self, metadata: ObjectMeta, length: int) -> None:
+        name = _name(metadata)
+        if self._is_news(name):
+            where = {"kind": self._kind, "cluster": self._cluster, "object": name}
+            log.warning("object is too large and is read in part", extra={**where, "bytes": length})
+            self._on_oversized(f"{self._kind} {name}", length)
+        self._metrics.count("haulout_oversized_objects", kind=self._kind)
+
+    def _is_news(self, name: str) -> bool:
+        """Whether nothing has been said of the object yet: a broken one comes again with every change and list."""
+        if self._odd_in_list is not None:
+            self._odd_in_list.add(name)
+        if name in self._odd:
+            return False
+        self._odd.add(name)
+        return True
+
     def trouble(self, code: str, why: str) -> None:
         now = self._clock.elapsed()
         self._troubled_at = now if self._troubled_at is None else self._troubled_at
+        self._why = why
+        self._in_trouble.set()
         self._interruptions.trouble(code, why)
         if self._connections is not None:
             self._connections.trouble(self._cluster, code, why)
@@ -90,13 +121,36 @@ class TableSink:
                 "watch interrupted", extra={"kind": self._kind, "cluster": self._cluster, "code": code, "error": why}
             )
         self._metrics.count("haulout_watch_troubles", kind=self._kind, code=code)
-        listing = self._store.table(self._cluster, self._kind).listing
-        lasting = now - self._troubled_at >= UNREADABLE_AFTER and listing is not Listing.LISTED
-        if code == "unreadable" or lasting:
-            self._store.set_listing(self._cluster, self._kind, Listing.UNREADABLE, why)
-            self._on_change()
+        if code == "unreadable" or self._readable_for() <= 0:
+            self._doubt()
+
+    def absent(self, listing: Listing, why: str) -> None:
+        """There is nothing to watch, which is no trouble."""
+        self._troubled_at = None
+        self._in_trouble.clear()
+        self._store.set_listing(self._cluster, self._kind, listing, why)
+        self._on_change()
+
+    async def watch_over(self) -> Never:
+        """Make the table unreadable once its watch has been in trouble for a minute, whether it was listed or not."""
+        while True:
+            await self._in_trouble.wait()
+            await asyncio.sleep(max(self._readable_for(), 0.0))
+            if self._troubled_at is not None and self._readable_for() <= 0:
+                self._in_trouble.clear()
+                self._doubt()
+
+    def _readable_for(self) -> float:
+        """The seconds for which the rows may still be relied upon if nothing gets better."""
+        since = self._clock.elapsed() if self._troubled_at is None else self._troubled_at
+        return since + UNREADABLE_AFTER - self._clock.elapsed()
+
+    def _doubt(self) -> None:
+        self._store.set_listing(self._cluster, self._kind, Listing.UNREADABLE, self._why)
+        self._on_change()
 
     def fine(self) -> None:
+        self._in_trouble.clear()
         if self._connections is not None:
             self._connections.fine(self._cluster)
             self._on_change()
@@ -108,6 +162,10 @@ class TableSink:
         if self._store.table(self._cluster, self._kind).listing is Listing.UNREADABLE:
             self._store.set_listing(self._cluster, self._kind, Listing.LISTED)
             self._on_change()
+
+
+def _name(metadata: ObjectMeta) -> str:
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
 
 
 class TakingOver(TableSink):
@@ -152,6 +210,11 @@ class TakingOver(TableSink):
                 self._connections.astray(self._cluster, why)
                 self._on_change()
         self._metrics.count("haulout_watch_troubles", kind=self._kind, code=code)
+
+    def oversized(self, metadata: ObjectMeta, length: int) -> None:
+        """The table that is still at work has told of it."""
+        if self._over is None:
+            super().oversized(metadata, length)
 
     def listed(self, version: str, *, future: bool) -> None:
         over, self._over = self._over, None

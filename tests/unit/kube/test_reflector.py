@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout
+from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout, TooLarge
 from haulout.kube.reflector import Reflector, State, Tuning
 from haulout.kube.transport import Reply
 from haulout.model.node import Node
@@ -223,10 +223,63 @@ async def test_half_open_stream_is_left() -> None:
     async with running(server) as it:
         server.streams[0].stalled = True
         server.put("b")
-        await asyncio.sleep(335)
+        await asyncio.sleep(89)
+        assert server.asked == ["stream"]
+        await asyncio.sleep(2)
         assert it.picture.versions() == server.picture()
-        assert server.asked == ["stream", "watch 101"]
-        assert [told for told in it.picture.told if told != "begin"][1:] == ["trouble unreachable", "fine"]
+        assert server.asked == ["stream", "stream"]
+        assert it.picture.told[2:] == ["trouble unreachable", "begin", "listed 102"]
+
+
+@virtual
+async def test_quiet_watch_with_bookmarks_is_left_alone() -> None:
+    server = fleet("a")
+    async with running(server) as it:
+        await asyncio.sleep(260)
+        assert server.asked == ["stream"]
+        assert it.picture.told == ["begin", "listed 101"]
+
+
+@virtual
+async def test_quiet_watch_of_a_server_without_bookmarks_is_taken_up_again_and_no_trouble() -> None:
+    server = fleet("a")
+    server.streaming, server.bookmarks_every = "422", None
+    async with running(server) as it:
+        await asyncio.sleep(250)
+        assert {query["timeoutSeconds"] for query in server.requests if "watch" in query} <= {
+            *map(str, range(54, 61)),
+            server.requests[0]["timeoutSeconds"],
+        }
+        assert it.picture.told == ["begin", "listed 101"]
+        server.streams[0].stalled = True
+        server.put("b")
+        await asyncio.sleep(91)
+        assert it.picture.versions() == server.picture()
+        assert it.picture.told[2] == "trouble unreachable"
+        assert it.picture.complete
+
+
+@virtual
+async def test_line_without_an_end_leads_to_a_list() -> None:
+    server = fleet("a")
+    async with running(server) as it:
+        server.streams[0].end(TooLarge("a line without an end"))
+        await asyncio.sleep(5)
+        assert server.asked == ["stream", "stream"]
+        assert it.picture.told[2:] == ["trouble garbled", "begin", "listed 101"]
+        assert it.picture.complete
+
+
+@virtual
+async def test_line_that_is_garbled_each_time_leads_to_a_list() -> None:
+    server = fleet("a")
+    async with running(server) as it:
+        server.put("b")
+        server.spoilt_watches = 100
+        server.streams[0].say(b"<html>\n")
+        await asyncio.sleep(30)
+        assert "page" in server.asked
+        assert it.picture.versions() == server.picture()
 
 
 @virtual
@@ -250,7 +303,7 @@ async def test_restored_backup_is_found_out_though_the_server_keeps_silent() -> 
         await asyncio.sleep(1)
         server.restore(backup, version)
         await asyncio.sleep(400)
-        assert server.asked[1:] == ["watch 104", "probe 104", "stream"]
+        assert server.asked[1:3] == ["watch 104", "stream"]
         assert it.picture.versions() == server.picture() == {"a": "101", "b": "102"}
         assert it.picture.told[-1] == "listed 102 future"
 

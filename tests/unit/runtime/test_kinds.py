@@ -14,6 +14,7 @@ from haulout.cluster.project import Keep
 from haulout.cluster.store import Listing, Store
 from haulout.kube.codec import Garbled
 from haulout.kube.errors import ConnectionFailed, KubeError
+from haulout.kube.excerpt import Shape
 from haulout.kube.transport import JSON, Reply
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import ABSENT_FOR, BETTER_FOR, WITHOUT_FOR, Pump
@@ -56,6 +57,7 @@ class Apis:
         content_type: str = JSON,
         accept: str = JSON,
         timeout: float = 30.0,
+        keep: Shape | None = None,
     ) -> Reply:
         if path == "/api" and self.fault is None:
             return Reply(200, b'{"versions":["v1"]}')
@@ -69,7 +71,12 @@ class Apis:
 
     @asynccontextmanager
     async def stream(
-        self, path: str, *, query: Mapping[str, str] | None = None, silence: float = 330.0
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        silence: float = 330.0,
+        keep: Shape | None = None,
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         await self._arrive(path)
         async with self._server(path).stream(path, query=query, silence=silence) as lines:

@@ -300,12 +300,13 @@ async def test_a_network_that_fails_and_comes_back_is_a_reconnect() -> None:
         await asyncio.sleep(LONG)
         assert clusters.connection is not None
         since = clusters.connection.since
-        assert (clusters.state, clusters.listing) == ("unreachable", Listing.LISTED)
+        assert (clusters.state, clusters.listing) == ("unreachable", Listing.UNREADABLE)
         await asyncio.sleep(LONG)
         assert clusters.connection.since == since
         way.fault = None
         await asyncio.sleep(80)
         assert (clusters.state, clusters.reconnects) == (Connection.FINE, [(FAR, "network")])
+        assert clusters.listing is Listing.LISTED
 
 
 @virtual

@@ -15,6 +15,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from haulout.base.clock import ManualClock
 from haulout.kube.errors import ConnectionFailed, KubeError
+from haulout.kube.excerpt import Shape
 from haulout.kube.transport import JSON, Reply
 from haulout.serve.guard import MOST_KEPT, Guard, guarded
 from tests.build.rows import START
@@ -40,6 +41,7 @@ class Reviews:
         content_type: str = JSON,
         accept: str = JSON,
         timeout: float = 30.0,
+        keep: Shape | None = None,
     ) -> Reply:
         await asyncio.sleep(0)
         if self.fault is not None:

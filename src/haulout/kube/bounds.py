@@ -1,0 +1,67 @@
+"""How much of an answer is held in memory, counted after decompression."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+
+import msgspec
+
+from haulout.kube.errors import TooLarge
+from haulout.kube.excerpt import LONGEST_OBJECT, SLICE, Excerpting, Shape
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """The bytes that one answer may cost. All are counted after decompression.
+
+    `object`: the longest object, or line of a watch, that is held whole. `body`: the longest answer of any other kind,
+    such as a page of a list. `most`: what is read at all, of an answer or a line of which only an excerpt is held.
+    `refusal`: the longest answer that says why something was refused. `ahead`: what is taken from the network before
+    the reader asks for it.
+    """
+
+    object: int = LONGEST_OBJECT
+    body: int = 8 * 2**20
+    most: int = 64 * 2**20
+    refusal: int = 256 * 2**10
+    ahead: int = 2**19
+
+
+HOME = Bounds()
+# There may be hundreds of other clusters, and whoever runs one need not mean well.
+AWAY = Bounds(object=2**18, body=2**20, most=16 * 2**20, refusal=2**16, ahead=2**16)
+
+
+class Text:
+    """A text that comes in pieces: held whole up to `whole` bytes; of a longer one, an excerpt of what to `keep`."""
+
+    def __init__(self, act: str, whole: int, most: int, keep: Shape | None) -> None:
+        self._act = act
+        self._whole = whole
+        self._most = most if keep is not None else whole
+        self._keep = keep
+        # Its value is taken out without a copy.
+        self._held = io.BytesIO()
+        self._excerpting: Excerpting | None = None
+        self.length = 0
+
+    async def add(self, piece: bytes) -> None:
+        """Take in a piece. Raises `TooLarge`."""
+        self.length += len(piece)
+        if self.length > self._most:
+            raise TooLarge(f"{self._act}: the answer is longer than {self._most} bytes, and is not read any further")
+        if self.length <= self._whole or self._keep is None:
+            self._held.write(piece)
+            return
+        if self._excerpting is None:
+            self._excerpting = Excerpting(self._keep)
+            piece = self._held.getvalue() + piece
+            self._held = io.BytesIO()
+        for start in range(0, len(piece), SLICE):
+            self._excerpting.feed(piece[start : start + SLICE])
+            # Others have their turn: a long text takes many times as long as all of them together.
+            await asyncio.sleep(0)
+
+    def take(self) -> bytes:
+        """Return the text, or its excerpt."""
+        return self._held.getvalue() if self._excerpting is None else self._excerpting.finish()

@@ -1,0 +1,219 @@
+"""Excerpts of JSON texts that are too long to be held: read piece by piece, only what a type declares is kept."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+# The longest object that is decoded whole. etcd takes 1.5 MiB by default, and custom resources are stored as JSON, so that
+# only what is stored in fewer bytes than JSON needs is longer: Go's encoder makes six bytes of a "<".
+LONGEST_OBJECT = 2 * 2**20
+# A longer string is kept as an empty one, and a longer key not at all.
+LONGEST_STRING = 16 * 2**10
+# The items of arrays and maps are kept until an excerpt is this long; single fields, in which an object says what it
+# is and where, for as much again.
+ROOM = 256 * 2**10
+# Deeper values are left out. No type of ours goes as deep.
+DEEPEST = 32
+# How much is looked through at once: 6 ms in the worst case, which is nothing but brackets.
+SLICE = 64 * 2**10
+
+_GAP = re.compile(rb"[\s:,]*+")
+_STRING_REST = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_TOKEN = re.compile(rb'([\[{])|([\]}])|("[^"\\]*+(?:\\.[^"\\]*+)*+")|([^\s:,\[\]{}"]++)(?=[\s:,\[\]{}])', re.DOTALL)
+_BRACKET = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|([\[{])|([\]}])|(")', re.DOTALL)
+
+
+class Shape:
+    """What is kept of a JSON value: of an object its `fields`, of the items of an array or a map their `rest`."""
+
+    def __init__(self, fields: Mapping[bytes, Shape] | None = None, rest: Shape | None = None) -> None:
+        self.fields = fields or {}
+        self.rest = rest
+
+
+SCALAR = Shape()
+ANYTHING = Shape()
+ANYTHING.rest = ANYTHING
+
+
+def shape_of(kind: Any) -> Shape:
+    """Return what has to be kept of a JSON value for it to be decoded as this type."""
+    return _shape_of(kind)
+
+
+@functools.cache
+def _shape_of(kind: Any) -> Shape:
+    return _shape(inspect.type_info(kind))
+
+
+def _shape(info: inspect.Type) -> Shape:
+    match info:
+        case inspect.StructType(fields=fields):
+            return Shape({f'"{field.encode_name}"'.encode(): _shape(field.type) for field in fields})
+        case inspect.CollectionType(item_type=item):
+            return Shape(rest=_shape(item))
+        case inspect.DictType(value_type=value):
+            return Shape(rest=_shape(value))
+        case inspect.UnionType(types=types):
+            return next((shape for each in types if (shape := _shape(each)) is not SCALAR), SCALAR)
+        case inspect.AnyType() | inspect.RawType() | inspect.CustomType():
+            return ANYTHING
+        case _:
+            return SCALAR
+
+
+# In the place of a key that is too long.
+_LEFT_OUT = b"..."
+
+
+class Excerpt(bytes):
+    """What was kept of a text. `length` is that of the whole text."""
+
+    length: int
+
+
+class _Frame(msgspec.Struct):
+    """An object or array that has been opened in the excerpt and not closed."""
+
+    shape: Shape
+    end: bytes
+    key: bytes = b""
+    filled: bool = False
+
+
+class Excerpting:
+    """Takes a JSON text in pieces, and holds no more of it than the excerpt and one piece."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self._kept = bytearray()
+        self._frames: list[_Frame] = []
+        # What has come and not been looked through: the beginning of a token.
+        self._text = b""
+        # How many brackets are open in a value that is left out, and whether the text goes on within a string of it.
+        self._depth = 0
+        self._in_string = False
+        self._length = 0
+
+    def feed(self, piece: bytes) -> None:
+        """Take in a piece of the text, of at most `SLICE` bytes."""
+        self._length += len(piece)
+        self._text += piece
+        at, before = 0, -1
+        while before < at < len(self._text):
+            before = at
+            if self._in_string:
+                at = self._pass_string(at)
+            elif self._depth:
+                at = self._pass_value(at)
+            else:
+                at = self._take(at)
+        self._text = self._text[at:]
+
+    def finish(self) -> Excerpt:
+        """Return what was kept. It can be decoded if the text was whole."""
+        excerpt = Excerpt(self._kept)
+        excerpt.length = self._length
+        return excerpt
+
+    def _pass_string(self, at: int) -> int:
+        """Leave out the rest of a string; return the place after it, or after as much of it as there is."""
+        text = self._text
+        if text.find(b'"', at) < 0:
+            # A backslash at the end belongs to what follows, unless another one belongs to it.
+            slashes = len(text) - len(text[at:].rstrip(b"\\")) - at
+            return len(text) - slashes % 2
+        end = _end(_STRING_REST, text, at)
+        if text[end : end + 1] == b'"':
+            self._in_string = False
+            return end + 1
+        return end
+
+    def _pass_value(self, at: int) -> int:
+        """Leave out the rest of an object or array; return the place after it, or after as much of it as there is."""
+        for token in _BRACKET.finditer(self._text, at):
+            opening, closing, cut_off = token.groups()
+            self._depth += bool(opening) - bool(closing)
+            self._in_string = bool(cut_off)
+            if self._in_string or not self._depth:
+                return token.end()
+        return len(self._text)
+
+    def _take(self, at: int) -> int:
+        """Take one token; return the place after it, or that of its beginning if the rest has not come yet."""
+        at = _end(_GAP, self._text, at)
+        token = _TOKEN.match(self._text, at)
+        if token is not None:
+            opening, closing, string, literal = token.groups()
+            if closing:
+                self._close()
+            elif string:
+                self._string(string if len(string) <= LONGEST_STRING else b"")
+            else:
+                self._value(opening or literal, opens=opening is not None)
+            return token.end()
+        if len(self._text) - at <= LONGEST_STRING:
+            return at
+        if self._text[at : at + 1] == b'"':
+            self._string(b"")
+            self._in_string = True
+        # No number is as long: what is left of it stands for it.
+        return at + 1
+
+    def _string(self, text: bytes) -> None:
+        """Take a key or a string with its quotes; nothing stands for one that is too long."""
+        frame = self._frames[-1] if self._frames else None
+        if frame is not None and frame.end == b"}" and not frame.key:
+            frame.key = text or _LEFT_OUT
+        else:
+            self._value(text or b'""', opens=False)
+
+    def _value(self, text: bytes, *, opens: bool) -> None:
+        shape = self._wanted()
+        frame = self._frames[-1] if self._frames else None
+        if shape is not None:
+            if frame is not None:
+                self._kept += (b"," if frame.filled else b"") + frame.key + (b":" if frame.key else b"")
+                frame.filled = True
+            self._kept += text
+            if opens:
+                self._frames.append(_Frame(shape, b"}" if text == b"{" else b"]"))
+        elif opens:
+            self._depth = 1
+        if frame is not None:
+            frame.key = b""
+
+    def _wanted(self) -> Shape | None:
+        """Return what is to be kept of the value that comes next; None leaves it out."""
+        if not self._frames:
+            return None if self._kept else self._shape
+        frame = self._frames[-1]
+        field = frame.shape.fields.get(frame.key)
+        if field is not None:
+            return field if len(self._kept) < 2 * ROOM else None
+        if len(self._kept) >= ROOM or len(self._frames) >= DEEPEST or frame.key == _LEFT_OUT:
+            return None
+        return frame.shape.rest
+
+    def _close(self) -> None:
+        if self._frames:
+            self._kept += self._frames.pop().end
+
+
+def excerpt(text: bytes, shape: Shape) -> Excerpt:
+    """Return the excerpt of a text that is there already."""
+    reader, view = Excerpting(shape), memoryview(text)
+    for start in range(0, len(text), SLICE):
+        reader.feed(bytes(view[start : start + SLICE]))
+    return reader.finish()
+
+
+def _end(pattern: re.Pattern[bytes], text: bytes, at: int) -> int:
+    found = pattern.match(text, at)
+    return found.end() if found else at

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -16,6 +18,7 @@ from haulout import __version__
 from haulout.base.clock import Clock
 from haulout.kube.auth import Proof, pem_reader
 from haulout.kube.bounds import HOME, Bounds, Text
+from haulout.kube.deadline import deadline
 from haulout.kube.endpoint import Endpoint, is_loopback
 from haulout.kube.errors import (
     ApiError,
@@ -54,6 +57,8 @@ class _Call(msgspec.Struct, frozen=True):
     headers: tuple[tuple[str, str], ...] = ()
     # Seconds without a byte after which the server counts as gone.
     silence: float | None = None
+    # The `elapsed()` from which on it must not be sent any more.
+    ends_at: float = math.inf
 
 
 class HttpTransport:
@@ -66,6 +71,7 @@ class HttpTransport:
         self, endpoint: Endpoint, clock: Clock, answered: Answered | None = None, bounds: Bounds = HOME
     ) -> None:
         self._endpoint = endpoint
+        self._clock = clock
         self._bounds = bounds
         self._host = urlsplit(endpoint.server).netloc
         self._answered = answered or (lambda host, method, code: None)
@@ -94,7 +100,7 @@ class HttpTransport:
         headers: tuple[tuple[str, str], ...] = (("Accept", accept),)
         if body is not None:
             headers += (("Content-Type", content_type),)
-        call = _Call(method, path, query, body, headers)
+        call = _Call(method, path, query, body, headers, ends_at=self._clock.elapsed() + timeout)
         await self._ask_human()
         async with self._deadline(call, timeout), self._answer(call) as response:
             whole = self._bounds.body if keep is None else self._bounds.object
@@ -135,7 +141,7 @@ class HttpTransport:
     @asynccontextmanager
     async def _deadline(self, call: _Call, seconds: float) -> AsyncIterator[None]:
         try:
-            async with asyncio.timeout(seconds):
+            async with deadline(self._clock, seconds):
                 yield
         except TimeoutError:
             raise RequestTimeout(f"{self._act(call)}: no answer within {seconds:g} s") from None
@@ -157,6 +163,7 @@ class HttpTransport:
     async def _send(self, call: _Call, proof: Proof) -> AsyncIterator[aiohttp.ClientResponse]:
         async with self._borrowed(proof.certificate) as session:
             try:
+                self._check_time(call)
                 response = await session.request(
                     call.method,
                     f"{self._endpoint.server}{call.path}",
@@ -166,6 +173,7 @@ class HttpTransport:
                     server_hostname=self._endpoint.tls_server_name or None,
                     # The token would go wherever the redirect leads.
                     allow_redirects=False,
+                    trace_request_ctx=call,
                     timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=call.silence),
                 )
             # UnicodeError: a name that cannot be asked for.
@@ -232,7 +240,25 @@ class HttpTransport:
             # Beyond this a stream stops reading from its socket, and decompressing, until its reader has caught up.
             read_bufsize=self._bounds.ahead,
             middlewares=(_never_twice,),
+            trace_configs=[self._connection_trace()],
         )
+
+    def _connection_trace(self) -> aiohttp.TraceConfig:
+        """A machine may be suspended while it connects: what it wanted to send then may be out of date afterwards."""
+
+        async def check(
+            session: aiohttp.ClientSession, context: Any, params: aiohttp.TraceConnectionCreateEndParams
+        ) -> None:
+            self._check_time(context.trace_request_ctx)
+
+        trace = aiohttp.TraceConfig()
+        trace.on_connection_create_end.append(check)
+        return trace
+
+    def _check_time(self, call: _Call) -> None:
+        """Raise if the request's time is over. A suspended machine goes on in the middle of whatever it was doing."""
+        if self._clock.elapsed() >= call.ends_at:
+            raise ConnectionFailed(f"{self._act(call)}: its time was over before it was sent")
 
     async def _refusal(self, call: _Call, response: aiohttp.ClientResponse) -> ApiError:
         if response.status < 400:

@@ -64,7 +64,7 @@ def test_excerpt_is_decoded_as_the_whole(pod: Any, seed: int, ascii_only: bool, 
     excerpt = in_pieces(text, Pod, seed)
     assert msgspec.json.decode(excerpt, type=Pod) == msgspec.json.decode(text, type=Pod)
     assert excerpt.length == len(text)
-    assert b"managedFields" not in excerpt
+    assert excerpt.find(b"managedFields") < 0
 
 
 @given(

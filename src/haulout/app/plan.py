@@ -26,6 +26,7 @@ from haulout.embedded.controllers.kinds import (
 from haulout.embedded.seams import Json, Resource
 from haulout.kube.errors import Forbidden, KubeError, NotFound
 from haulout.kube.http import HttpTransport
+from haulout.kube.listing import read_list
 from haulout.model.meta import wire_micro_time
 from haulout.plan.chart import svg_chart, text_chart
 from haulout.plan.forecast import Done, Forecast, Simulation
@@ -167,13 +168,14 @@ async def _live(cluster: dict[str, Any]) -> Objects:
 async def _listed(transport: HttpTransport, kind: str, resource: Resource) -> list[Json]:
     group = f"/apis/{resource.group}" if resource.group else "/api"
     try:
-        reply = await transport.request("GET", f"{group}/{resource.version}/{resource.plural}")
+        kept: Any = dict[str, Any]
+        bodies: list[Any] = await read_list(transport, f"{group}/{resource.version}/{resource.plural}", kept)
     except (Forbidden, NotFound) as error:
         if kind == "Node":
             raise
         click.echo(f"{resource.plural} are left out: {error}", err=True)
         return []
-    return [{**body, "kind": kind} for body in msgspec.json.decode(reply.body)["items"]]
+    return [{**body, "kind": kind} for body in bodies]
 
 
 def _ordered(bodies: list[Json]) -> Objects:

@@ -39,6 +39,7 @@ from haulout.core.action import Evict
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.decision import Decider, Source
 from haulout.core.drain.deciders import DRAIN_DECIDERS
+from haulout.kube.bounds import AWAY
 from haulout.kube.config import SERVICE_ACCOUNT
 from haulout.kube.config import load as load_endpoint
 from haulout.kube.endpoint import Endpoint, impersonation
@@ -154,7 +155,14 @@ class Process(Reports):
         self._troubles = Troubles(self.clock)
         connections = Connections(self.kernel.store, self.clock, self._reconnected, self._left)
         self.pump = Pump(
-            self.kernel.store, self.clock, self.metrics, self._stir, kinds, self._troubles.outage, connections
+            self.kernel.store,
+            self.clock,
+            self.metrics,
+            self._stir,
+            kinds,
+            self._troubles.outage,
+            connections,
+            self._troubles.oversized,
         )
         self._sources: Sources | None = None
         self._driver: Driver | None = None
@@ -360,7 +368,7 @@ class Process(Reports):
     def _connect(self, access: Hashable) -> Transport:
         for part in self.parts:
             if (endpoint := part.connect(access)) is not None:
-                return HttpTransport(endpoint, self.clock, self._answered)
+                return HttpTransport(endpoint, self.clock, self._answered, AWAY)
         raise KubeError("no surface of this process brings other clusters")
 
     def _left(self, cluster: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -19,10 +20,13 @@ INVALID = "ConfigurationInvalid"
 RESTORED = "ConfigurationRestored"
 OUTAGES = {"unauthorized": "CredentialsRefused", "unreadable": "AccessForbidden"}
 UNAVAILABLE = "ApiServerUnavailable"
+OVERSIZED = "ObjectTooLarge"
 # What waits to be told, at most: there are only so many files and clusters.
 MOST = 32
 # An outage may cost us the lease, and the next to lead tells of it; whoever leads much later does not.
 NEWS_FOR = timedelta(minutes=5)
+# How many oversized objects are told of in an hour. Whoever may create pods may create any number of them.
+MOST_OVERSIZED = 32
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -43,6 +47,7 @@ class Troubles:
         self._waiting: dict[str, Statement] = {}
         self._wrong: dict[str, str] = {}
         self._outage_told_at: dict[str, datetime] = {}
+        self._oversized_told_at: deque[float] = deque(maxlen=MOST_OVERSIZED)
 
     def lead(self, say: Callable[[Statement], None]) -> None:
         self._say = say
@@ -71,6 +76,15 @@ class Troubles:
         if told_at is None or outage.began_at > told_at:
             self._outage_told_at[what] = ended_at
             self._tell(what, Statement(reason, _note(outage), over_at=ended_at))
+
+    def oversized(self, what: str, length: int) -> None:
+        """An object is too large for us to be read whole. The log and the metric tell of those that are too many."""
+        told_at, now = self._oversized_told_at, self._clock.elapsed()
+        if len(told_at) == MOST_OVERSIZED and now - told_at[0] < 3600:
+            return
+        told_at.append(now)
+        note = f"{what} has {length} bytes of JSON and is read in part: what it is, where it is and what owns it"
+        self._tell(what, Statement(OVERSIZED, note))
 
     def _tell(self, what: str, statement: Statement) -> None:
         if self._say is not None:

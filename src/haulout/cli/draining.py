@@ -29,6 +29,7 @@ from haulout.core.drain.deciders import DRAIN_DECIDERS
 from haulout.core.drain.options import DrainOptions
 from haulout.kube.errors import KubeError, NotFound
 from haulout.kube.http import HttpTransport
+from haulout.kube.listing import read_list
 from haulout.kube.recorder import Recorder
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
@@ -105,14 +106,9 @@ async def _cordoned_before(order: Order, transport: Transport) -> dict[str, bool
     }
 
 
-class NodeList(msgspec.Struct, frozen=True):
-    items: tuple[Node, ...] = ()
-
-
 async def find_nodes(names: tuple[str, ...], selector: str, transport: Transport) -> list[Node]:
     if selector:
-        reply = await transport.request("GET", "/api/v1/nodes", query={"labelSelector": selector})
-        return list(msgspec.json.decode(reply.body, type=NodeList).items)
+        return await read_list(transport, "/api/v1/nodes", Node, {"labelSelector": selector})
     found: list[Node] = []
     missing: list[str] = []
     for name in dict.fromkeys(names):

@@ -39,6 +39,7 @@ from haulout.kube.config import load as load_endpoint
 from haulout.kube.endpoint import Endpoint, impersonation
 from haulout.kube.errors import ApiError, KubeError, Unauthorized
 from haulout.kube.http import HttpTransport
+from haulout.kube.listing import read_list
 from haulout.kube.transport import Transport
 from haulout.model.node import Node
 from haulout.plugins.config import ConfigProblem
@@ -64,10 +65,6 @@ LIST_WITHIN = 60.0
 
 class NodeList(msgspec.Struct, frozen=True):
     items: tuple[Node, ...] = ()
-
-
-class MaintenanceList(msgspec.Struct, frozen=True):
-    items: tuple[NodeMaintenance, ...] = ()
 
 
 class Setup(msgspec.Struct, frozen=True):
@@ -200,11 +197,10 @@ async def _one_picture(setup: Setup, kind: str, name: str, endpoint: Endpoint) -
 async def _is_maintained(node: str, transport: Transport) -> bool:
     """Whether a NodeMaintenance names the node; where they are not served or may not be read, none does."""
     try:
-        reply = await transport.request("GET", MAINTENANCES.path)
+        found = await read_list(transport, MAINTENANCES.path, NodeMaintenance)
     except ApiError:
         return False
-    items = msgspec.json.decode(reply.body, type=MaintenanceList).items
-    return any(item.spec is not None and item.spec.node_name == node for item in items)
+    return any(item.spec is not None and item.spec.node_name == node for item in found)
 
 
 async def picture(setup: Setup, transport: Transport) -> Kernel:

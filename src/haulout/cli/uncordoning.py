@@ -7,21 +7,21 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
-import msgspec
 
 from haulout.base.clock import SystemClock
 from haulout.cli.draining import NotPossible, find_nodes
-from haulout.cli.explaining import MaintenanceList, endpoint_of
+from haulout.cli.explaining import endpoint_of
 from haulout.cluster.key import node_key
 from haulout.cluster.rows import NodeRow
 from haulout.core.cordon import ANNOTATION, ledger
 from haulout.kube.errors import KubeError
 from haulout.kube.http import HttpTransport
+from haulout.kube.listing import read_list
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.model.node import Node
 from haulout.surfaces.nodemaintenance.marked import left_behind
-from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT, RESOURCE
+from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT, RESOURCE, NodeMaintenance
 from haulout.surfaces.profiles.wire import STATE_LABEL
 
 IN_MAINTENANCE = "in-maintenance"
@@ -106,11 +106,11 @@ async def _maintenances(nodes: list[Node], transport: Transport) -> dict[str, li
     if not any(taint.key == DRAIN_TAINT.key for node in nodes for taint in node.spec.taints):
         return {}
     try:
-        reply = await transport.request("GET", RESOURCE.path)
+        maintenances = await read_list(transport, RESOURCE.path, NodeMaintenance)
     except KubeError:
         return None
     found: dict[str, list[str]] = {}
-    for item in msgspec.json.decode(reply.body, type=MaintenanceList).items:
+    for item in maintenances:
         if item.spec is not None:
             found.setdefault(item.spec.node_name, []).append(item.metadata.name)
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from haulout.kube.codec import Broken, Garbled, HasMetadata, Kind, Page, Shortened
@@ -66,8 +66,11 @@ class Pages(Generic[K]):
         return (await self._transport.request("GET", self._path, query=query, timeout=self._within, keep=keep)).body
 
 
-async def objects(pages: Pages[K]) -> AsyncIterator[K | Broken]:
-    """Return the objects of a list, one page of them in memory at a time."""
+async def read_list(transport: Transport, path: str, kind: type[K], query: Mapping[str, str] | None = None) -> list[K]:
+    """Return all objects of a list, but those that cannot be decoded."""
+    pages, found = Pages(transport, path, Kind(kind), query), list[K]()
     while not pages.complete:
         for item in await pages.next():
-            yield item.object if isinstance(item, Shortened) else item
+            if not isinstance(item, Broken):
+                found.append(item.object if isinstance(item, Shortened) else item)
+    return found

@@ -93,6 +93,7 @@ HELP = {
     "haulout_requests": "Requests to API servers by verb, kind and outcome.",
     "haulout_restless_keys": "Keys slowed down because they keep writing what nobody else touches.",
     "haulout_refusals": "Writes that an API server refused, by surface and code.",
+    "haulout_oversized_objects": "Objects that were too large to be read whole, each time they were seen.",
     "haulout_undecodable_objects": "Objects that could not be read, each time they were seen.",
     "haulout_watch_troubles": "Interruptions of watches by kind and cause.",
     "rest_client_requests_total": "Requests to API servers by host, method and code of the answer.",

@@ -23,6 +23,7 @@ import msgspec
 from haulout.base.backoff import Backoff, Sleep
 from haulout.base.clock import Clock
 from haulout.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
+from haulout.kube.excerpt import SCALAR
 from haulout.kube.transport import JSON_PATCH, Transport
 from haulout.serve.certificates import (
     Bundle,
@@ -251,7 +252,7 @@ class SelfManagedCertificate:
         asked = {**query, "watch": "true", "timeoutSeconds": str(WATCH_SECONDS)}
         while True:
             try:
-                async with self._transport.stream(path, query=asked) as lines:
+                async with self._transport.stream(path, query=asked, keep=SCALAR) as lines:
                     async for _ in lines:
                         backoff.worked()
                         self._bell.set()

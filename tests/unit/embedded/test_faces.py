@@ -22,6 +22,7 @@ from haulout.kube.errors import ConnectionFailed, NotFound, RequestTimeout, Unau
 from haulout.kube.http import HttpTransport
 from haulout.kube.reflector import Reflector
 from haulout.kube.transport import MERGE_PATCH, Transport
+from haulout.model.meta import ObjectMeta
 from haulout.model.node import Node
 from tests.build.apiserver import NODES, START, World, node
 from tests.build.virtual import virtual
@@ -50,6 +51,8 @@ class Seen:
 
     def listed(self, version: str, *, future: bool) -> None:
         self._say("listed")
+
+    def oversized(self, metadata: ObjectMeta, length: int) -> None: ...
 
     def broken(self, name: str, why: str) -> None:
         raise AssertionError(why)

@@ -151,5 +151,5 @@ def test_a_haulout_yaml_names_the_profiles(config: str, tmp_path: Path, capsys: 
     whole.write_text(f"surfaces: {{profiles: {{config: {config}}}, nodemaintenance: {{}}}}\n")
     assert plan(PlanSettings(config=str(whole), nodes=1, days=1)) == 0
     whole.write_text("surfaces: {nodemaintenance: {}}\n")
-    assert plan(PlanSettings(config=str(whole), nodes=1)) == 1
-    assert "profiles are not switched on" in capsys.readouterr().err
+    assert plan(PlanSettings(config=str(whole), nodes=1, profile="image")) == 1
+    assert "there is no profile 'image' (there are: none)" in capsys.readouterr().err

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import ClassVar
 
 from haulout.app.parts import Part, Surroundings
 from haulout.cli.machine_options import options_of
 from haulout.cli.settings import ClusterApi, Settings
-from haulout.cluster.key import Key, node_key
+from haulout.cluster.key import node_key
 from haulout.cluster.project import RESOURCES
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Listing
-from haulout.cluster.view import CONFIG
 from haulout.core.decision import Source
 from haulout.kube.config import from_secret
 from haulout.kube.endpoint import Endpoint
@@ -20,24 +18,18 @@ from haulout.kube.errors import KubeError, NotFound
 from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Sample
 from haulout.runtime.probes import Probe, ProbeFailed
-from haulout.surfaces.clusterapi import cleanup, machine, orphans
+from haulout.surfaces.clusterapi.declare import CLUSTERAPI, CONFIG_KEY
 from haulout.surfaces.clusterapi.machine import APPROVAL_SECONDS, GONE, NODE_PROBE, THERE
 from haulout.surfaces.clusterapi.present import samples
-from haulout.surfaces.clusterapi.record import recorded
-from haulout.surfaces.clusterapi.surface import DECIDERS, OWN_KINDS, sources
-from haulout.surfaces.clusterapi.wire import MACHINE, SURFACE, Access, workload_of
+from haulout.surfaces.clusterapi.surface import sources
+from haulout.surfaces.clusterapi.wire import MACHINE, Access, workload_of
 
-CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 RECONNECTS = "maintenance_capi_reconnects_total"
 LOOK_WITHIN = 8.0
 
 
 class ClusterApis(Part):
-    name = SURFACE
-    deciders = tuple(map(recorded, DECIDERS))
-    controllers: ClassVar = dict.fromkeys((cleanup.RELEASE, orphans.DECIDER), machine.DECIDER)
-    kinds = OWN_KINDS
-    claims = False
+    declaration = CLUSTERAPI
 
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)

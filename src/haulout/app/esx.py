@@ -25,10 +25,9 @@ from haulout.plugins.config import ConfigProblem
 from haulout.runtime.files import WatchedFile
 from haulout.runtime.probes import Probe, ProbeFailed
 from haulout.runtime.sender import Channel
-from haulout.surfaces.profiles.engine import SURFACE
+from haulout.surfaces.profiles.declare import ESX
 from haulout.surfaces.profiles.esx import (
     CHANNEL,
-    DECIDERS,
     HOST_PROBE,
     NAME,
     HostState,
@@ -50,10 +49,7 @@ TASK_WITHIN = 600.0
 class Esx(Part):
     """The file has to be right at the start; later, nothing is done while it is not."""
 
-    name = NAME
-    deciders = DECIDERS
-    drains = True
-    within = SURFACE
+    declaration = ESX
 
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)

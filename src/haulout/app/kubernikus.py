@@ -27,10 +27,9 @@ from haulout.plugins.config import ConfigProblem
 from haulout.runtime.files import WatchedFile
 from haulout.runtime.probes import Probe, ProbeFailed
 from haulout.runtime.sender import Channel
-from haulout.surfaces.profiles.engine import SURFACE
+from haulout.surfaces.profiles.declare import KUBERNIKUS
 from haulout.surfaces.profiles.kubernikus import (
     CHANNEL,
-    DECIDERS,
     NAME,
     VERSION_PROBE,
     ServerDeletion,
@@ -69,10 +68,7 @@ class _Cluster(msgspec.Struct, frozen=True):
 class Kubernikus(Part):
     """While its file is invalid nothing is done for it; everything else goes on."""
 
-    name = NAME
-    deciders = DECIDERS
-    drains = True
-    within = SURFACE
+    declaration = KUBERNIKUS
 
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)

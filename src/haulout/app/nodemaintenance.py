@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import ClassVar
 
 import msgspec
 
@@ -12,9 +11,7 @@ from haulout.app.parts import Part, Surroundings
 from haulout.app.webhooks import served_groups
 from haulout.cli.maintenance_options import options_of
 from haulout.cli.settings import Settings
-from haulout.cluster.key import Key
 from haulout.cluster.rows import Value
-from haulout.cluster.view import CONFIG
 from haulout.core.admission import Webhook
 from haulout.core.decision import Source
 from haulout.core.drain import requests
@@ -23,21 +20,17 @@ from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.runtime.metrics import Sample
 from haulout.surfaces.nodemaintenance.admit import Quorum, webhook
+from haulout.surfaces.nodemaintenance.declare import CONFIG_KEY, NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.given import SURFACE
 from haulout.surfaces.nodemaintenance.present import samples
-from haulout.surfaces.nodemaintenance.surface import DECIDERS, OWN_KINDS, sources
+from haulout.surfaces.nodemaintenance.surface import sources
 from haulout.surfaces.nodemaintenance.wire import KIND, MaintenanceRow
 
 log = logging.getLogger("haulout.nodemaintenance")
-CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 
 
 class NodeMaintenances(Part):
-    name = SURFACE
-    deciders = DECIDERS
-    controllers: ClassVar = dict.fromkeys((decider.name for decider in DECIDERS), SURFACE)
-    kinds = OWN_KINDS
-    drains = True
+    declaration = NODEMAINTENANCE
 
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)

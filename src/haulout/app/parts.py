@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import ClassVar
 
 import msgspec
@@ -10,10 +10,10 @@ import msgspec
 from haulout.app.troubles import Troubles
 from haulout.base.clock import Clock
 from haulout.cli.settings import Settings
-from haulout.cluster.project import Resource
 from haulout.cluster.store import Listing, Store
 from haulout.core.admission import Webhook
-from haulout.core.decision import Decider, Source
+from haulout.core.decision import Source
+from haulout.core.declaration import Declaration
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
@@ -46,27 +46,20 @@ class Surroundings(msgspec.Struct, frozen=True):
 
 
 class Part:
-    """`kinds`: kinds of its own that can be watched. `drains`: whether its decisions want nodes drained.
+    """A declared surface as the process serves it: what it reads from files, serves, sends and asks."""
 
-    `within`: the surface that it belongs to and whose turn it shares, where it is not one itself. `claims`: whether it
-    ever claims a node, so that its claims have to be known before somebody else's are granted. `controllers`: under
-    which name decisions are counted, where they are but a part of what a controller of the original's does.
-    """
-
-    name: ClassVar[str]
-    deciders: ClassVar[Sequence[Decider]]
-    kinds: ClassVar[Sequence[Resource]] = ()
-    drains: ClassVar[bool] = False
-    within: ClassVar[str] = ""
-    claims: ClassVar[bool] = True
-    controllers: ClassVar[Mapping[str, str]] = {}
+    declaration: ClassVar[Declaration]
 
     def __init__(self, around: Surroundings) -> None:
         self.around = around
 
+    @property
+    def name(self) -> str:
+        return self.declaration.name
+
     def watches(self) -> frozenset[Source]:
         """What it needs of the home cluster, whatever is decided."""
-        return frozenset()
+        return self.declaration.sources(None)
 
     def look(self, *, closely: bool = False) -> None:
         """Whether its configuration has changed."""

@@ -25,7 +25,6 @@ from haulout.app.nodemaintenance import NodeMaintenances
 from haulout.app.parts import CannotStart, Part, Surroundings
 from haulout.app.profiles import Profiles
 from haulout.app.reload import Reload
-from haulout.app.surface_lease import LEASES, lease_row, leased
 from haulout.app.troubles import Troubles, by_events, itself
 from haulout.app.webhooks import certificates_of, guarded_metrics, looker, webhook_server
 from haulout.base.address import OFF, AddressError
@@ -36,9 +35,10 @@ from haulout.cli.settings import Settings
 from haulout.cluster.key import Key
 from haulout.cluster.view import NotListed
 from haulout.core.action import Evict
-from haulout.core.arbiter import Rules, arbiter
-from haulout.core.decision import Decider, Source
-from haulout.core.drain.deciders import DRAIN_DECIDERS
+from haulout.core.budgets.declare import BUDGETS
+from haulout.core.decision import Source
+from haulout.core.declaration import Enabled
+from haulout.core.surface_lease import lease_row
 from haulout.kube.bounds import AWAY
 from haulout.kube.config import SERVICE_ACCOUNT
 from haulout.kube.config import load as load_endpoint
@@ -59,9 +59,9 @@ from haulout.kube.writer import Writer
 from haulout.model.event import ObjectReference
 from haulout.plugins.load import PluginProblem
 from haulout.runtime.actor import Reports
+from haulout.runtime.assemble import assemble
 from haulout.runtime.connections import Connections
 from haulout.runtime.driver import LONGEST_REQUEST, Driver
-from haulout.runtime.kernel import Kernel
 from haulout.runtime.logs import set_up_logs
 from haulout.runtime.metrics import Metrics, Sample, process_samples
 from haulout.runtime.probes import Prober
@@ -126,32 +126,26 @@ class Process(Reports):
         self.clock = clock or SystemClock()
         self.metrics = Metrics()
         wanted = _parts(settings)
-        surfaces = tuple(part.name for part in wanted if part.claims)
-        within = tuple((part.name, part.within) for part in wanted if part.within)
-        rules = Rules(surfaces, turns=settings.turns, budgets=Budgets in wanted, within=within)
-        drain = DRAIN_DECIDERS if any(part.drains for part in wanted) else ()
+        declared = [part.declaration for part in wanted]
         self._controllers = {
-            decider.name: part.controllers.get(decider.name, decider.name)
-            for part in wanted
-            for decider in part.deciders
-        }
-        self._surfaces = {
-            decider.name: part.within or part.name
-            for part in wanted
-            if part is not Budgets
-            for decider in part.deciders
+            decider.name: each.controllers.get(decider.name, decider.name)
+            for each in (*declared, *((BUDGETS,) if settings.turns else ()))
+            for decider in each.deciders
         }
         queues = Queues(self._controllers, self.metrics, self.clock)
-        own = [
-            observed(decider, self._controllers[decider.name], self.metrics, self.clock, queues)
-            for part in wanted
-            for decider in _deciders(part, settings)
-        ]
-        deciders = [*own, *drain, arbiter(rules)]
-        self.kernel = Kernel(deciders, self, self._decision_failed)
+        leases = dict(settings.surface_leases)
+        assembly = assemble(
+            [Enabled(each, leased=each.surface in leases) for each in declared],
+            together=settings.turns,
+            reports=self,
+            on_failure=self._decision_failed,
+            observe=lambda decider: observed(
+                decider, self._controllers[decider.name], self.metrics, self.clock, queues
+            ),
+        )
+        self.kernel, self._surfaces = assembly.kernel, assembly.surfaces
         self.kernel.leading = False
         self.kernel.loop.on_due = queues.joined
-        kinds = [kind for part in wanted for kind in part.kinds]
         self._troubles = Troubles(self.clock)
         connections = Connections(self.kernel.store, self.clock, self._reconnected, self._left)
         self.pump = Pump(
@@ -159,7 +153,7 @@ class Process(Reports):
             self.clock,
             self.metrics,
             self._stir,
-            kinds,
+            assembly.kinds,
             self._troubles.outage,
             connections,
             self._troubles.oversized,
@@ -187,7 +181,7 @@ class Process(Reports):
             troubles=self._troubles,
             transport=lambda cluster: self._sources.transport(cluster) if self._sources else None,
         )
-        self.parts = [part(around) for part in wanted]
+        self.parts = [part(around) for part in (*wanted, *((Budgets,) if settings.turns else ()))]
         self._reload: Reload | None = None
         if settings.file:
             self._reload = Reload(settings, self._reloaded, self._replace, self._troubles, refused)
@@ -402,9 +396,10 @@ class Process(Reports):
     def _plan_election(self, transport: HttpTransport, endpoint: Endpoint) -> None:
         lease = self.settings.lease
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+        names = {part.declaration.surface: part.declaration.lease for part in self.parts}
         self._surface_elections = {
             surface: Election(
-                transport, self.clock, namespace=namespace, name=LEASES[surface], identity=identity, release=True
+                transport, self.clock, namespace=namespace, name=names[surface], identity=identity, release=True
             )
             for surface, namespace in self.settings.surface_leases
         }
@@ -583,13 +578,6 @@ def _own_namespace() -> str:
         return ""
 
 
-def _deciders(part: type[Part], settings: Settings) -> Iterable[Decider]:
-    surface = part.within or part.name
-    if surface not in dict(settings.surface_leases):
-        return part.deciders
-    return [leased(decider, surface) for decider in part.deciders]
-
-
 def _parts(settings: Settings) -> list[type[Part]]:
     wanted: list[tuple[bool, type[Part]]] = [
         (bool(settings.profiles_config), Profiles),
@@ -597,6 +585,5 @@ def _parts(settings: Settings) -> list[type[Part]]:
         (bool(settings.profiles_config) and settings.esx.enabled, Esx),
         (settings.nodemaintenance is not None, NodeMaintenances),
         (settings.clusterapi is not None, ClusterApis),
-        (settings.turns, Budgets),
     ]
     return [part for is_wanted, part in wanted if is_wanted]

@@ -7,7 +7,6 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import ClassVar
 
 from haulout.app.info import info_route
 from haulout.app.kubernikus import CloudAccess, PoolSize
@@ -15,9 +14,7 @@ from haulout.app.parts import Part, Surroundings
 from haulout.app.prometheus import Prometheus
 from haulout.cli.maintenance_options import pod_rules
 from haulout.cli.settings import Settings
-from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow, Row, Value
-from haulout.cluster.view import CONFIG
 from haulout.core.decision import Source
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
@@ -30,26 +27,21 @@ from haulout.runtime.probes import Probe
 from haulout.runtime.sender import Channel
 from haulout.serve.pages import static_route, to_static
 from haulout.serve.web import Handler
-from haulout.surfaces.profiles.decide import MODE
-from haulout.surfaces.profiles.engine import SURFACE, Mode
+from haulout.surfaces.profiles.declare import CONFIG_KEY, PROFILES, mode_row
+from haulout.surfaces.profiles.engine import Mode
 from haulout.surfaces.profiles.load import examined
 from haulout.surfaces.profiles.notices import CHANNEL as NOTIFICATIONS
 from haulout.surfaces.profiles.present import samples
 from haulout.surfaces.profiles.shuffles import OWNERS, untouched
-from haulout.surfaces.profiles.surface import DECIDERS, OWN_KINDS, known_plugins, sources
+from haulout.surfaces.profiles.surface import known_plugins, sources
 
 log = logging.getLogger("haulout.profiles")
-CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 
 
 class Profiles(Part):
     """While the file is invalid nothing is done, as the original has it; the gauge and the log say so."""
 
-    name = SURFACE
-    deciders = DECIDERS
-    controllers: ClassVar = dict.fromkeys((decider.name for decider in DECIDERS), SURFACE)
-    kinds = OWN_KINDS
-    drains = True
+    declaration = PROFILES
 
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
@@ -62,7 +54,7 @@ class Profiles(Part):
 
     def _say_how(self, settings: Settings) -> None:
         mode = Mode(alone=settings.alone, rules=pod_rules(settings), counts=True)
-        self._store.write(Value(key=Key("", CONFIG, "", MODE), value=mode))
+        self._store.write(mode_row(mode))
 
     def _watch(self, path: str) -> None:
         self._path = path

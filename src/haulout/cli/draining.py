@@ -22,10 +22,9 @@ from haulout.cli.drain_picture import Lines, document, drawn, preview, statement
 from haulout.cli.drain_state import CODES, DrainState, Outcome, Tracker
 from haulout.cli.explaining import endpoint_of
 from haulout.cluster.key import node_key
-from haulout.cluster.project import Keep
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.store import Listing
-from haulout.core.drain.deciders import DRAIN_DECIDERS
+from haulout.core.declaration import Enabled
 from haulout.core.drain.options import DrainOptions
 from haulout.kube.errors import KubeError, NotFound
 from haulout.kube.http import HttpTransport
@@ -35,15 +34,15 @@ from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.model.node import Node
 from haulout.runtime.actor import Reports
+from haulout.runtime.assemble import assemble
 from haulout.runtime.driver import LONGEST_REQUEST, Driver
-from haulout.runtime.kernel import Kernel
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
 from haulout.runtime.requests import Body, Refused
 from haulout.runtime.rooms import Subject
 from haulout.runtime.sender import Sender
 from haulout.surfaces.byhand.decide import SURFACE, Wish
-from haulout.surfaces.byhand.surface import DECIDERS, KINDS, config_row
+from haulout.surfaces.byhand.declare import BYHAND
 
 LIST_WITHIN = 60.0
 LOOK_EVERY = 0.25
@@ -136,8 +135,9 @@ class Draining(Reports):
         self._signalled = asyncio.Event()
         self._refusals: dict[str, str] = {}
         self._driver: Driver | None = None
-        self.kernel = Kernel([*DECIDERS, *DRAIN_DECIDERS], self)
-        self.kernel.store.write(config_row(wish))
+        # Whatever the operator does meanwhile, a person's drain waits for nobody's turn and obeys no budget of nodes.
+        assembly = assemble([Enabled(BYHAND, wish)], together=False, reports=self)
+        self.kernel, self._sources = assembly.kernel, assembly.sources()
         self._pump = Pump(self.kernel.store, clock, self._metrics, self._stir)
         self._tracker = Tracker(wish, self.kernel.store, before, self._refusals)
 
@@ -191,11 +191,12 @@ class Draining(Reports):
 
     async def _listed(self, group: asyncio.TaskGroup) -> str:
         """Everything that it takes, listed once or known to be unreadable; or why that is not to be had."""
-        for kind in KINDS:
-            self._pump.open(group, self._transport, "", kind, Keep())
+        for source in self._sources:
+            self._pump.open(group, self._transport, "", source.kind, source.keep)
+        kinds = [source.kind for source in self._sources]
         try:
             async with asyncio.timeout(LIST_WITHIN):
-                while any(self.kernel.store.table("", kind).listing is Listing.WAITING for kind in KINDS):
+                while any(self.kernel.store.table("", kind).listing is Listing.WAITING for kind in kinds):
                     if self._signalled.is_set():
                         return "interrupted; nothing was done"
                     self._changed.clear()

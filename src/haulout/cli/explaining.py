@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
-import operator
 import os
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -25,16 +23,11 @@ from haulout.cli.machine_options import options_of as machine_options
 from haulout.cli.maintenance_options import options_of, pod_rules
 from haulout.cli.settings import ClusterApi
 from haulout.cli.settings_file import SettingsProblem, read_settings
-from haulout.cluster.key import Key, node_key
+from haulout.cluster.key import node_key
 from haulout.cluster.project import RESOURCES
-from haulout.cluster.rows import Value
 from haulout.cluster.store import Listing
-from haulout.cluster.view import CONFIG
-from haulout.core.arbiter import Rules, arbiter
-from haulout.core.budgets.rule import RULER
-from haulout.core.budgets.wire import NODE_BUDGETS
-from haulout.core.decision import Decider, Source
-from haulout.core.drain.deciders import DRAIN_DECIDERS
+from haulout.core.decision import Source
+from haulout.core.declaration import Enabled
 from haulout.kube.config import load as load_endpoint
 from haulout.kube.endpoint import Endpoint, impersonation
 from haulout.kube.errors import ApiError, KubeError, Unauthorized
@@ -44,21 +37,20 @@ from haulout.kube.transport import Transport
 from haulout.model.node import Node
 from haulout.plugins.config import ConfigProblem
 from haulout.plugins.load import PluginProblem
+from haulout.runtime.assemble import Assembly, assemble, merged
 from haulout.runtime.kernel import Kernel
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
 from haulout.surfaces.clusterapi.options import Options as MachineOptions
-from haulout.surfaces.nodemaintenance.given import SURFACE
+from haulout.surfaces.nodemaintenance.declare import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.options import Options
-from haulout.surfaces.nodemaintenance.surface import DECIDERS as MAINTENANCE_DECIDERS
-from haulout.surfaces.nodemaintenance.surface import OWN_KINDS as MAINTENANCE_KINDS
-from haulout.surfaces.nodemaintenance.surface import sources as maintenance_sources
 from haulout.surfaces.nodemaintenance.wire import RESOURCE as MAINTENANCES
 from haulout.surfaces.nodemaintenance.wire import NodeMaintenance, maintenance_key
-from haulout.surfaces.profiles.decide import MODE
+from haulout.surfaces.profiles.declare import ESX, KUBERNIKUS, PROFILES
+from haulout.surfaces.profiles.declare import Options as ProfileOptions
 from haulout.surfaces.profiles.engine import Config, Mode
 from haulout.surfaces.profiles.load import examined
-from haulout.surfaces.profiles.surface import DECIDER, DECIDERS, OWN_KINDS, decided_upon, known_plugins
+from haulout.surfaces.profiles.surface import decided_upon, known_plugins
 
 LIST_WITHIN = 60.0
 
@@ -82,9 +74,21 @@ class Setup(msgspec.Struct, frozen=True):
     pods: bool = True
 
     @property
+    def enabled(self) -> tuple[Enabled, ...]:
+        """The surfaces whose decisions are asked, with their options."""
+        found = [
+            (PROFILES, ProfileOptions(self.profiles, self.mode) if self.profiles else None),
+            (KUBERNIKUS, self.clouds.kubernikus),
+            (ESX, self.clouds.esx),
+            (NODEMAINTENANCE, self.maintenances),
+        ]
+        return tuple(Enabled(declaration, options) for declaration, options in found if options is not None)
+
+    @property
     def asked(self) -> tuple[str, ...]:
         """The decisions about nodes."""
-        return (*((DECIDER.name,) if self.profiles else ()), *self.clouds.names)
+        declared = (each.declaration.explains for each in self.enabled)
+        return tuple(explains["Node"] for explains in declared if "Node" in explains)
 
 
 def explain_object(kind: str, name: str, config: str, output: str, cluster: Mapping[str, Any]) -> int:
@@ -111,8 +115,11 @@ def explain_object(kind: str, name: str, config: str, output: str, cluster: Mapp
     return 0
 
 
-def read_setup(given: str) -> Setup:
-    """From the file itself, or from what a haulout.yaml switches on. Without any file, profiles are left out."""
+def read_setup(given: str, surfaces: str = "") -> Setup:
+    """Read what to ask from the named file, or from ./haulout.yaml, or from the files of a drop-in beside it.
+
+    `surfaces`: those to take instead of the ones that haulout.yaml switches on.
+    """
     path = Path(given or "haulout.yaml")
     if not given and not path.exists():
         default = Path("config/maintenance.yaml")
@@ -122,7 +129,7 @@ def read_setup(given: str) -> Setup:
     if given and not _is_settings(data):
         return Setup(read_config(given), Options(), clouds=clouds_beside(path))
     try:
-        settings = read_settings(data, str(path), os.environ, {}, "")
+        settings = read_settings(data, str(path), os.environ, {}, surfaces)
     except SettingsProblem as problem:
         raise click.ClickException(str(problem)) from None
     profiles = read_config(settings.profiles_config) if settings.profiles_config else None
@@ -208,31 +215,17 @@ async def picture(setup: Setup, transport: Transport) -> Kernel:
 
     What the kernel then wants sent is taken by nobody: whoever would go counts as on its way, and nothing happens.
     """
-    # Without a drain that is wanted, those of the drain have nothing to say.
-    deciders: list[Decider] = [*DRAIN_DECIDERS]
-    wanted: set[Source] = set(decided_upon(setup.profiles))
-    if setup.profiles is not None:
-        deciders += DECIDERS
-    deciders += setup.clouds.deciders
-    wanted |= setup.clouds.sources(pods=setup.pods)
-    if setup.maintenances is not None:
-        deciders += MAINTENANCE_DECIDERS
-        wanted |= maintenance_sources(setup.maintenances)
-    if setup.together:
-        deciders.append(RULER)
-        wanted.add(Source("", NODE_BUDGETS.kind))
-    surfaces = tuple(name for name, has in ((DECIDER.name, setup.profiles), (SURFACE, setup.maintenances)) if has)
-    within = tuple((name, DECIDER.name) for name in setup.clouds.names)
-    turns = setup.together or len(surfaces) < 2
-    rules = Rules((*surfaces, *setup.clouds.names), turns=turns, budgets=setup.together, within=within)
-    kernel = Kernel([*deciders, arbiter(rules)])
-    if setup.profiles is not None:
-        kernel.store.write(Value(key=Key("", CONFIG, "", DECIDER.name), value=setup.profiles))
-        kernel.store.write(Value(key=Key("", CONFIG, "", MODE), value=setup.mode))
-    if setup.maintenances is not None:
-        kernel.store.write(Value(key=Key("", CONFIG, "", SURFACE), value=setup.maintenances))
+    assembly = assemble(setup.enabled, together=setup.together)
+    kernel = assembly.kernel
+    # Nobody needs all the pods of a cluster where nothing is wanted of this node.
+    wanted = merged(
+        source
+        for each in assembly.enabled
+        for source in each.sources
+        if setup.pods or each.declaration not in (KUBERNIKUS, ESX) or source.kind == "Node"
+    ) | merged(decided_upon(setup.profiles))
     with _quiet():
-        await _list(kernel, {source.kind for source in wanted}, wanted, transport)
+        await _list(assembly, merged(wanted), transport)
     await know(setup.clouds, kernel.store, transport)
     kernel.run(SystemClock().now())
     return kernel
@@ -250,14 +243,13 @@ def _quiet() -> Iterator[None]:
         log.setLevel(level)
 
 
-async def _list(kernel: Kernel, kinds: set[str], wanted: set[Source], transport: Transport) -> None:
-    changed = asyncio.Event()
-    pump = Pump(kernel.store, SystemClock(), Metrics(), changed.set, (*OWN_KINDS, *MAINTENANCE_KINDS, NODE_BUDGETS))
+async def _list(assembly: Assembly, wanted: frozenset[Source], transport: Transport) -> None:
+    store, changed = assembly.kernel.store, asyncio.Event()
+    pump = Pump(store, SystemClock(), Metrics(), changed.set, assembly.kinds)
     async with asyncio.timeout(LIST_WITHIN), asyncio.TaskGroup() as group:
-        for kind in sorted(kinds):
-            keep = functools.reduce(operator.or_, (source.keep for source in wanted if source.kind == kind))
-            pump.open(group, transport, "", kind, keep)
-        while any(kernel.store.table("", kind).listing is Listing.WAITING for kind in kinds):
+        for source in sorted(wanted, key=lambda source: source.kind):
+            pump.open(group, transport, "", source.kind, source.keep)
+        while any(store.table("", source.kind).listing is Listing.WAITING for source in wanted):
             changed.clear()
             await changed.wait()
         pump.close_all()

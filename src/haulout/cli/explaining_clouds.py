@@ -12,11 +12,9 @@ import msgspec
 
 from haulout.cli.maintenance_options import pod_rules
 from haulout.cli.settings import Settings
-from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow, Value
 from haulout.cluster.store import Store
-from haulout.cluster.view import CONFIG, FactDemand
-from haulout.core.decision import Decider, Source
+from haulout.cluster.view import FactDemand
 from haulout.core.drain.options import PodRules
 from haulout.kube.errors import KubeError
 from haulout.kube.transport import Transport
@@ -37,17 +35,6 @@ class Clouds(msgspec.Struct, frozen=True):
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(name for name, has in ((kubernikus.NAME, self.kubernikus), (esx.NAME, self.esx)) if has)
-
-    @property
-    def deciders(self) -> tuple[Decider, ...]:
-        return (*(kubernikus.DECIDERS if self.kubernikus else ()), *(esx.DECIDERS if self.esx else ()))
-
-    def sources(self, *, pods: bool) -> frozenset[Source]:
-        """`pods`: a node is being emptied; otherwise nobody needs all pods of a cluster."""
-        wanted = (kubernikus.sources() if self.kubernikus else frozenset()) | (
-            esx.sources() if self.esx else frozenset()
-        )
-        return frozenset(source for source in wanted if pods or source.kind == "Node")
 
 
 class _Version(msgspec.Struct, frozen=True, rename="camel"):
@@ -73,10 +60,7 @@ def is_emptied(labels: dict[str, str]) -> bool:
 
 
 async def know(clouds: Clouds, store: Store, transport: Transport) -> None:
-    """Writes down the configurations, and what can be known without asking a cloud: hosts as nodes were last labelled."""
-    for name, options in ((esx.NAME, clouds.esx), (kubernikus.NAME, clouds.kubernikus)):
-        if options is not None:
-            store.write(Value(key=Key("", CONFIG, "", name), value=options))
+    """Write what can be known without asking a cloud: its version, and hosts as nodes were last labelled."""
     if clouds.kubernikus is not None:
         store.write(await _version(transport))
     for fact in _hosts(store) if clouds.esx is not None else ():

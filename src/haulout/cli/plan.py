@@ -16,15 +16,24 @@ STATES = ("operational", "maintenance-required", "in-maintenance")
 @click.command("plan", short_help="Forecast when each node will pass which state.")
 @click.option(
     "--config",
-    default="config/maintenance.yaml",
+    default="",
     metavar="FILE",
-    show_default=True,
-    help="The profiles, or a haulout.yaml.",
+    help="haulout.yaml, or a maintenance.yaml of the original; the ones of this folder if not given.",
 )
 @click.option("--nodes", default=0, metavar="N", help="Plan for N made-up nodes instead of a cluster's.")
 @click.option("--zones", default=3, metavar="N", show_default=True, help="In how many zones made-up nodes are.")
 @click.option("--profile", default="", metavar="NAME", help="Attach this profile to every node.")
 @click.option("--snapshot", default="", metavar="FILE", help="Plan for the objects of `kubectl get nodes,... -o yaml`.")
+@click.option("--surfaces", default="", metavar="A,B", help="Plan for these surfaces instead of those in haulout.yaml.")
+@click.option(
+    "--maintain",
+    default="",
+    metavar="NODES",
+    help="Make a NodeMaintenance for each of these nodes: names such as a,b, or a label selector such as pool=blue.",
+)
+@click.option(
+    "--work-for", default="1h", metavar="TIME", show_default=True, help="How long the work of a NodeMaintenance takes."
+)
 @click.option("--days", default=30.0, metavar="N", show_default=True, help="How far to look ahead.")
 @click.option("--set", "labels", multiple=True, metavar="LABEL=VALUE", help="Set a label on every node at the start.")
 @click.option(
@@ -65,6 +74,9 @@ def command(**given: Any) -> PlanSettings:
         output=given["output"],
         svg=given["svg"],
         cluster=tuple((name, given[name]) for name in names),
+        surfaces=given["surfaces"],
+        maintain=given["maintain"],
+        work_for=_seconds(given["work_for"], "--work-for"),
     )
 
 
@@ -77,19 +89,23 @@ def _pair(text: str, option: str) -> tuple[str, str]:
 
 def _done(text: str) -> tuple[str, float, str, str]:
     """A label that ends in `-` is taken away, as kubectl has it."""
-    from haulout.base.duration import DurationError, parse
-
     state, _, rest = text.partition("=")
     span, _, label = rest.partition(":")
     if state not in STATES or not label:
         raise click.UsageError(f"--after: {text!r} is not STATE=TIME:LABEL=VALUE (states: {', '.join(STATES)})")
-    try:
-        seconds = parse(span).total_seconds()
-    except DurationError as error:
-        raise click.UsageError(f"--after: {error} (a time such as 30m)") from None
+    seconds = _seconds(span, "--after")
     if label.endswith("-"):
         return state, seconds, label[:-1], ""
     return state, seconds, *_pair(label, "--after")
+
+
+def _seconds(text: str, option: str) -> float:
+    from haulout.base.duration import DurationError, parse
+
+    try:
+        return parse(text).total_seconds()
+    except DurationError as error:
+        raise click.UsageError(f"{option}: {error} (a time such as 30m)") from None
 
 
 def _instant(text: str) -> str:

@@ -167,6 +167,11 @@ class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
     output: str = "text"
     svg: str = ""
     cluster: tuple[tuple[str, Any], ...] = ()
+    # Surfaces to plan for instead of those that the configuration switches on, with commas between them.
+    surfaces: str = ""
+    # Nodes to make NodeMaintenances for: names with commas between them, or a label selector.
+    maintain: str = ""
+    work_for: float = 3600.0
 
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):

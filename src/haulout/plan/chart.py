@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from html import escape
 
-from haulout.plan.forecast import IN_MAINTENANCE, REQUIRED, Course, Forecast
+from haulout.plan.forecast import DRAINING, IN_MAINTENANCE, REQUIRED, Course, Forecast
 
-MARKS = {REQUIRED: ".", IN_MAINTENANCE: "#"}
-COLOURS = {REQUIRED: "#e0b13c", IN_MAINTENANCE: "#c0392b"}
+MARKS = {REQUIRED: ".", DRAINING: "-", IN_MAINTENANCE: "#"}
+COLOURS = {REQUIRED: "#e0b13c", DRAINING: "#d9772b", IN_MAINTENANCE: "#c0392b"}
 ROW, LEFT, WIDTH = 14, 180, 900
 
 
 def text_chart(forecast: Forecast, width: int = 60) -> Iterator[str]:
-    """One line a node that goes anywhere, in the order in which they go; `.` waits, `#` is out of service."""
+    """One line a node that goes anywhere, in the order in which they go; `.` waits, `-` is drained, `#` is in maintenance."""
     going = _going(forecast)
     longest = max((len(course.node) for course in going), default=0)
     begins_at, ends_at = _extent(forecast, going)

@@ -1,21 +1,19 @@
-"""A roll of profiles over a fleet, simulated: which node was in which state from when to when, and what kept it."""
+"""Maintenance of a fleet, simulated: which node was in which state from when to when, and what kept it."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from haulout.cluster.key import Key, node_key
-from haulout.cluster.project import Keep
-from haulout.cluster.rows import Value
-from haulout.cluster.view import CONFIG, NotListed
-from haulout.core.arbiter import Rules, arbiter
-from haulout.core.drain.deciders import DRAIN_DECIDERS
-from haulout.core.reason import roots
+from haulout.cluster.key import node_key
+from haulout.cluster.view import NotListed
+from haulout.core.declaration import Enabled
+from haulout.core.holds import HOLDS_OF_NODE, Hold
+from haulout.core.reason import Reason, roots
 from haulout.embedded.controllers.actors import ActorOptions, Actors
 from haulout.embedded.controllers.kinds import NODES
 from haulout.embedded.seams import Change, Json
@@ -24,13 +22,15 @@ from haulout.embedded.server import Server
 from haulout.embedded.timers import VirtualTimers
 from haulout.kube.errors import ApiError
 from haulout.plan.virtual import VirtualDriver
-from haulout.runtime.kernel import Kernel
+from haulout.runtime.assemble import assemble
 from haulout.runtime.rooms import Subject
-from haulout.surfaces.profiles.engine import SURFACE, Config
-from haulout.surfaces.profiles.surface import DECIDERS, OWN_KINDS, sources
+from haulout.surfaces.nodemaintenance.wire import SUCCEEDED
 from haulout.surfaces.profiles.wire import STATE_LABEL
 
-REQUIRED, IN_MAINTENANCE = "maintenance-required", "in-maintenance"
+OPERATIONAL, REQUIRED, DRAINING, IN_MAINTENANCE = "operational", "maintenance-required", "draining", "in-maintenance"
+# Where several surfaces want a node, it is in the state that is furthest from service.
+FURTHER = {"": -1, OPERATIONAL: 0, REQUIRED: 1, DRAINING: 2, IN_MAINTENANCE: 3}
+MAINTENANCES = WorldResource("nodemaintenance.medik8s.io", "v1beta1", "nodemaintenances")
 # Nodes come up and pods are placed before the clock that people see begins.
 SETTLING_FOR = timedelta(minutes=5)
 LOOK_AFTER_FOR = timedelta(seconds=1)
@@ -53,13 +53,13 @@ class Course(msgspec.Struct, frozen=True):
 
     @property
     def goes(self) -> bool:
-        return any(span.state != "operational" for span in self.spans)
+        return any(span.state != OPERATIONAL for span in self.spans)
 
     @property
     def returns_at(self) -> datetime | None:
         """When it is back in service for good; None: it is not, or never left."""
         last = self.spans[-1] if self.spans else None
-        return last.begins_at if self.goes and last is not None and last.state == "operational" else None
+        return last.begins_at if self.goes and last is not None and last.state == OPERATIONAL else None
 
 
 class Forecast(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ class Forecast(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """What somebody outside does to a node, so long after it has come into a state; an empty value takes away."""
+    """What is done to a node from outside, a given time after it has come into a state. An empty value removes the label."""
 
     state: str
     after_for: timedelta
@@ -88,70 +88,112 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class Simulation:
+    """The operator's own decisions on an embedded cluster in virtual time.
+
+    `work_for`: how long the work of a NodeMaintenance takes. It is deleted that long after it has succeeded.
+    """
+
     def __init__(
         self,
-        config: Config,
+        surfaces: Sequence[Enabled],
         objects: Sequence[tuple[WorldResource, Json]],
         *,
         begins_at: datetime,
+        together: bool = False,
         done: Iterable[Done] = (),
+        work_for: timedelta = timedelta(hours=1),
         seed: int = 0,
         on_problem: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self._config = config
         self._done = tuple(done)
+        self._work_for = work_for
         self._begins_at = begins_at
         self._time = VirtualTimers(begins_at - SETTLING_FOR)
         self._world = Server(self._time, seed=seed)
         self._actors = Actors(self._world, self._time, ActorOptions(seed=seed, heartbeats=False))
+        self._assembly = assemble(surfaces, together=together)
+        self._kernel = self._assembly.kernel
+        self._driver = VirtualDriver(self._kernel, self._world, self._time, own_kinds=self._assembly.kinds)
         self._spans: dict[str, list[Span]] = {}
+        # The phases of NodeMaintenances by node and name.
+        self._phases: dict[str, dict[str, str]] = {}
         self._waiting: dict[str, datetime] = {}
         self._kept: Counter[str] = Counter()
         self._looked_at = begins_at
         self._because = ""
         self._looks = False
-        for resource, body in objects:
-            try:
-                self._world.create(resource, body)
-            except ApiError as error:
-                name = body.get("metadata", {}).get("name", "")
-                on_problem(f"{resource.plural} {name} is left out: {error}")
+        # Maintenances begin with the plan; everything else is there before.
+        later = [each for each in objects if each[0] == MAINTENANCES]
+        for resource, obj in objects:
+            if resource != MAINTENANCES:
+                self._create(resource, obj, on_problem)
         self._actors.start()
         self._time.run_until(begins_at)
-        self._world.subscribe(NODES, self._changed)
+        self._world.subscribe(NODES, self._node_changed)
+        if later:
+            self._world.subscribe(MAINTENANCES, self._maintenance_changed)
+        for resource, obj in later:
+            self._create(resource, obj, on_problem)
 
     def run(self, within: timedelta) -> Forecast:
         ends_at = self._begins_at + within
-        kernel = self._kernel = self._product()
+        for source in sorted(self._assembly.sources(), key=lambda source: source.kind):
+            self._driver.watch(source.kind, source.keep)
         for obj in self._world.list(NODES):
-            self._note(obj["metadata"]["name"], _state(obj))
+            self._note(obj)
         self._driver.run(ends_at)
-        courses = [self._course(name, spans, kernel) for name, spans in sorted(self._spans.items())]
+        courses = [self._course(name, spans) for name, spans in sorted(self._spans.items())]
         kept = tuple((text, timedelta(seconds=seconds)) for text, seconds in self._kept.most_common())
         return Forecast(self._begins_at, ends_at, tuple(courses), kept)
 
-    def _product(self) -> Kernel:
-        kernel = Kernel([*DECIDERS, *DRAIN_DECIDERS, arbiter(Rules((SURFACE,), turns=False))])
-        kernel.store.write(Value(key=Key("", CONFIG, "", SURFACE), value=self._config))
-        self._driver = VirtualDriver(kernel, self._world, self._time, own_kinds=OWN_KINDS)
-        kinds: dict[str, Keep] = {}
-        for source in sources(self._config):
-            kinds[source.kind] = kinds.get(source.kind, Keep()) | source.keep
-        for kind, keep in sorted(kinds.items()):
-            self._driver.watch(kind, keep)
-        return kernel
+    def _create(self, resource: WorldResource, obj: Json, on_problem: Callable[[str], None]) -> None:
+        try:
+            self._world.create(resource, obj)
+        except ApiError as error:
+            name = obj.get("metadata", {}).get("name", "")
+            on_problem(f"{resource.plural} {name} is left out: {error}")
 
-    def _changed(self, change: Change) -> None:
-        name, state = change.object["metadata"]["name"], _state(change.object)
-        if change.type != "DELETED" and state != _state(change.old or {}):
-            self._note(name, state)
+    def _node_changed(self, change: Change) -> None:
+        old = change.old or {}
+        if change.type != "DELETED" and (_state(change.object), _is_cordoned(change.object)) != (
+            _state(old),
+            _is_cordoned(old),
+        ):
+            self._note(change.object)
 
-    def _note(self, name: str, state: str) -> None:
-        now = self._time.now()
+    def _maintenance_changed(self, change: Change) -> None:
+        name, phase = change.object["metadata"]["name"], _phase(change.object)
+        phases = self._phases.setdefault(str(change.object.get("spec", {}).get("nodeName", "")), {})
+        if change.type == "DELETED":
+            phases.pop(name, None)
+        elif phases.get(name) == phase:
+            return
+        else:
+            phases[name] = phase
+            if phase == SUCCEEDED:
+                self._time.at(self._time.now() + self._work_for, lambda: self._end(name))
+        node = self._world.get(NODES, "", str(change.object.get("spec", {}).get("nodeName", "")))
+        if node is not None:
+            self._note(node)
+
+    def _end(self, name: str) -> None:
+        if self._world.get(MAINTENANCES, "", name) is not None:
+            self._world.delete(MAINTENANCES, "", name)
+
+    def _state_of(self, node: Json) -> str:
+        phases = self._phases.get(node["metadata"]["name"], {}).values()
+        states = [_maintained(phase, cordoned=_is_cordoned(node)) for phase in phases]
+        return max((_state(node), *states), key=lambda state: FURTHER.get(state, 0))
+
+    def _note(self, node: Json) -> None:
+        name, now, state = node["metadata"]["name"], self._time.now(), self._state_of(node)
         self._account(now)
         spans = self._spans.setdefault(name, [])
-        if not state or (spans and spans[-1].state == state):
+        if spans and spans[-1].state == (state or OPERATIONAL):
             return
+        if not state and not spans:
+            return
+        state = state or OPERATIONAL
         if spans:
             spans[-1] = msgspec.structs.replace(spans[-1], ends_at=now)
         spans.append(Span(state, now))
@@ -180,21 +222,48 @@ class Simulation:
         """Once the dust has settled: what does the first of those who wait wait for now?"""
         self._looks = False
         first = min(self._waiting.items(), key=lambda each: (each[1], each[0]), default=("", None))[0]
-        self._because = self._cause(first, self._kernel) if first else ""
+        self._because = self._cause(first) if first else ""
 
-    def _cause(self, name: str, kernel: Kernel) -> str:
+    def _cause(self, name: str) -> str:
         try:
-            decision = kernel.loop.explain(Subject(SURFACE, node_key(name)), self._time.now())
+            reasons = [reason for subject in self._subjects(name) for reason in self._reasons(subject)]
         except NotListed:
             return "the cluster"
-        found = [root for reason in decision.reasons for root in roots(reason)]
+        found = [root for reason in reasons for root in roots(reason)]
         return found[0].text if found else "nothing"
 
-    def _course(self, name: str, spans: list[Span], kernel: Kernel) -> Course:
-        stays = spans and spans[-1].state != "operational"
-        return Course(name, tuple(spans), self._cause(name, kernel) if stays else "")
+    def _subjects(self, name: str) -> Iterator[Subject]:
+        """The decisions that can say what the node waits for: those that claim it, waiting ones first, then those about nodes."""
+        rows = self._kernel.store.bucket(HOLDS_OF_NODE, "", node_key(name))
+        for hold in sorted((row for row in rows if isinstance(row, Hold)), key=lambda hold: hold.claim.begun):
+            yield Subject(hold.surface, hold.claim.owner)
+        for each in self._assembly.enabled:
+            if "Node" in each.declaration.explains:
+                yield Subject(each.declaration.explains["Node"], node_key(name))
+
+    def _reasons(self, subject: Subject) -> tuple[Reason, ...]:
+        return self._kernel.loop.explain(subject, self._time.now()).reasons
+
+    def _course(self, name: str, spans: list[Span]) -> Course:
+        stays = spans and spans[-1].state != OPERATIONAL
+        return Course(name, tuple(spans), self._cause(name) if stays else "")
 
 
-def _state(obj: Json) -> str:
-    labels: dict[str, Any] = obj.get("metadata", {}).get("labels") or {}
+def _state(node: Json) -> str:
+    labels: dict[str, Any] = node.get("metadata", {}).get("labels") or {}
     return str(labels.get(STATE_LABEL, ""))
+
+
+def _is_cordoned(node: Json) -> bool:
+    return bool((node.get("spec") or {}).get("unschedulable"))
+
+
+def _phase(maintenance: Json) -> str:
+    return str((maintenance.get("status") or {}).get("phase", ""))
+
+
+def _maintained(phase: str, *, cordoned: bool) -> str:
+    """Return the state of a node that has a NodeMaintenance in this phase."""
+    if phase == SUCCEEDED:
+        return IN_MAINTENANCE
+    return DRAINING if cordoned else REQUIRED

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 import yaml
 
-from haulout.app.clusterapi import CONFIG_KEY, ClusterApis
+from haulout.app.clusterapi import ClusterApis
 from haulout.app.parts import Surroundings
 from haulout.app.process import Process
 from haulout.base.clock import SystemClock
@@ -18,6 +18,7 @@ from haulout.kube.endpoint import ExecPlugin
 from haulout.kube.errors import ConfigInvalid, ConfigRefused, ConnectionFailed, KubeError, error_from_reply
 from haulout.runtime.metrics import LONG_BUCKETS, Metrics
 from haulout.runtime.probes import ProbeFailed
+from haulout.surfaces.clusterapi.declare import CONFIG_KEY
 from haulout.surfaces.clusterapi.machine import NODE_PROBE
 from haulout.surfaces.clusterapi.options import Options
 from haulout.surfaces.clusterapi.wire import CLUSTER, HOST, LIMITED_SECRET, MACHINE, Access
@@ -208,5 +209,5 @@ def test_how_long_approvals_take_is_there_from_the_start() -> None:
 
 
 def test_it_claims_no_node() -> None:
-    assert not ClusterApis.claims
-    assert not ClusterApis.drains
+    assert not ClusterApis.declaration.claims
+    assert not ClusterApis.declaration.drains

@@ -180,7 +180,7 @@ vCenters: {templateUrl: "https://$AZ", credentials: {1: {username: robot, passwo
 
 
 class TestFiles:
-    @pytest.mark.parametrize("kind", list(PARTS), ids=[part.name for part in PARTS])
+    @pytest.mark.parametrize("kind", list(PARTS), ids=[part.declaration.name for part in PARTS])
     def test_of_parts(self, kind: type[Part], troubles: Troubles, tmp_path: Path) -> None:
         told, path = led(troubles), tmp_path / "file.yaml"
         good = PARTS[kind]

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 import yaml
 
-from haulout.app.surface_lease import LEASES
 from haulout.cli.root import main
 from haulout.cli.settings import ClusterApi
 from haulout.cli.settings_file import read_settings
+from haulout.surfaces.clusterapi.declare import CLUSTERAPI
 from haulout.surfaces.nodemaintenance.wire import (
     API_VERSION,
     GROUP,
@@ -208,7 +208,7 @@ class TestClusterApi:
         # What is created has no name yet that a rule could ask for.
         assert [(rule["verbs"], rule.get("resourceNames")) for rule in of_leases] == [
             (["create"], None),
-            (["get", "update"], [LEASES["clusterapi"]]),
+            (["get", "update"], [CLUSTERAPI.lease]),
         ]
 
     def test_hosts_only_on_request(self, capsys: Capture) -> None:

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from haulout.app.parts import Surroundings
-from haulout.app.profiles import CONFIG_KEY, Profiles
+from haulout.app.profiles import Profiles
 from haulout.app.reload import Reload
 from haulout.base.clock import SystemClock
 from haulout.cli.settings import Settings
@@ -21,6 +21,7 @@ from haulout.cluster.rows import Value
 from haulout.cluster.store import Store
 from haulout.runtime.files import WatchedFile
 from haulout.runtime.metrics import Metrics
+from haulout.surfaces.profiles.declare import CONFIG_KEY
 
 ON = "surfaces: {profiles: {}}\n"
 BOTH = "surfaces: {profiles: {}, clusterapi: {}}\n"

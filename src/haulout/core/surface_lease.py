@@ -12,16 +12,12 @@ from haulout.cluster.view import CONFIG, View
 from haulout.core.decision import Decider, Decision
 from haulout.core.reason import Reason
 
-# As the originals name them.
-LEASES = {
-    "profiles": "maintenance-controller-leader-election.cloud.sap",
-    "nodemaintenance": "135b1886.medik8s.io",
-    "clusterapi": "runtime-extension-maintenance-controller",
-}
 
+def leased(decider: Decider, surface: str, lease: str) -> Decider:
+    """Return a decider that makes the same decisions, but acts on none while the surface's Lease is not held.
 
-def leased(decider: Decider, surface: str) -> Decider:
-    """The same decisions, of which nothing is done meanwhile. What stands in the world counts all the same."""
+    Claims that have begun stay: what stands in the world counts, whether or not this process may go on with it.
+    """
 
     def decide(key: Key, view: View, now: datetime) -> Decision:
         decision = decider.decide(key, view, now)
@@ -32,13 +28,14 @@ def leased(decider: Decider, surface: str) -> Decider:
             holds=tuple(claim for claim in decision.holds if claim.begun),
             until=decision.until,
             sources=decision.sources,
-            reasons=(Reason("lease-not-held", key, f"the Lease {LEASES[surface]} of its original is not held"),),
+            reasons=(Reason("lease-not-held", key, f"the Lease {lease} of its original is not held"),),
         )
 
     return msgspec.structs.replace(decider, decide=decide)
 
 
 def lease_row(surface: str, *, held: bool) -> Value:
+    """Return the row that says whether the Lease of the surface's original is held."""
     return Value(key=Key("", CONFIG, "", _name(surface)), value=held)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from haulout.app.surface_lease import lease_row, leased
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Store
@@ -12,6 +11,7 @@ from haulout.cluster.view import MARK, View
 from haulout.core.action import Label
 from haulout.core.decision import Decider, Decision
 from haulout.core.holds import Claim, Want
+from haulout.core.surface_lease import lease_row, leased
 from tests.build.rows import at
 
 NODE = node_key("a")
@@ -26,7 +26,7 @@ WHOLE = Decision(
 
 
 def decided(store: Store) -> Decision:
-    decider = leased(Decider("profiles", "Node", _always), "profiles")
+    decider = leased(Decider("profiles", "Node", _always), "profiles", "lease")
     return decider.decide(NODE, View(store), at(0))
 
 
@@ -38,7 +38,7 @@ def test_nothing_is_done_or_wished_for_until_it_is_held() -> None:
     found = decided(Store())
     assert (found.actions, found.marks, found.holds, found.until) == ((), (), (BEGUN,), at(60))
     (reason,) = found.reasons
-    assert reason.text == "the Lease maintenance-controller-leader-election.cloud.sap of its original is not held"
+    assert reason.text == "the Lease lease of its original is not held"
 
 
 def test_held_it_decides_as_ever_and_lost_no_more() -> None:

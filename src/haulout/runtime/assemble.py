@@ -1,0 +1,95 @@
+"""Puts a kernel together from declared surfaces: the one place where decisions, drain engine and arbiter meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+
+from haulout.cluster.project import Keep, Resource
+from haulout.core.arbiter import Rules, arbiter
+from haulout.core.budgets.declare import BUDGETS
+from haulout.core.decision import Decider, Source
+from haulout.core.declaration import Enabled
+from haulout.core.drain.deciders import DRAIN_DECIDERS
+from haulout.core.surface_lease import leased
+from haulout.runtime.actor import Reports
+from haulout.runtime.kernel import Kernel
+from haulout.runtime.rooms import Subject
+
+Observe = Callable[[Decider], Decider]
+OnFailure = Callable[[Subject, Exception], None]
+
+
+class Assembly(msgspec.Struct, frozen=True):
+    """A kernel with the surfaces that it serves. `kinds`: the kinds that they bring, beside those of Kubernetes."""
+
+    kernel: Kernel
+    enabled: tuple[Enabled, ...]
+    kinds: tuple[Resource, ...]
+
+    def sources(self) -> frozenset[Source]:
+        """What has to be watched in the home cluster for the options that the surfaces were enabled with."""
+        return merged(source for each in self.enabled for source in each.sources)
+
+    @property
+    def surfaces(self) -> dict[str, str]:
+        """The surface that each decision belongs to. Decisions of the kernel itself are not in it."""
+        return {
+            decider.name: each.declaration.surface
+            for each in self.enabled
+            if each.declaration is not BUDGETS
+            for decider in each.declaration.deciders
+        }
+
+
+def _unchanged(decider: Decider) -> Decider:
+    return decider
+
+
+def _unreported(subject: Subject, error: Exception) -> None: ...
+
+
+def assemble(
+    surfaces: Iterable[Enabled],
+    *,
+    together: bool,
+    reports: Reports | None = None,
+    on_failure: OnFailure = _unreported,
+    observe: Observe = _unchanged,
+) -> Assembly:
+    """Return a kernel that serves these surfaces, with the configuration rows of those whose options are known.
+
+    `together`: the surfaces take turns on a node and obey NodeDisruptionBudgets, as under `haulout run`.
+    `observe`: wraps the decisions of surfaces, to count and time them.
+    """
+    enabled = (*surfaces, *((Enabled(BUDGETS),) if together else ()))
+    declared = [each.declaration for each in enabled]
+    rules = Rules(
+        surfaces=tuple(each.name for each in declared if each.claims),
+        turns=together,
+        budgets=together,
+        within=tuple((each.name, each.within) for each in declared if each.within),
+    )
+    drains = DRAIN_DECIDERS if any(each.drains for each in declared) else ()
+    own = [observe(decider) for each in enabled for decider in _deciders(each)]
+    kernel = Kernel([*own, *drains, arbiter(rules)], reports, on_failure)
+    for each in enabled:
+        for row in each.rows:
+            kernel.store.write(row)
+    kinds = tuple(kind for each in declared for kind in each.kinds)
+    return Assembly(kernel, enabled, kinds)
+
+
+def _deciders(enabled: Enabled) -> Iterator[Decider]:
+    declaration = enabled.declaration
+    for decider in declaration.deciders:
+        yield leased(decider, declaration.surface, declaration.lease) if enabled.leased else decider
+
+
+def merged(sources: Iterable[Source]) -> frozenset[Source]:
+    """Return one source for each kind of the home cluster, which keeps what any of the given ones keeps."""
+    kept: dict[str, Keep] = {}
+    for source in sources:
+        kept[source.kind] = kept.get(source.kind, Keep()) | source.keep
+    return frozenset(Source("", kind, keep) for kind, keep in kept.items())

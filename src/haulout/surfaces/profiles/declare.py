@@ -1,0 +1,80 @@
+"""The profiles surface, declared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Value
+from haulout.cluster.view import CONFIG
+from haulout.core.decision import Source
+from haulout.core.declaration import Declaration
+from haulout.surfaces.profiles import esx, kubernikus
+from haulout.surfaces.profiles.decide import MODE
+from haulout.surfaces.profiles.engine import SURFACE, Config, Mode
+from haulout.surfaces.profiles.surface import DECIDERS, OWN_KINDS, decided_upon
+
+CONFIG_KEY = Key("", CONFIG, "", SURFACE)
+
+
+class Options(msgspec.Struct, frozen=True):
+    """The configuration that maintenance.yaml holds, and how it is served."""
+
+    config: Config
+    mode: Mode = Mode()
+
+
+def mode_row(mode: Mode) -> Value:
+    return Value(key=Key("", CONFIG, "", MODE), value=mode)
+
+
+def _rows(options: Options) -> Iterator[Value]:
+    yield Value(key=CONFIG_KEY, value=options.config)
+    yield mode_row(options.mode)
+
+
+def _sources(options: Options | None) -> frozenset[Source]:
+    return decided_upon(options.config if options else None)
+
+
+def _kubernikus_rows(options: kubernikus.Options) -> Iterator[Value]:
+    yield Value(key=Key("", CONFIG, "", kubernikus.NAME), value=options)
+
+
+def _esx_rows(options: esx.Options) -> Iterator[Value]:
+    yield Value(key=Key("", CONFIG, "", esx.NAME), value=options)
+
+
+PROFILES = Declaration(
+    name=SURFACE,
+    deciders=DECIDERS,
+    sources=_sources,
+    rows=_rows,
+    kinds=OWN_KINDS,
+    drains=True,
+    controllers=dict.fromkeys((decider.name for decider in DECIDERS), SURFACE),
+    lease="maintenance-controller-leader-election.cloud.sap",
+    explains={"Node": SURFACE},
+)
+KUBERNIKUS = Declaration(
+    name=kubernikus.NAME,
+    deciders=kubernikus.DECIDERS,
+    sources=lambda options: kubernikus.sources(),
+    rows=_kubernikus_rows,
+    drains=True,
+    within=SURFACE,
+    lease=PROFILES.lease,
+    explains={"Node": kubernikus.NAME},
+)
+ESX = Declaration(
+    name=esx.NAME,
+    deciders=esx.DECIDERS,
+    sources=lambda options: esx.sources(),
+    rows=_esx_rows,
+    drains=True,
+    within=SURFACE,
+    lease=PROFILES.lease,
+    explains={"Node": esx.NAME},
+)

@@ -185,7 +185,7 @@ class TestBundle:
     @classmethod
     def archive(cls, served: Served) -> Path:
         path = served.folder / "case-7.tar.gz"
-        done = served.run("bundle", "-o", str(path))
+        done = served.run("bundle", "-n", "default", "-o", str(path))
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith(f"{path}: ")
         assert "nodes looked at closely: s1\n" in done.stdout
@@ -252,7 +252,7 @@ class TestBundle:
 
 def test_a_bundle_of_nodes_by_name(served: Served) -> None:
     path = served.folder / "named.tar.gz"
-    done = served.run("bundle", "s2", "ghost", "-o", str(path))
+    done = served.run("bundle", "s2", "ghost", "-n", "default", "-o", str(path))
     assert "nodes looked at closely: s2\n" in done.stdout
     with tarfile.open(path) as opened:
         names = opened.getnames()
@@ -261,6 +261,25 @@ def test_a_bundle_of_nodes_by_name(served: Served) -> None:
         assert "node ghost: there is none" in missing.read().decode().splitlines()
     assert "named/explain/s2.txt" in names
     assert "named/namespaces/default/core/pods/haulout-0.json" in names
+
+
+def test_a_bundle_replaces_no_file_and_follows_no_link(served: Served, tmp_path: Path) -> None:
+    (tmp_path / "there.tar.gz").write_text("mine")
+    (tmp_path / "link.tar.gz").symlink_to(tmp_path / "target")
+    for name in ("there", "link"):
+        path = tmp_path / f"{name}.tar.gz"
+        done = served.run("bundle", "s2", "-o", str(path))
+        assert (done.returncode, done.stderr) == (1, f"Error: {path}: File exists\n")
+    assert (tmp_path / "there.tar.gz").read_text() == "mine"
+    assert not (tmp_path / "target").exists()
+
+
+def test_pods_of_others_that_are_labelled_like_ours_are_not_read(served: Served) -> None:
+    path = served.folder / "elsewhere.tar.gz"
+    served.run("bundle", "s1", "-n", "elsewhere", "-o", str(path))
+    with tarfile.open(path) as opened:
+        names = opened.getnames()
+    assert not [name for name in names if "haulout-0" in name or "config/default" in name]
 
 
 def test_a_bundle_that_cannot_be_written(served: Served) -> None:

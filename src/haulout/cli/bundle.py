@@ -18,8 +18,10 @@ def command(nodes: tuple[str, ...], output: str, config: str, **cluster: str) ->
     """Writes maintenance objects, nodes, their pods and budgets, leases, events, logs of our own pods, explanations,
     versions and the configuration into a tar.gz.
 
-    Without NODE, the nodes that are cordoned or in maintenance are looked at closely. Secrets are removed: passwords,
-    tokens, webhook addresses, variables of containers. What may not be read is listed in the archive.
+    Without NODE, the nodes that are cordoned or in maintenance are looked at closely. Of objects and settings only what is
+    known to be harmless is kept: no variables, commands or arguments of containers, no annotations but our own, no values
+    of workloads' labels. Logs and configuration are read in our own namespace alone (-n, haulout-system if not given).
+    What may not be read is listed in the archive.
     """
     from haulout.cli.bundling import write_bundle
 

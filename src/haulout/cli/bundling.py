@@ -14,15 +14,16 @@ from typing import Any
 
 import click
 import msgspec
-import yaml
 
 from haulout import __version__
 from haulout.base.clock import SystemClock
 from haulout.base.selector import SelectorError, from_object
+from haulout.base.url import without_secrets
+from haulout.base.yaml import Scalar, YamlError, node_at, parse
 from haulout.cli.explaining import Setup, endpoint_of, picture, read_setup
 from haulout.cli.explanation import as_text, explain
 from haulout.cli.rbac import CLUSTER_API
-from haulout.cli.redact import redacted_object, redacted_yaml
+from haulout.cli.redact import TooLarge, kept_object, kept_settings
 from haulout.cluster.key import node_key
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ApiError, KubeError, NotFound
@@ -167,7 +168,7 @@ class Bundle:
         found = await self._items(path, fieldSelector=f"involvedObject.kind={kind}")
         wanted = set(names) if names is not None else None
         events = [event for event in found if wanted is None or event["involvedObject"].get("name") in wanted]
-        return [redacted_object(event) for event in events]
+        return [kept_object(event, "Event") for event in events]
 
     async def _leases(self, namespaces: set[str]) -> None:
         prefix = "/apis/coordination.k8s.io/v1/namespaces"
@@ -180,10 +181,13 @@ class Bundle:
                 self._put_object(found, "coordination.k8s.io", "leases", "Lease")
 
     async def _own_pods(self) -> set[str]:
-        """With their logs and mounted configuration. The answer: the namespaces where they are."""
+        """Collect our own pods with their logs and mounted configuration. Return the namespaces where they are.
+
+        Anybody can label a pod like ours: those of other namespaces are not ours to read.
+        """
         pods: dict[str, Json] = {}
         for selector in OWN_PODS:
-            for pod in await self._items("/api/v1/pods", labelSelector=selector):
+            for pod in await self._items(f"/api/v1/namespaces/{self._own_namespace}/pods", labelSelector=selector):
                 pods[_name(pod)] = pod
         for pod in pods.values():
             self._put_object(pod, "core", "pods", "Pod")
@@ -205,7 +209,8 @@ class Bundle:
             data = await self._read(f"/api/v1/namespaces/{namespace}/pods/{name}/log", query)
             if data is not None:
                 suffix = f"_{container}" if len(containers) > 1 else ""
-                self.files[f"operator-pod-logs/{name}{suffix}"] = data
+                text = without_secrets(data.decode(errors="replace"))
+                self.files[f"operator-pod-logs/{name}{suffix}"] = text.encode()
 
     async def _config_map(self, namespace: str, name: str) -> None:
         found = await self._get(f"/api/v1/namespaces/{namespace}/configmaps/{name}") if name else None
@@ -225,7 +230,7 @@ class Bundle:
         for name in self.concerned:
             found = explain(kernel, setup.asked, node_key(name), now)
             if found is not None:
-                self.files[f"explain/{name}.txt"] = f"{as_text(found, now)}\n".encode()
+                self.files[f"explain/{name}.txt"] = without_secrets(f"{as_text(found, now)}\n").encode()
 
     # Without the cluster
 
@@ -289,32 +294,34 @@ class Bundle:
         for obj in found:
             name = obj["metadata"]["name"]
             if not only or any(word in name for word in only):
-                self._put(f"{folder}/{name}.json", redacted_object({"kind": kind, **obj}))
+                self._put(f"{folder}/{name}.json", kept_object(obj, kind))
         return found
 
     def _put_object(self, obj: Json, group: str, plural: str, kind: str) -> None:
         metadata = obj["metadata"]
         path = f"namespaces/{metadata['namespace']}/{group}/{plural}/{metadata['name']}.json"
-        self._put(path, redacted_object({"kind": kind, **obj}))
+        self._put(path, kept_object(obj, kind))
 
     def _put(self, path: str, body: Json) -> None:
         self.files[path] = msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n"
 
     def _put_yaml(self, path: str, data: bytes) -> None:
         try:
-            self.files[path] = redacted_yaml(data).encode()
-        except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
+            self.files[path] = kept_settings(data).encode()
+        except TooLarge as error:
+            self.missing.append(f"{path}: {error}")
+        except YamlError:
             # What cannot be read cannot be cleaned either.
             self.missing.append(f"{path}: it is no YAML, and may hold secrets")
 
 
 def _named_profiles(given: str) -> str:
-    """The profiles' file that the settings name, however broken both may be."""
+    """Return the profiles' file that the settings name, however broken both may be; empty if none can be found."""
     try:
-        tree = yaml.safe_load(Path(given or "haulout.yaml").read_bytes())
-        return str(tree["surfaces"]["profiles"]["config"])
-    except (OSError, yaml.YAMLError, KeyError, TypeError):
+        found = node_at(parse(Path(given or "haulout.yaml").read_bytes()), ("surfaces", "profiles", "config"))
+    except (OSError, YamlError):
         return ""
+    return str(found.value) if isinstance(found, Scalar) and found.value else ""
 
 
 def _name(obj: Json) -> str:
@@ -354,9 +361,12 @@ def _covers(budget: Json, pods: list[Json]) -> bool:
 
 
 def _write(path: Path, files: Mapping[str, bytes], now: datetime) -> None:
-    """Readable for its owner alone: what a cluster runs is nobody else's business."""
+    """Write a new file that its owner alone can read: what a cluster runs is nobody else's business.
+
+    A file or link that is there already stays as it is. Somebody else may have put it there to read what is written.
+    """
     top = path.name.removesuffix(".tar.gz").removesuffix(".tgz")
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
         for name in sorted(files):
             member = tarfile.TarInfo(f"{top}/{name}")

@@ -14,7 +14,7 @@ from haulout.core.action import Cordon
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.drain import evict, pace, plan
 from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
-from haulout.core.drain.report import Progress, progress, reasons
+from haulout.core.drain.report import Progress, conclusion, reasons
 from haulout.core.reason import Reason
 from haulout.embedded.controllers.actors import ActorOptions
 from haulout.embedded.controllers.behaviour import KubeletOptions, PodBehaviour
@@ -55,7 +55,8 @@ class Drains(Reports):
             return NOTHING
         if not node.unschedulable:
             return Decision(actions=((Cordon(key, unschedulable=True),),))
-        return Decision(marks=(self.row(key.name),))
+        row = self.row(key.name)
+        return Decision(marks=(row,), until=conclusion(view, row, now).changes_at)
 
     def row(self, node: str) -> DrainRow:
         key = node_key(node)
@@ -76,7 +77,7 @@ class Drains(Reports):
         return self
 
     def progress(self, node: str) -> Progress:
-        return progress(View(self.kernel.store), self.row(node), self.world.time.now())
+        return conclusion(View(self.kernel.store), self.row(node), self.world.time.now())
 
     def reasons(self, node: str) -> tuple[Reason, ...]:
         return reasons(View(self.kernel.store, explaining=True), self.row(node), self.world.time.now())

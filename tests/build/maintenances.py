@@ -20,7 +20,7 @@ from haulout.model.meta import wire_micro_time
 from haulout.plan.virtual import VirtualDriver
 from haulout.runtime.actor import Reports
 from haulout.runtime.kernel import Kernel
-from haulout.runtime.requests import Answer, Body, Change, Look, Refused, Telling
+from haulout.runtime.requests import Answer, Body, Change, ListPods, Look, Refused, Telling
 from haulout.runtime.rooms import Subject
 from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.surface import DECIDERS, OWN_KINDS, sources
@@ -64,7 +64,7 @@ class Driver(VirtualDriver):
     tried: list[tuple[type, str]]
 
     def _carried_out(self, body: Body) -> Answer:
-        assert isinstance(body, Change | Create | Evict | Delete | Look)
+        assert isinstance(body, Change | Create | Evict | Delete | Look | ListPods)
         what = type(body), body.target.kind.partition("/")[0]
         if isinstance(body, Change) and body.subresource:
             what = Change, f"{what[1]}/{body.subresource}"

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from haulout.cluster.key import Key
-from haulout.cluster.rows import LeaseRow, NodeRow, ObjectRow, Row, Taint
+from haulout.cluster.rows import LeaseRow, NodeRow, ObjectRow, PodRow, Row, Taint
 from haulout.cluster.store import Store
 from haulout.core.action import Create, Delete, Evict, Send
 from haulout.core.budgets.wire import NodeBudgetRow
 from haulout.model.lease import LeaseSpec
-from haulout.runtime.requests import Answer, Body, Change, Done, Look, Refused, Telling
+from haulout.runtime.requests import Answer, Body, Change, Done, Listed, ListPods, Look, Refused, Telling
 
 
 class World:
@@ -49,12 +49,17 @@ class World:
             self.log.append((self.version, key, None))
 
     def carry_out(self, body: Body) -> Answer:
-        if not isinstance(body, Look | Telling | Send):
+        if not isinstance(body, Look | ListPods | Telling | Send):
             self.writes.append(body)
         match body:
             case Look():
                 found = self.objects.get(body.target)
                 return Done(row=copy(found)) if found else Refused(404, "not found")
+            case ListPods():
+                pods = [
+                    row for row in self.objects.values() if isinstance(row, PodRow) and row.node == body.target.name
+                ]
+                return Listed(tuple(map(copy, pods)), self.version)
             case Change():
                 return self._change(body)
             case Create():

@@ -120,6 +120,12 @@ class Immediate:
     def awaits(self, subject: Subject) -> bool:
         return False
 
+    def prove(self, proof: Key, subject: Subject) -> None:
+        pass
+
+    def forget_proof(self, proof: Key) -> None:
+        pass
+
 
 class Naive:
     """Asks everyone, in order, after every event and at every instant, from the top again after every act."""

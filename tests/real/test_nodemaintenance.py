@@ -143,6 +143,8 @@ def test_blocked_explained_opened_and_brought_back(
     assert {entry.code for entry in evictions} == {201}
     assert len(evictions) == len({entry.of for entry in evictions}) == 5
     assert not [entry for entry in entries if entry.verb == "get"], "everything is known from watches"
+    lists = [entry.uri for entry in entries if entry.act == "list pods"]
+    assert lists == [f"/api/v1/pods?limit=500&fieldSelector=spec.nodeName%3D{node}"], "one, which proves the node empty"
 
 
 def test_requests_of_an_empty_node(
@@ -536,6 +538,33 @@ def test_pods_of_which_nothing_is_heard_are_looked_at(
     succeeds(scene.api, scene.prefix)
     looked = scene.plane.audit.entries(since=since, user="operator", verb="get", what="pods")
     assert sorted(entry.name for entry in looked) == scene.pods
+    assert len(lists_of(scene, since)) == 1
+    scene.api.delete(NMS, scene.prefix)
+    acted_once(scene, since)
+
+
+def lists_of(scene: Scene, since: int) -> list[Entry]:
+    """The lists of the pods of this node, which no cache may answer."""
+    found = scene.plane.audit.entries(since=since, user="operator", verb="list", what="pods")
+    assert not [entry for entry in found if "resourceVersion" in entry.uri]
+    return [entry for entry in found if f"spec.nodeName%3D{scene.node}" in entry.uri]
+
+
+def test_a_pod_that_the_watch_does_not_show_is_gone_before_the_maintenance_succeeds(
+    scene: Scene, proxy: FaultProxy, faulty: NodeMaintenanceOperator
+) -> None:
+    """The watch is up and brings nothing, and a pod is bound that no table has: a list after the cordon finds it."""
+    silent = proxy.rule(DropEvents(), path=r"/api/v1/pods$")
+    proxy.cut_all()
+    eventually(lambda: silent.acted and proxy.watching >= len(WATCHES), "it watches again")
+    scene.pods.append(f"{scene.prefix}-late")
+    scene.plane.load([pod_object(scene.pods[-1], scene.prefix, scene.node, grace=0)])
+    since = scene.plane.audit.mark()
+    scene.count(healthy=1, needed=0)
+    scene.begin()
+    succeeds(scene.api, scene.prefix)
+    assert pods_on(scene.api, scene.node, scene.prefix) == []
+    assert len(lists_of(scene, since)) == 2, "one that found it, and one that proves the node empty"
     scene.api.delete(NMS, scene.prefix)
     acted_once(scene, since)
 

@@ -16,7 +16,7 @@ from haulout.core.action import Refusal
 from haulout.core.drain.causes import Cause, causes
 from haulout.core.drain.options import Act
 from haulout.core.drain.plan import outcome_name
-from haulout.core.drain.report import Causes, PodStanding, Progress, Standing, explained, progress
+from haulout.core.drain.report import Causes, PodStanding, Progress, Standing, conclusion, explained
 from haulout.core.reason import Reason
 from haulout.surfaces.byhand.decide import Wish
 
@@ -113,7 +113,7 @@ class Tracker:
         try:
             for name in self._wish.nodes:
                 drain = self._wish.drain(name)
-                state = progress(view, drain, now)
+                state = conclusion(view, drain, now)
                 node = self._node(view, name, state, now)
                 nodes.append(node)
                 if node.outcome is not Outcome.DONE:
@@ -159,6 +159,9 @@ class Tracker:
             return Outcome.BLOCKED, state.errors
         if state.done:
             return Outcome.DONE, ""
+        if state.cleared:
+            refusal = state.proof.value if state.proof is not None else None
+            return (Outcome.FAILED, state.proof_error) if _is_final(refusal) else (Outcome.RUNNING, "")
         if not all(_is_refused(view, each) for each in state.pods):
             return Outcome.RUNNING, ""
         errors = dict.fromkeys(each.error for each in state.pods if each.standing is Standing.FAILED)
@@ -172,7 +175,10 @@ def _is_refused(view: View, each: PodStanding) -> bool:
     if each.standing is Standing.SEVERAL_BUDGETS:
         return True
     outcome = view.outcome(outcome_name(each.pod.key, each.pod.uid))
-    refusal = outcome.value if outcome is not None else None
+    return _is_final(outcome.value if outcome is not None else None)
+
+
+def _is_final(refusal: object) -> bool:
     return isinstance(refusal, Refusal) and refusal.code < 500 and refusal.code not in PASSING
 
 

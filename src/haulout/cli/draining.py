@@ -37,6 +37,7 @@ from haulout.runtime.actor import Reports
 from haulout.runtime.assemble import assemble
 from haulout.runtime.driver import LONGEST_REQUEST, Driver
 from haulout.runtime.metrics import Metrics
+from haulout.runtime.proofs import settle
 from haulout.runtime.pump import Pump
 from haulout.runtime.requests import Body, Refused
 from haulout.runtime.rooms import Subject
@@ -159,7 +160,7 @@ class Draining(Reports):
             if isinstance(row, NodeRow):
                 self.kernel.store.write(msgspec.structs.replace(row, unschedulable=True))
         now = self._clock.now()
-        self.kernel.run(now)
+        settle(self.kernel, now)
         state = self._tracker.look(now)
         assert state is not None
         refused = any(node.error for node in state.nodes)

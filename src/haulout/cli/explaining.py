@@ -40,6 +40,7 @@ from haulout.plugins.load import PluginProblem
 from haulout.runtime.assemble import Assembly, assemble, merged
 from haulout.runtime.kernel import Kernel
 from haulout.runtime.metrics import Metrics
+from haulout.runtime.proofs import settle
 from haulout.runtime.pump import Pump
 from haulout.surfaces.clusterapi.options import Options as MachineOptions
 from haulout.surfaces.nodemaintenance.declare import NODEMAINTENANCE
@@ -227,7 +228,7 @@ async def picture(setup: Setup, transport: Transport) -> Kernel:
     with _quiet():
         await _list(assembly, merged(wanted), transport)
     await know(setup.clouds, kernel.store, transport)
-    kernel.run(SystemClock().now())
+    settle(kernel, SystemClock().now())
     return kernel
 
 

@@ -90,7 +90,7 @@ class Resource(msgspec.Struct, frozen=True):
     @property
     def fields(self) -> str:
         """The selector that picks it where only one object is watched, whatever somebody called it."""
-        return f"metadata.name={self.name.translate(_ESCAPED)}" if self.name else ""
+        return field_equals("metadata.name", self.name) if self.name else ""
 
     @property
     def path(self) -> str:
@@ -106,6 +106,11 @@ class Resource(msgspec.Struct, frozen=True):
     @property
     def api_version(self) -> str:
         return self.prefix.removeprefix("/apis/").removeprefix("/api/")
+
+
+def field_equals(field: str, value: str) -> str:
+    """Return the field selector for one value, whatever signs it has."""
+    return f"{field}={value.translate(_ESCAPED)}"
 
 
 class Projector:

@@ -59,6 +59,8 @@ class Table:
         self.rows: dict[Key, Row] = {}
         self.listing = Listing.WAITING
         self.why = ""
+        # Of the last full list.
+        self.version = 0
         self.indexes: dict[str, tuple[Index, dict[Hashable, list[Key]]]] = {}
         self.tallies: dict[Count, Tally] = {}
         # Rows as they will be once our writes under way have arrived.
@@ -72,6 +74,7 @@ class Store:
         # By cluster and kind, in whichever tuple they come: to make one that has names for each look would cost more.
         self._tables: dict[tuple[str, str], Table] = {}
         self._open: dict[Key, int] = {}
+        self._open_tables: dict[tuple[str, str], int] = {}
         self._buried: dict[Key, int] = {}
         # By who takes the place, what counts it and who holds it.
         self._reserved: dict[Key, dict[Count, dict[Key, frozenset[Group]]]] = {}
@@ -80,6 +83,7 @@ class Store:
         self._arrived: list[Key] = []
         self.on_version: Callable[[Key], None] = lambda key: None
         self.on_replaced: Callable[[Key], None] = lambda key: None
+        self.on_listed: Callable[[TableName], None] = lambda table: None
         self.now: datetime | None = None
 
     # Reading
@@ -219,7 +223,28 @@ class Store:
                     self._drop(table, key, -1)
                 self._buried.pop(key, None)
                 self._take(table, row)
+        table.version = version
         self.set_listing(cluster, kind, Listing.LISTED)
+        self.on_listed(table.name)
+
+    def take_bucket(self, index: Index, cluster: str, value: Hashable, rows: Iterable[Row], version: int) -> None:
+        """Take in a complete list of one bucket, as it was at `version`.
+
+        Rows of the bucket that it did not show are gone, unless they are newer. Where a later full list has not shown
+        an object, this one adds no row for it. Call `hold_table` before the list is sent, so that deletions seen
+        meanwhile are remembered.
+        """
+        table = self.table(cluster, index.kind)
+        adds = table.listing is Listing.LISTED and version >= table.version
+        shown: set[Key] = set()
+        for row in rows:
+            shown.add(row.key)
+            if adds or row.key in table.rows:
+                self._take(table, row)
+        for row in self.bucket(index, cluster, value):
+            if row.key not in shown and row.version <= version:
+                # An object of the same name may be in another bucket: only what this row shows is known to be gone.
+                self._drop(table, row.key, row.version)
 
     def set_listing(self, cluster: str, kind: str, listing: Listing, why: str = "") -> None:
         table = self.table(cluster, kind)
@@ -242,7 +267,20 @@ class Store:
         self._open[key] -= 1
         if not self._open[key]:
             del self._open[key]
-            self._buried.pop(key, None)
+            if key[:2] not in self._open_tables:
+                self._buried.pop(key, None)
+
+    def hold_table(self, cluster: str, kind: str) -> None:
+        """Remember every deletion in this table: a list of a part of it is under way."""
+        self._open_tables[cluster, kind] = self._open_tables.get((cluster, kind), 0) + 1
+
+    def let_go_table(self, cluster: str, kind: str) -> None:
+        name = (cluster, kind)
+        self._open_tables[name] -= 1
+        if not self._open_tables[name]:
+            del self._open_tables[name]
+            for key in [key for key in self._buried if key[:2] == name and key not in self._open]:
+                del self._buried[key]
 
     # Writes under way
 
@@ -292,7 +330,12 @@ class Store:
 
     def size(self) -> int:
         """How much is remembered besides rows: after any churn as much as before."""
-        extra = len(self._open) + len(self._buried) + sum(len(counts) for counts in self._reserved.values())
+        extra = (
+            len(self._open)
+            + len(self._open_tables)
+            + len(self._buried)
+            + sum(len(counts) for counts in self._reserved.values())
+        )
         return extra + sum(len(table.expected) for table in self._tables.values())
 
     # Inside
@@ -325,7 +368,7 @@ class Store:
 
     def _bury(self, key: Key, version: int) -> None:
         """Gone as of this version: remembered while something on that object is under way."""
-        if key in self._open and version >= 0:
+        if version >= 0 and (key in self._open or key[:2] in self._open_tables):
             self._buried[key] = max(version, self._buried.get(key, -1))
 
     def _buckets(self, table: Table, index: Index) -> dict[Hashable, list[Key]]:

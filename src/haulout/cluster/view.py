@@ -17,8 +17,11 @@ R = TypeVar("R", bound=Row)
 
 # Kinds of our own: they are filled by the process itself and need no listing.
 CONFIG, FACT, OUTCOME, HOLD, GRANT, MARK = "Config", "Fact", "Outcome", "Hold", "Grant", "Mark"
-DRAIN, EVICTION, PERMIT = "Drain", "Eviction", "Permit"
-OWN_KINDS = frozenset({CONFIG, FACT, OUTCOME, HOLD, GRANT, MARK, DRAIN, EVICTION, PERMIT, Connection.KIND})
+DRAIN, EVICTION, PERMIT, PROOF = "Drain", "Eviction", "Permit", "Proof"
+OWN_KINDS = frozenset({CONFIG, FACT, OUTCOME, HOLD, GRANT, MARK, DRAIN, EVICTION, PERMIT, PROOF, Connection.KIND})
+
+# The states of a proof.
+PROVEN, FAILED = "proven", "failed"
 
 
 def holds_table(surface: str) -> str:
@@ -48,17 +51,22 @@ class FactDemand(msgspec.Struct, frozen=True):
 # Most askings read neither: the empty ones are shared, and replaced rather than changed.
 NO_ROOMS: frozenset[frozenset[Limit]] = frozenset()
 NO_FACTS: Mapping[Key, FactDemand] = {}
+NO_PROOFS: frozenset[Key] = frozenset()
 
 
 class Record:
-    """What one asking read: topics, sets of rooms that were not all open, facts."""
+    """What one asking read: topics, sets of rooms that were not all open, facts.
 
-    __slots__ = ("facts", "rooms", "topics")
+    `proofs`: the proofs that it read and that are not there yet.
+    """
+
+    __slots__ = ("facts", "proofs", "rooms", "topics")
 
     def __init__(self) -> None:
         self.topics: set[Topic] = set()
         self.rooms = NO_ROOMS
         self.facts = NO_FACTS
+        self.proofs = NO_PROOFS
 
     def add(self, topics: Iterable[Topic], rooms: Set[frozenset[Limit]], facts: Mapping[Key, FactDemand]) -> None:
         self.topics.update(topics)
@@ -161,6 +169,16 @@ class View:
     def outcome(self, name: str) -> Value | None:
         """What became of a message: None (never sent), or `state` pending, done or failed."""
         return self.get(Key("", OUTCOME, "", name), Value)
+
+    def proof(self, key: Key) -> Value | None:
+        """Return what a list of the node's pods has shown, or None before its answer. Asking is what causes the list.
+
+        `state` is PROVEN, or FAILED with the refusal as `value`. The key says for which node and for whom (`proof_key`).
+        """
+        found = self.get(key, Value)
+        if found is None:
+            self._record.proofs |= {key}
+        return found
 
     def _listed(self, cluster: str, kind: str) -> None:
         if kind in OWN_KINDS:

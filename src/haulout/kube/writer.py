@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from haulout.base.backoff import Sleep
 from haulout.base.clock import Clock
+from haulout.kube.codec import Broken, HasMetadata, Kind, Shortened
 from haulout.kube.errors import KubeError, TooManyRequests
 from haulout.kube.excerpt import Shape
+from haulout.kube.listing import Pages
 from haulout.kube.transport import JSON, JSON_PATCH, MERGE_PATCH, METADATA_ONLY, STRATEGIC_PATCH, Transport
 
+K = TypeVar("K", bound=HasMetadata)
 # Called at the very moment of sending: the seconds that the request may take, or None if it must not be sent any more.
 Guard = Callable[[], float | None]
 Propagation = Literal["Background", "Foreground", "Orphan"]
@@ -103,6 +107,21 @@ class Writer:
         self, path: str, *, key: Hashable, slim: bool = False, guard: Guard | None = None, keep: Shape | None = None
     ) -> bytes:
         return await self._send("GET", path, key=key, accept=_accept(slim=slim), guard=guard, keep=keep)
+
+    async def read_list(
+        self, path: str, kind: Kind[K], query: Mapping[str, str], *, key: Hashable
+    ) -> tuple[list[K | Shortened[K] | Broken], str]:
+        """Read a whole list, as the server's store has it at one version. Return its items and that version.
+
+        No `resourceVersion` is named, so the answer is consistent; all pages show the version of the first.
+        """
+        async with self._turn(key):
+            pages = Pages(self._transport, path, kind, query, within=self._longest)
+            page = await pages.next()
+            version, items = page.version, list(page)
+            while not pages.complete:
+                items += await pages.next()
+            return items, version
 
     async def create(
         self,
@@ -260,10 +279,7 @@ class Writer:
         keep: Shape | None = None,
     ) -> bytes:
         payload = None if body is None else msgspec.json.encode(body)
-        await self._gate.enter(key)
-        try:
-            while (wait := self.pause_until - self._clock.elapsed()) > 0:
-                await self._sleep(wait)
+        async with self._turn(key):
             seconds = guard() if guard else self._longest
             if seconds is None or seconds <= 0:
                 raise Withheld(f"{method} {path}: withheld")
@@ -277,12 +293,21 @@ class Writer:
                 timeout=min(seconds, self._longest),
                 keep=keep,
             )
+        return reply.body
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, key: Hashable) -> AsyncIterator[None]:
+        """Wait for a place and for the end of a pause; a server that throttles meanwhile is obeyed by all."""
+        await self._gate.enter(key)
+        try:
+            while (wait := self.pause_until - self._clock.elapsed()) > 0:
+                await self._sleep(wait)
+            yield
         except TooManyRequests as error:
             self._throttled(error)
             raise
         finally:
             self._gate.leave()
-        return reply.body
 
     def _throttled(self, error: TooManyRequests) -> None:
         if error.retry_after and not error.by_budget:

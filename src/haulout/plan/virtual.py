@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
+from haulout.cluster.indexes import PODS_OF_NODE
 from haulout.cluster.key import Key
-from haulout.cluster.project import RESOURCES, Keep, Projector, Resource, version_number
+from haulout.cluster.project import RESOURCES, Keep, Projector, Resource, field_equals, version_number
 from haulout.core.action import Create, Delete, Evict, Measure, Say, Send
 from haulout.core.decision import earliest
 from haulout.embedded.seams import Change as WorldChange
@@ -18,7 +19,7 @@ from haulout.embedded.seams import Resource as WorldResource
 from haulout.embedded.timers import VirtualTimers
 from haulout.kube.errors import ApiError
 from haulout.runtime.kernel import Kernel
-from haulout.runtime.requests import Answer, Body, Change, Done, Look, Refused, Telling
+from haulout.runtime.requests import Answer, Body, Change, Done, Listed, ListPods, Look, Refused, Telling
 
 Statement = Telling | Measure | Say
 
@@ -111,7 +112,9 @@ class VirtualDriver:
             return Refused(error.status.code, str(error), error.retry_after, error.cause)
 
     def _answer(self, body: Body) -> Answer:
-        assert isinstance(body, Change | Create | Evict | Delete | Look)
+        assert isinstance(body, Change | Create | Evict | Delete | Look | ListPods)
+        if isinstance(body, ListPods):
+            return self._listed(body.target)
         target = body.target
         resource = self._place(target.kind)
         match body:
@@ -138,6 +141,13 @@ class VirtualDriver:
             case Delete():
                 self._world.delete(resource, target.namespace, target.name, uid=body.uid, grace=body.grace_for)
         return Done()
+
+    def _listed(self, node: Key) -> Listed:
+        found = self._world.list(self._place("Pod"), fields=field_equals("spec.nodeName", node.name))
+        rows = tuple(self._row_of(Key("", "Pod", "", ""), obj) for obj in found)
+        known = self._kernel.store.bucket(PODS_OF_NODE, "", node.name)
+        # Whatever the kernel knows has happened in the world before: the list is at least as new.
+        return Listed(rows, max((row.version for row in (*rows, *known)), default=0))
 
     def _place(self, kind: str) -> WorldResource:
         found = self._places.get(kind)

@@ -16,14 +16,27 @@ import msgspec
 
 from haulout.cluster.key import Key
 from haulout.cluster.rows import ObjectRow, Row, Value
-from haulout.cluster.store import Store
-from haulout.cluster.view import OUTCOME
+from haulout.cluster.store import Store, TableName
+from haulout.cluster.view import OUTCOME, PROOF
 from haulout.core.action import Edit, Refusal, Send, Statement, Tell
 from haulout.core.decision import Decision
 from haulout.core.edit import apply_all, changes_nothing
 from haulout.core.holds import Grant, grant_key, hold_key
 from haulout.runtime.jobs import Batch, Job, is_ending, plan, request_body, signature
-from haulout.runtime.requests import Answer, Body, Change, Done, Look, Lost, Refused, Request, Telling, Withdrawn
+from haulout.runtime.proofs import Proofs
+from haulout.runtime.requests import (
+    Answer,
+    Body,
+    Change,
+    Done,
+    ListPods,
+    Look,
+    Lost,
+    Refused,
+    Request,
+    Telling,
+    Withdrawn,
+)
 from haulout.runtime.rooms import Subject
 
 LOOK_AFTER_FOR = timedelta(seconds=5)
@@ -140,8 +153,10 @@ class Actor:
         self._throttled: dict[str, datetime] = {}
         self._timers: list[tuple[datetime, int, Subject | Key]] = []
         self._next_id = 0
+        self._proofs = Proofs(store, self._emit, self._at, self._wake, _delay)
         store.on_version = self._moved
         store.on_replaced = self._replaced
+        store.on_listed = self._listed
 
     # For the loop
 
@@ -160,8 +175,16 @@ class Actor:
         return work.under_way
 
     def awaits(self, subject: Subject) -> bool:
-        """A write of the subject has been sent and its effect is not known yet."""
+        """Whether the effect of a write that the subject has sent, or a proof that it reads, is not known yet."""
+        if self._proofs.awaits(subject):
+            return True
         return any(subject in each.subjects for standing in self._pending.values() for each in standing.values())
+
+    def prove(self, proof: Key, subject: Subject) -> None:
+        self._proofs.want(proof, subject)
+
+    def forget_proof(self, proof: Key) -> None:
+        self._proofs.forget(proof)
 
     def _retract(self, subject: Subject, batches: list[Batch]) -> None:
         """What is no longer stated is said anew when it is stated again."""
@@ -219,6 +242,9 @@ class Actor:
                 self._looked(body.target, answer, self._known.pop(request), now)
                 self._store.let_go(body.target)
                 return
+            case ListPods():
+                self._proofs.answered(body, request, answer, now)
+                return
         assert work is not None
         assert job is not None
         self._written(work, job, body, answer, now)
@@ -234,6 +260,8 @@ class Actor:
             _, _, what = heapq.heappop(self._timers)
             if isinstance(what, Subject):
                 self.loop.wake(what)
+            elif what.kind == PROOF:
+                self._proofs.due(what, now)
             else:
                 self._look_if_due(what, now)
 
@@ -256,7 +284,7 @@ class Actor:
     def size(self) -> int:
         """Everything remembered: after any churn as much as before."""
         parts = (self._sent, self._busy, self._pending, self._backoff, self._conflicts, self._edits, self._said)
-        return sum(len(part) for part in parts)
+        return sum(len(part) for part in parts) + self._proofs.size()
 
     # Going on with a decision
 
@@ -612,15 +640,28 @@ class Actor:
             self._settle(key, [what for what, each in standing.items() if not each.ends or is_ending(row, each.uid)])
         if key in self._conflicts:
             self._end_conflict(key)
+        self._proofs.node_changed(key)
+
+    def _wake(self, subject: Subject) -> None:
+        self.loop.wake(subject)
+
+    def _listed(self, table: TableName) -> None:
+        if table.kind == "Node":
+            self._proofs.nodes_listed(table.cluster)
 
     def _replaced(self, key: Key) -> None:
         """The object is gone, or another has its name."""
+        self._proofs.node_changed(key)
         self._settle(key)
         self._end_conflict(key)
 
 
 def _spans(target: Key) -> Spans:
     return AWAY if target.cluster else HOME
+
+
+def _delay(target: Key, failures: int) -> timedelta:
+    return _spans(target).after(failures)
 
 
 def _are_alike(row: Row, other: Row) -> bool:

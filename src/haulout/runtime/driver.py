@@ -11,7 +11,7 @@ from haulout.base.clock import Clock
 from haulout.core.action import Measure, Say
 from haulout.runtime.kernel import Kernel
 from haulout.runtime.metrics import Metrics
-from haulout.runtime.requests import Answer, Look, Lost, Request, Telling
+from haulout.runtime.requests import Answer, ListPods, Look, Lost, Request, Telling
 from haulout.runtime.sender import Sender
 
 log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class Driver:
 
     def _guard(self, request: Request) -> float | None:
         """At the moment of sending: everything is as decided, and there is time left to be answered."""
-        if isinstance(request.body, Look):
+        if isinstance(request.body, Look | ListPods):
             return LONGEST_REQUEST
         return self.may_write_for() if self._kernel.actor.is_current(request.id) else None
 

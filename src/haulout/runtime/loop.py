@@ -14,7 +14,7 @@ from haulout.base.clock import after
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Row
 from haulout.cluster.store import CountOf, Listing, Store, TableName, Topic
-from haulout.cluster.view import CONFIG, GRANT, HOLD, OUTCOME, FactDemand, NotListed, Record, View, holds_table
+from haulout.cluster.view import CONFIG, GRANT, HOLD, OUTCOME, PROOF, FactDemand, NotListed, Record, View, holds_table
 from haulout.core.decision import Decider, Decision, Source, earliest
 from haulout.core.holds import Blocked, Grant, Hold, grant_key, hold_key
 from haulout.runtime.rooms import Order, Rooms, RoomSet, Subject
@@ -39,7 +39,15 @@ class Actions(Protocol):
     def forget(self, subject: Subject) -> None: ...
 
     def awaits(self, subject: Subject) -> bool:
-        """Whether the effect of something that it wanted is not known yet."""
+        """Whether the effect of something that it wanted, or a proof that it reads, is not known yet."""
+        ...
+
+    def prove(self, proof: Key, subject: Subject) -> None:
+        """The subject has read a proof that is not there."""
+        ...
+
+    def forget_proof(self, proof: Key) -> None:
+        """No subject reads the proof any more."""
         ...
 
 
@@ -367,6 +375,8 @@ class Loop:
         # Who claims is told of its grants, also where it did not ask for them: it uses them or they pass on.
         record.topics.update(grant_key(key) for key in made if key.kind == HOLD)
         self._remember(subject, record, made, until)
+        for proof in sorted(record.proofs):
+            self._actions.prove(proof, subject)
         if decision.actions:
             if self._actions.submit(subject, decision, now):
                 self._under_way.add(subject)
@@ -467,6 +477,9 @@ class Loop:
             if isinstance(topic, Key) and topic.kind == OUTCOME:
                 # The state that the message belonged to is stored: nobody asks what became of it any more.
                 self._store.erase(topic)
+            elif isinstance(topic, Key) and topic.kind == PROOF:
+                # The conclusion is drawn, or the node is not empty after all: the next one needs a list of its own.
+                self._actions.forget_proof(topic)
 
     def _forget(self, subject: Subject) -> None:
         self._leave(subject)

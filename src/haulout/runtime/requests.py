@@ -32,6 +32,13 @@ class Look(msgspec.Struct, frozen=True):
     target: Key
 
 
+class ListPods(msgspec.Struct, frozen=True):
+    """A consistent LIST of the pods of one node (`target`), for the row of the key `proof`."""
+
+    target: Key
+    proof: Key
+
+
 class Telling(msgspec.Struct, frozen=True):
     """An event with the version of its object as told."""
 
@@ -39,7 +46,7 @@ class Telling(msgspec.Struct, frozen=True):
     row: ObjectRow | None
 
 
-Body = Change | Create | Evict | Delete | Look | Telling | Measure | Say | Send
+Body = Change | Create | Evict | Delete | Look | ListPods | Telling | Measure | Say | Send
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -52,6 +59,13 @@ class Done(msgspec.Struct, frozen=True):
 
     row: Row | None = None
     metadata: ObjectRow | None = None
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A list as answered: all of its rows, as they were at one `version`."""
+
+    rows: tuple[Row, ...]
+    version: int
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -78,4 +92,4 @@ class Withdrawn(msgspec.Struct, frozen=True):
     """Never sent: when its turn came, the world was no longer as it had been decided upon."""
 
 
-Answer = Done | Refused | Lost | Withdrawn
+Answer = Done | Listed | Refused | Lost | Withdrawn

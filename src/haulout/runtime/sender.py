@@ -10,8 +10,10 @@ import msgspec
 
 from haulout.base.clock import Clock
 from haulout.cluster.key import Key
-from haulout.cluster.rows import ObjectRow
+from haulout.cluster.project import Projector, field_equals, version_number
+from haulout.cluster.rows import ObjectRow, Row
 from haulout.core.action import Create, Delete, Evict, Measure, Say, Send, Tell
+from haulout.kube.codec import Broken, Garbled, Kind, Shortened
 from haulout.kube.errors import ApiError, ConnectionFailed, KubeError, NotFound, RequestTimeout, TooLarge
 from haulout.kube.excerpt import shape_of
 from haulout.kube.recorder import Recorder, Reporter
@@ -21,7 +23,20 @@ from haulout.model.meta import PartialObject
 from haulout.runtime.logs import LEVELS
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
-from haulout.runtime.requests import Answer, Body, Change, Done, Look, Lost, Refused, Request, Telling, Withdrawn
+from haulout.runtime.requests import (
+    Answer,
+    Body,
+    Change,
+    Done,
+    Listed,
+    ListPods,
+    Look,
+    Lost,
+    Refused,
+    Request,
+    Telling,
+    Withdrawn,
+)
 
 log = logging.getLogger(__name__)
 acts = logging.getLogger("haulout.acts")
@@ -30,6 +45,8 @@ acts = logging.getLogger("haulout.acts")
 UNKNOWN_EFFECT = frozenset({502, 504})
 
 Channel = Callable[[Any], Awaitable[None]]
+# What a server is asked.
+Asked = Change | Create | Evict | Delete | Look | ListPods
 
 
 class SendFailed(Exception):
@@ -125,7 +142,7 @@ class Sender:
             return Refused(0, f"{type(error).__name__}: {error}")
         return Done()
 
-    async def _ask_server(self, body: Change | Create | Evict | Delete | Look, guard: Guard) -> Answer:
+    async def _ask_server(self, body: Asked, guard: Guard) -> Answer:
         writer = self.writers.get(body.target.cluster)
         if writer is None:
             return Refused(0, f"cluster {body.target.cluster} is not open")
@@ -139,8 +156,10 @@ class Sender:
             log.warning("write failed", extra={"verb": verb, "object": str(body.target), "error": answer.message})
         return answer
 
-    async def _outcome(self, writer: Writer, body: Change | Create | Evict | Delete | Look, guard: Guard) -> Answer:
+    async def _outcome(self, writer: Writer, body: Asked, guard: Guard) -> Answer:
         try:
+            if isinstance(body, ListPods):
+                return await self._list_pods(writer, body.target)
             return self._done(body, await self._send(writer, body, guard))
         except Withheld:
             return Withdrawn()
@@ -193,9 +212,17 @@ class Sender:
             case _:
                 assert_never(body)
 
+    async def _list_pods(self, writer: Writer, node: Key) -> Listed:
+        """List the pods of a node. One that is too long comes as an excerpt, which says enough of it."""
+        projector = self._pump.projector(node.cluster, "Pod")
+        kind: Kind[Any] = Kind(projector.resource.model)
+        query = {"fieldSelector": field_equals("spec.nodeName", node.name)}
+        items, version = await writer.read_list(projector.resource.path, kind, query, key=node)
+        return Listed(tuple(_listed_row(projector, item) for item in items), version_number(version))
+
     def _done(self, body: Body, reply: bytes) -> Done:
         """The answer as a row; what cannot be read leaves it to the watch to tell."""
-        if isinstance(body, Evict | Telling | Measure | Say | Send):
+        if isinstance(body, Evict | ListPods | Telling | Measure | Say | Send):
             return Done()
         projector = self._pump.projector(body.target.cluster, body.target.kind)
         try:
@@ -207,6 +234,13 @@ class Sender:
             return Done()
         # A deletion that is complete is answered with a Status, which has no name.
         return Done(row=projector.row(obj)) if obj.metadata.name else Done()
+
+
+def _listed_row(projector: Projector, item: Any) -> Row:
+    if isinstance(item, Broken):
+        # It is there, and may be one that has to go: a list that shows it does not show an empty node.
+        raise Garbled(f"pod {item.name} cannot be read: {item.why}")
+    return projector.row(item.object if isinstance(item, Shortened) else item)
 
 
 def _is_closed_budget(answer: Answer) -> bool:
@@ -226,7 +260,7 @@ def _eviction_result(answer: Answer) -> str:
 
 def _outcome_name(answer: Answer) -> str:
     match answer:
-        case Done():
+        case Done() | Listed():
             return "done"
         case Refused():
             return str(answer.code) if answer.code else "unreachable"

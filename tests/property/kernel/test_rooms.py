@@ -66,6 +66,12 @@ class Takes:
     def awaits(self, subject: Subject) -> bool:
         return False
 
+    def prove(self, proof: Key, subject: Subject) -> None:
+        pass
+
+    def forget_proof(self, proof: Key) -> None:
+        pass
+
 
 def fail(subject: Subject, error: Exception) -> None:
     raise AssertionError(f"{subject} failed") from error

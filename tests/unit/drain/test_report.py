@@ -135,7 +135,8 @@ def test_rules(act: Act, standing: Standing, message: str) -> None:
 def test_what_is_left_out() -> None:
     agent = WorkloadRow(key=Key("", "DaemonSet", "default", "agent"), uid="uid-agent")
     state = found(agent, pod("a", owner("DaemonSet", "agent")), pod("m", mirror=True), pod("other", node="n1"))
-    assert state.done
+    assert state.cleared
+    assert not state.done, "rows alone prove nothing"
 
 
 class TestProgress:
@@ -143,7 +144,7 @@ class TestProgress:
         state = found(pod("bare"), pod("web", OURS), options=DrainOptions())
         assert state.errors.endswith("default/bare")
         assert [each.pod.key.name for each in state.pods] == ["web"]
-        assert not found(pod("bare"), options=DrainOptions()).done, "nothing to wait for, and yet not done"
+        assert not found(pod("bare"), options=DrainOptions()).cleared, "nothing to wait for, and yet not done"
 
     def test_failed_where_everybody_has_been_refused_for_good(self) -> None:
         one, two = pod("p", OURS), pod("q", OURS)
@@ -162,7 +163,7 @@ class TestProgress:
     def test_daemonsets_that_cannot_be_read_are_taken_to_be_there(self) -> None:
         store = store_of(node("n0"), pod("a", owner("DaemonSet", "agent")))
         store.set_listing("", "DaemonSet", Listing.UNREADABLE, "forbidden")
-        assert progress(View(store), drain(), START).done
+        assert progress(View(store), drain(), START).cleared
 
 
 def behind(*rows: Row, name: str = "p") -> list[Reason]:

@@ -66,6 +66,13 @@ def allow(refused: Sequence[tuple[PodRow, str]]) -> str:
     return f"remove {pods} by hand, or allow the drain to"
 
 
+def prove(node: str, *, denied: bool) -> str:
+    """Return what lets the pods of a node be listed."""
+    if denied:
+        return "allow Haulout to list pods in all namespaces (`haulout rbac` prints the roles)"
+    return f"see why the API server does not list the pods of node {node}"
+
+
 def other(standing: str, pod: PodRow) -> str:
     name = f"pod {pod.key.namespace}/{pod.key.name}"
     match standing:

@@ -10,9 +10,9 @@ import msgspec
 from haulout.cluster.key import Key
 from haulout.core.reason import Reason, best_act
 
-EVICTING, TERMINATING, PACED = "evicting", "terminating", "pdb-paced"
+EVICTING, TERMINATING, PACED, PROVING = "evicting", "terminating", "pdb-paced", "proving-empty"
 # What goes by itself is told last.
-GOING = frozenset({EVICTING, TERMINATING, PACED})
+GOING = frozenset({EVICTING, TERMINATING, PACED, PROVING})
 
 
 class Cause(msgspec.Struct, frozen=True):

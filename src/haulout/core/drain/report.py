@@ -11,13 +11,14 @@ import msgspec
 from haulout.base.selector import SelectorError, from_object
 from haulout.cluster.indexes import PODS_OF_NAMESPACE, PODS_OF_NODE
 from haulout.cluster.key import Key
-from haulout.cluster.rows import BudgetRow, NodeRow, PodRow
-from haulout.cluster.view import View
+from haulout.cluster.rows import BudgetRow, NodeRow, PodRow, Value
+from haulout.cluster.view import FAILED, PROVEN, View
 from haulout.core.action import Refusal
 from haulout.core.drain import advice
 from haulout.core.drain.options import Act, DrainRow
 from haulout.core.drain.pace import PERMITS_OF_POD, Permit
 from haulout.core.drain.plan import outcome_name, selected
+from haulout.core.drain.proof import proof_key
 from haulout.core.drain.select import Fate, Selection, changes_at
 from haulout.core.reason import Reason
 
@@ -56,20 +57,39 @@ class PodStanding(msgspec.Struct, frozen=True):
 class Progress(msgspec.Struct, frozen=True):
     """`errors`: why the drain cannot begin at all. `pods`: those still to go, in the order of the server's lists.
 
-    `changes_at`: when time alone lets a pod go that is waited for.
+    `changes_at`: when time alone lets a pod go that is waited for. `proof`: whether the node has been shown to be
+    empty; None where that is not asked, because a pod is still to go or the node is not cordoned.
     """
 
     selection: Selection
     pods: tuple[PodStanding, ...] = ()
     changes_at: datetime | None = None
+    proof: Value | None = None
 
     @property
     def errors(self) -> str:
         return self.selection.errors
 
     @property
-    def done(self) -> bool:
+    def cleared(self) -> bool:
+        """Whether our rows show no pod that is waited for. They may be out of date: nothing final follows from it."""
         return not self.pods and not self.errors
+
+    @property
+    def done(self) -> bool:
+        """Whether the node has been proven empty (K18): only `conclusion` can say so."""
+        return self.cleared and self.proof is not None and self.proof.state == PROVEN
+
+    @property
+    def proving(self) -> bool:
+        """Whether nothing but the answer to a list is waited for."""
+        return self.cleared and self.proof is not None and self.proof.state not in (PROVEN, FAILED)
+
+    @property
+    def proof_error(self) -> str:
+        """Why the node cannot be proven empty; the list is tried again."""
+        failed = self.cleared and self.proof is not None and self.proof.state == FAILED
+        return f"its pods cannot be listed: {self.proof.error}" if failed and self.proof is not None else ""
 
     @property
     def failed(self) -> bool:
@@ -85,11 +105,31 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 def progress(view: View, drain: DrainRow, now: datetime) -> Progress:
+    """Return how the drain stands by our rows, which is never `done`."""
     node = view.get(drain.node, NodeRow)
     pods = view.rows(PODS_OF_NODE, drain.node.name, PodRow, drain.node.cluster)
     selection = selected(view, drain, pods, node, now)
     standings = tuple(_standing(view, pod, fate) for pod, fate in selection.pods if fate.awaited and not fate.error)
     return Progress(selection, standings, changes_at(pods, drain.options, now, node))
+
+
+def conclusion(view: View, drain: DrainRow, now: datetime) -> Progress:
+    """Return how the drain stands, `done` once the node is proven empty.
+
+    With no pod left to wait for and the cordon stored, it asks for the proof, which costs one list of the node's pods.
+    Whatever cannot be undone is decided on this alone.
+    """
+    state = progress(view, drain, now)
+    node = view.get(drain.node, NodeRow)
+    if not state.cleared or node is None or not node.unschedulable:
+        return state
+    key = proof_key(drain, node)
+    return msgspec.structs.replace(state, proof=view.proof(key) or Value(key=key))
+
+
+def concluded(state: Progress, drain: DrainRow) -> Progress:
+    """Return the same for a drain whose end is stored already: it is not proven again as long as no pod shows up."""
+    return msgspec.structs.replace(state, proof=Value(key=drain.key, state=PROVEN))
 
 
 def _standing(view: View, pod: PodRow, fate: Fate) -> PodStanding:
@@ -149,7 +189,7 @@ def _terminating(pod: PodRow) -> str:
 
 def reasons(view: View, drain: DrainRow, now: datetime) -> tuple[Reason, ...]:
     """Down to the root: the budget, and the replica that keeps it closed. Each root says what could be done about it."""
-    return explained(view, drain, progress(view, drain, now), now)
+    return explained(view, drain, conclusion(view, drain, now), now)
 
 
 Causes = dict[Key, tuple[Reason, ...]]
@@ -166,7 +206,19 @@ def explained(
     if state.errors:
         refused = [(pod, fate.error) for pod, fate in state.selection.pods if fate.error]
         trees.insert(0, Reason("drain-refused", drain.node, state.errors, act=advice.allow(refused)))
+    if state.cleared and state.proof is not None and not state.done:
+        trees.append(_unproven(drain.node, state))
     return tuple(trees)
+
+
+def _unproven(node: Key, state: Progress) -> Reason:
+    if not state.proof_error:
+        text = f"node {node.name}: its pods are listed once more, to be certain that none is left"
+        return Reason("proving-empty", node, text)
+    refusal = state.proof.value if state.proof is not None else None
+    denied = isinstance(refusal, Refusal) and refusal.code in (401, 403)
+    text = f"node {node.name}: whether it is empty cannot be told, {state.proof_error}"
+    return Reason("proof-failed", node, text, act=advice.prove(node.name, denied=denied))
 
 
 def _explained(each: PodStanding, budgets: Mapping[Key, tuple[Reason, ...]], now: datetime) -> Reason:

@@ -9,7 +9,7 @@ from haulout.cluster.rows import NodeRow
 from haulout.core import cordon
 from haulout.core.action import Edit, Say, Statement, Tell
 from haulout.core.drain.options import CLUSTER_API_NODE, DrainOptions, DrainRow, drain_row
-from haulout.core.drain.report import PodStanding, Progress, Standing, progress
+from haulout.core.drain.report import PodStanding, Progress, Standing, conclusion
 from haulout.core.drain.started import ANNOTATION as STARTED_ANNOTATION
 from haulout.core.drain.started import started, with_started
 from haulout.core.edit import apply_all
@@ -91,14 +91,18 @@ def _drained(config: Eviction, given: TriggerInput) -> NodeRow | Retry:
     since = started(node)
     began_at = since.get(given.profile)
     drain = _drain(config, given, began_at or given.now)
-    state = progress(given.view, drain, given.now)
+    state = conclusion(given.view, drain, given.now)
     if given.node.unschedulable and state.done:
         return with_started(node, {name: at for name, at in since.items() if name != given.profile})
+    if state.proof_error:
+        return Retry(f"the node cannot be shown to be empty: {state.proof_error}", given.node, (drain,))
+    if state.proving:
+        return Retry("drain still in progress", given.node, (drain,), only_stores=True)
     if began_at is None:
         begun = with_started(node, {**since, given.profile: given.now})
         says = _said_of(given.node.key, state, begins=True)
         # Empty, but not for certain before nothing more can come.
-        return Retry("drain still in progress", begun, says=says, only_stores=state.done)
+        return Retry("drain still in progress", begun, says=says, only_stores=state.cleared)
     stalls_at = began_at + min(config.eviction_timeout, config.deletion_timeout)
     stalled = given.now >= stalls_at
     says = _said_of(given.node.key, state) + (_stalled(given.node.key) if stalled else ())

@@ -12,6 +12,7 @@ from haulout.cluster.view import View
 from haulout.core.action import Cordon
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
+from haulout.core.drain.report import conclusion
 from haulout.core.holds import LONG_AGO
 
 SURFACE = "byhand"
@@ -44,4 +45,6 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     # A person's cordon: it stands until a person takes it away, so that no ledger is kept of it.
     if not node.unschedulable:
         return Decision(actions=((Cordon(key, unschedulable=True),),))
-    return Decision(marks=(wish.drain(key.name),))
+    drain = wish.drain(key.name)
+    # Asked for its proof, which whoever watches the drain reads.
+    return Decision(marks=(drain,), until=conclusion(view, drain, now).changes_at)

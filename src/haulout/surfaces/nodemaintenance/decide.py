@@ -8,9 +8,9 @@ import msgspec
 
 from haulout.cluster.indexes import PODS_OF_NODE
 from haulout.cluster.key import Key
-from haulout.cluster.rows import LeaseRow, NodeRow, PodRow
+from haulout.cluster.rows import LeaseRow, NodeRow, PodRow, Value
 from haulout.cluster.store import Listing
-from haulout.cluster.view import View
+from haulout.cluster.view import MARK, View
 from haulout.core import cordon
 from haulout.core.action import (
     Cordon,
@@ -27,7 +27,7 @@ from haulout.core.action import (
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.drain.options import DrainRow
 from haulout.core.drain.preview import foreseen
-from haulout.core.drain.report import Progress, progress, reasons
+from haulout.core.drain.report import Progress, concluded, conclusion, explained, progress
 from haulout.core.holds import Claim, is_kept_by_others
 from haulout.core.reason import Reason
 from haulout.core.refusals import refused
@@ -361,7 +361,9 @@ def _maintain(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
     said = _node_refused(given, wanted, edits)
     prepared = ours and not edits
     drain = drain_of(given, wanted)
-    state = progress(view, drain, now)
+    reopened = _reopened(given, node)
+    stands = row.status.phase == SUCCEEDED and not reopened
+    state = concluded(progress(view, drain, now), drain) if stands else conclusion(view, drain, now)
     claims = claims_of(given, drained=prepared and state.done and not wanted.problem)
     refusal = not_granted(given, claims[:1])
     if refusal is not None:
@@ -378,7 +380,7 @@ def _maintain(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
         told = Reason("deadline", row.key, row.status.last_error)
         return Decision(actions=tuple(steps), holds=claims, until=renew_at, reasons=(told,))
     if not prepared:
-        return Decision(actions=tuple(steps), holds=claims, until=renew_at)
+        return Decision(actions=tuple(steps), holds=claims, until=renew_at, marks=reopened)
     if wanted.problem:
         steps.append(without_pods(given, wanted.problem))
         why = Reason("drain-refused", row.key, wanted.problem)
@@ -393,15 +395,30 @@ def _maintain(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
         actions=tuple(step for step in steps if step),
         holds=claims,
         until=earliest(renew_at, until, state.changes_at),
-        marks=(*(() if is_expired(given, wanted) else (drain,)), *active_mark(row), *waiting, *told_of),
+        marks=(
+            *(() if is_expired(given, wanted) else (drain,)),
+            *active_mark(row),
+            *waiting,
+            *told_of,
+            *(() if state.done else reopened),
+        ),
         reasons=_reasons(given, drain, state, claims) if view.explaining else (),
     )
+
+
+def _reopened(given: Given, node: NodeRow) -> tuple[Value, ...]:
+    """Return a mark if the node was uncordoned after the drain had succeeded: it is to be proven empty once more."""
+    if given.status.phase != SUCCEEDED:
+        return ()
+    key = Key("", MARK, "nodemaintenance-reopened", given.key.name)
+    mark = given.view.recall(key, Value)
+    return (mark or Value(key=key),) if mark is not None or not node.unschedulable else ()
 
 
 def _reasons(given: Given, drain: DrainRow, state: Progress, claims: tuple[Claim, ...]) -> tuple[Reason, ...]:
     """What the drain waits for; after it, the turn."""
     refusal = not_granted(given, claims[1:]) if state.done else None
-    return refusal.reasons if refusal is not None else reasons(given.view, drain, given.now)
+    return refusal.reasons if refusal is not None else explained(given.view, drain, state, given.now)
 
 
 def _node_refused(given: Given, wanted: DrainWish, edits: tuple[Edit, ...]) -> tuple[Step, ...]:

@@ -39,6 +39,8 @@ def drain_status(
 ) -> tuple[list[Step], datetime | None, tuple[Row, ...]]:
     """The steps that write it, when time alone changes it, and what has to be remembered of the last report."""
     row, now, status = given.row, given.now, given.status
+    if state.proving:
+        return [], None, _last_report(given)
     if state.done:
         refusal = not_granted(given, claims[1:])
         if refusal is not None:
@@ -57,7 +59,7 @@ def drain_status(
         return [(*patch(row, over), told(row.key, *FAILED_EVENT, warning=True))], None, ()
     began_at = _pass_began_at(given)
     ends_at = began_at + wanted.timeout_for if wanted.timeout_for else None
-    errors = state.errors
+    errors = state.errors or state.proof_error
     is_over = ends_at is not None and now >= ends_at and not errors
     # A text of all its pods, made only where it is told.
     if is_over or errors or state.failed:
@@ -85,7 +87,7 @@ def without_pods(given: Given, problem: str) -> Step:
 
 
 def _error(state: Progress, wanted: DrainWish) -> str:
-    return drain_error(state, wanted.timeout_for, deletes=wanted.options.disable_eviction)
+    return state.proof_error or drain_error(state, wanted.timeout_for, deletes=wanted.options.disable_eviction)
 
 
 def _said(given: Given) -> tuple[Say, ...]:
@@ -110,7 +112,7 @@ def _conditions(given: Given, state: Progress, status: Status) -> Status:
     status = with_condition(status, "Cordoned", True, "Cordoned", "", now)
     status = with_condition(status, "LeaseHeld", True, "LeaseHeld", "", now)
     reason = "Drained" if state.done else "PodsPending"
-    status = with_condition(status, "Drained", state.done, reason, _skipped(state), now)
+    status = with_condition(status, "Drained", state.done, reason, state.proof_error or _skipped(state), now)
     stuck = [each for each in blocked if each.reason != "Terminating"]
     reason = stuck[0].reason if stuck else "DrainRefused" if state.errors else "NotBlocked"
     status = with_condition(status, "Blocked", bool(stuck) or bool(state.errors), reason, state.errors, now)
@@ -149,13 +151,20 @@ def _succeeded(given: Given, state: Progress) -> list[Step]:
 
 def _report(given: Given, current: Status, began_at: datetime) -> tuple[list[Step], datetime | None, tuple[Row, ...]]:
     """What blocks the drain, written between two passes; the time of the pass is left alone."""
-    key = Key("", MARK, SURFACE, given.key.name)
-    last = given.view.recall(key, Value)
-    standing: tuple[Row, ...] = (last,) if last is not None else ()
+    standing = _last_report(given)
     if current == given.status:
         return [], None, standing
-    reported_at = last.value if last is not None and isinstance(last.value, datetime) else began_at
+    reported_at = next((last.value for last in standing if isinstance(last.value, datetime)), began_at)
     due_at = max(began_at, reported_at) + REPORT_EVERY_FOR
     if given.now < due_at:
         return [], due_at, standing
-    return [patch(given.row, current)], None, (Value(key=key, value=given.now),)
+    return [patch(given.row, current)], None, (Value(key=_report_key(given), value=given.now),)
+
+
+def _last_report(given: Given) -> tuple[Value, ...]:
+    last = given.view.recall(_report_key(given), Value)
+    return (last,) if last is not None else ()
+
+
+def _report_key(given: Given) -> Key:
+    return Key("", MARK, SURFACE, given.key.name)

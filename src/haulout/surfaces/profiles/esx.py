@@ -17,7 +17,7 @@ from haulout.core import cordon
 from haulout.core.action import Action, Annotate, Cordon, Edit, Label, Say, Send
 from haulout.core.decision import NOTHING, Decider, Decision, Source
 from haulout.core.drain.options import CLUSTER_API_NODE, POD_ANNOTATION, DrainOptions, DrainRow, PodRules, drain_row
-from haulout.core.drain.report import progress, reasons
+from haulout.core.drain.report import Progress, conclusion, explained
 from haulout.core.holds import (
     LONG_AGO,
     PRIORITY_ANNOTATION,
@@ -283,10 +283,10 @@ def _stopping(machine: _Machine, claims: tuple[Claim, ...], edits: tuple[Edit, .
         edits += (Annotate(node.key, INITIATED_ANNOTATION, "true"),)
     edits += _cordoned(machine)
     drain = _drain(machine)
-    done = progress(view, drain, now).done
+    state = conclusion(view, drain, now)
     step: tuple[Action, ...] = edits
     until: datetime | None = None
-    if done and node.unschedulable and machine.initiated:
+    if state.done and node.unschedulable and machine.initiated:
         options = machine.options
         wanted = StopMachine(node.key.name, machine.place.zone, options.poll_for, options.give_up_for)
         more, until = _sent(machine, _outcome(node, "stop"), wanted)
@@ -294,9 +294,9 @@ def _stopping(machine: _Machine, claims: tuple[Claim, ...], edits: tuple[Edit, .
     return Decision(
         actions=(step,) if step else (),
         holds=claims,
-        marks=() if done else (drain,),
+        marks=() if state.done else (drain,),
         until=until,
-        reasons=_reasons(machine, drain) if view.explaining else (),
+        reasons=_reasons(machine, drain, state) if view.explaining else (),
     )
 
 
@@ -388,8 +388,8 @@ def last_seen(node: NodeRow) -> tuple[FactDemand, HostState] | None:
     return demand, HostState(node.labels.get(VERSION_LABEL, ""), state == IN_MAINTENANCE, alarms=alarms)
 
 
-def _reasons(machine: _Machine, drain: DrainRow) -> tuple[Reason, ...]:
-    because = reasons(machine.view, drain, machine.now)
+def _reasons(machine: _Machine, drain: DrainRow, state: Progress) -> tuple[Reason, ...]:
+    because = explained(machine.view, drain, state, machine.now)
     text = f"its host {machine.place.host} is out of service, its machine is to be off"
     return (Reason("esx", machine.node.key, text + (", once it is empty" if because else ""), because=because),)
 

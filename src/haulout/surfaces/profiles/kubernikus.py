@@ -16,7 +16,7 @@ from haulout.core import cordon
 from haulout.core.action import Action, Cordon, Edit, Label, Say, Send
 from haulout.core.decision import NOTHING, Decider, Decision, Source
 from haulout.core.drain.options import CLUSTER_API_NODE, POD_ANNOTATION, DrainOptions, DrainRow, PodRules, drain_row
-from haulout.core.drain.report import progress, reasons
+from haulout.core.drain.report import Progress, conclusion, explained
 from haulout.core.holds import (
     LONG_AGO,
     PRIORITY_ANNOTATION,
@@ -183,7 +183,7 @@ def _going(
         return Decision(actions=(edits,) if edits else (), holds=(claim,), reasons=told)
     edits += _cordoned(node, options)
     drain = _drain(node, options)
-    state = progress(view, drain, now)
+    state = conclusion(view, drain, now)
     step: tuple[Action, ...] = edits
     until: datetime | None = None
     if state.done and node.unschedulable:
@@ -194,7 +194,7 @@ def _going(
         holds=(claim,),
         marks=() if state.done else (drain,),
         until=until,
-        reasons=_reasons(node, drain, view, now) if view.explaining else (),
+        reasons=_reasons(node, drain, state, view, now) if view.explaining else (),
     )
 
 
@@ -232,8 +232,8 @@ def _deletion(node: NodeRow, options: Options, view: View, now: datetime) -> tup
     return (*said, Send(name, CHANNEL, ServerDeletion(node.key.name, options.secret))), None
 
 
-def _reasons(node: NodeRow, drain: DrainRow, view: View, now: datetime) -> tuple[Reason, ...]:
-    because = reasons(view, drain, now)
+def _reasons(node: NodeRow, drain: DrainRow, state: Progress, view: View, now: datetime) -> tuple[Reason, ...]:
+    because = explained(view, drain, state, now)
     text = "its server is to be deleted" + (", once it is empty" if because else "")
     return (Reason("delete-node", node.key, text, because=because),)
 

@@ -1,0 +1,35 @@
+"""A watch that has gone silent in virtual time: the world goes on, and the kernel hears nothing of one kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from haulout.plan.virtual import VirtualDriver
+
+
+def mute(driver: VirtualDriver, kind: str = "Pod") -> None:
+    """From now on nothing that happens to objects of this kind is told."""
+    take = driver._take
+
+    def heard(projector: Any, change: Any) -> None:
+        if projector.resource.kind != kind:
+            take(projector, change)
+
+    driver._take = heard  # type: ignore[method-assign]
+
+
+class Lists:
+    """Counts the lists of one node's pods that a driver carries out, and lets them be refused."""
+
+    def __init__(self, driver: VirtualDriver) -> None:
+        self.nodes: list[str] = []
+        self.refusal: Any = None
+        carry_out = driver._carried_out
+
+        def carried_out(body: Any) -> Any:
+            if type(body).__name__ != "ListPods":
+                return carry_out(body)
+            self.nodes.append(body.target.name)
+            return self.refusal or carry_out(body)
+
+        driver._carried_out = carried_out  # type: ignore[method-assign]

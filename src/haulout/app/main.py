@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+
+AGENT = "skyhook-agent"
 
 
 def main() -> int:
+    # Under the name of an original, as a link to this program, it is that original: charts start those by their names.
+    name = sys.argv[0].rpartition("/")[2]
+    if name == AGENT or sys.argv[1:3] == ["as", AGENT]:
+        # The agent runs on hosts, for a moment and in little memory: nothing that only the operator needs is imported.
+        from haulout.agent.main import main as agent
+
+        return agent(sys.argv[1:] if name == AGENT else sys.argv[3:])
+
     from haulout.cli.drop_in import DROP_INS
     from haulout.cli.root import main as command_line
     from haulout.cli.settings import ClusterSettings, DemoSettings, PlanSettings
 
-    # Under the name of an original, as a link to this program, it is that original: charts start those by their names.
-    name = Path(sys.argv[0]).name
     made = command_line(["as", name, *sys.argv[1:]] if name in DROP_INS else sys.argv[1:])
     match made:
         case int():

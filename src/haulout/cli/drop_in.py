@@ -6,7 +6,7 @@ import importlib
 
 import click
 
-from haulout.cli.settings import ORIGINALS_TO_COME, Settings
+from haulout.cli.settings import AGENT, ORIGINALS_TO_COME, Settings
 
 DROP_INS = {
     "maintenance-controller": "haulout.cli.as_maintenance_controller",
@@ -33,7 +33,7 @@ class Untouched(click.Command):
 def command(name: str, words: tuple[str, ...]) -> int | Settings:
     """Starts as the original NAME, with its own flags, environment, files, ports and exit codes."""
     if name in ("-h", "--help", ""):
-        click.echo(f"Usage: haulout as NAME [FLAGS]\n\nNames: {', '.join(DROP_INS)}", err=not name)
+        click.echo(f"Usage: haulout as NAME [FLAGS]\n\nNames: {', '.join([*DROP_INS, AGENT])}", err=not name)
         return 0 if name else 2
     if name not in DROP_INS:
         is_coming = name in ORIGINALS_TO_COME

@@ -8,7 +8,9 @@ import msgspec
 
 # Surfaces and originals that are planned, and named in what people read about Haulout.
 TO_COME = ("notify", "packages")
-ORIGINALS_TO_COME = ("pika", "skyhook-operator", "skyhook-agent", "skyhook")
+ORIGINALS_TO_COME = ("pika", "skyhook-operator", "skyhook")
+# The original that the entry point starts before any command is imported.
+AGENT = "skyhook-agent"
 
 
 class Lease(msgspec.Struct, frozen=True):

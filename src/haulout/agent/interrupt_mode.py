@@ -1,0 +1,195 @@
+"""An interrupt as a sequence of acts. Pure: each act is yielded, and the shell sends back how it ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from dataclasses import dataclass
+
+from haulout.agent.acts import (
+    Act,
+    Answer,
+    AwaitRestart,
+    LockInterrupt,
+    MoveState,
+    Outcome,
+    RemoveState,
+    RunCommand,
+    Say,
+    Tighten,
+    WriteState,
+)
+from haulout.agent.logs import log_name
+from haulout.agent.payload import NO_OP, REBOOT, Interrupt
+from haulout.agent.record import Result, failed
+from haulout.agent.settings import Settings
+from haulout.agent.view import View
+
+Acts = Generator[Act, Answer, Result]
+Ending = Generator[Act, Answer, Result | None]
+NO_BOOT_ID = (
+    "cannot read the host's boot id, without which a reboot cannot be confirmed"
+    " (SKYHOOK_AGENT_BOOT_ID_FILE names its file, SKYHOOK_AGENT_REBOOT_CONFIRM=legacy does without)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptJob:
+    """An interrupt of a host on behalf of a package."""
+
+    interrupt: Interrupt
+    settings: Settings
+
+    @property
+    def folder(self) -> str:
+        """Return the directory of the markers below the state root."""
+        return f"interrupts/flags/{self.settings.resource_id.text}"
+
+    def log(self, name: str, view: View) -> str | None:
+        owner = self.settings.resource_id
+        stem = f"{owner.package}/{owner.version}/interrupts/{name}"
+        return log_name(stem, view.utc_now()) if self.settings.write_logs else None
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command of an interrupt and its markers."""
+
+    job: InterruptJob
+    index: int
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return self.job.interrupt.commands[self.index]
+
+    @property
+    def name(self) -> str:
+        return f"{self.job.interrupt.kind}_{self.index}"
+
+    @property
+    def complete(self) -> str:
+        return f"{self.job.folder}/{self.name}.complete"
+
+    @property
+    def pending(self) -> str:
+        return f"{self.job.folder}/{self.name}.pending"
+
+    @property
+    def skipping(self) -> Say:
+        resource = self.job.settings.resource_id.text
+        return Say(f"Skipping interrupt {self.name} because it was already run for {resource}")
+
+
+def interrupt_mode(job: InterruptJob, view: View) -> Acts:
+    """Run the commands that have no marker yet, each at least once, a reboot exactly until the boot id has changed."""
+    for warning in job.interrupt.warnings:
+        yield Say(warning, is_error=True)
+    yield LockInterrupt(job.folder)
+    yield Tighten(has_package=False)
+    if job.interrupt.kind == NO_OP:
+        yield WriteState(f"{job.folder}/{NO_OP}.complete", timestamp(view), "there is nothing to run")
+    ran = skipped = 0
+    for index in range(len(job.interrupt.commands)):
+        command = Command(job, index)
+        if view.has_state(command.complete):
+            yield from skip(command, view)
+            skipped += 1
+            continue
+        is_over = yield from (reboot(command, view) if job.interrupt.kind == REBOOT else restart(command, view))
+        if is_over is not None:
+            return is_over
+        ran += 1
+    return Result("succeeded" if job.interrupt.commands else "noop", ran, skipped)
+
+
+def skip(command: Command, view: View) -> Generator[Act, Answer, None]:
+    # A run that was killed while it promoted the marker leaves both.
+    if view.has_state(command.pending):
+        yield RemoveState(command.pending, "the interrupt is complete")
+    yield command.skipping
+
+
+def restart(command: Command, view: View) -> Ending:
+    """Run a command between its two markers. Return None when it succeeded."""
+    yield WriteState(command.pending, timestamp(view), "a run that is killed must repeat the command")
+    outcome = yield RunCommand(command.argv, "it has no marker", command.job.log(command.name, view))
+    assert isinstance(outcome, Outcome)
+    if outcome.code == 0:
+        yield MoveState(command.pending, command.complete, "the command succeeded")
+        return None
+    yield RemoveState(command.pending, "the command failed")
+    return (yield from report(command, outcome))
+
+
+def reboot(command: Command, view: View) -> Ending:
+    if not command.job.settings.confirms_by_boot_id:
+        return (yield from legacy_reboot(command, view))
+    boot_id = view.boot_id()
+    if not boot_id:
+        yield Say(NO_BOOT_ID, is_error=True)
+        return failed(NO_BOOT_ID)
+    asked_in = pending_boot_id(view.read_state(command.pending))
+    if asked_in not in (None, boot_id):
+        return (yield from promote(command, view))
+    why = "it has no marker" if asked_in is None else "the host has not restarted since it was asked to"
+    if asked_in is None:
+        marker = json.dumps({"boot_id": boot_id, "time": view.utc_now().timestamp()})
+        yield WriteState(command.pending, marker, "the next run compares the boot id")
+    outcome = yield RunCommand(command.argv, why, command.job.log(command.name, view))
+    assert isinstance(outcome, Outcome)
+    # Killed by a signal: a host that goes down kills its processes, so that the boot id has to decide.
+    if outcome.code == 0:
+        return (yield from await_restart(command))
+    if outcome.signal is None:
+        yield RemoveState(command.pending, "the command failed")
+    return (yield from report(command, outcome))
+
+
+def promote(command: Command, view: View) -> Ending:
+    """Complete a reboot that the boot id confirms. The new marker comes first: no kill in between may lose it."""
+    yield WriteState(command.complete, timestamp(view), "the boot id has changed")
+    yield RemoveState(command.pending, "the interrupt is complete")
+    yield command.skipping
+    return Result("succeeded", skipped=1)
+
+
+def await_restart(command: Command) -> Ending:
+    seconds = command.job.settings.reboot_wait
+    ending = yield AwaitRestart(seconds)
+    if ending == "terminated":
+        return Result("terminated", ran=1)
+    text = f"INTERRUPT FAILED: reboot was accepted but the host did not restart within {seconds:g}s"
+    yield Say(text)
+    return failed(text)
+
+
+def legacy_reboot(command: Command, view: View) -> Ending:
+    """Write the marker first and trust the command, as the original does."""
+    yield WriteState(command.complete, timestamp(view), "legacy bookkeeping marks a reboot before it")
+    outcome = yield RunCommand(command.argv, "it has no marker", command.job.log(command.name, view))
+    assert isinstance(outcome, Outcome)
+    if outcome.code == 0:
+        return None
+    if outcome.code != -15:
+        yield RemoveState(command.complete, "the command failed")
+    return (yield from report(command, outcome))
+
+
+def report(command: Command, outcome: Outcome) -> Generator[Act, Answer, Result]:
+    text = f"INTERRUPT FAILED: {list(command.argv)!r} return_code: {outcome.code}"
+    yield Say(text)
+    return failed(text)
+
+
+def timestamp(view: View) -> str:
+    return str(view.utc_now().timestamp())
+
+
+def pending_boot_id(marker: bytes | None) -> str | None:
+    """Return the boot in which a reboot was asked for. A marker that cannot be read counts as none."""
+    try:
+        document = json.loads(marker or b"null")
+    except ValueError:
+        return None
+    boot_id = document.get("boot_id") if isinstance(document, dict) else None
+    return boot_id if isinstance(boot_id, str) and boot_id else None

@@ -1,0 +1,295 @@
+"""Carries out acts on a host."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import posixpath
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import assert_never
+
+from haulout.agent import acts, console
+from haulout.agent.copies import superseded
+from haulout.agent.errors import AgentError, doing, reason
+from haulout.agent.files import entries, remove, remove_tree, write_all
+from haulout.agent.hostroot import HostRoot
+from haulout.agent.lines import Prefixer
+from haulout.agent.logs import superfluous
+from haulout.agent.overlay import overlay
+from haulout.agent.process import Limits, Program, Streams, could_not_start, run_program
+from haulout.agent.settings import Settings
+from haulout.agent.signals import Termination
+from haulout.agent.sources import PackageFolder
+from haulout.agent.state import LogFolder, StateFolder, is_shared
+
+LOCK_WAIT = 60.0
+LOCK_INTERVAL = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host, and everything about this run that reading and acting on it need."""
+
+    root: HostRoot
+    copy_dir: str
+    settings: Settings
+    package: PackageFolder
+    state: StateFolder
+    logs: LogFolder
+    termination: Termination
+    environ: Mapping[str, str] = field(repr=False)  # the agent's own: arguments of the form env:NAME refer to it
+    base_environ: Mapping[str, str] = field(repr=False)  # what steps and interrupts get of it
+
+
+class HostView:
+    """Answers the questions of the pure core from the host."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        return self._host.environ
+
+    def is_terminated(self) -> bool:
+        return self._host.termination.has_come
+
+    def local_now(self) -> datetime:
+        return datetime.now()  # noqa: DTZ005  # the format has no zone
+
+    def utc_now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def boot_id(self) -> str:
+        return read_boot_id(self._host.root, self._host.settings.boot_id_file)
+
+    def has_state(self, path: str) -> bool:
+        return self._host.state.exists(path)
+
+    def read_state(self, path: str) -> bytes | None:
+        return self._host.state.read(path)
+
+    def has_config_file(self, name: str) -> bool:
+        return self._host.package.has_config_file(name)
+
+    def has_overlay(self) -> bool:
+        return self._host.package.has_overlay()
+
+
+def read_boot_id(root: HostRoot, path: str) -> str:
+    """Return the boot id from a file of the host or, where the host has none, of the agent."""
+    with contextlib.suppress(OSError), root.walk(path) as (place, parent):
+        if place.rest:
+            fd = os.open(place.rest[0], os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+            with open(fd, encoding="ascii", errors="replace") as file:
+                return file.read().strip()
+    with contextlib.suppress(OSError), open(path, encoding="ascii", errors="replace") as file:
+        return file.read().strip()
+    return ""
+
+
+class Shell:
+    """Carries out one act after another."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def carry_out(self, act: acts.Act) -> acts.Answer:
+        """Carry out an act. Return how it ended, where the core wants to know."""
+        host = self._host
+        match act:
+            case acts.Say():
+                console.say(act.text, is_error=act.is_error)
+            case acts.LockPackage():
+                self._lock(f"locks/{act.package_name}.lock")
+            case acts.LockInterrupt():
+                self._lock(act.folder)
+            case acts.Tighten():
+                self._tighten(has_package=act.has_package)
+            case acts.Overlay():
+                overlay(host.root, f"{host.package.path}/root_dir", host.settings.resource_id.package)
+            case acts.WriteState():
+                host.state.write(act.path, act.text, is_durable=act.is_durable)
+            case acts.RemoveState():
+                host.state.remove(act.path)
+            case acts.MoveState():
+                host.state.move(act.path, act.new_path)
+            case acts.Reserve():
+                self._reserve(act)
+            case acts.Release():
+                host.state.release(act.package_name)
+            case acts.RaiseFlag():
+                host.state.raise_flag(act.package_name, act.path, act.text)
+            case acts.Wait():
+                sleep(act.seconds)
+            case acts.SkipStep():
+                pass
+            case acts.RunStep():
+                return self._run_step(act)
+            case acts.RunCommand():
+                return self._run_command(act)
+            case acts.AwaitRestart():
+                return self._await_restart(act.seconds)
+            case acts.RemoveCopies():
+                self._remove_copies()
+            case _:
+                assert_never(act)
+        return None
+
+    def _lock(self, path: str) -> None:
+        deadline = time.monotonic() + LOCK_WAIT
+        while not self._host.state.try_lock(path):
+            if time.monotonic() > deadline:
+                shown = f"{self._host.settings.state_root}/{path}"
+                raise AgentError(f"another agent is at work: it has held {shown} for {LOCK_WAIT:g} s")
+            if self._host.termination.has_come:
+                raise AgentError("terminated while waiting for another agent")
+            time.sleep(LOCK_INTERVAL)
+
+    def _tighten(self, *, has_package: bool) -> None:
+        self._host.state.tighten()
+        if has_package and not is_shared(self._host.copy_dir):
+            self._host.package.set_mode(self._host.settings.copy_mode)
+
+    def _reserve(self, act: acts.Reserve) -> None:
+        before = self._host.state.reserve(act.package_name, act.flag)
+        if before is not None and before.startswith("flags/"):
+            console.say(f"WARNING: an earlier run ended during the step of {before}", is_error=True)
+
+    def _run_step(self, act: acts.RunStep) -> acts.Outcome:
+        host = self._host
+        host.package.make_executable(act.step.path)
+        is_inside = host.settings.is_local or (host.settings.honors_on_host and not act.step.on_host)
+        package = local_path(host) if is_inside else host.package.path
+        env = {
+            **host.base_environ,
+            **({"SKYHOOK_HOST_ROOT": host.root.path} if host.settings.is_local else {}),
+            **act.env,
+            "STEP_ROOT": f"{package}/skyhook_dir",
+            "SKYHOOK_DIR": package,
+        }
+        argv = (f"{package}/skyhook_dir/{act.step.path}", *act.arguments)
+        program = Program(argv, env, package, None if is_inside else host.root.fd)
+        timeout = host.settings.step_timeout
+
+        def on_timeout() -> None:
+            console.say(f"TIMED OUT: {act.step.path} after {timeout:g}s")
+
+        return self._run(program, act.step.path, act.log, act.step.path, timeout, on_timeout)
+
+    def _run_command(self, act: acts.RunCommand) -> acts.Outcome:
+        host = self._host
+        # The package's copy need not be there: an edit of the Skyhook after `config` has changed its name.
+        where = host.package.path if host.package.exists() else "/"
+        root: int | None = host.root.fd
+        if host.settings.is_local:
+            where, root = f"{host.root.path.rstrip('/')}{where}", None
+        line = " ".join(act.argv)
+        console.say(line)
+        program = Program(act.argv, host.base_environ, where, root, search=True)
+        stem = act.log and act.log.rpartition("/interrupts/")[2][: -len("-YYYY-mm-dd-HHMMSS.log")]
+        return self._run(program, line, act.log, stem or "", 0.0, lambda: None, first_line=f"{line}\n".encode())
+
+    def _run(
+        self,
+        program: Program,
+        shown: str,
+        log: str | None,
+        stem: str,
+        timeout: float,
+        on_timeout: Callable[[], None],
+        first_line: bytes = b"",
+    ) -> acts.Outcome:
+        with Sinks(self._host.logs, log) as sinks:
+            sinks.write_log(first_line)
+            streams = Streams(
+                (Prefixer("[out]", datetime.now), sinks.write_out), (Prefixer("[err]", datetime.now), sinks.write_err)
+            )
+            ended = run_program(program, Limits(self._host.settings.buffer_limit, timeout), streams, on_timeout)
+        if log is not None:
+            self._prune(log, posixpath.basename(stem))
+        if isinstance(ended, acts.Outcome):
+            return ended
+        console.say(f"cannot start {shown}: {ended}", is_error=True)
+        return could_not_start(ended)
+
+    def _prune(self, log: str, stem: str) -> None:
+        with doing("remove old logs"), self._host.logs.opened(posixpath.dirname(log)) as directory:
+            files = [(entry.name, entry.stat(follow_symlinks=False).st_mtime) for entry in entries(directory)]
+            for name in superfluous(stem, files, self._host.settings.log_keep):
+                remove(directory, name)
+
+    def _await_restart(self, seconds: float) -> str:
+        deadline = time.monotonic() + seconds
+        while not self._host.termination.has_come:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return "expired"
+            self._host.termination.wait(left)
+        return "terminated"
+
+    def _remove_copies(self) -> None:
+        """Remove old copies. A copy that cannot be removed is no reason to fail a stage that has succeeded."""
+        folder, current = posixpath.split(self._host.package.path)
+        try:
+            with self._host.root.directory(folder) as directory:
+                names = [entry.name for entry in entries(directory) if entry.is_dir(follow_symlinks=False)]
+                settings = self._host.settings
+                for name in superseded(settings.resource_id, names, current, settings.keep_copies):
+                    remove_tree(directory, name)
+        except OSError as error:
+            console.say(f"WARNING: cannot remove old copies of the package: {reason(error)}", is_error=True)
+
+
+def local_path(host: Host) -> str:
+    """Return the package's path as the agent itself sees it."""
+    return f"{host.root.path.rstrip('/')}{host.package.path}"
+
+
+def sleep(seconds: float) -> None:
+    """Sleep through signals: one that arrives before a step does not keep it from running."""
+    if seconds > 0:
+        time.sleep(seconds)
+
+
+class Sinks:
+    """Where a program's output goes: the agent's own output, and the log files as long as they can be written."""
+
+    def __init__(self, folder: LogFolder, log: str | None) -> None:
+        self._log = log
+        self._files = list(folder.create(log)) if log is not None else []
+
+    def __enter__(self) -> Sinks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def write_out(self, data: bytes) -> None:
+        console.write_out(data)
+        self._write(0, data)
+
+    def write_err(self, data: bytes) -> None:
+        console.write_err(data)
+        self._write(1, data)
+
+    def write_log(self, data: bytes) -> None:
+        self._write(0, data)
+
+    def _write(self, index: int, data: bytes) -> None:
+        if not self._files:
+            return
+        try:
+            write_all(self._files[index], data)
+        except OSError as error:
+            # The step goes on: a log is worth less than what the step is in the middle of.
+            console.say(f"WARNING: cannot write {self._log}: {reason(error)}; it ends here", is_error=True)
+            self._close()
+
+    def _close(self) -> None:
+        for fd in self._files:
+            os.close(fd)
+        self._files = []

@@ -1,0 +1,244 @@
+"""The agent's own directories on the host: the state root with flags, history, markers and locks; and the log root."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import posixpath
+from collections.abc import Iterator
+
+from haulout.agent.errors import doing
+from haulout.agent.files import (
+    create,
+    make_directories,
+    own_directory,
+    remove,
+    rename,
+    replace_file,
+    restrict,
+    take_over,
+    temporary_name,
+    write_all,
+)
+from haulout.agent.hostroot import HostRoot
+
+STATE_MODE = 0o711
+FOLDER_MODE, FILE_MODE = 0o700, 0o600
+LOG_FOLDER_MODE, LOG_MODE = 0o750, 0o640
+OWN_FOLDERS = ("flags", "history", "interrupts", "locks")
+RESERVATION_SIZE = 256  # larger than any flag's text
+# Directories that belong to the host, whatever the environment says. The agent does not change their modes.
+SHARED_TOP = "bin boot dev etc home lib lib64 media mnt opt proc root run sbin srv sys tmp usr var"
+SHARED_BELOW = "usr/lib usr/local usr/share var/cache var/lib var/log var/tmp"
+SHARED = frozenset(["", *SHARED_TOP.split(), *SHARED_BELOW.split()])
+
+
+def is_shared(path: str) -> bool:
+    return "/".join(part for part in path.split("/") if part not in ("", ".")) in SHARED
+
+
+class StateFolder:
+    """The state root. Paths are relative to it; no name below it may be a symbolic link."""
+
+    def __init__(self, root: HostRoot, path: str, owner: str) -> None:
+        self._root = root
+        self._path = path
+        self._owner = owner
+
+    def exists(self, path: str) -> bool:
+        with self._parent(path) as (parent, name), contextlib.suppress(OSError):
+            if parent is not None:
+                os.stat(name, dir_fd=parent, follow_symlinks=False)
+                return True
+        return False
+
+    def read(self, path: str) -> bytes | None:
+        """Return the content of a file, or None if it does not exist."""
+        with doing(f"read {self._path}/{path}"), self._parent(path) as (parent, name):
+            if parent is None:
+                return None
+            try:
+                fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+            except FileNotFoundError:
+                return None
+            with open(fd, "rb") as file:
+                return file.read()
+
+    def write(self, path: str, text: str, *, is_durable: bool) -> None:
+        with doing(f"write {self._path}/{path}"), self._made_parent(path) as (parent, name):
+            data = text.encode(errors="surrogatepass")
+            replace_file(parent, name, data, self._owner, FILE_MODE, is_durable=is_durable)
+
+    def remove(self, path: str) -> None:
+        with doing(f"remove {self._path}/{path}"), self._parent(path) as (parent, name):
+            if parent is not None and remove(parent, name):
+                os.fsync(parent)
+
+    def move(self, path: str, new_path: str) -> None:
+        """Rename a file within its directory."""
+        with doing(f"rename {self._path}/{path}"), self._parent(path) as (parent, name):
+            if parent is not None:
+                rename(parent, name, posixpath.basename(new_path))
+                os.fsync(parent)
+
+    def reserve(self, package_name: str, flag: str) -> str | None:
+        """Make room for a flag. Return the flag that an earlier, killed run had reserved room for."""
+        with doing(f"make room for a flag in {self._path}/locks"):
+            with self._made_parent(flag):  # its directories too
+                pass
+            with self._made_parent(f"locks/{package_name}.running") as (parent, name):
+                before = self._reserved(parent, name)
+                fd = create(parent, name, FILE_MODE)
+                try:
+                    write_all(fd, flag.encode(errors="surrogatepass").ljust(RESERVATION_SIZE, b"\n"))
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
+                return before
+
+    def _reserved(self, parent: int, name: str) -> str | None:
+        try:
+            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        except OSError:
+            return None
+        with open(fd, "rb") as file:
+            return file.read().rstrip(b"\n").decode(errors="replace") or None
+
+    def release(self, package_name: str) -> None:
+        self.remove(f"locks/{package_name}.running")
+
+    def raise_flag(self, package_name: str, flag: str, text: str) -> None:
+        """Turn the reserved room into the flag. Nothing has to be allocated on the disk for that."""
+        with (
+            doing(f"write {self._path}/{flag}"),
+            self._made_parent(f"locks/{package_name}.running") as (locks, running),
+            self._made_parent(flag) as (parent, name),
+        ):
+            try:
+                _fill(locks, running, text.encode())
+                os.rename(running, name, src_dir_fd=locks, dst_dir_fd=parent)
+            except OSError as error:
+                # The step removed the reservation, or the flags are a file system of their own.
+                if error.errno not in (errno.ENOENT, errno.EXDEV):
+                    raise
+                replace_file(parent, name, text.encode(), self._owner, FILE_MODE, is_durable=True)
+                remove(locks, running)
+            os.fsync(parent)
+
+    def try_lock(self, path: str) -> bool:
+        """Lock a file, or a directory that is made, for the life of this process. Return whether it is ours."""
+        is_folder = not path.endswith(".lock")
+        with doing(f"lock {self._path}/{path}"):
+            if is_folder:
+                fd = self._open_made(path)
+            else:
+                with self._made_parent(path) as (parent, name):
+                    fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE, dir_fd=parent)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(fd)
+                return False
+            return True
+
+    def tighten(self) -> None:
+        """Restrict what an earlier agent left open. The state root itself stays passable for steps without privileges."""
+        with doing(f"set the modes of {self._path}"):
+            here = make_directories(self._root, self._path, 0o755, STATE_MODE)
+            try:
+                for name in OWN_FOLDERS:
+                    with contextlib.suppress(FileNotFoundError):
+                        inner = own_directory(here, name, FOLDER_MODE, can_create=False)
+                        try:
+                            restrict(inner, FOLDER_MODE, FILE_MODE)
+                        finally:
+                            os.close(inner)
+                if not is_shared(self._path):
+                    take_over(here, STATE_MODE)
+            finally:
+                os.close(here)
+
+    def _open_made(self, path: str) -> int:
+        state = make_directories(self._root, self._path, 0o755, STATE_MODE)
+        try:
+            return own_directory(state, path, FOLDER_MODE)
+        finally:
+            os.close(state)
+
+    @contextlib.contextmanager
+    def _made_parent(self, path: str) -> Iterator[tuple[int, str]]:
+        folder, name = posixpath.split(path)
+        parent = self._open_made(folder)
+        try:
+            yield parent, name
+        finally:
+            os.close(parent)
+
+    @contextlib.contextmanager
+    def _parent(self, path: str) -> Iterator[tuple[int | None, str]]:
+        """Open the directory of a file, or yield None where it does not exist."""
+        folder, name = posixpath.split(path)
+        try:
+            with self._root.directory(self._path) as state:
+                parent = own_directory(state, folder, 0, can_create=False)
+        except (FileNotFoundError, NotADirectoryError):
+            yield None, name
+            return
+        try:
+            yield parent, name
+        finally:
+            os.close(parent)
+
+
+def _fill(directory: int, name: str, data: bytes) -> None:
+    fd = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        write_all(fd, data)
+        os.ftruncate(fd, len(data))
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+class LogFolder:
+    """The log root. Paths are relative to it; no name below it may be a symbolic link."""
+
+    def __init__(self, root: HostRoot, path: str, owner: str) -> None:
+        self._root = root
+        self._path = path
+        self._owner = owner
+
+    def create(self, path: str) -> tuple[int, int]:
+        """Create a log and its .err, replacing what had their names. Return both descriptors."""
+        folder, name = posixpath.split(path)
+        with doing(f"create {self._path}/{path}"):
+            directory = self._open(folder)
+            try:
+                return self._create(directory, name), self._create(directory, f"{name}.err")
+            finally:
+                os.close(directory)
+
+    def _create(self, directory: int, name: str) -> int:
+        temporary = temporary_name(self._owner)
+        fd = create(directory, temporary, LOG_MODE)
+        rename(directory, temporary, name)
+        return fd
+
+    def _open(self, folder: str) -> int:
+        log_root = make_directories(self._root, self._path, 0o755, LOG_FOLDER_MODE)
+        try:
+            if not is_shared(self._path):
+                restrict(log_root, LOG_FOLDER_MODE, LOG_MODE)
+            return own_directory(log_root, folder, LOG_FOLDER_MODE)
+        finally:
+            os.close(log_root)
+
+    @contextlib.contextmanager
+    def opened(self, folder: str) -> Iterator[int]:
+        directory = self._open(folder)
+        try:
+            yield directory
+        finally:
+            os.close(directory)

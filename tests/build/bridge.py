@@ -9,16 +9,15 @@ import msgspec
 
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import Connection, ObjectRow, Value
-from haulout.cluster.view import CONFIG
 from haulout.core.action import Measure, Say
 from haulout.core.decision import Source
-from haulout.runtime.kernel import Kernel
+from haulout.core.declaration import Enabled
+from haulout.runtime.assemble import assemble
 from haulout.runtime.requests import Answer, Body, Change, Refused, Request, Telling
 from haulout.runtime.rooms import Subject
+from haulout.surfaces.clusterapi.declare import CLUSTERAPI
 from haulout.surfaces.clusterapi.options import Options
-from haulout.surfaces.clusterapi.record import recorded
-from haulout.surfaces.clusterapi.surface import DECIDERS, sources
-from haulout.surfaces.clusterapi.wire import SURFACE
+from haulout.surfaces.clusterapi.surface import sources
 from tests.build.machines import short
 from tests.build.rows import START
 from tests.build.world import World, copy
@@ -46,8 +45,7 @@ class Bridge:
     def restart(self) -> None:
         """Another process, which knows only what is stored."""
         self.flying: list[Request] = []
-        self.kernel = Kernel(tuple(map(recorded, DECIDERS)), on_failure=_fail)
-        self.kernel.store.write(Value(key=Key("", CONFIG, "", SURFACE), value=self.options))
+        self.kernel = assemble([Enabled(CLUSTERAPI, self.options)], together=False, on_failure=_fail).kernel
         self._open: dict[Place, int] = {}
         self._known: set[Source] = set()
         self.run()

@@ -12,7 +12,7 @@ from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
 from haulout.core.action import Cordon
 from haulout.core.decision import NOTHING, Decider, Decision
-from haulout.core.drain import evict, pace, plan
+from haulout.core.declaration import Declaration, Enabled
 from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
 from haulout.core.drain.report import Progress, conclusion, reasons
 from haulout.core.reason import Reason
@@ -22,7 +22,7 @@ from haulout.embedded.controllers.kinds import NODES, PODS
 from haulout.embedded.seams import Change
 from haulout.plan.virtual import VirtualDriver
 from haulout.runtime.actor import Reports
-from haulout.runtime.kernel import Kernel
+from haulout.runtime.assemble import assemble
 from haulout.runtime.requests import Body, Refused
 from haulout.runtime.rooms import Subject
 from tests.build.workloads import World, is_leaving
@@ -30,6 +30,11 @@ from tests.build.workloads import World, is_leaving
 LABEL = "drain"
 WATCHED = ("Node", "Pod", "PodDisruptionBudget", "DaemonSet")
 QUICK = ActorOptions(heartbeats=False, kubelet=KubeletOptions(pod=PodBehaviour(stops_after=timedelta(seconds=3))))
+
+
+def declared(*deciders: Decider, drains: bool = False) -> Declaration:
+    """A surface of these decisions alone, which watches nothing of its own."""
+    return Declaration(name=deciders[0].name, deciders=deciders, sources=lambda options: frozenset(), drains=drains)
 
 
 class Drains(Reports):
@@ -40,8 +45,8 @@ class Drains(Reports):
         self.options = options or DrainOptions(force=True, ignore_daemonsets=True, delete_local_data=True)
         self._fields = fields
         self.refusals: list[int] = []
-        surface = Decider("toy", "Node", self._decide)
-        self.kernel = Kernel((surface, plan.DECIDER, pace.DECIDER, evict.DECIDER), self)
+        surface = declared(Decider("toy", "Node", self._decide), drains=True)
+        self.kernel = assemble([Enabled(surface)], together=False, reports=self).kernel
         self.driver = VirtualDriver(self.kernel, self.world.objects, self.world.time)
         for kind in WATCHED:
             self.driver.watch(kind, Keep(frozenset({"haulout.dev/drain"})))

@@ -16,17 +16,8 @@ import msgspec
 import yaml
 
 from haulout.cli.manifests import crd
-from haulout.cluster.key import Key
-from haulout.cluster.project import Keep
-from haulout.cluster.rows import Value
-from haulout.cluster.view import CONFIG
-from haulout.core.arbiter import Rules, arbiter
-from haulout.core.budgets.rule import RULER
-from haulout.core.budgets.status import TELLER
 from haulout.core.budgets.wire import KIND as NODE_BUDGET
-from haulout.core.budgets.wire import NODE_BUDGETS
-from haulout.core.decision import Source
-from haulout.core.drain.deciders import DRAIN_DECIDERS
+from haulout.core.declaration import Enabled
 from haulout.embedded.controllers.actors import ActorOptions, Actors
 from haulout.embedded.controllers.behaviour import KubeletOptions, PodBehaviour
 from haulout.embedded.controllers.kinds import DEPLOYMENTS, DISRUPTION_BUDGETS, NODES, PODS
@@ -34,14 +25,16 @@ from haulout.embedded.seams import Change, Json, Resource
 from haulout.embedded.server import Server
 from haulout.embedded.timers import VirtualTimers
 from haulout.plan.virtual import Statement, VirtualDriver
+from haulout.runtime.assemble import assemble
 from haulout.runtime.kernel import Kernel
 from haulout.runtime.rooms import Subject
-from haulout.surfaces.nodemaintenance import surface as nodemaintenance
-from haulout.surfaces.nodemaintenance.given import SURFACE as NODEMAINTENANCE
+from haulout.surfaces.nodemaintenance.declare import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.wire import API_VERSION, GROUP, KIND, PLURAL, SUCCEEDED, VERSION
-from haulout.surfaces.profiles import surface as profiles
+from haulout.surfaces.profiles.declare import PROFILES
+from haulout.surfaces.profiles.declare import Options as ProfileOptions
 from haulout.surfaces.profiles.load import load
+from haulout.surfaces.profiles.surface import known_plugins
 from haulout.surfaces.profiles.wire import PROFILE_LABEL, STATE_LABEL
 from tests.build.workloads import budget, deployment, node, template
 
@@ -151,20 +144,15 @@ class Fleet:
             self.world.create(resource, obj)
 
     def _product(self) -> Kernel:
-        deciders = [*profiles.DECIDERS, *nodemaintenance.DECIDERS, *DRAIN_DECIDERS, RULER, TELLER]
-        rules = Rules((profiles.DECIDER.name, NODEMAINTENANCE), turns=False, budgets=True)
-        kernel = Kernel([*deciders, arbiter(rules)], on_failure=_fail)
         text = CONFIGURATION % self.most
-        config = load(text, profiles.known_plugins(), source="maintenance.yaml", environment={})
-        options = Options()
-        for name, value in ((profiles.DECIDER.name, config), (NODEMAINTENANCE, options)):
-            kernel.store.write(Value(key=Key("", CONFIG, "", name), value=value))
-        kinds = (*profiles.OWN_KINDS, *nodemaintenance.OWN_KINDS, NODE_BUDGETS)
-        self.driver = VirtualDriver(kernel, self.world, self.time, self._on_statement, kinds)
-        wanted = {*profiles.sources(config), *nodemaintenance.sources(options), Source("", NODE_BUDGET)}
-        for kind, keep in sorted(_together(wanted).items()):
-            self.driver.watch(kind, keep)
-        return kernel
+        config = load(text, known_plugins(), source="maintenance.yaml", environment={})
+        surfaces = (Enabled(PROFILES, ProfileOptions(config)), Enabled(NODEMAINTENANCE, Options()))
+        # The profile's work on a node is to have it maintained: with turns, the one would wait for the other.
+        assembly = assemble(surfaces, together=True, turns=False, on_failure=_fail)
+        self.driver = VirtualDriver(assembly.kernel, self.world, self.time, self._on_statement, assembly.kinds)
+        for source in sorted(assembly.sources(), key=lambda source: source.kind):
+            self.driver.watch(source.kind, source.keep)
+        return assembly.kernel
 
     # What is done to a node
 
@@ -242,13 +230,6 @@ def is_done(obj: Json) -> bool:
     labels = obj["metadata"]["labels"]
     state, cordoned = labels.get(STATE_LABEL), obj["spec"].get("unschedulable", False)
     return state == "operational" and BOOTED in labels and WANTED not in labels and not cordoned
-
-
-def _together(sources: set[Source]) -> dict[str, Keep]:
-    kept: dict[str, Keep] = {}
-    for source in sources:
-        kept[source.kind] = kept.get(source.kind, Keep()) | source.keep
-    return kept
 
 
 def _fail(subject: Subject, error: Exception) -> None:

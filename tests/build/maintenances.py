@@ -7,25 +7,21 @@ from typing import Any
 
 import msgspec
 
-from haulout.cluster.key import Key
-from haulout.cluster.rows import Value
-from haulout.cluster.view import CONFIG
 from haulout.core.action import Create, Delete, Evict, Measure, Say
-from haulout.core.arbiter import Rules, arbiter
 from haulout.core.decision import Decider
-from haulout.core.drain.deciders import DRAIN_DECIDERS
+from haulout.core.declaration import Enabled
 from haulout.embedded.controllers.kinds import NODES
 from haulout.embedded.seams import Json, Resource
 from haulout.model.meta import wire_micro_time
 from haulout.plan.virtual import VirtualDriver
 from haulout.runtime.actor import Reports
-from haulout.runtime.kernel import Kernel
+from haulout.runtime.assemble import assemble
 from haulout.runtime.requests import Answer, Body, Change, ListPods, Look, Refused, Telling
 from haulout.runtime.rooms import Subject
+from haulout.surfaces.nodemaintenance.declare import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.options import Options
-from haulout.surfaces.nodemaintenance.surface import DECIDERS, OWN_KINDS, sources
 from haulout.surfaces.nodemaintenance.wire import API_VERSION, GROUP, KIND, PLURAL, SEEN_ANNOTATION, VERSION, lease_name
-from tests.build.drains import QUICK
+from tests.build.drains import QUICK, declared
 from tests.build.workloads import World
 
 MAINTENANCES = Resource(GROUP, VERSION, PLURAL)
@@ -95,13 +91,12 @@ class Maintenances(Reports):
 
     def begin(self, *more: Decider, turns: bool = False) -> Maintenances:
         """Starts the operator, or another one after it that knows only what is stored."""
-        surfaces = ("nodemaintenance", *(decider.name for decider in more))
-        deciders = (*DECIDERS, *more, *DRAIN_DECIDERS, arbiter(Rules(surfaces, turns=turns)))
-        self.kernel = Kernel(deciders, self)
-        self.kernel.store.write(Value(key=Key("", CONFIG, "", "nodemaintenance"), value=self.options))
-        self.driver = Driver(self.kernel, self.world.objects, self.world.time, self._stated, OWN_KINDS)
+        surfaces = (Enabled(NODEMAINTENANCE, self.options), *(Enabled(declared(decider)) for decider in more))
+        assembly = assemble(surfaces, together=False, turns=turns, reports=self)
+        self.kernel = assembly.kernel
+        self.driver = Driver(self.kernel, self.world.objects, self.world.time, self._stated, assembly.kinds)
         self.driver.refuses, self.driver.tried = self.refuses, self.tried
-        for source in sorted(sources(self.options), key=repr):
+        for source in sorted(assembly.sources(), key=repr):
             self.driver.watch(source.kind, source.keep)
         return self
 

@@ -17,11 +17,12 @@ from haulout.cluster.store import Store
 from haulout.cluster.view import View
 from haulout.core.action import Evict
 from haulout.core.decision import NOTHING, Decider, Decision
-from haulout.core.drain.deciders import DRAIN_DECIDERS
+from haulout.core.declaration import Enabled
 from haulout.core.drain.options import DrainOptions, drain_row
-from haulout.runtime.kernel import Kernel
+from haulout.runtime.assemble import assemble
 from haulout.runtime.requests import Answer, Body, Done, Lost, Refused, Request
 from haulout.runtime.rooms import Subject
+from tests.build.drains import declared
 from tests.build.examples import examples
 from tests.build.podrows import budget, budget_key, pod
 from tests.build.rows import START, node
@@ -190,8 +191,8 @@ class Pacing(RuleBasedStateMachine):
         self.flying: list[Request] = []
         # Decided when all was known; valid until somebody else does something.
         self.sure: dict[int, int] = {}
-        surface = Decider("toy", "Node", decide)
-        self.kernel = Kernel((surface, *DRAIN_DECIDERS), on_failure=fail)
+        surface = declared(Decider("toy", "Node", decide), drains=True)
+        self.kernel = assemble([Enabled(surface)], together=False, on_failure=fail).kernel
         store = self.kernel.store
         self.watches = [
             Lagging(self.world, store, "Node", "DaemonSet"),

@@ -8,23 +8,21 @@ from datetime import timedelta
 
 import pytest
 
-from haulout.cluster.key import Key, node_key
-from haulout.cluster.rows import Value
-from haulout.cluster.view import CONFIG, View
+from haulout.cluster.key import node_key
+from haulout.cluster.view import View
 from haulout.core.action import Say
-from haulout.core.arbiter import Rules, arbiter
-from haulout.core.drain.deciders import DRAIN_DECIDERS
+from haulout.core.declaration import Enabled
 from haulout.core.drain.options import PodRules
 from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS, NODES
 from haulout.embedded.seams import Json
 from haulout.plan.virtual import VirtualDriver
-from haulout.runtime.kernel import Kernel
+from haulout.runtime.assemble import assemble
 from haulout.runtime.requests import Telling
-from haulout.surfaces.profiles.decide import MODE
-from haulout.surfaces.profiles.engine import SURFACE, Mode
+from haulout.surfaces.profiles.declare import PROFILES, Options
+from haulout.surfaces.profiles.engine import Mode
 from haulout.surfaces.profiles.info import node_info
 from haulout.surfaces.profiles.load import load
-from haulout.surfaces.profiles.surface import DECIDERS, known_plugins, sources
+from haulout.surfaces.profiles.surface import known_plugins, sources
 from haulout.surfaces.profiles.wire import PROFILE_LABEL, STATE_LABEL
 from tests.build.drains import QUICK
 from tests.build.workloads import World, budget, daemon_set, deployment, pod
@@ -80,9 +78,8 @@ class Fleet:
 
     def start(self) -> Fleet:
         """Anew, with nothing in memory."""
-        self.kernel = Kernel((*DECIDERS, *DRAIN_DECIDERS, arbiter(Rules((SURFACE,), turns=False))))
-        self.kernel.store.write(Value(key=Key("", CONFIG, "", SURFACE), value=self._config))
-        self.kernel.store.write(Value(key=Key("", CONFIG, "", MODE), value=self._mode))
+        assembly = assemble([Enabled(PROFILES, Options(self._config, self._mode))], together=False)
+        self.kernel = assembly.kernel
         self.driver = VirtualDriver(self.kernel, self.world.objects, self.world.time, self._stated)
         for source in sorted(sources(self._config), key=repr):
             self.driver.watch(source.kind, source.keep)

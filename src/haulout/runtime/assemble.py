@@ -54,6 +54,7 @@ def assemble(
     surfaces: Iterable[Enabled],
     *,
     together: bool,
+    turns: bool | None = None,
     reports: Reports | None = None,
     on_failure: OnFailure = _unreported,
     observe: Observe = _unchanged,
@@ -61,13 +62,14 @@ def assemble(
     """Return a kernel that serves these surfaces, with the configuration rows of those whose options are known.
 
     `together`: the surfaces take turns on a node and obey NodeDisruptionBudgets, as under `haulout run`.
+    `turns`: says otherwise for turns alone. A surface whose work is to order another's needs them off.
     `observe`: wraps the decisions of surfaces, to count and time them.
     """
     enabled = (*surfaces, *((Enabled(BUDGETS),) if together else ()))
     declared = [each.declaration for each in enabled]
     rules = Rules(
         surfaces=tuple(each.name for each in declared if each.claims),
-        turns=together,
+        turns=together if turns is None else turns,
         budgets=together,
         within=tuple((each.name, each.within) for each in declared if each.within),
     )

@@ -28,12 +28,14 @@ from haulout.cluster.project import RESOURCES
 from haulout.cluster.store import Listing
 from haulout.core.decision import Source
 from haulout.core.declaration import Enabled
+from haulout.core.surface_lease import lease_row
 from haulout.kube.config import load as load_endpoint
 from haulout.kube.endpoint import Endpoint, impersonation
-from haulout.kube.errors import ApiError, KubeError, Unauthorized
+from haulout.kube.errors import ApiError, KubeError, NotFound, Unauthorized
 from haulout.kube.http import HttpTransport
 from haulout.kube.listing import read_list
 from haulout.kube.transport import Transport
+from haulout.model.lease import Lease
 from haulout.model.node import Node
 from haulout.plugins.config import ConfigProblem
 from haulout.plugins.load import PluginProblem
@@ -64,6 +66,8 @@ class Setup(msgspec.Struct, frozen=True):
     """Whose decisions are asked. `together`: they run in one process, take turns and obey budgets.
 
     `pods`: those of nodes that are emptied for their machines are looked at.
+    `leases`: surfaces that act only while the Lease of their original is held, with its namespace.
+    `leader`: namespace and name of the operator's own Lease. Empty: it elects no leader.
     """
 
     profiles: Config | None = None
@@ -73,6 +77,8 @@ class Setup(msgspec.Struct, frozen=True):
     machines: MachineOptions = MachineOptions()
     clouds: Clouds = Clouds()
     pods: bool = True
+    leases: tuple[tuple[str, str], ...] = ()
+    leader: tuple[str, str] = ("", "")
 
     @property
     def enabled(self) -> tuple[Enabled, ...]:
@@ -83,7 +89,12 @@ class Setup(msgspec.Struct, frozen=True):
             (ESX, self.clouds.esx),
             (NODEMAINTENANCE, self.maintenances),
         ]
-        return tuple(Enabled(declaration, options) for declaration, options in found if options is not None)
+        leased = dict(self.leases)
+        return tuple(
+            Enabled(declaration, options, leased=declaration.surface in leased)
+            for declaration, options in found
+            if options is not None
+        )
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -138,7 +149,17 @@ def read_setup(given: str, surfaces: str = "") -> Setup:
     maintenances = options_of(settings) if settings.nodemaintenance else None
     machines = machine_options(settings.clusterapi or ClusterApi())
     clouds = clouds_of(settings) if profiles else Clouds()
-    return Setup(profiles, maintenances, together=True, mode=mode, machines=machines, clouds=clouds)
+    leader = (settings.lease.namespace or settings.lease.outside, settings.lease.name) if settings.lease else ("", "")
+    return Setup(
+        profiles,
+        maintenances,
+        together=True,
+        mode=mode,
+        machines=machines,
+        clouds=clouds,
+        leases=settings.surface_leases,
+        leader=leader,
+    )
 
 
 def read_config(path: str) -> Config:
@@ -203,11 +224,13 @@ async def _one_picture(setup: Setup, kind: str, name: str, endpoint: Endpoint) -
 
 
 async def _is_maintained(node: str, transport: Transport) -> bool:
-    """Whether a NodeMaintenance names the node; where they are not served or may not be read, none does."""
+    """Whether a NodeMaintenance names the node. Where they may not be read, one may: its surface then says so."""
     try:
         found = await read_list(transport, MAINTENANCES.path, NodeMaintenance)
-    except ApiError:
+    except NotFound:
         return False
+    except ApiError:
+        return True
     return any(item.spec is not None and item.spec.node_name == node for item in found)
 
 
@@ -228,8 +251,33 @@ async def picture(setup: Setup, transport: Transport) -> Kernel:
     with _quiet():
         await _list(assembly, merged(wanted), transport)
     await know(setup.clouds, kernel.store, transport)
+    for surface, held in (await held_leases(setup, transport)).items():
+        kernel.store.write(lease_row(surface, held=held))
     settle(kernel, SystemClock().now())
     return kernel
+
+
+async def held_leases(setup: Setup, transport: Transport) -> dict[str, bool]:
+    """Whether the operator holds the Lease of each surface's original: the same replica holds it and the operator's own.
+
+    What cannot be read counts as not held, as it does for the operator.
+    """
+    names = {each.declaration.surface: each.declaration.lease for each in setup.enabled if each.leased}
+    leader = await _holder(*setup.leader, transport) if names else ""
+    return {
+        surface: bool(leader) and await _holder(namespace, names[surface], transport) == leader
+        for surface, namespace in setup.leases
+        if surface in names
+    }
+
+
+async def _holder(namespace: str, name: str, transport: Transport) -> str:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
+    try:
+        reply = await transport.request("GET", path)
+    except ApiError:
+        return ""
+    return msgspec.json.decode(reply.body, type=Lease).spec.holder_identity or ""
 
 
 @contextlib.contextmanager

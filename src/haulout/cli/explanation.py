@@ -13,6 +13,7 @@ import msgspec
 from haulout.base.duration import to_text
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow
+from haulout.cluster.store import Listing
 from haulout.cluster.view import NotListed, View
 from haulout.core.cordon import ledger
 from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
@@ -24,6 +25,7 @@ from haulout.runtime.rooms import Subject
 from haulout.surfaces.nodemaintenance.counts import is_marked
 from haulout.surfaces.nodemaintenance.given import SURFACE
 from haulout.surfaces.nodemaintenance.marked import left_behind
+from haulout.surfaces.nodemaintenance.wire import KIND as MAINTENANCE_KIND
 from haulout.surfaces.nodemaintenance.wire import MAINTENANCES_OF_NODE, SUCCEEDED, MaintenanceRow
 from haulout.surfaces.profiles.esx import NAME as ESX
 from haulout.surfaces.profiles.kubernikus import NAME as KUBERNIKUS
@@ -75,7 +77,11 @@ def explain(kernel: Kernel, asked: Iterable[str], key: Key, now: datetime) -> Ex
         if isinstance(each, MaintenanceRow)
     )
     drained = _drains(kernel, key, now)
-    if not maintained and is_marked(row):
+    table = kernel.store.table("", MAINTENANCE_KIND)
+    if table.listing is Listing.UNREADABLE:
+        text = f"NodeMaintenances cannot be read, so that one may concern this node: {table.why}"
+        maintained = (Reason("unreadable", key, text, act="let whoever asks list nodemaintenances"),)
+    elif not maintained and is_marked(row):
         maintained = (left_behind(key),)
     nothing = () if own or drained or maintained else (Reason("no-surface", key, NOBODY),)
     told = (reason for reasons in own for reason in reasons)

@@ -9,13 +9,16 @@ from datetime import datetime
 import msgspec
 
 from benchmarks.harness import Cell, Report, load_average, median, options
-from haulout.cluster.key import Key
+from haulout.cluster.key import Key, node_key
 from haulout.cluster.limits import Count, Membership
-from haulout.cluster.rows import NodeRow, Row, Value
+from haulout.cluster.rows import NodeRow, ObjectRow, Row, Value
 from haulout.cluster.view import CONFIG, View
 from haulout.core.action import Measure, Say
 from haulout.core.arbiter import Rules, arbiter
+from haulout.core.budgets.rule import RULER
+from haulout.core.budgets.wire import KIND
 from haulout.core.decision import NOTHING, Decider, Decision
+from haulout.core.holds import Claim, Want
 from haulout.runtime.kernel import Kernel
 from haulout.runtime.requests import Telling
 from haulout.runtime.rooms import Subject
@@ -23,6 +26,7 @@ from haulout.surfaces.profiles.decide import decide
 from haulout.surfaces.profiles.engine import SURFACE
 from haulout.surfaces.profiles.load import load
 from haulout.surfaces.profiles.surface import DECIDER, known_plugins
+from tests.build.budgets import budget
 from tests.build.rows import START, node
 from tests.build.toy import roll
 from tests.build.world import Feed, World, copy
@@ -49,13 +53,13 @@ def look(key: Key, view: View, now: datetime) -> Decision:
 class Bench:
     """A kernel on a world of its own; requests are carried out and answered in the same breath."""
 
-    def __init__(self, rows: Iterable[NodeRow], *deciders: Decider) -> None:
+    def __init__(self, rows: Iterable[ObjectRow], *deciders: Decider, kinds: tuple[str, ...] = ("Node",)) -> None:
         self.world = World()
         for row in rows:
             self.world.put(row)
         self.now = START
         self.kernel = Kernel(deciders, on_failure=fail)
-        self.feed = Feed(self.world, self.kernel.store)
+        self.feed = Feed(self.world, self.kernel.store, kinds)
 
     def list(self) -> None:
         self.feed.list()
@@ -206,6 +210,40 @@ def profile_decisions(count: int) -> dict[str, Cell]:
     return line("(c) profiles: decide() alone", count, spent, count, 0)
 
 
+def takes(key: Key, view: View, now: datetime) -> Decision:
+    """Wants each node drained, and does nothing once it is granted: the arbiter alone is measured."""
+    return Decision(holds=(Claim(key, key, frozenset({Want.DRAIN})),)) if view.get(key, NodeRow) else NOTHING
+
+
+def budgets(nodes: int, number: int) -> dict[str, Cell]:
+    """So many budgets over the same nodes, each of one zone at a time: what one asking of the arbiter costs."""
+    specs = ({"matchExpressions": [{"key": f"x{i}", "operator": "DoesNotExist"}]} for i in range(number))
+    rows = (budget(f"b{i:03}", selector=spec, topologyKey="zone") for i, spec in enumerate(specs))
+    judge = arbiter(Rules(("toy",), budgets=True))
+    fleet = (node(f"n{i:03}", zone=f"z{i % 3}") for i in range(nodes))
+    bench = Bench([*fleet, *rows], RULER, Decider("toy", "Node", takes), judge, kinds=("Node", KIND))
+    bench.list()
+    bench.run()
+    before = bench.askings
+    subjects = [Subject(judge.name, node_key(f"n{i:03}")) for i in range(nodes)]
+
+    def work() -> None:
+        for subject in subjects:
+            bench.kernel.loop.wake(subject)
+            bench.kernel.run(bench.now)
+
+    spent = cpu_seconds(work)
+    return line(f"(d) arbiter under {number} budgets with domains", nodes, spent, bench.askings - before, 0)
+
+
+def eighteen_budgets(count: int) -> dict[str, Cell]:
+    return budgets(count // 10, 18)
+
+
+def many_budgets(count: int) -> dict[str, Cell]:
+    return budgets(count // 10, 500)
+
+
 def line(what: str, nodes: int, spent: float, askings: int, writes: int) -> dict[str, Cell]:
     steps = askings or nodes
     return {
@@ -220,7 +258,16 @@ def line(what: str, nodes: int, spent: float, askings: int, writes: int) -> dict
     }
 
 
-CASES = (heartbeats, wake_ups, toy_cycles, profile_wake_ups, profile_decisions, profile_cycles)
+CASES = (
+    heartbeats,
+    wake_ups,
+    toy_cycles,
+    profile_wake_ups,
+    profile_decisions,
+    profile_cycles,
+    eighteen_budgets,
+    many_budgets,
+)
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from haulout.base.windows import Windows, window_from_object
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
-from haulout.cluster.store import Store
+from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import HOLD
 from haulout.core.budgets.wire import KIND, NodeBudgetRow, budget_key
 from haulout.core.holds import Grant, Hold, grant_key
@@ -74,7 +74,7 @@ class Opinion:
     def objections(self, hold: Hold, now: datetime, *, joins: bool) -> set[str]:
         """Why this hold must not begin now; `?` where that changes at this very moment."""
         node = self.store.row(hold.claim.node)
-        found: set[str] = set()
+        found = {"budgets-unreadable"} if self.store.listing("", KIND) is Listing.UNREADABLE else set()
         assert isinstance(node, NodeRow)
         for name, spec in self.budgets.items():
             if name in self.broken:

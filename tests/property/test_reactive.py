@@ -175,7 +175,8 @@ class Watchdog:
         if key in self.last:
             record, seen, until = self.last[key]
             changed = any(self.changes[topic] != times for topic, times in seen.items())
-            opened = any(all(self.store.has_room(limit) for limit in rooms) for rooms in record.rooms)
+            met = (all(any(map(self.store.has_room, need)) for need in rooms) for rooms in record.rooms)
+            opened = any(met)
             due = until is not None and now > until
             assert changed or opened or due, f"{key} was asked in vain"
         decision = self.decide(key, view, now)

@@ -15,8 +15,9 @@ from click.testing import CliRunner
 from haulout.cli.root import root
 from tests.real.profiles import GO, PROFILE, Sampled, sampled
 from tests.rig.api import CRDS, Api, ApiError, Json
+from tests.rig.faults import Answer, FaultProxy
 from tests.rig.fleet import node_object
-from tests.rig.operator import HAULOUT, PROFILES, Platform
+from tests.rig.operator import HAULOUT, Platform
 from tests.rig.plane import ControlPlane
 from tests.rig.wait import eventually
 
@@ -56,12 +57,14 @@ def definitions(plane: ControlPlane) -> None:
 def api(plane: ControlPlane, definitions: None, prefix: str, tmp_path: Path) -> Iterator[Api]:
     """Five nodes of one pool, and an operator that serves NodeMaintenances."""
     plane.load(node_object(f"{prefix}-{name}", labels={POOL: prefix}) for name in NAMES)
-    operator = Platform(plane, tmp_path, "", "leader: {elect: false}")
-    operator.basic = operator.basic.replace(PROFILES, "{nodemaintenance: {}}")
-    operator.settle("leader: {elect: false}")
-    with operator:
+    with operator_on(plane, tmp_path):
         yield plane.api()
     plane.wipe(prefix)
+
+
+def operator_on(plane: ControlPlane, directory: Path, server: str | None = None) -> Platform:
+    surfaces = "{nodemaintenance: {}}"
+    return Platform(plane, directory, "", "leader: {elect: false}", server=server, surfaces=surfaces)
 
 
 def budget(api: Api, prefix: str, **spec: Any) -> None:
@@ -159,6 +162,34 @@ def test_a_window_that_is_closed_and_one_that_cannot_be_read(api: Api, prefix: s
     api.patch(NDBS, prefix, {"spec": {"windows": None}})
     eventually(lambda: phases(api, prefix)[f"{prefix}-a"] == "Succeeded", "it goes")
     eventually(lambda: status(api, prefix)["conditions"][0]["status"] == "True", "it is valid again")
+
+
+def test_while_budgets_may_not_be_read_nothing_new_is_disrupted(
+    plane: ControlPlane, definitions: None, prefix: str, tmp_path: Path
+) -> None:
+    """The reason names the missing right; once it is given, the budget decides."""
+    plane.load([node_object(f"{prefix}-a", labels={POOL: prefix})])
+    api = plane.api()
+    right = f'User "{prefix}" cannot list resource "nodedisruptionbudgets" in API group "haulout.dev"'
+    with FaultProxy(plane) as proxy, sampled(plane, f"{POOL}={prefix}", Cordoned()) as seen:
+        proxy.rule(Answer(403, message=right), path="/nodedisruptionbudgets")
+        with operator_on(plane, tmp_path, proxy.url) as operator:
+            maintenance(api, prefix, "a")
+            error = eventually(
+                lambda: api.get(NMS, f"{prefix}-a").get("status", {}).get("lastError"),
+                "the maintenance says why it waits",
+            )
+            assert "NodeDisruptionBudgets cannot be read: " in error
+            assert right in error
+            eventually(
+                lambda: operator.logged("budgets cannot be read, nothing new is disrupted"), "the log says so, too"
+            )
+            told = [each for each in api.items("events.k8s.io/v1/events") if each["reason"] == "BudgetsUnreadable"]
+            assert right in told[0]["note"]
+            assert not seen.most
+            proxy.clear()
+            eventually(lambda: phases(api, prefix)[f"{prefix}-a"] == "Succeeded", "it goes")
+    plane.wipe(prefix)
 
 
 CONFIG = f"""

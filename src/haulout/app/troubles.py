@@ -57,16 +57,16 @@ class Troubles:
                 say(statement)
         self._waiting.clear()
 
-    def invalid(self, what: str, note: str) -> None:
-        """A configuration cannot be used. The same note about the same thing is told once."""
+    def invalid(self, what: str, note: str, reason: str = INVALID) -> None:
+        """Report that something cannot be used, a configuration for one. The same note about it is told once."""
         if self._wrong.get(what) != note:
             self._wrong[what] = note
-            self._tell(what, Statement(INVALID, note))
+            self._tell(what, Statement(reason, note))
 
-    def valid(self, what: str, note: str) -> None:
+    def valid(self, what: str, note: str, reason: str = RESTORED) -> None:
         """Told only to whoever was told that it was not."""
         if self._wrong.pop(what, None) is not None and self._waiting.pop(what, None) is None:
-            self._tell(what, Statement(RESTORED, note, warning=False))
+            self._tell(what, Statement(reason, note, warning=False))
 
     def outage(self, outage: Outage) -> None:
         """All watches break off and come back together: whatever had begun when one was told has been told with it."""

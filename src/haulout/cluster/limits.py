@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import heapq
+import itertools
+import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from datetime import datetime
@@ -64,6 +66,29 @@ class Limit(msgspec.Struct, frozen=True):
     group: Group
     most: int
     cluster: str = ""
+
+
+# Any one of these limits has to have room. A set of rooms is open while each of its needs is met.
+Need = frozenset[Limit]
+RoomSet = frozenset[Need]
+
+# Up to so many ways to meet all needs, each way is a set of rooms of its own. Beyond, the needs are kept as they are.
+MOST_WAYS = 8
+
+
+def room_sets(needs: Iterable[Need]) -> frozenset[RoomSet]:
+    """Return the sets of rooms in front of which a subject with these needs waits.
+
+    Where a need can be met by several limits, one set for each way keeps apart what all subjects share (another
+    domain) and what only some share (this domain), so that a place that comes free opens one queue. The number of ways
+    doubles with each such need. Beyond a few there is one set that holds all needs: its queue is shared by the
+    subjects that have the same alternatives.
+    """
+    distinct = frozenset(needs)
+    if math.prod(map(len, distinct)) > MOST_WAYS:
+        return frozenset({distinct})
+    ways = itertools.product(*distinct)
+    return frozenset(frozenset(frozenset({limit}) for limit in way) for way in ways)
 
 
 class Tally:

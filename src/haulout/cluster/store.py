@@ -416,10 +416,12 @@ class Store:
     def _reserve(self, holder: Key, old: Row | None, new: Row | None) -> None:
         before = old.reserves if isinstance(old, ReservingRow) else ()
         after = new.reserves if isinstance(new, ReservingRow) else ()
-        for count, entity in {(place.of, place.entity) for place in (*before, *after)}:
+        places: dict[tuple[Hashable, Key], set[Group]] = {(place.of, place.entity): set() for place in before}
+        for place in after:
+            places.setdefault((place.of, place.entity), set()).add(place.group)
+        for (count, entity), groups in places.items():
             assert isinstance(count, Count)
-            groups = frozenset(place.group for place in after if (place.of, place.entity) == (count, entity))
-            self._set_reserved(count, entity, holder, groups)
+            self._set_reserved(count, entity, holder, frozenset(groups))
             table = self.table(entity.cluster, count.kind)
             if count in table.tallies:
                 self._recount_in(table, table.tallies[count], entity)

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from haulout.cluster.key import Key, node_key
-from haulout.cluster.limits import AtLeast, Count, Group, Limit
+from haulout.cluster.limits import AtLeast, Count, Group, Limit, Need, RoomSet, room_sets
 from haulout.cluster.rows import Connection, NodeRow, Row, Value
 from haulout.cluster.store import Bucket, CountOf, Index, Listing, Store, TableName, Topic
 
@@ -49,7 +49,7 @@ class FactDemand(msgspec.Struct, frozen=True):
 
 
 # Most askings read neither: the empty ones are shared, and replaced rather than changed.
-NO_ROOMS: frozenset[frozenset[Limit]] = frozenset()
+NO_ROOMS: frozenset[RoomSet] = frozenset()
 NO_FACTS: Mapping[Key, FactDemand] = {}
 NO_PROOFS: frozenset[Key] = frozenset()
 
@@ -68,7 +68,7 @@ class Record:
         self.facts = NO_FACTS
         self.proofs = NO_PROOFS
 
-    def add(self, topics: Iterable[Topic], rooms: Set[frozenset[Limit]], facts: Mapping[Key, FactDemand]) -> None:
+    def add(self, topics: Iterable[Topic], rooms: Set[RoomSet], facts: Mapping[Key, FactDemand]) -> None:
         self.topics.update(topics)
         self.rooms |= rooms
         self.facts = {**facts, **self.facts}
@@ -124,19 +124,21 @@ class View:
         Whoever asks in vain sleeps until all of the set have room at once. So a set is asked as a whole, when all
         else passes, and only where a yes is what is waited for.
         """
-        return self.fits_any((limits,))
+        full = self.unmet(frozenset({limit}) for limit in limits)
+        return tuple(sorted((limit for need in full for limit in need), key=repr))
 
-    def fits_any(self, alternatives: Iterable[Iterable[Limit]]) -> tuple[Limit, ...]:
-        """The same where there are several ways to fit: none if there is one, else the least that is in the way."""
-        sets = [frozenset(limits) for limits in alternatives]
-        for limit in frozenset().union(*sets):
+    def unmet(self, needs: Iterable[Need]) -> frozenset[Need]:
+        """Return the needs of which no limit has room. If there are any, the subject waits until all are met at once.
+
+        Each need is looked at once, however many ways there are to meet them all.
+        """
+        wanted = frozenset(needs)
+        for limit in frozenset().union(*wanted):
             self._listed(limit.cluster, limit.count.kind)
-        full = [[limit for limit in wanted if not self._store.has_room(limit)] for wanted in sets]
-        if not all(full):
-            return ()
-        self._record.rooms |= frozenset(sets)
-        least = min(full, key=len)
-        return tuple(sorted(least, key=repr))
+        full = frozenset(need for need in wanted if not any(self._store.has_room(limit) for limit in need))
+        if full:
+            self._record.rooms |= room_sets(wanted)
+        return full
 
     def recall(self, key: Key, kind: type[R]) -> R | None:
         """A row that the asking decision itself made: its own earlier answer wakes nobody."""
@@ -156,6 +158,12 @@ class View:
         table = self._store.table(cluster, kind)
         self._record.topics.add(table.name)
         return table.listing
+
+    def unreadable(self, kind: str, cluster: str = "") -> str | None:
+        """Return why a table cannot be read, or None if it is listed or will be."""
+        if kind in OWN_KINDS or self.listing(kind, cluster) is not Listing.UNREADABLE:
+            return None
+        return self._store.table(cluster, kind).why or "no answer"
 
     def config(self, name: str) -> Value | None:
         return self.get(Key("", CONFIG, "", name), Value)

@@ -15,16 +15,16 @@ from haulout.cluster.limits import Limit
 from haulout.cluster.rows import Row
 from haulout.cluster.store import Listing, Store, reservations
 from haulout.cluster.view import View, holds_table
-from haulout.core.budgets.cover import Cover, Need, cover_of, ways
+from haulout.core.budgets.cover import BudgetNeed, Cover, cover_of
 from haulout.core.budgets.rule import NAME as BUDGETS
+from haulout.core.budgets.wire import KIND as BUDGET
 from haulout.core.decision import Decider, Decision, earliest
-from haulout.core.holds import HOLDS_OF_NODE, Blocked, Grant, Hold, Rank, Want, grant_key
+from haulout.core.holds import HOLDS_OF_NODE, MOST_PRIORITY, Blocked, Grant, Hold, Rank, Want, grant_key
 from haulout.core.reason import Reason
 
 PHASE = 1
 PAUSED = "backing-off"
-# Before any priority that a person would write.
-FIRST = Rank(-(1 << 64))
+FIRST = Rank(-MOST_PRIORITY - 1)
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -75,8 +75,10 @@ def arbitrate(rules: Rules, node: Key, view: View, now: datetime) -> Decision:
     rows = view.rows(HOLDS_OF_NODE, node, Row, node.cluster)
     holds = sorted((row for row in rows if isinstance(row, Hold)), key=lambda hold: (not hold.claim.begun, hold.rank))
     blocked = [row.surface for row in rows if isinstance(row, Blocked)]
-    cover = cover_of(node, view) if rules.budgets and any(hold.claim.disrupts for hold in holds) else None
-    refused = _judge(rules, holds, cover, view, now, blocked)
+    disrupted = rules.budgets and any(hold.claim.disrupts for hold in holds)
+    cover = cover_of(node, view) if disrupted else None
+    lost = _lost_budgets(node, view) if disrupted else ()
+    refused = _judge(rules, holds, cover, view, now, blocked, lost)
     pauses = (reason.until for reasons in refused.values() for reason in reasons if reason.code == PAUSED)
     return Decision(
         grants=tuple(_answer(hold, refused[hold.key], cover) for hold in holds),
@@ -86,7 +88,13 @@ def arbitrate(rules: Rules, node: Key, view: View, now: datetime) -> Decision:
 
 
 def _judge(
-    rules: Rules, holds: list[Hold], cover: Cover | None, view: View, now: datetime, blocked: list[str]
+    rules: Rules,
+    holds: list[Hold],
+    cover: Cover | None,
+    view: View,
+    now: datetime,
+    blocked: list[str],
+    lost: tuple[Reason, ...],
 ) -> dict[Key, tuple[Reason, ...]]:
     """Why each is refused; for no reason: it is granted."""
     turn = _turn(rules, holds, view, now)
@@ -95,7 +103,7 @@ def _judge(
     waiting, joinable = holds, held
     while waiting:
         for hold in waiting:
-            reasons = _refusals(rules, hold, cover, view, now, turn, blocked, held=held)
+            reasons = _refusals(rules, hold, cover, view, now, turn, blocked, lost, held=held)
             refused[hold.key] = reasons
             if not reasons and turn is None and Want.EXCLUSIVE in hold.claim.wants:
                 turn = rules.surface_of(hold)
@@ -131,6 +139,7 @@ def _refusals(
     now: datetime,
     turn: str | None,
     blocked: list[str],
+    lost: tuple[Reason, ...],
     *,
     held: bool,
 ) -> tuple[Reason, ...]:
@@ -145,7 +154,9 @@ def _refusals(
         return tuple(Reason("claims-unknown", claim.node, f"what {name} claims is not known") for name in blocked)
     if rules.turns and Want.EXCLUSIVE in claim.wants and turn not in (None, rules.surface_of(hold)):
         return (Reason("turn-taken", claim.node, f"{turn} is working on the node"),)
-    needs: tuple[Need, ...] = ()
+    if lost and claim.disrupts:
+        return lost
+    needs: tuple[BudgetNeed, ...] = ()
     if cover is not None and claim.disrupts:
         surface = rules.surface_of(hold)
         if invalid := cover.invalid(surface):
@@ -153,9 +164,30 @@ def _refusals(
         needs = cover.needs(surface, held=held)
     if not claim.limits and not needs:
         return ()
-    full = view.fits_any(ways(claim.limits, needs))
-    own = (_no_room(claim.node, limit) for limit in full if limit in claim.limits)
-    return (*own, *(need.reason(view) for need in needs if any(limit in full for limit in need.any_of)))
+    if unknown := _lost_limits(claim.node, claim.limits, view):
+        return unknown
+    own = {limit: frozenset({limit}) for limit in claim.limits}
+    full = view.unmet((*own.values(), *(need.rooms for need in needs)))
+    mine = (_no_room(claim.node, limit) for limit, rooms in own.items() if rooms in full)
+    return (*mine, *(need.reason(view) for need in needs if need.rooms in full))
+
+
+def _lost_budgets(node: Key, view: View) -> tuple[Reason, ...]:
+    """Return why nothing new may be disrupted while NodeDisruptionBudgets cannot be read: any of them might refuse."""
+    why = None if node.cluster else view.unreadable(BUDGET)
+    if why is None:
+        return ()
+    act = "let NodeDisruptionBudgets be read (`haulout rbac kernel` prints the rights that it takes)"
+    return (Reason("budgets-unreadable", node, f"{BUDGET}s cannot be read: {why}", act=act),)
+
+
+def _lost_limits(node: Key, limits: tuple[Limit, ...], view: View) -> tuple[Reason, ...]:
+    """Return why a claim is refused whose own limits count objects that cannot be read: those limits are full."""
+    tables = dict.fromkeys((limit.cluster, limit.count.kind) for limit in limits)
+    found = ((kind, view.unreadable(kind, cluster)) for cluster, kind in tables)
+    return tuple(
+        Reason("limit-unreadable", node, f"{kind} cannot be read: {why}") for kind, why in found if why is not None
+    )
 
 
 def _no_room(node: Key, limit: Limit) -> Reason:

@@ -18,6 +18,8 @@ from haulout.core.reason import Reason
 LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
 # On the objects of surfaces; for profiles, on the Node.
 PRIORITY_ANNOTATION = "haulout.dev/priority"
+# As far as priorities go in Kubernetes. The arbiter ranks what has begun above all of them.
+MOST_PRIORITY = (1 << 31) - 1
 
 
 class Want(Enum):
@@ -94,11 +96,12 @@ class Grant(ReservingRow, frozen=True, kw_only=True):
 
 
 def read_priority(annotations: Mapping[str, str]) -> int | None:
-    """None: it is not a number, and as good as none, so that a typing error stops nothing."""
+    """Return the priority, within what Kubernetes knows of priorities. None: it is not a number, and has no effect."""
     try:
-        return int(annotations.get(PRIORITY_ANNOTATION, "0"))
+        priority = int(annotations.get(PRIORITY_ANNOTATION, "0"))
     except ValueError:
         return None
+    return min(max(priority, -MOST_PRIORITY), MOST_PRIORITY)
 
 
 def hold_key(surface: str, claim: Claim) -> Key:

@@ -12,12 +12,13 @@ import msgspec
 
 from haulout.base.clock import after
 from haulout.cluster.key import Key
+from haulout.cluster.limits import RoomSet
 from haulout.cluster.rows import Row
 from haulout.cluster.store import CountOf, Listing, Store, TableName, Topic
 from haulout.cluster.view import CONFIG, GRANT, HOLD, OUTCOME, PROOF, FactDemand, NotListed, Record, View, holds_table
 from haulout.core.decision import Decider, Decision, Source, earliest
 from haulout.core.holds import Blocked, Grant, Hold, grant_key, hold_key
-from haulout.runtime.rooms import Order, Rooms, RoomSet, Subject
+from haulout.runtime.rooms import Order, Rooms, Subject
 
 TICK_FOR = timedelta(milliseconds=1)
 AFTER_FAILURE_FOR = timedelta(minutes=1)
@@ -300,9 +301,10 @@ class Loop:
 
     def _judge_holds(self, decider: Decider, cluster: str) -> None:
         """A surface's claims are known once each of its keys has been asked."""
-        listing = self._store.table(cluster, decider.kind).listing
+        table = self._store.table(cluster, decider.kind)
+        listing = table.listing
         if listing is not Listing.LISTED or not self._silent[decider.name, cluster]:
-            self._store.set_listing(cluster, holds_table(decider.name), listing)
+            self._store.set_listing(cluster, holds_table(decider.name), listing, table.why)
 
     # Asking
 
@@ -349,10 +351,15 @@ class Loop:
     def _failed(
         self, subject: Subject, record: Record, standing: frozenset[Key], error: Exception, now: datetime
     ) -> None:
-        """It keeps what it claimed; if it never claimed anything, nothing new is granted on its nodes."""
+        """It keeps what it claimed; if it never claimed anything, nothing new is granted on its nodes.
+
+        A surface that cannot read its own objects blocks no other: its claims are known from the marks on Nodes.
+        """
         self._on_failure(subject, error)
-        if not any(key.kind == HOLD for key in standing):
-            for node in self._deciders[subject.decider].nodes(subject.key, self._store):
+        decider = self._deciders[subject.decider]
+        is_blind = isinstance(error, NotListed) and error.table == (subject.key.cluster, decider.kind)
+        if not is_blind and not any(key.kind == HOLD for key in standing):
+            for node in decider.nodes(subject.key, self._store):
                 blocked = Key(node.cluster, HOLD, subject.decider, f"{node.name}//blocked by {subject.key}")
                 self._store.write(Blocked(key=blocked, surface=subject.decider, node=node))
                 standing |= {blocked}

@@ -1,7 +1,7 @@
 """Queues before limits, so that the cost of a freed place does not grow with the number that wait for it.
 
-Keys that need the same set of rooms queue together. A queue is offered, one key at a time and the first in order
-first, only while all its rooms have room. Whoever is offered leaves the queue: it takes the place, or something else
+Keys that have the same needs queue together. A queue is offered, one key at a time and the first in order first, only
+while all its needs are met, each by any one of its limits. Whoever is offered leaves the queue: it takes the place, or something else
 keeps it, which will wake it.
 """
 
@@ -12,11 +12,9 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from haulout.cluster.key import Key
-from haulout.cluster.limits import Count, Limit
+from haulout.cluster.limits import Count, RoomSet
 from haulout.cluster.store import CountOf, Store
 from haulout.core.holds import Rank
-
-RoomSet = frozenset[Limit]
 
 
 class Subject(NamedTuple):
@@ -92,7 +90,7 @@ class Rooms:
         best: Order | None = None
         for rooms in tuple(self._opened):
             first = self._queues[rooms].first() if rooms in self._queues else None
-            if first is None or not all(self._store.has_room(limit) for limit in rooms):
+            if first is None or not self._is_open(rooms):
                 self._opened.discard(rooms)
             elif best is None or first < best:
                 best = first
@@ -100,6 +98,9 @@ class Rooms:
             return None
         self.wait(best, set())
         return best.subject
+
+    def _is_open(self, rooms: RoomSet) -> bool:
+        return all(any(self._store.has_room(limit) for limit in need) for need in rooms)
 
     def counts(self) -> set[tuple[str, Count]]:
         return {(place.cluster, place.of) for place in self._sets_at}
@@ -118,4 +119,4 @@ class Rooms:
 
 
 def _places(rooms: RoomSet) -> set[CountOf]:
-    return {CountOf(limit.cluster, limit.count, limit.group) for limit in rooms}
+    return {CountOf(limit.cluster, limit.count, limit.group) for need in rooms for limit in need}

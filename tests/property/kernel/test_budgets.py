@@ -1,4 +1,4 @@
-"""Budgets: never exceeded by our doing, and no place idle that somebody could use, whatever happens to the fleet."""
+"""Budgets (K19): never exceeded by our doing, full while they cannot be read, and no place idle otherwise."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import given, settings
 
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow
+from haulout.cluster.store import Listing
 from haulout.cluster.view import GRANT, HOLD, View
 from haulout.core.action import Action, Cordon, Label
 from haulout.core.arbiter import Rules, arbiter
@@ -29,7 +30,8 @@ from tests.build.walk import Move, Walk, tapes
 ZONES = {"a": "z0", "b": "z0", "c": "z1", "d": "z1", "e": "z2", "f": ""}
 SURFACES = {"profiles": Want.CORDON, "nodemaintenance": Want.DRAIN}
 BUSY = ("in", "leaving")
-CODES = {"budget-full", "domain-taken", "window-closed", "budget-invalid"}
+CODES = {"budget-full", "domain-taken", "window-closed", "budget-invalid", "budgets-unreadable"}
+FORBIDDEN = 'User "haulout" cannot list resource "nodedisruptionbudgets"'
 POOL = {"selector": {"matchLabels": {"pool": "p"}}}
 SPECS: dict[str, list[dict[str, Any]]] = {
     "all": [{"maxUnavailable": 2}, {"maxUnavailable": 1}, {"maxUnavailable": "40%"}, {"maxUnavailable": 0}],
@@ -45,6 +47,14 @@ SPECS: dict[str, list[dict[str, Any]]] = {
     "pick": [{**POOL, "maxUnavailable": -1}],
 }
 BROKEN = {"lost", "pick"}
+# So many that a node waits before all of them as one set, rather than before each way to fit.
+DOMAINS: dict[str, list[dict[str, Any]]] = {
+    "domains-0": [{"topologyKey": "zone", "maxDomains": 2}, {"topologyKey": "zone", "maxDomains": 3}],
+    "domains-1": [{"topologyKey": "pool"}, {"topologyKey": "zone"}],
+    "domains-2": [{**POOL, "topologyKey": "zone", "maxDomains": 2}, {**POOL, "topologyKey": "rack"}],
+    "domains-3": [{"selector": {"matchLabels": {"pool": "q"}}, "topologyKey": "zone"}],
+    "domains-4": [{"topologyKey": "zone", "surfaces": ["profiles"]}, {"topologyKey": "pool", "maxUnavailable": 2}],
+}
 
 
 def works(surface: str, want: Want) -> Decider:
@@ -73,13 +83,16 @@ def works(surface: str, want: Want) -> Decider:
 
 
 class Fleet(Walk):
-    def __init__(self, tape: bytes) -> None:
+    def __init__(self, tape: bytes, specs: dict[str, list[dict[str, Any]]]) -> None:
         super().__init__(tape)
+        self.specs = specs
         self.world = Cluster(*map(self.fresh, ZONES))
         self.answers: dict[int, Answer] = {}
         self.wrong: list[str] = []
         for _ in range(3):
             self.budget_changes()
+        for name in specs.keys() & DOMAINS.keys():
+            self.world.put(budget(name, **specs[name][0]))
         self.start()
 
     def fresh(self, name: str) -> NodeRow:
@@ -114,7 +127,13 @@ class Fleet(Walk):
         serving = [self.server_serves] * 4 * any(request.id not in self.answers for request in self.desk.tray)
         answers = [self.answer_arrives] * 4 * bool(self.answers)
         people = [self.is_wanted, self.leaves, self.leaves, self.person_cordons, self.node_fails, self.is_made_anew]
-        rare = [self.budget_changes, self.restart, self.leadership_changes]
+        rare = [
+            self.budget_changes,
+            self.restart,
+            self.leadership_changes,
+            self.budgets_are_lost,
+            self.budgets_are_back,
+        ]
         return [self.watch, self.watch, self.time_passes, *people, *rare, *serving, *answers]
 
     def watch(self) -> None:
@@ -146,13 +165,21 @@ class Fleet(Walk):
         self.world.put(self.fresh(key.name))
 
     def budget_changes(self) -> None:
-        name = self.tape.pick(tuple(SPECS))
-        spec = self.tape.pick((*SPECS[name], None))
+        name = self.tape.pick(tuple(self.specs))
+        spec = self.tape.pick((*self.specs[name], None))
         made = budget(name, **(spec or {}))
         if spec is None:
             self.world.delete(made.key)
         else:
             self.world.put(made)
+
+    def budgets_are_lost(self) -> None:
+        self.desk.store.set_listing("", KIND, Listing.UNREADABLE, FORBIDDEN)
+        self.desk.run()
+
+    def budgets_are_back(self) -> None:
+        self.desk.store.set_listing("", KIND, Listing.LISTED)
+        self.desk.run()
 
     def server_serves(self) -> None:
         request = self.tape.pick([request for request in self.desk.tray if request.id not in self.answers])
@@ -192,6 +219,7 @@ class Fleet(Walk):
         """No more faults, the fleet is well and nothing is frozen: everyone gets there."""
         while self.answers:
             self.answer_arrives()
+        self.budgets_are_back()
         for key in self.nodes():
             keeps = any(self.state(key, surface) in BUSY for surface in SURFACES)
             self.change(key, conditions=(("Ready", "True"),), unschedulable=keeps)
@@ -237,4 +265,10 @@ class Fleet(Walk):
 @settings(max_examples=examples(70), deadline=None, derandomize=True)
 @given(tapes(60, 140))
 def test_no_budget_is_exceeded_and_no_place_stands_idle(tape: bytes) -> None:
-    Fleet(tape).go()
+    Fleet(tape, SPECS).go()
+
+
+@settings(max_examples=examples(70), deadline=None, derandomize=True)
+@given(tapes(60, 140))
+def test_the_same_holds_of_many_budgets_with_domains(tape: bytes) -> None:
+    Fleet(tape, DOMAINS).go()

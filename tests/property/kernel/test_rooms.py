@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from haulout.cluster.key import Key, node_key
-from haulout.cluster.limits import Count, Limit, Membership
+from haulout.cluster.limits import Count, Limit, Membership, RoomSet
 from haulout.cluster.rows import NodeRow, Reservation, ReservingRow, Row
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import View
@@ -287,8 +287,8 @@ def order(name: str, urgency: int = 0) -> Order:
     return Order(0, Rank(urgency), Subject("toy", node_key(name)))
 
 
-def rooms_of(store: Store, *most: int) -> frozenset[Limit]:
-    return frozenset(Limit(In(str(number)), "1", limit) for number, limit in enumerate(most))
+def rooms_of(store: Store, *most: int) -> RoomSet:
+    return frozenset(frozenset({Limit(In(str(number)), "1", limit)}) for number, limit in enumerate(most))
 
 
 def test_the_first_in_order_among_all_open_queues_is_offered_first_and_only_before_the_given_one() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -10,20 +11,33 @@ import pytest
 
 from haulout.base.selector import parse
 from haulout.cluster.key import Key, node_key
+from haulout.cluster.limits import Limit
 from haulout.cluster.rows import NodeRow, ObjectRow
-from haulout.cluster.store import Listing
+from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import View
 from haulout.core.action import Label, Measure, Say
-from haulout.core.arbiter import Rules, arbiter
+from haulout.core.arbiter import FIRST, Rules, arbiter
 from haulout.core.budgets.budget import Budget, Share, read_budget
 from haulout.core.budgets.rule import RULER
 from haulout.core.budgets.status import PACE_FOR, TELLER, samples
 from haulout.core.budgets.wire import KIND, NODE_BUDGETS, NodeBudgetRow, NodeDisruptionBudget, budget_key
 from haulout.core.decision import NOTHING, Decider, Decision
-from haulout.core.holds import Claim, Grant, Want, grant_key, hold_key, is_granted
+from haulout.core.holds import (
+    MOST_PRIORITY,
+    PRIORITY_ANNOTATION,
+    Claim,
+    Grant,
+    Rank,
+    Want,
+    grant_key,
+    hold_key,
+    is_granted,
+    read_priority,
+)
 from haulout.core.reason import Reason
 from haulout.model.meta import ObjectMeta
 from haulout.runtime.requests import Change, Telling
+from haulout.runtime.rooms import Subject
 from tests.build.budgets import budget
 from tests.build.desk import Cluster, Desk, Script, targets
 from tests.build.rows import START, node
@@ -226,21 +240,26 @@ def test_budgets_that_are_not_listed_yet_are_waited_for() -> None:
     assert granted(desk) == ["a"]
 
 
-def test_budgets_that_may_not_be_read_are_none() -> None:
+def test_while_budgets_cannot_be_read_nothing_new_is_disrupted() -> None:
     world = Cluster(*fleet("a"))
     desk = Desk(RULER, takes(), arbiter(Rules((SURFACE,), budgets=True)), world=world).begin()
-    desk.store.set_listing("", KIND, Listing.UNREADABLE)
+    desk.store.set_listing("", KIND, Listing.UNREADABLE, "not you")
+    desk.run()
+    (reason,) = grant(desk, A).reasons
+    assert (reason.code, reason.text) == ("budgets-unreadable", "NodeDisruptionBudgets cannot be read: not you")
+    desk.store.set_listing("", KIND, Listing.LISTED)
     desk.run()
     assert granted(desk) == ["a"]
 
 
-def test_budgets_that_may_no_longer_be_read_stay_in_force() -> None:
-    desk = desk_of(*fleet(), budget("none", maxUnavailable=0))
+def test_budgets_that_may_no_longer_be_read_refuse_too() -> None:
+    desk = desk_of(*fleet(), budget("many", maxUnavailable=9))
     desk.store.set_listing("", KIND, Listing.UNREADABLE)
     desk.world.label(A, want="")
     desk.watch()
     desk.wait(100)
-    assert [reason.code for reason in grant(desk, A).reasons] == ["budget-full"]
+    assert [reason.code for reason in grant(desk, A).reasons] == ["budgets-unreadable"]
+    assert not desk.failed
 
 
 def test_what_has_begun_is_counted_and_never_refused() -> None:
@@ -435,3 +454,68 @@ def test_an_arbiter_that_fails_does_not_keep_itself_busy() -> None:
     script.wishes[A] = Decision(holds=(claim_on(A),))
     desk = Desk(script.decider, msgspec.structs.replace(judge, decide=decide), world=Cluster(node("a"))).begin()
     assert [str(error).splitlines()[0] for _, error in desk.failed] == ["a bug"]
+
+
+# Cost
+
+
+def none_has(label: str) -> dict[str, str]:
+    return {"key": label, "operator": "DoesNotExist"}
+
+
+def zoned(count: int, number: int) -> list[ObjectRow]:
+    """So many nodes that want to go, in three zones, under so many budgets of one zone at a time each."""
+    nodes = [node(f"n{i:04}", labels={"want": "", "zone": f"z{i % 3}"}) for i in range(count)]
+    budgets = [
+        budget(f"b{i:03}", selector={"matchExpressions": [none_has(f"x{i}")]}, topologyKey="zone")
+        for i in range(number)
+    ]
+    return [*nodes, *budgets, budget("one", maxUnavailable=1)]
+
+
+def looks_at_rooms(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> int:
+    looks = 0
+    ask = Store.has_room
+
+    def counted(store: Store, limit: Limit) -> bool:
+        nonlocal looks
+        looks += 1
+        return ask(store, limit)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "has_room", counted)
+        act()
+    return looks
+
+
+def cost_of_one_asking(monkeypatch: pytest.MonkeyPatch, number: int) -> int:
+    desk = desk_of(*zoned(5, number))
+    subject = Subject("arbiter", node_key("n0004"))
+    return looks_at_rooms(monkeypatch, lambda: desk.kernel.loop.explain(subject, desk.now))
+
+
+def test_an_asking_costs_twice_as_much_under_twice_as_many_budgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    few, many = cost_of_one_asking(monkeypatch, 50), cost_of_one_asking(monkeypatch, 100)
+    assert many <= 2 * few
+    assert few <= 3 * 50
+
+
+def cost_of_a_freed_place(monkeypatch: pytest.MonkeyPatch, count: int) -> int:
+    judge = arbiter(Rules((SURFACE,), budgets=True))
+    desk = Desk(RULER, takes(), judge, world=Cluster(*zoned(count, 10)), kinds=("Node", KIND)).begin()
+    desk.meet(desk.only())
+    desk.watch()
+    desk.world.label(node_key("n0000"), want=None)
+    desk.feed.watch()
+    return looks_at_rooms(monkeypatch, desk.run)
+
+
+def test_a_freed_place_costs_as_much_however_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cost_of_a_freed_place(monkeypatch, 12) == cost_of_a_freed_place(monkeypatch, 120)
+
+
+def test_no_priority_comes_before_what_has_begun() -> None:
+    priority = read_priority({PRIORITY_ANNOTATION: "9" * 30})
+    assert priority == MOST_PRIORITY
+    assert read_priority({PRIORITY_ANNOTATION: "-" + "9" * 30}) == -MOST_PRIORITY
+    assert Rank(-priority) > FIRST

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable
 from datetime import datetime
 
 import msgspec
 
 from haulout.cluster.key import Key
-from haulout.cluster.limits import AnotherGroup, Joined, Limit
+from haulout.cluster.limits import AnotherGroup, Joined, Limit, Need
 from haulout.cluster.rows import NodeRow, Reservation, Value
 from haulout.cluster.view import View
 from haulout.core.budgets.counts import (
@@ -26,12 +24,16 @@ from haulout.core.reason import Reason
 MOST_SHOWN = 3
 
 
-class Need(msgspec.Struct, frozen=True):
+class BudgetNeed(msgspec.Struct, frozen=True):
     """A room that a budget asks for; of several, any one will do."""
 
     ruling: Ruling
     code: str
     any_of: tuple[Limit, ...]
+
+    @property
+    def rooms(self) -> Need:
+        return frozenset(self.any_of)
 
     def reason(self, view: View) -> Reason:
         budget, limit = self.ruling.budget, self.any_of[0]
@@ -71,9 +73,9 @@ class Cover(msgspec.Struct, frozen=True):
             if budget.refuses(surface)
         )
 
-    def needs(self, surface: str, *, held: bool) -> tuple[Need, ...]:
+    def needs(self, surface: str, *, held: bool) -> tuple[BudgetNeed, ...]:
         """`held`: somebody else keeps the node out of service already, which a second one joins at no cost."""
-        found: list[Need] = []
+        found: list[BudgetNeed] = []
         # A node that is out for whatever reason takes a place itself: there must be no more than allowed with it.
         itself = 1 if is_unavailable(self.node) else 0
         for ruling in self.rulings:
@@ -81,15 +83,17 @@ class Cover(msgspec.Struct, frozen=True):
             if not budget.refuses(surface) or budget.selector is None:
                 continue
             if budget.windows.all:
-                found.append(Need(ruling, "window-closed", (Limit(ClosedBudgets(), budget.name, 1),)))
+                found.append(BudgetNeed(ruling, "window-closed", (Limit(ClosedBudgets(), budget.name, 1),)))
             if ruling.allowed is not None and not held:
                 limit = Limit(Unavailable(budget.selector), (), ruling.allowed + itself)
-                found.append(Need(ruling, "budget-full", (limit,)))
+                found.append(BudgetNeed(ruling, "budget-full", (limit,)))
             if budget.topology_key and not held:
                 domains = Unavailable(budget.selector, budget.topology_key)
                 another = Limit(domains, AnotherGroup(), budget.most_domains)
                 same = Limit(domains, Joined(domains.group_of(self.node)), 0)
-                found.append(Need(ruling, "domain-taken", (another, same)))
+                # A node without the label is a domain of its own, which nobody but itself can open.
+                alone = budget.topology_key not in self.node.labels and not itself
+                found.append(BudgetNeed(ruling, "domain-taken", (another,) if alone else (another, same)))
         return tuple(found)
 
     def places(self) -> tuple[Reservation, ...]:
@@ -115,12 +119,6 @@ def cover_of(node: Key, view: View) -> Cover | None:
     rulings = (mark.value for mark in marks if isinstance(mark.value, Ruling))
     found = tuple(ruling for ruling in rulings if ruling.budget.concerns(row))
     return Cover(row, found) if found else None
-
-
-def ways(limits: Iterable[Limit], needs: Iterable[Need]) -> list[tuple[Limit, ...]]:
-    """Every set of rooms that would do."""
-    own = tuple(limits)
-    return [(*own, *chosen) for chosen in itertools.product(*(need.any_of for need in needs))]
 
 
 def _many(number: int, what: str) -> str:

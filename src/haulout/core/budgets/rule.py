@@ -6,6 +6,7 @@ from datetime import datetime
 
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Value
+from haulout.cluster.store import Listing
 from haulout.cluster.view import View
 from haulout.core.action import Measure, Say, Step, Tell
 from haulout.core.budgets.budget import Budget, Share, read_budget
@@ -19,7 +20,13 @@ INVALID = "haulout_node_budget_invalid_total"
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    """It only ever makes marks, so that no write under way keeps it from being asked."""
+    """It only ever makes marks, so that no write under way keeps it from being asked.
+
+    While budgets cannot be read the last ruling stands: what was granted under it keeps its places.
+    """
+    if view.listing(KIND) is Listing.UNREADABLE:
+        last = (view.recall(each, Value) for each in (ruling_key(key.name), closed_key(key.name)))
+        return Decision(marks=tuple(mark for mark in last if mark is not None))
     row = view.get(key, NodeBudgetRow)
     if row is None:
         return NOTHING

@@ -10,7 +10,7 @@ from typing import Any
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Limit
 from haulout.cluster.rows import NodeRow, Row, Value
-from haulout.cluster.store import Index
+from haulout.cluster.store import Index, Listing
 from haulout.cluster.view import GRANT, MARK, View
 from haulout.core.action import Patch
 from haulout.core.budgets.counts import Ruling, Unavailable, closed_key, ruling_key
@@ -39,6 +39,8 @@ GRANTS_OF_BUDGET = Index("grants-of-budget", GRANT, _places)
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
+    if view.listing(KIND) is Listing.UNREADABLE:
+        return NOTHING
     row = view.get(key, NodeBudgetRow)
     if row is None:
         return NOTHING

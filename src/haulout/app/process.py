@@ -163,6 +163,8 @@ class Process(Reports):
         self._recorder: Recorder | None = None
         self._election: Election | None = None
         self._surface_elections: dict[str, Election] = {}
+        # Surfaces that have held the Lease of their original, whether or not they still do.
+        self._leased: set[str] = set()
         self._webhooks_lack: Callable[[], str] = lambda: ""
         self.replaced_by: Settings | None = None
         self._replaced = asyncio.Event()
@@ -445,6 +447,8 @@ class Process(Reports):
         """Whoever loses it ends: another may act by now, and what this one knows may be old."""
 
         def say(*, held: bool) -> None:
+            if held:
+                self._leased.add(surface)
             self.kernel.store.write(lease_row(surface, held=held))
             self._poke()
 
@@ -504,8 +508,9 @@ class Process(Reports):
         return None if self._signalled.is_set() or self._replaced.is_set() else self._may_tell_for()
 
     def _may_tell_for(self) -> float | None:
-        # Surfaces whose lease is not held yet do not write; those that hold it write no longer than it lets them.
-        elections = [each for each in self._surface_elections.values() if each.leading]
+        # Surfaces whose lease is not held yet want nothing written. Those that hold it write no longer than it lets them,
+        # and once it is lost nothing is: a write may have been decided before, and the process is about to end.
+        elections = [self._surface_elections[surface] for surface in sorted(self._leased)]
         if self._election is not None:
             elections.append(self._election)
         longest, now = LONGEST_REQUEST, self.clock.elapsed()

@@ -12,7 +12,7 @@ from haulout.cluster.project import Keep
 from haulout.cluster.rows import Row
 from haulout.cluster.store import Store
 from haulout.cluster.view import View
-from haulout.core.action import Step
+from haulout.core.action import Measure, Say, Step, Tell
 from haulout.core.holds import Claim, Grant, Rank
 from haulout.core.reason import Reason
 
@@ -39,6 +39,20 @@ class Decision(msgspec.Struct, frozen=True):
     grants: tuple[Grant, ...] = ()
     sources: tuple[Source, ...] = ()
     marks: tuple[Row, ...] = ()
+
+
+def identity(decision: Decision) -> Hashable:
+    """Return everything of a decision by which the kernel tells things apart: keys, claims, sources, statements.
+
+    What is not hashable there, as a list in the field of a plugin's log line, is a fault of the decision that has it.
+    """
+    keys = tuple(row.key for row in (*decision.grants, *decision.marks))
+    actions = (action for step in decision.actions for action in step)
+    # The bodies of patches and messages are sent as they are, and nobody tells them apart.
+    named = tuple(
+        action if isinstance(action, Tell | Measure | Say) else getattr(action, "target", None) for action in actions
+    )
+    return (decision.holds, decision.sources, keys, named)
 
 
 NOTHING = Decision()

@@ -165,6 +165,10 @@ class Actor:
         if not self.may_write():
             return False
         batches = plan(decision.actions)
+        for batch in batches:
+            for job in batch.jobs:
+                # What cannot be told apart raises here, in the asking, and not in the middle of a later step.
+                hash(signature(job))
         targets = {job.target for batch in batches for job in batch.jobs} | {subject.key}
         grants = [grant_key(hold_key(subject.decider, claim)) for claim in decision.holds if not claim.begun]
         basis = {target: self._store.row(target) for target in targets}

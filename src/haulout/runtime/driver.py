@@ -77,9 +77,16 @@ class Driver:
     def _dispatch(self, out: Sequence[Request], requests: asyncio.TaskGroup) -> None:
         for request in out:
             if isinstance(request.body, Telling | Measure | Say):
-                self._sender.state(request.body)
+                self._state(request.body)
             else:
                 requests.create_task(self._perform(request))
+
+    def _state(self, statement: Telling | Measure | Say) -> None:
+        try:
+            self._sender.state(statement)
+        except Exception:
+            # A plugin's statement that cannot be made costs itself, not the work on all nodes.
+            log.exception("statement failed", extra={"statement": type(statement).__name__})
 
     async def _perform(self, request: Request) -> None:
         answer: Answer

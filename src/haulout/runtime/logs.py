@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -17,9 +17,21 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
+# Under this name a record carries fields that somebody else has named: as attributes of their own they could clash with
+# those of the record (`name`, `args`), which the standard library answers with an exception.
+FOREIGN = "foreign_fields"
+
+
+def foreign(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Return what to hand over as `extra` for fields of any name."""
+    return {FOREIGN: dict(fields)}
+
+
 def fields(record: logging.LogRecord) -> dict[str, Any]:
-    """What was handed over as `extra`."""
-    return {name: value for name, value in vars(record).items() if name not in _STANDARD}
+    """Return what was handed over as `extra`."""
+    own = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+    given: dict[str, Any] = own.pop(FOREIGN, {})
+    return own | given
 
 
 def _utc(record: logging.LogRecord) -> datetime:
@@ -56,8 +68,9 @@ class JsonFormatter(_Formatter):
             "level": record.levelname.lower(),
             "logger": record.name.removeprefix("haulout."),
             "msg": record.getMessage(),
-            **fields(record),
         }
+        # What the line says of itself is not replaced by a field of the same name.
+        line |= {f"{name}_" if name in line else name: value for name, value in fields(record).items()}
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         return without_secrets(msgspec.json.encode(line, enc_hook=str).decode())

@@ -16,7 +16,7 @@ from haulout.cluster.limits import RoomSet
 from haulout.cluster.rows import Row
 from haulout.cluster.store import CountOf, Listing, Store, TableName, Topic
 from haulout.cluster.view import CONFIG, GRANT, HOLD, OUTCOME, PROOF, FactDemand, NotListed, Record, View, holds_table
-from haulout.core.decision import Decider, Decision, Source, earliest
+from haulout.core.decision import Decider, Decision, Source, earliest, identity
 from haulout.core.holds import Blocked, Grant, Hold, grant_key, hold_key
 from haulout.runtime.rooms import Order, Rooms, Subject
 
@@ -330,6 +330,8 @@ class Loop:
         decider = self._deciders[subject.decider]
         try:
             decision = decider.decide(subject.key, View(self._store, record), now)
+            hash(identity(decision))
+            until = after(max(decision.until, now), TICK_FOR) if decision.until is not None else None
         except NotListed as off:
             self._keep_outcomes(known, record)
             if off.listing is Listing.WAITING:
@@ -340,7 +342,7 @@ class Loop:
             self._keep_outcomes(known, record)
             self._failed(subject, record, standing, error, now)
         else:
-            self._decided(subject, record, standing, decision, now)
+            self._decided(subject, record, standing, decision, until, now)
         self._heard(subject, decider)
 
     def _keep_outcomes(self, known: Asked | None, record: Record) -> None:
@@ -367,7 +369,13 @@ class Loop:
         self._decline_if_unused(subject)
 
     def _decided(
-        self, subject: Subject, record: Record, standing: frozenset[Key], decision: Decision, now: datetime
+        self,
+        subject: Subject,
+        record: Record,
+        standing: frozenset[Key],
+        decision: Decision,
+        until: datetime | None,
+        now: datetime,
     ) -> None:
         rows = list(self._rows(subject, decision, now))
         made = frozenset(row.key for row in rows) if rows else NONE_MADE
@@ -378,14 +386,18 @@ class Loop:
             self._store.write(row)
             if isinstance(row, Hold):
                 self._reorder(row.claim.node)
-        until = after(max(decision.until, now), TICK_FOR) if decision.until is not None else None
         # Who claims is told of its grants, also where it did not ask for them: it uses them or they pass on.
         record.topics.update(grant_key(key) for key in made if key.kind == HOLD)
         self._remember(subject, record, made, until)
         for proof in sorted(record.proofs):
             self._actions.prove(proof, subject)
         if decision.actions:
-            if self._actions.submit(subject, decision, now):
+            try:
+                is_under_way = self._actions.submit(subject, decision, now)
+            except Exception as error:  # noqa: BLE001 - what a plugin wants may be nothing that can be sent
+                self._failed(subject, record, made, error, now)
+                return
+            if is_under_way:
                 self._under_way.add(subject)
                 return
         else:

@@ -20,7 +20,7 @@ from haulout.kube.recorder import Recorder, Reporter
 from haulout.kube.writer import Guard, Withheld, Writer
 from haulout.model.event import ObjectReference
 from haulout.model.meta import PartialObject
-from haulout.runtime.logs import LEVELS
+from haulout.runtime.logs import LEVELS, foreign
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
 from haulout.runtime.requests import (
@@ -94,7 +94,8 @@ class Sender:
             case Measure():
                 self._measure(statement)
             case Say():
-                acts.log(LEVELS[statement.level], statement.message, extra=dict(statement.fields))
+                level = LEVELS.get(statement.level, logging.INFO)
+                acts.log(level, statement.message, extra=foreign(statement.fields))
 
     def _measure(self, measure: Measure) -> None:
         if measure.since is None:

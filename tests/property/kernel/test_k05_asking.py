@@ -9,19 +9,20 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haulout.cluster.key import Key, node_key
-from haulout.cluster.limits import Limit
+from haulout.cluster.limits import Count, Limit
 from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.store import Index, Listing, Store
 from haulout.cluster.view import CONFIG, HOLD, View, holds_table
-from haulout.core.action import Label
+from haulout.core.action import Label, Measure, Say, Tell
 from haulout.core.arbiter import Rules, arbiter
-from haulout.core.decision import NOTHING, Decide, Decider, Decision
+from haulout.core.decision import NOTHING, Decide, Decider, Decision, Source
 from haulout.core.holds import Claim, Grant, Rank, Want, grant_key, hold_key
 from haulout.runtime.loop import Loop
 from haulout.runtime.rooms import Subject
@@ -318,6 +319,39 @@ def test_k10_who_throws_counts_as_asked() -> None:
     desk = arbitrated(bad, good).begin()
     assert desk.store.table("", holds_table("bad")).listing is Listing.LISTED
     assert [(subject.key, str(error)) for subject, error in desk.failed] == [(A, "broken"), (B, "broken")]
+
+
+LIST: Any = ["not", "hashable"]
+UNUSABLE: dict[str, Decision] = {
+    "log line": Decision(((Say("moved", (("pods", LIST),)),),)),
+    "counter": Decision(((Measure("moves", (("node", LIST),)),),)),
+    "event": Decision(((Tell(A, "Moved", "Move", LIST, "bad"),),)),
+    "label": Decision(((Label(A, "x", LIST),),)),
+    "label beside a write": Decision(((Label(B, "x", "1"), Label(A, "x", LIST)),)),
+    "target": Decision(((Label(LIST, "x", "1"),),)),
+    "action": Decision(((LIST,),)),
+    "step": Decision((LIST, 7)),  # type: ignore[arg-type]
+    "limit": Decision(holds=(Claim(A, A, frozenset({Want.DRAIN}), (Limit(Count(), LIST, 1),)),)),
+    "claim": Decision(holds=(Claim(A, A, slot=LIST),)),
+    "source": Decision(sources=(Source("far", "Node", access=LIST),)),
+    "mark": Decision(marks=(Value(key=Key("", "Mark", "", LIST)),)),
+    "until": Decision(until=LIST),
+    "nothing": LIST,
+}
+
+
+@pytest.mark.parametrize("wish", UNUSABLE.values(), ids=UNUSABLE)
+def test_k10_a_decision_that_cannot_be_used_costs_only_itself(wish: Decision) -> None:
+    """A plugin of somebody else may put anything anywhere."""
+    bad, good = Script("bad"), Script("good")
+    bad.wishes[A] = wish
+    good.wishes[B] = at_work(B)
+    desk = arbitrated(bad, good).begin()
+    assert {subject for subject, _ in desk.failed} == {bad.subject(A)}
+    assert is_granted(desk, "good", work(B))
+    desk.wants(bad, A, NOTHING)
+    desk.settle()
+    assert desk.world.objects[B].labels["x"] == "1"
 
 
 def test_k10_who_throws_keeps_its_last_holds() -> None:

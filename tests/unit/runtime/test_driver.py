@@ -382,9 +382,11 @@ async def test_what_is_measured_since_then_is_a_time() -> None:
 
 
 class Lease(SimpleNamespace):
+    """`was_held`: it is or has been ours."""
+
     until: float | None
     ends: float | None
-    leading: bool = True
+    was_held: bool = True
 
     def may_write_until(self) -> float | None:
         return self.until
@@ -418,9 +420,10 @@ def test_k15_a_process_writes_while_it_leads_and_has_not_been_told_to_end(
     [
         (Lease(until=105.0, ends=108.0), 8.0),
         (Lease(until=100.0, ends=105.0), None),
-        (Lease(until=None, ends=None, leading=False), 15.0),
+        (Lease(until=None, ends=None), None),
+        (Lease(until=None, ends=None, was_held=False), 15.0),
     ],
-    ids=["held", "at the deadline", "another's"],
+    ids=["held", "at the deadline", "just lost", "another's"],
 )
 def test_k15_no_longer_than_the_lease_of_a_surface_lets_it(of_surface: Lease, seconds: float | None) -> None:
     assert may_write_for(Lease(until=110.0, ends=115.0), of_surface) == seconds
@@ -440,6 +443,7 @@ def may_write_for(
         _replaced=SimpleNamespace(is_set=lambda: replaced),
         _election=lease,
         _surface_elections=dict(enumerate(of_surfaces)),
+        _leased={number for number, lease in enumerate(of_surfaces) if lease.was_held},
         clock=SimpleNamespace(elapsed=lambda: 100.0),
     )
     process._may_tell_for = lambda: Process._may_tell_for(cast(Process, process))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from haulout.cluster.key import node_key
-from haulout.runtime.logs import ConsoleFormatter, JsonFormatter, set_up_logs
+from haulout.runtime.logs import ConsoleFormatter, JsonFormatter, foreign, set_up_logs
 
 CREATED = 1_767_225_600.25
 
@@ -146,3 +146,15 @@ def test_no_line_shows_the_login_of_an_address(formatter: logging.Formatter) -> 
     text = formatter.format(made)
     assert "hunter2" not in text
     assert "http://...@b/?token=..." in text
+
+
+@pytest.mark.parametrize("name", ["name", "args", "message", "msg", "ts", "level"])
+def test_a_field_may_have_any_name(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The standard library refuses fields named as its own attributes, and a line keeps what it says of itself."""
+    with caplog.at_level(logging.INFO):
+        logging.getLogger("haulout.acts").info("moved", extra=foreign(((name, "x"), ("node", "a"))))
+    (made,) = caplog.records
+    line = json.loads(JsonFormatter().format(made))
+    assert (line["logger"], line["msg"], line["level"], line["node"]) == ("acts", "moved", "info", "a")
+    assert "x" in (line.get(name), line.get(f"{name}_"))
+    assert "node=a" in ConsoleFormatter().format(made)

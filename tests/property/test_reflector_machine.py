@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout
+from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout, TooLarge
 from haulout.kube.reflector import Reflector, Tuning
 from haulout.model.node import Node
 from tests.build.examples import examples
@@ -84,7 +84,7 @@ class ReflectorMachine(RuleBasedStateMachine):
     def fail(self, faults: list[KubeError | None]) -> None:
         self.server.faults.extend(faults)
 
-    @rule(how=st.sampled_from(["cut", "end", "stall", "garbage", "error", "gone"]))
+    @rule(how=st.sampled_from(["cut", "end", "stall", "garbage", "endless", "error", "gone"]))
     def disturb(self, how: str) -> None:
         for stream in self.server.streams:
             match how:
@@ -96,12 +96,14 @@ class ReflectorMachine(RuleBasedStateMachine):
                     stream.stalled = True
                 case "garbage":
                     stream.say(b'{"type":"ADDED","object":{"meta')
+                case "endless":
+                    stream.end(TooLarge("a line without an end"))
                 case "error":
                     stream.say(b'{"type":"ERROR","object":{"code":500}}')
                 case "gone":
                     stream.say(b'{"type":"ERROR","object":{"code":410}}')
             # What was cut off, or said after garbage, is not heard.
-            stream.stalled = stream.stalled or how in ("cut", "end")
+            stream.stalled = stream.stalled or how in ("cut", "end", "endless")
 
     @rule()
     def compact(self) -> None:

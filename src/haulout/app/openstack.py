@@ -11,6 +11,8 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from haulout.app.answers import TooLong, read_whole
+
 SECTION = "Global"
 # Field of `Credentials` by its name in the file.
 FIELDS = {
@@ -22,6 +24,8 @@ FIELDS = {
     "tenant-id": "project",
 }
 QUOTES = ('"', "'", "`")
+# A page of servers or hypervisors, with room to spare.
+LONGEST_ANSWER = 16 * 2**20
 ANSWER_WITHIN = aiohttp.ClientTimeout(total=30)
 # More pages than any project has: a server that always knows a next one must not keep us.
 MOST_PAGES = 1000
@@ -192,10 +196,10 @@ async def _ask(
     try:
         # A redirect could carry the token elsewhere.
         async with session.request(method, url, allow_redirects=False, **how) as response:
-            return response.status, await response.read(), response.headers
+            return response.status, await read_whole(response, LONGEST_ANSWER), response.headers
     except TimeoutError:
         raise CloudError(f"{what}: {url.host} did not answer in time") from None
-    except (aiohttp.ClientError, OSError) as error:
+    except (aiohttp.ClientError, OSError, TooLong) as error:
         raise CloudError(f"{what}: {url.host} cannot be asked: {error}") from None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 
+import aiohttp
 import msgspec
 
 from haulout.kube.errors import TooLarge
@@ -35,7 +36,7 @@ AWAY = Bounds(object=2**18, body=2**20, most=16 * 2**20, refusal=2**16, ahead=2*
 class Text:
     """A text that comes in pieces: held whole up to `whole` bytes; of a longer one, an excerpt of what to `keep`."""
 
-    def __init__(self, act: str, whole: int, most: int, keep: Shape | None) -> None:
+    def __init__(self, act: str, whole: int, most: int = 0, keep: Shape | None = None) -> None:
         self._act = act
         self._whole = whole
         self._most = most if keep is not None else whole
@@ -44,6 +45,11 @@ class Text:
         self._held = io.BytesIO()
         self._excerpting: Excerpting | None = None
         self.length = 0
+
+    async def read(self, content: aiohttp.StreamReader) -> None:
+        """Take in a whole body. Raises `TooLarge`, and what reading it may raise."""
+        while piece := await content.readany():
+            await self.add(piece)
 
     async def add(self, piece: bytes) -> None:
         """Take in a piece. Raises `TooLarge`."""

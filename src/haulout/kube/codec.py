@@ -136,6 +136,10 @@ class Page(Generic[K]):
             yield Shortened(found, self._length) if self._length and not isinstance(found, Broken) else found
 
     @property
+    def is_excerpt(self) -> bool:
+        return self._length > 0
+
+    @property
     def longest(self) -> int:
         """The length of the longest object's text."""
         return max(map(len, self._items), default=0)

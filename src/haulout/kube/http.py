@@ -273,8 +273,7 @@ class HttpTransport:
 
     async def _body(self, call: _Call, response: aiohttp.ClientResponse, whole: int, keep: Shape | None) -> bytes:
         text = Text(self._act(call), whole, self._bounds.most, keep)
-        while piece := await response.content.readany():
-            await text.add(piece)
+        await text.read(response.content)
         return text.take()
 
     def _not_accepted(self, error: Unauthorized) -> Unauthorized:

@@ -17,8 +17,8 @@ K = TypeVar("K", bound=HasMetadata)
 class Pages(Generic[K]):
     """The pages of one list, in order. `size` is how many objects the next page may have.
 
-    A page that is too long, or that has an object that is, is asked for with a quarter of the objects; each one that
-    comes doubles that again. A single object that is too long comes as an excerpt, so every list comes to its end.
+    A page that is too long, or that has an object that is, is asked for with a quarter of the objects; each whole one
+    that comes doubles that again. A single object that is too long comes as an excerpt, so every list comes to its end.
     """
 
     def __init__(
@@ -46,7 +46,9 @@ class Pages(Generic[K]):
         if page.next and page.next == self._token:
             raise Garbled(f"list {self._path}: the same page follows on itself")
         self._token, self.complete = page.next, not page.next
-        self.size = min(self.size * 2, self._most)
+        # Those that are too long come in crowds.
+        if not page.is_excerpt:
+            self.size = min(self.size * 2, self._most)
         return page
 
     async def _page(self) -> Page[K]:

@@ -14,6 +14,7 @@ import msgspec
 from yarl import URL
 
 from haulout.kube.auth import Fetched, Proof, bearer, pem_bytes
+from haulout.kube.bounds import Text
 from haulout.kube.endpoint import Oidc, Secret, environment_proxy, is_loopback
 from haulout.kube.errors import ConfigInvalid, ConnectionFailed
 from haulout.kube.failures import failure
@@ -21,6 +22,7 @@ from haulout.kube.proxies import through
 from haulout.kube.tls import client_context
 
 LIMIT_SECONDS = 15.0
+LONGEST_ANSWER = 2**20
 
 T = TypeVar("T")
 
@@ -77,12 +79,12 @@ class Refresh:
 
     async def _renewed(self, session: aiohttp.ClientSession) -> Fetched:
         async with session.get(f"{self._oidc.issuer}/.well-known/openid-configuration", allow_redirects=False) as reply:
-            discovery = self._decoded(reply.status, await reply.read(), _Discovery, "discovery document")
+            discovery = self._decoded(reply.status, await self._body(reply), _Discovery, "discovery document")
         self._check_scheme(discovery.token_endpoint)
         form = {"grant_type": "refresh_token", "refresh_token": self._refresh_token.text}
         headers = self._authenticate(form, discovery.token_endpoint_auth_methods_supported)
         async with session.post(discovery.token_endpoint, data=form, headers=headers, allow_redirects=False) as reply:
-            tokens = self._decoded(reply.status, await reply.read(), _Tokens, "token answer")
+            tokens = self._decoded(reply.status, await self._body(reply), _Tokens, "token answer")
         if tokens.refresh_token:
             self._refresh_token = Secret(tokens.refresh_token)
         if not tokens.id_token:
@@ -99,6 +101,11 @@ class Refresh:
         if secret:
             form["client_secret"] = secret
         return {}
+
+    async def _body(self, reply: aiohttp.ClientResponse) -> bytes:
+        text = Text(self._where, LONGEST_ANSWER)
+        await text.read(reply.content)
+        return text.take()
 
     def _decoded(self, status: int, body: bytes, into: type[T], what: str) -> T:
         if status >= 500 or status == 429:

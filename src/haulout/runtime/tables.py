@@ -146,8 +146,10 @@ class TableSink:
         return since + UNREADABLE_AFTER - self._clock.elapsed()
 
     def _doubt(self) -> None:
-        self._store.set_listing(self._cluster, self._kind, Listing.UNREADABLE, self._why)
-        self._on_change()
+        # All who have read the table are asked again, which is not worth it where only the words are new.
+        if self._store.table(self._cluster, self._kind).listing is not Listing.UNREADABLE:
+            self._store.set_listing(self._cluster, self._kind, Listing.UNREADABLE, self._why)
+            self._on_change()
 
     def fine(self) -> None:
         self._in_trouble.clear()

@@ -34,7 +34,7 @@ from haulout.kube.endpoint import (
     StaticToken,
     TokenFile,
 )
-from haulout.kube.errors import ConfigInvalid, ConnectionFailed
+from haulout.kube.errors import ConfigInvalid, ConnectionFailed, TooLarge
 from haulout.kube.exec_plugin import PluginRun
 from haulout.kube.login import Login
 from haulout.kube.tls import CertPair
@@ -589,6 +589,7 @@ class TestOidc:
             pytest.param(503, {}, ConnectionFailed, "token answer: HTTP 503", id="down"),
             pytest.param(200, {}, ConfigInvalid, "sent no id_token", id="no-id-token"),
             pytest.param(200, {"id_token": "hush"}, ConfigInvalid, "the id-token is not a JWT", id="no-jwt"),
+            pytest.param(200, {"x": "hush" * 2**19}, TooLarge, "longer than 1048576 bytes", id="too-long"),
             pytest.param(200, {"id_token": 5}, ConfigInvalid, "is not as OpenID Connect has it", id="wrong-type"),
         ],
     )

@@ -323,13 +323,17 @@ class _Lines:
 
     async def _split(self, piece: bytes) -> None:
         """Take in a piece; an empty one is the end, which ends the last line too."""
-        *whole, rest = piece.split(b"\n")
-        if self._begun.length and (whole or not piece):
-            await self._begun.add(whole.pop(0) + b"\n" if whole else b"")
+        start, end = 0, piece.find(b"\n") + 1
+        if self._begun.length and (end or not piece):
+            await self._begun.add(piece[:end])
             self._lines.append(self._begun.take())
             self._begun = self._new_line()
-        self._lines.extend([line + b"\n" for line in whole])
-        await self._begun.add(rest)
+            start, end = end, piece.find(b"\n", end) + 1
+        while end:
+            self._lines.append(piece[start:end])
+            start, end = end, piece.find(b"\n", end) + 1
+        if start < len(piece):
+            await self._begun.add(piece[start:])
 
     def _new_line(self) -> Text:
         return Text(self._act, self._bounds.object, self._bounds.most, self._keep)

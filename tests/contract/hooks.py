@@ -95,6 +95,11 @@ def verdict(act: str, request: Json) -> Json:
             return {"allowed": False, "status": {"message": "not on a Monday"}}
         case "deny-coded":
             return {"allowed": False, "status": {"message": "teapot", "code": 418, "reason": "Teapot"}}
+        case "deny-moving":
+            # As KubeVirt answers while it moves a virtual machine to another node.
+            details = {"retryAfterSeconds": 60}
+            told = {"message": "it is being moved", "code": 429, "reason": "TooManyRequests", "details": details}
+            return {"allowed": False, "status": told}
         case "warn":
             return {"allowed": True, "warnings": ["first warning", "second warning"]}
         case "deny-warn":

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.contract.hooks import Hooks
 from tests.real.profiles import GO, PROFILE, STATE, label_of
 from tests.rig.api import Api, ApiError, Json
 from tests.rig.audit import Entry
@@ -55,6 +56,7 @@ from tests.rig.wait import eventually
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kubectl", "kube-controller-manager", "kwok")
 
 WEB = {"app": "web"}
+HOOKS = "admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 WATCHED = ("nodemaintenances", "nodes", "pods", "poddisruptionbudgets", "leases", "daemonsets")
 
 
@@ -145,6 +147,57 @@ def test_blocked_explained_opened_and_brought_back(
     assert not [entry for entry in entries if entry.verb == "get"], "everything is known from watches"
     lists = [entry.uri for entry in entries if entry.act == "list pods"]
     assert lists == [f"/api/v1/pods?limit=500&fieldSelector=spec.nodeName%3D{node}"], "one, which proves the node empty"
+
+
+def test_a_webhook_that_refuses_an_eviction_holds_up_that_pod_alone(
+    managed: ControlPlane, managed_kwok: Kwok, managed_namespace: str, operator: NodeMaintenanceOperator
+) -> None:
+    api, ns = managed.api(), managed_namespace
+    node, other = managed_kwok.nodes(ns, 2)
+    managed_kwok.pods(ns, [node, other], 2, grace=1)
+    machine = pod_object(f"{ns}-machine", ns, node, grace=1)
+    managed.load([machine])
+    with Hooks() as hooks:
+        api.create(HOOKS, eviction_webhook(ns, machine["metadata"]["name"], hooks.client("deny-moving", ns)))
+        eventually(lambda: is_refused(api, machine["metadata"]["name"], ns), "the webhook is asked")
+        for name, of in ((f"{ns}-a", node), (f"{ns}-b", other)):
+            api.create(NMS, maintenance(name, of, retryIntervalSeconds=1))
+        succeeds(api, f"{ns}-b")
+        eventually(lambda: sorted(pods_on(api, node, ns)) == [f"{ns}-machine"], "the other pods are gone")
+        refusal = f'admission webhook "{ns}.example.com" denied the request: it is being moved'
+        eventually(lambda: refusal in str(status(api, f"{ns}-a").get("blockedPods")), "the status repeats the webhook")
+        assert refusal in explain(managed, node)
+        api.delete(HOOKS, ns)
+        succeeds(api, f"{ns}-a")
+    ends(api, f"{ns}-a", f"{ns}-b")
+
+
+def eviction_webhook(name: str, pod: str, client: Json) -> Json:
+    return {
+        "metadata": {"name": name},
+        "webhooks": [
+            {
+                "name": f"{name}.example.com",
+                "clientConfig": client,
+                "rules": [
+                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/eviction"]}
+                ],
+                "matchConditions": [{"name": "one", "expression": f"request.name == '{pod}'"}],
+                "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+            }
+        ],
+    }
+
+
+def is_refused(api: Api, pod: str, ns: str) -> bool:
+    """Whether a dry run of the eviction meets the webhook: it takes the API server a moment to know of one."""
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": ns}}
+    try:
+        api.request("POST", f"/api/v1/namespaces/{ns}/pods/{pod}/eviction?dryRun=All", body)
+    except ApiError as error:
+        return "being moved" in str(error)
+    return False
 
 
 def test_requests_of_an_empty_node(

@@ -76,7 +76,7 @@ class Writer:
     """Answers are the raw bytes of the object, for the caller to decode; refusals are raised as they are.
 
     Nothing is retried: what to do after a refusal is a decision. `key` is whose turn a request takes. A server that
-    asks for less traffic (429 with Retry-After, unless from a PodDisruptionBudget) is obeyed by every later request.
+    asks for less traffic (429 with Retry-After, unless from a PodDisruptionBudget or a webhook) is obeyed by every later request.
     `keep`: what is kept of an answer that is too long to be held.
     """
 
@@ -310,7 +310,8 @@ class Writer:
             self._gate.leave()
 
     def _throttled(self, error: TooManyRequests) -> None:
-        if error.retry_after and not error.by_budget:
+        if error.throttles:
+            assert error.retry_after is not None
             until = self._clock.elapsed() + min(error.retry_after, _PATIENCE)
             self.pause_until = max(self.pause_until, until)
 

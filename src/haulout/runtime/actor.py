@@ -525,7 +525,7 @@ class Actor:
                 self._look(job.target)
             case 429 if answer.by_budget:
                 delay = BUDGET_RETRY_FOR
-            case 429:
+            case 429 if answer.throttles:
                 delay = timedelta(seconds=min(answer.retry_after or 1, LONGEST_PAUSE_FOR.total_seconds()))
                 cluster = job.target.cluster
                 self._throttled[cluster] = max(now + delay, self._throttled.get(cluster, now))

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from haulout.base.throttling import is_throttling
 from haulout.cluster.key import Key
 from haulout.cluster.rows import ObjectRow, Row
 from haulout.core.action import Create, Delete, Evict, Measure, Say, Send, Tell
@@ -80,6 +81,11 @@ class Refused(msgspec.Struct, frozen=True):
     @property
     def by_budget(self) -> bool:
         return self.code == 429 and self.cause == "DisruptionBudget"
+
+    @property
+    def throttles(self) -> bool:
+        """Whether the server itself asks for less traffic. A webhook's 429 is about one object."""
+        return self.code == 429 and is_throttling(self.message, self.cause, self.retry_after)
 
 
 class Lost(msgspec.Struct, frozen=True):

@@ -658,8 +658,8 @@ def test_k13_a_conflict_whose_version_does_not_come_is_looked_into_after_a_secon
 
 @pytest.mark.parametrize(
     "answer, seconds",
-    [(Refused(429), 1.0), (Refused(429, retry_after=RETRY_AFTER), RETRY_AFTER), (Refused(429, retry_after=0.0), 1.0)],
-    ids=["without a word", "with Retry-After", "with Retry-After 0"],
+    [(Refused(429, retry_after=RETRY_AFTER), RETRY_AFTER), (Refused(429, retry_after=0.0), 1.0)],
+    ids=["with Retry-After", "with Retry-After 0"],
 )
 def test_k13_throttling_pauses_all_writes_to_that_cluster(answer: Refused, seconds: float) -> None:
     script = Script(cluster=None)
@@ -677,6 +677,24 @@ def test_k13_throttling_pauses_all_writes_to_that_cluster(answer: Refused, secon
     assert targets(desk.tray) == [far]
     desk.wait(0.001)
     assert sorted(targets(desk.tray)) == [A, B, far]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Refused(429),
+        Refused(429, 'admission webhook "vm.example.com" denied the request: it is being moved', retry_after=20.0),
+        Refused(429, "no", retry_after=20.0, cause="DisruptionBudget"),
+    ],
+    ids=["without Retry-After", "a webhook's", "a budget's"],
+)
+def test_k13_a_429_that_is_about_one_object_pauses_no_other(answer: Refused) -> None:
+    script = Script()
+    desk = desk_with(script, world=Cluster(node("a"), node("b")))
+    desk.wants(script, A, steps(IN))
+    desk.answer(desk.only(), answer)
+    desk.wants(script, B, steps(Label(B, "x", "1")))
+    assert targets(desk.tray) == [B]
 
 
 def test_k13_a_shorter_word_does_not_end_a_longer_pause() -> None:

@@ -58,6 +58,7 @@ from haulout.surfaces.nodemaintenance.status import (
     patch,
     second,
     with_condition,
+    with_errors,
     with_pods,
 )
 from haulout.surfaces.nodemaintenance.stop import stop_steps
@@ -418,7 +419,9 @@ def _reopened(given: Given, node: NodeRow) -> tuple[Value, ...]:
 def _reasons(given: Given, drain: DrainRow, state: Progress, claims: tuple[Claim, ...]) -> tuple[Reason, ...]:
     """What the drain waits for; after it, the turn."""
     refusal = not_granted(given, claims[1:]) if state.done else None
-    return refusal.reasons if refusal is not None else explained(given.view, drain, state, given.now)
+    if refusal is not None:
+        return refusal.reasons
+    return explained(given.view, drain, with_errors(state, given.status.blocked_pods), given.now)
 
 
 def _node_refused(given: Given, wanted: DrainWish, edits: tuple[Edit, ...]) -> tuple[Step, ...]:

@@ -84,6 +84,22 @@ def blocked_pods(progress: Progress, stood: Sequence[BlockedPod]) -> tuple[Block
     return tuple(found)
 
 
+def with_errors(progress: Progress, stood: Sequence[BlockedPod]) -> Progress:
+    """Return the progress with the refusals that the status tells of.
+
+    Only the process that was refused knows what the server said. Another one, such as `explain`, reads it here.
+    """
+    told = {(each.namespace, each.name): each for each in stood if each.reason == BLOCKING[Standing.FAILED]}
+    pods = tuple(
+        replace(each, standing=Standing.FAILED, message=error.message, since=error.since)
+        if each.standing is Standing.EVICTING
+        and (error := told.get((each.pod.key.namespace, each.pod.key.name))) is not None
+        else each
+        for each in progress.pods
+    )
+    return replace(progress, pods=pods)
+
+
 def with_condition(status: Status, kind: str, value: bool, reason: str, message: str, now: datetime) -> Status:
     stood = next((each for each in status.conditions if each.type == kind), None)
     text = "True" if value else "False"

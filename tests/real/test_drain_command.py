@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.rig.api import PDBS, ApiError, Json
-from tests.rig.fleet import Owner
+from tests.rig.faults import DropEvents, FaultProxy, Write
+from tests.rig.fleet import Owner, node_object, pod_object
 from tests.rig.kwok import Kwok
 from tests.rig.operator import HAULOUT, environment
 from tests.rig.plane import ControlPlane
@@ -67,6 +68,32 @@ def test_with_the_rights_that_kubectl_needs_nodes_are_drained(
     assert {f"pod {namespace}/{pod} gone" for pod in pods} < set(done.stdout.splitlines())
     assert plane.api().items("pods", namespace) == []
     assert all(is_cordoned(plane, node) for node in nodes)
+    plane.wipe(prefix)
+
+
+def test_a_pod_that_is_bound_before_the_cordon_and_never_shown_is_evicted_before_the_command_ends(
+    plane: ControlPlane, proxy: FaultProxy, namespace: str, prefix: str, tmp_path: Path
+) -> None:
+    node, late = f"{prefix}-node", f"{prefix}-late"
+    plane.load([node_object(node)])
+    silent = proxy.rule(DropEvents(lambda event: event["object"]["metadata"].get("name") == late), path="/api/v1/pods$")
+
+    def bind(write: Write) -> bool:
+        """Just before the server stores the cordon."""
+        if (write.method, write.moment) == ("PATCH", "before"):
+            plane.load([pod_object(late, namespace, node, grace=0)])
+        return True
+
+    proxy.on_write = bind
+    since = plane.audit.mark()
+    env = environment(KUBECONFIG=str(plane.kubeconfig("operator", server=proxy.url)))
+    argv = [str(HAULOUT), "drain", "--force", "--delete-emptydir-data", node]
+    done = subprocess.run(argv, cwd=tmp_path, env=env, text=True, capture_output=True, check=False, timeout=60)
+    left = [pod["metadata"]["name"] for pod in plane.api().items("pods", namespace)]
+    assert (done.returncode, left, silent.acted) == (0, [], 1)
+    assert f"pod {namespace}/{late} gone" in done.stdout
+    lists = plane.audit.entries(since=since, user="operator", verb="list", what="pods")
+    assert len([entry for entry in lists if f"spec.nodeName%3D{node}" in entry.uri]) == 2
     plane.wipe(prefix)
 
 

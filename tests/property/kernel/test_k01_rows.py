@@ -63,8 +63,17 @@ class Ask:
         self.row: ObjectRow | None = None
 
 
+class Part:
+    """A list of one bucket: what the server showed and at which version, once it has."""
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+        self.rows: list[ObjectRow] | None = None
+        self.version = 0
+
+
 class Doors(Walk):
-    """Lists in pages, a watch that may start over from an older list, and answers that arrive when they like."""
+    """Lists in pages or of one bucket, a watch that may start over from an older list, answers that come when they like."""
 
     def __init__(self, tape: bytes) -> None:
         super().__init__(tape)
@@ -73,6 +82,7 @@ class Doors(Walk):
         self.pages: list[ObjectRow] | None = None
         self.listed_at = 0
         self.asks: list[Ask] = []
+        self.parts: list[Part] = []
         self.history: dict[tuple[Key, int], ObjectRow] = {}
         self.world.put(node("a", x="0"))
         self.list_begins()
@@ -83,7 +93,9 @@ class Doors(Walk):
         serving = [self.server_serves] * any(not ask.served for ask in self.asks)
         answering = [self.answer_arrives] * any(ask.served for ask in self.asks)
         others = [self.somebody_writes, self.somebody_deletes, self.somebody_makes_it_anew]
-        return [*listing, self.list_begins, *others, self.we_ask, *serving, *answering]
+        parts = [self.part_is_listed] * any(part.rows is None for part in self.parts)
+        parts += [self.part_arrives] * any(part.rows is not None for part in self.parts)
+        return [*listing, self.list_begins, *others, self.we_ask, *serving, *answering, self.we_list_a_part, *parts]
 
     # The world
 
@@ -120,6 +132,23 @@ class Doors(Walk):
         else:
             self.deliver(ask.row, self.store.answer)
         self.store.let_go(ask.key)
+
+    # Lists of one bucket
+
+    def we_list_a_part(self) -> None:
+        self.store.hold_table("", "Node")
+        self.parts.append(Part(self.tape.pick(VALUES)))
+
+    def part_is_listed(self) -> None:
+        part = self.tape.pick([part for part in self.parts if part.rows is None])
+        part.rows = [row for row in self.world.objects.values() if row.labels.get("x") == part.value]
+        part.version = self.world.version
+
+    def part_arrives(self) -> None:
+        part = self.tape.pick([part for part in self.parts if part.rows is not None])
+        self.parts.remove(part)
+        self.store.take_bucket(BY_X, "", part.value, map(copy, part.rows or ()), part.version)
+        self.store.let_go_table("", "Node")
 
     # List and watch
 
@@ -176,6 +205,8 @@ class Doors(Walk):
             if not ask.served:
                 ask.served, ask.row = True, self.world.objects.get(ask.key)
             self.take(ask)
+        while self.parts:
+            (self.part_is_listed if self.parts[0].rows is None else self.part_arrives)()
         self.watch_tells(len(self.world.log))
         rows = {key: self.store.row(key) for key in self.store.keys("", "Node")}
         assert rows == self.world.objects

@@ -18,7 +18,19 @@ from haulout.core.action import Create, Delete, Evict, Label, Measure, Say, Send
 from haulout.core.decision import NOTHING, Decision
 from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout, error_from_reply
 from haulout.runtime.driver import LONGEST_REQUEST
-from haulout.runtime.requests import Answer, Body, Change, Done, Look, Lost, Refused, Request, Withdrawn
+from haulout.runtime.requests import (
+    Answer,
+    Body,
+    Change,
+    Done,
+    Listed,
+    ListPods,
+    Look,
+    Lost,
+    Refused,
+    Request,
+    Withdrawn,
+)
 from haulout.runtime.sender import SendFailed
 from tests.build.desk import Script, pod_key, steps
 from tests.build.fakeapi import refusal
@@ -264,6 +276,43 @@ def test_every_request_finds_its_way(body: Body, asked: str) -> None:
         assert f"{objects.asked[0].method} {objects.asked[0].path}" == asked
 
     scenario()
+
+
+LIST = ListPods(A, Key("", "Proof", "a", "u/toy/a"))
+
+
+def listed(objects: Objects, *items: object) -> None:
+    objects.put("/api/v1/pods", {"kind": "PodList", "metadata": {}, "items": list(items)})
+
+
+@virtual
+async def test_the_pods_of_a_node_are_listed_at_one_version_and_from_no_cache() -> None:
+    objects = Objects()
+    listed(objects, {"metadata": {"name": "p", "namespace": "default", "resourceVersion": "5"}})
+    answer = await performed(Shell(objects), LIST)
+    assert isinstance(answer, Listed)
+    assert ([row.key for row in answer.rows], answer.version) == ([P], 1)
+    (call,) = objects.asked
+    assert (call.method, call.path) == ("GET", "/api/v1/pods")
+    assert call.query == {"fieldSelector": "spec.nodeName=a", "limit": "500"}
+
+
+@virtual
+async def test_a_list_with_a_pod_that_cannot_be_read_is_refused() -> None:
+    objects = Objects()
+    listed(objects, {"metadata": {"name": "p", "namespace": "default"}, "spec": "not an object"})
+    answer = await performed(Shell(objects), LIST)
+    assert isinstance(answer, Refused)
+    assert answer.message.startswith("pod default/p cannot be read: ")
+
+
+@virtual
+async def test_a_list_that_is_forbidden_is_refused_with_the_servers_words() -> None:
+    objects = Objects()
+    objects.faults.append(refusal(403, "Forbidden"))
+    answer = await performed(Shell(objects), LIST)
+    assert isinstance(answer, Refused)
+    assert answer.code == 403
 
 
 @virtual

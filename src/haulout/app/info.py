@@ -25,8 +25,8 @@ from haulout.surfaces.profiles.info import node_info
 ASK_FOR = 10.0
 # About 3 KiB a node, for more nodes than a cluster can have.
 LONGEST_ANSWER = 64 * 2**20
-# The loop does something else after so many seconds.
-SLICE = 0.003
+# After so many seconds of work the loop has as many for everything else.
+SLICE = 0.001
 
 
 class _PodStatus(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ async def _infos(store: Store, clock: Clock) -> bytes:
     begun_at = clock.elapsed()
     for key in store.keys("", "Node"):
         if clock.elapsed() - begun_at > SLICE:
-            await asyncio.sleep(0)
+            await asyncio.sleep(SLICE)
             begun_at = clock.elapsed()
         try:
             info = node_info(key, View(store, explaining=True), clock.now())

@@ -35,17 +35,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     # Longer than the 90 s that Go clients keep an idle connection. If the server closed it first, a review that is
     # being sent at that moment would be lost, since clients do not repeat a POST.
     idle_for: float = 120.0
-    # A TLS handshake costs about a millisecond of the loop, a request about half of one.
+    # A TLS handshake costs one to two milliseconds of the loop, a request about half of one.
     connections_per_second: float = 200.0
+    handshakes_per_second: float = 60.0
     requests_per_second: float = 400.0
 
 
 class Pace:
-    """Lets callers pass at an even rate, after a burst of one tenth of a second's worth."""
+    """Lets callers pass at an even rate, after a burst of so many seconds' worth."""
 
-    def __init__(self, per_second: float) -> None:
+    def __init__(self, per_second: float, *, burst_for: float = 0.1) -> None:
         self._interval = 1.0 / per_second
-        self._burst_for = 0.1
+        self._burst_for = burst_for
         self._next_at = 0.0
 
     async def turn(self) -> None:
@@ -145,7 +146,9 @@ class Connections:
         self._limits = limits
         self._tls = tls
         self._open: dict[Connection, asyncio.Task[None]] = {}
-        self._pace = Pace(limits.connections_per_second)
+        # Handshakes that come together would stand between the loop and everything else.
+        handshakes = Pace(limits.handshakes_per_second, burst_for=0.05)
+        self._pace = Pace(limits.connections_per_second) if tls is None else handshakes
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[Never]] = []
 

@@ -22,9 +22,9 @@ BUFFERED = 32 * 2**10
 # Headers of one request. Prometheus sends 8 of them, browsers about 20.
 MOST_HEADERS = 64
 # How long the rest of a refused body is read, so that its sender gets to see the refusal.
-LINGER_FOR = 1.0
+LINGER_FOR = 0.1
 # Written at once; the loop does something else in between.
-PIECE = 64 * 2**10
+PIECE = 32 * 2**10
 
 
 class Server:

@@ -22,7 +22,7 @@ from haulout.cluster.view import View
 from haulout.core.admission import ALLOWED, AdmissionRequest, Verdict, Webhook, denied
 from haulout.runtime.metrics import Metrics
 from haulout.serve import admission
-from haulout.serve.admission import LONGEST_BODY, Admission, Malformed, decode, encode
+from haulout.serve.admission import LONGEST_BODY, Admission, Malformed, decode, encode, read_review
 from tests.build.rows import node
 from tests.build.server import serve
 
@@ -369,6 +369,7 @@ def test_whatever_is_sent_is_read_or_malformed(field: str, value: Any, data: byt
     for body in (whole, data, whole[: len(data) * 8] + data):
         try:
             asked = decode(body).read(Thing)
+            assert read_review(body, Thing) == asked
         except Malformed as error:
             str(error).encode()
         else:

@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 import msgspec
-import yaml
 
+from haulout.base import yaml
 from haulout.base.clock import SystemClock
 from haulout.base.selector import SelectorError, parse
 from haulout.cli.explaining import Setup, endpoint_of, read_setup
@@ -151,7 +151,7 @@ def _ground(setup: Setup, found: Objects) -> Iterator[tuple[Resource, Json]]:
     wanted |= {DEFINED["NodeDisruptionBudget"]} if setup.together else set()
     wanted |= {DEFINED["NodeMaintenance"]} if setup.maintenances else set()
     for name in sorted(wanted):
-        yield DEFINITION.resource, yaml.safe_load(crd(name))
+        yield DEFINITION.resource, yaml.load(crd(name))
     own = setup.maintenances.lease_namespace if setup.maintenances else ""
     if own and not any(resource == NAMESPACES and body["metadata"]["name"] == own for resource, body in found):
         yield NAMESPACES, {"metadata": {"name": own}}
@@ -191,11 +191,11 @@ def _made_up(count: int, zones: int) -> Iterator[tuple[Resource, Json]]:
 
 def _snapshot(path: str) -> Objects:
     try:
-        data = sys.stdin.read() if path == "-" else Path(path).read_text()
-        documents = [document for document in yaml.safe_load_all(data) if isinstance(document, dict)]
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        documents = [document for document in yaml.load_all(data, bounds=yaml.SNAPSHOT) if isinstance(document, dict)]
     except OSError as error:
         raise click.ClickException(f"{path}: {error.strerror}") from None
-    except yaml.YAMLError as error:
+    except yaml.YamlError as error:
         raise click.ClickException(f"{path} is not YAML: {error}") from None
     bodies = [body for document in documents for body in document.get("items", [document])]
     return _ordered([body for body in bodies if isinstance(body, dict)])

@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from haulout.base import yaml
 from haulout.base.clock import SystemClock
 from haulout.embedded.controllers.actors import ActorOptions, Actors
 from haulout.embedded.controllers.behaviour import KubeletOptions
@@ -99,7 +98,7 @@ class World:
 
 
 def read_manifests(path: str) -> list[Json]:
-    loaded: list[Any] = list(yaml.safe_load_all(Path(path).read_text()))
+    loaded: list[Any] = yaml.load_all(Path(path).read_bytes(), bounds=yaml.SNAPSHOT)
     flat: list[Json] = []
     for body in loaded:
         if isinstance(body, dict):

@@ -1,6 +1,7 @@
-"""YAML as Go's yaml.v2 understands it, as a tree that remembers where everything stands.
+"""YAML as Go's yaml.v2 understands it: the one reader of YAML in Haulout, with bounds on what a file may cost.
 
-Only the first document is read. The last of equal keys wins, and so does a merge (`<<`) over the keys above it.
+`parse` returns a tree that remembers where everything stands, `load` and `load_all` return plain values. The last of
+equal keys wins, and so does a merge (`<<`) over the keys above it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import binascii
 import contextlib
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -20,10 +21,10 @@ from haulout.base.number import INT64_MIN, UINT64_MAX, parse_float, parse_int
 
 _Loader: Any = getattr(yaml, "CLoader", yaml.Loader)
 
-# Deeper than any configuration, and shallow enough for whoever walks the tree by recursion.
-_DEEPEST = 100
-_LARGEST = 1 << 40
+# Longer than any number that has a meaning. To find out whether a longer row of digits is one takes quadratic time.
+_LONGEST_NUMBER = 400
 
+_ALIASING = "document contains excessive aliasing"
 _TAG = "tag:yaml.org,2002:"
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _CONSTANTS: dict[str, bool | float | None] = {
@@ -52,10 +53,13 @@ class YamlError(ValueError):
         self.place = place
 
 
+ScalarValue = str | int | float | bool | None
+
+
 class Scalar(msgspec.Struct, frozen=True):
     """`text`: as written, where a word was read as true or false."""
 
-    value: str | int | float | bool | None
+    value: ScalarValue
     place: Place
     text: str = ""
 
@@ -80,16 +84,72 @@ class Mapping(msgspec.Struct, frozen=True):
 Node = Scalar | Sequence | Mapping
 
 
-def parse(data: bytes | str, *, any_keys: bool = False) -> Node | None:
-    """The first document; None if there is none. `any_keys`: numbers and truth values are keys, too, as they are written."""
+class Bounds(msgspec.Struct, frozen=True):
+    """What a file may cost. Reading stops with a `YamlError` at the first bound that is exceeded.
+
+    `size`: bytes of the file. `nodes`: scalars, lists and mappings, where an alias counts as everything that it stands
+    for. `text`: characters of all scalars, counted in the same way. `depth`: collections within each other.
+    """
+
+    size: int
+    nodes: int
+    text: int
+    depth: int = 100
+    aliases: bool = True
+
+
+# Configuration that a person wrote. The depth is shallow enough for code that walks the tree by recursion.
+CONFIGURATION = Bounds(size=2**24, nodes=10**6, text=2**25)
+# A dump of a whole cluster, from its administrator.
+SNAPSHOT = Bounds(size=2**31, nodes=10**8, text=2**32)
+# A document from somebody who need not be trusted. Reading one takes a few milliseconds at most.
+FOREIGN = Bounds(size=2**18, nodes=2000, text=2**18, depth=32, aliases=False)
+
+
+def parse(data: bytes | str, *, any_keys: bool = False, bounds: Bounds = CONFIGURATION) -> Node | None:
+    """Return the first document, or None if there is none.
+
+    `any_keys`: numbers and truth values are accepted as keys, spelled as they are written.
+    """
     with _typed_errors():
-        return _Builder(any_keys=any_keys).document(_events(data))
+        return _Builder(bounds, any_keys=any_keys, meaning=resolve).document(_events(data, bounds))
+
+
+def load(data: bytes | str, *, bounds: Bounds = CONFIGURATION) -> Any:
+    """Return the first document as plain values, or None if there is none.
+
+    A bare `y` or `n` is a text here, as kubectl has it: only files of the profiles follow yaml.v2 to that letter.
+    """
+    with _typed_errors():
+        tree = _Builder(bounds, any_keys=True, meaning=_usual_meaning).document(_events(data, bounds))
+    return None if tree is None else _plain(tree)
+
+
+def load_all(data: bytes | str, *, bounds: Bounds = CONFIGURATION, only_texts: bool = False) -> list[Any]:
+    """Return all documents as plain values. `only_texts`: scalars stay as they are written."""
+    with _typed_errors():
+        meaning = _as_written if only_texts else _usual_meaning
+        events, builder = _events(data, bounds), _Builder(bounds, any_keys=True, meaning=meaning)
+        found: list[Any] = []
+        while (tree := builder.document(events)) is not None:
+            found.append(_plain(tree))
+        return found
+
+
+def _plain(node: Node) -> Any:
+    match node:
+        case Scalar():
+            return node.value
+        case Sequence():
+            return [_plain(item) for item in node.items]
+        case Mapping():
+            return {name: _plain(entry) for name, entry in node.entries.items()}
 
 
 def second_document(data: bytes | str) -> Place | None:
     """Where one begins that `parse` does not read; an empty one is none."""
     with _typed_errors():
-        events = _events(data)
+        events = _events(data, CONFIGURATION)
         starts = (event for event in events if isinstance(event, yaml.DocumentStartEvent))
         next(starts, None)
         for start in starts:
@@ -99,8 +159,15 @@ def second_document(data: bytes | str) -> Place | None:
     return None
 
 
-def _events(data: bytes | str) -> Iterator[Any]:
-    yield from yaml.parse(data.encode(errors="surrogatepass") if isinstance(data, str) else data, Loader=_Loader)
+def _events(data: bytes | str, bounds: Bounds) -> Iterator[Any]:
+    data = data.encode(errors="surrogatepass") if isinstance(data, str) else data
+    if len(data) > bounds.size:
+        raise YamlError(f"the file has {len(data)} bytes (at most {bounds.size} are read)")
+    try:
+        yield from yaml.parse(data, Loader=_Loader)
+    except yaml.reader.ReaderError as error:
+        line, column = data.count(b"\n", 0, error.position) + 1, error.position - data.rfind(b"\n", 0, error.position)
+        raise YamlError(error.reason, Place(line, column)) from None
 
 
 @contextlib.contextmanager
@@ -109,21 +176,21 @@ def _typed_errors() -> Iterator[None]:
         yield
     except yaml.MarkedYAMLError as error:
         raise YamlError(error.problem or error.context or "unreadable", _place(error.problem_mark)) from None
-    except yaml.reader.ReaderError as error:
-        raise YamlError(f"{error.reason} at position {error.position}") from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         if isinstance(error, YamlError):
             raise
         raise YamlError(str(error)) from None
 
 
-def resolve(text: str) -> str | int | float | bool | None:
+def resolve(text: str) -> ScalarValue:
     """What an unquoted scalar means."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
-    if text[0] == ".":
+    if text[0] == "." and len(text) <= _LONGEST_NUMBER:
         return text if (number := parse_float(text)) is None else number
     if text[0] not in "+-0123456789":
+        return text
+    if len(text) > _LONGEST_NUMBER:
         return text
     digits = text.replace("_", "")
     integer = parse_int(digits)
@@ -132,6 +199,14 @@ def resolve(text: str) -> str | int | float | bool | None:
     # More than 64 bits, and octal numbers with an 8 or 9, are floats like any other row of digits.
     number = parse_float(digits) if _FLOAT.fullmatch(digits) else None
     return text if number is None else number
+
+
+def _usual_meaning(text: str) -> ScalarValue:
+    return text if text in {"y", "Y", "n", "N"} else resolve(text)
+
+
+def _as_written(text: str) -> ScalarValue:
+    return text
 
 
 def is_null(node: Node | None) -> bool:
@@ -171,24 +246,34 @@ class _Open(msgspec.Struct):
 
 
 class _Built(msgspec.Struct, frozen=True):
-    """A node with its measures: `size` counts what aliases stand for, `own` counts them as one each."""
+    """A node with its measures.
+
+    `size` counts the nodes in it, an alias as everything that it stands for, `own` counts an alias as one. `text`
+    counts the characters, like `size`.
+    """
 
     node: Node
     height: int = 1
     size: int = 1
     own: int = 1
+    text: int = 0
     is_merge: bool = False
 
 
 class _Builder:
     """Turns events into nodes, with a stack of its own: depth costs a message, never a crash."""
 
-    def __init__(self, *, any_keys: bool) -> None:
+    def __init__(self, bounds: Bounds, *, any_keys: bool, meaning: Callable[[str], ScalarValue]) -> None:
+        self._bounds = bounds
         self._any_keys = any_keys
+        self._meaning = meaning
+        # Of everything read so far, what aliases stand for included.
+        self._nodes = self._text = 0
         self._anchors: dict[str, _Built | None] = {}
         self._stack: list[_Open] = []
 
     def document(self, events: Iterator[Any]) -> Node | None:
+        self._anchors = {}
         for event in events:
             built = self._event(event)
             if built is None:
@@ -203,7 +288,8 @@ class _Builder:
     def _event(self, event: Any) -> _Built | None:
         match event:
             case yaml.ScalarEvent():
-                built = _scalar(event)
+                built = _scalar(event, self._meaning)
+                self._spend(event, 1, built.text)
                 self._remember(event.anchor, built)
                 return built
             case yaml.AliasEvent():
@@ -212,20 +298,36 @@ class _Builder:
                 self._remember(event.anchor, None)
                 is_mapping = isinstance(event, yaml.MappingStartEvent)
                 self._stack.append(_Open(_mark(event), event.anchor, is_mapping))
-                if len(self._stack) > _DEEPEST:
-                    raise YamlError(f"exceeded max depth of {_DEEPEST}", _mark(event))
+                self._spend(event, 1, 0)
+                self._check_depth(event, len(self._stack))
             case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
                 return self._close(self._stack.pop())
         return None
 
+    def _spend(self, event: Any, nodes: int, text: int) -> None:
+        self._nodes += nodes
+        self._text += text
+        if self._nodes <= self._bounds.nodes and self._text <= self._bounds.text:
+            return
+        if isinstance(event, yaml.AliasEvent):
+            raise YamlError(_ALIASING, _mark(event))
+        most = f"{self._bounds.nodes} values or {self._bounds.text} characters"
+        raise YamlError(f"the file has more than {most}, aliases written out", _mark(event))
+
+    def _check_depth(self, event: Any, depth: int) -> None:
+        if depth > self._bounds.depth:
+            raise YamlError(f"exceeded max depth of {self._bounds.depth}", _mark(event))
+
     def _alias(self, event: Any) -> _Built:
+        if not self._bounds.aliases:
+            raise YamlError("aliases are not accepted here (write the values out)", _mark(event))
         if event.anchor not in self._anchors:
             raise YamlError(f"unknown anchor '{event.anchor}' referenced", _mark(event))
         built = self._anchors[event.anchor]
         if built is None:
             raise YamlError(f"anchor '{event.anchor}' value contains itself", _mark(event))
-        if len(self._stack) + built.height > _DEEPEST:
-            raise YamlError(f"exceeded max depth of {_DEEPEST}", _mark(event))
+        self._spend(event, built.size, built.text)
+        self._check_depth(event, len(self._stack) + built.height)
         return msgspec.structs.replace(built, own=1, is_merge=False)
 
     def _close(self, done: _Open) -> _Built:
@@ -234,12 +336,13 @@ class _Builder:
             node = _mapping(done, any_keys=self._any_keys)
         else:
             node = Sequence(tuple([member.node for member in done.members]), done.place)
-        height = size = own = 0
+        height = size = own = text = 0
         for member in done.members:
             height = max(height, member.height)
             size += member.size
             own += member.own
-        built = _Built(node, 1 + height, min(1 + size, _LARGEST), own=1 + own)
+            text += member.text
+        built = _Built(node, 1 + height, 1 + size, own=1 + own, text=text)
         self._remember(done.anchor, built)
         return built
 
@@ -248,18 +351,18 @@ class _Builder:
             self._anchors[anchor] = built
 
 
-def _scalar(event: Any) -> _Built:
+def _scalar(event: Any, meaning: Callable[[str], ScalarValue]) -> _Built:
     place, text = _mark(event), event.value
     plain, _ = event.implicit
-    if event.tag is None:
-        value = resolve(text) if plain else text
+    if event.tag is None or meaning is _as_written:
+        value = meaning(text) if plain else text
     else:
         value = _tagged(event.tag.removeprefix(_TAG), text, place)
     is_merge = text == "<<" and (plain or event.tag == f"{_TAG}merge")
-    return _Built(Scalar(value, place, text if isinstance(value, bool) else ""), is_merge=is_merge)
+    return _Built(Scalar(value, place, text if isinstance(value, bool) else ""), text=len(text), is_merge=is_merge)
 
 
-def _tagged(tag: str, text: str, place: Place) -> str | int | float | bool | None:
+def _tagged(tag: str, text: str, place: Place) -> ScalarValue:
     if tag == "binary":
         return _binary(text, place)
     if tag not in {"bool", "int", "float", "null"}:
@@ -331,7 +434,7 @@ def _check_aliasing(document: _Built) -> None:
     aliased = document.size - document.own
     allowed = 0.99 - 0.89 * min(max(document.size - 400_000, 0) / 3_600_000, 1)
     if aliased > 100 and document.size > 1000 and aliased > allowed * document.size:
-        raise YamlError("document contains excessive aliasing", document.node.place)
+        raise YamlError(_ALIASING, document.node.place)
 
 
 def _mark(event: Any) -> Place:

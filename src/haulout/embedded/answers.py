@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from haulout.base.yaml import YamlError, load
 from haulout.embedded import protobuf, refusals
 from haulout.embedded.protobuf import PROTOBUF
 from haulout.embedded.seams import Json
@@ -109,8 +110,8 @@ def read_body(body: bytes, content_type: str, kind: str, type_name: str = "") ->
     if media not in {JSON, YAML}:
         raise refusals.unknown_format((JSON, YAML, PROTOBUF))
     try:
-        found = yaml.safe_load(body) if media == YAML else msgspec.json.decode(body)
-    except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
+        found = load(body) if media == YAML else msgspec.json.decode(body)
+    except (msgspec.DecodeError, YamlError, UnicodeDecodeError) as error:
         raise _unreadable(body, kind, go_error(body, error)) from None
     if isinstance(found, dict) or found is None:
         return found

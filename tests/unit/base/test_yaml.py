@@ -198,3 +198,57 @@ def test_aliases_do_not_hide_depth() -> None:
     nested = "[" * 60 + "]" * 60
     with pytest.raises(YamlError, match="exceeded max depth"):
         yaml.parse(f"a: &a {nested}\nb: {'[' * 60}*a{']' * 60}\n")
+
+
+def test_a_scalar_that_aliases_repeat_counts_each_time() -> None:
+    text = f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 400)}]\n"
+    with pytest.raises(YamlError, match="excessive aliasing"):
+        yaml.load(text)
+
+
+SMALL = yaml.Bounds(size=200, nodes=10, text=50, depth=3)
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        pytest.param("x" * 201, "201 bytes", id="bytes"),
+        pytest.param("[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]", "more than 10 values", id="nodes"),
+        pytest.param("[&a [1, 2, 3], *a, *a]", "excessive aliasing", id="aliased-nodes"),
+        pytest.param("[&a [1, *a]]", "contains itself", id="cycle"),
+        pytest.param("y" * 51, "values or 50 characters", id="text"),
+        pytest.param("[[[[1]]]]", "max depth of 3", id="depth"),
+        pytest.param("[&a [[1]], [*a]]", "max depth of 3", id="aliased-depth"),
+    ],
+)
+def test_bounds_hold_for_every_way_of_reading(text: str, problem: str) -> None:
+    for read in (yaml.parse, yaml.load, yaml.load_all):
+        with pytest.raises(YamlError, match=problem):
+            read(text, bounds=SMALL)
+
+
+def test_reading_stops_at_the_bound_and_not_behind_it() -> None:
+    """The rest of such a file takes quadratic time in the C library: reading all of it would not end."""
+    with pytest.raises(YamlError, match="max depth"):
+        yaml.load("[" * 2**20)
+
+
+def test_foreign_documents_have_no_aliases() -> None:
+    with pytest.raises(YamlError, match="write the values out"):
+        yaml.load("a: &a 1\nb: *a", bounds=yaml.FOREIGN)
+
+
+@pytest.mark.parametrize("text", ["1" + ":1" * 200_000, "1" * 400_000, "." + "1" * 400_000, "1_" * 200_000])
+def test_what_is_longer_than_any_number_is_text(text: str) -> None:
+    assert yaml.load(f"a: {text}") == {"a": text}
+
+
+def test_plain_values_of_all_documents() -> None:
+    text = "a: {b: [1, 0x10, 1.5, true, null, x, 2001-01-01]}\n---\n1: 60:00\n---\n"
+    assert yaml.load_all(text) == [
+        {"a": {"b": [1, 16, 1.5, True, None, "x", "2001-01-01"]}},
+        {"1": "60:00"},
+        None,
+    ]
+    assert yaml.load_all("a: [007, no, ~]", only_texts=True) == [{"a": ["007", "no", "~"]}]
+    assert yaml.load(text) == yaml.load_all(text)[0]

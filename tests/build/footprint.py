@@ -13,12 +13,16 @@ from haulout.runtime.kernel import Kernel
 _LEAVES = (str, bytes, int, float, bool, type(None), type, FunctionType, MethodType, Enum)
 
 
-def footprint(kernel: Kernel) -> dict[str, int]:
-    """Entries by place, where there are any: `loop._timers` and the like. What the deciders keep is theirs."""
+def footprint(kernel: Kernel, **more: object) -> dict[str, int]:
+    """Return the entries by place, where there are any: `loop._timers` and the like. What the deciders keep is theirs.
+
+    `more`: other parts that are counted, each by itself.
+    """
     found: dict[str, int] = {}
-    for name, part in (("store", kernel.store), ("loop", kernel.loop), ("actor", kernel.actor)):
+    parts = {"store": kernel.store, "loop": kernel.loop, "actor": kernel.actor, **more}
+    for name, part in parts.items():
         for attribute, value in vars(part).items():
-            entries = _entries(value, {id(kernel.store), id(kernel.loop), id(kernel.actor)})
+            entries = _entries(value, {id(each) for each in parts.values()})
             if entries and attribute not in {"_deciders", "_actions"}:
                 found[f"{name}.{attribute}"] = entries
     return found

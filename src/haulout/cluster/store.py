@@ -55,6 +55,8 @@ class Index(msgspec.Struct, frozen=True):
 
 
 class Table:
+    """The rows of one kind in one cluster. It exists while there is something in it to remember (K17)."""
+
     def __init__(self, name: TableName) -> None:
         self.name = name
         self.rows: dict[Key, Row] = {}
@@ -71,11 +73,23 @@ class Table:
         # While a list is being read: the keys that it has shown so far, with the row where we know better.
         self.seen: dict[Key, Row | None] | None = None
 
+    @property
+    def is_void(self) -> bool:
+        """Whether it says no more than a table that does not exist."""
+        return (
+            not (self.rows or self.expected or self.tallies) and self.seen is None and self.listing is Listing.WAITING
+        )
+
 
 class Store:
     def __init__(self) -> None:
         # By cluster and kind, in whichever tuple they come: to make one that has names for each look would cost more.
         self._tables: dict[tuple[str, str], Table] = {}
+        # The indexes that decisions have asked for, by kind. A table that comes again needs them from its first row on:
+        # who has read an empty bucket is told when it fills.
+        self._indexes: dict[str, dict[str, Index]] = {}
+        # The tables in which something is counted: only these change with time.
+        self._counted: dict[tuple[str, str], Table] = {}
         self._open: dict[Key, int] = {}
         self._open_tables: dict[tuple[str, str], int] = {}
         self._buried: dict[Key, int] = {}
@@ -88,15 +102,29 @@ class Store:
         self.on_replaced: Callable[[Key], None] = lambda key: None
         self.on_listed: Callable[[TableName], None] = lambda table: None
         self.now: datetime | None = None
+        # A table was closed in which something was counted: perhaps nobody reads that any more.
+        self.has_idle_counts = False
 
     # Reading
 
     def table(self, cluster: str, kind: str) -> Table:
+        """Return a table to look at. Where there is none, an empty one that the store does not keep."""
+        return self._tables.get((cluster, kind)) or Table(TableName(cluster, kind))
+
+    def _table(self, cluster: str, kind: str) -> Table:
+        """Return a table to write to."""
         found = self._tables.get((cluster, kind))
         if found is None:
             name = TableName(cluster, kind)
             found = self._tables[name] = Table(name)
+            for index in self._indexes.get(kind, {}).values():
+                found.indexes[index.name] = (index, {})
         return found
+
+    def _tidy(self, table: Table) -> None:
+        """Forget a table in which nothing is left to remember."""
+        if table.is_void:
+            self._tables.pop(table.name, None)
 
     def row(self, key: Key) -> Row | None:
         table = self._tables.get(key[:2])
@@ -120,9 +148,10 @@ class Store:
 
     def bucket(self, index: Index, cluster: str, value: Hashable) -> list[Row]:
         """The rows of a bucket, in the order of their keys."""
-        table = self.table(cluster, index.kind)
-        members = self._buckets(table, index).get(value)
-        if not members:
+        self._indexes.setdefault(index.kind, {}).setdefault(index.name, index)
+        table = self._tables.get((cluster, index.kind))
+        members = self._buckets(table, index).get(value) if table is not None else None
+        if table is None or not members:
             return []
         rows = table.rows
         return [rows[key] for key in members]
@@ -140,7 +169,7 @@ class Store:
 
     def put(self, row: Row) -> None:
         """A row from a list or a watch. Only these say what a list has shown: an answer is not part of it."""
-        table = self.table(row.key.cluster, row.key.kind)
+        table = self._table(row.key.cluster, row.key.kind)
         is_news = self._take(table, row)
         if table.seen is not None:
             table.seen[row.key] = None if is_news else row
@@ -176,22 +205,23 @@ class Store:
 
     def answer(self, row: Row) -> None:
         """The answer to a write or a look of ours; it leaves no row where no source covers the kind."""
-        table = self.table(row.key.cluster, row.key.kind)
-        if table.listing is Listing.LISTED or row.key in table.rows:
+        table = self._tables.get((row.key.cluster, row.key.kind))
+        if table is not None and (table.listing is Listing.LISTED or row.key in table.rows):
             self._take(table, row)
 
     def remove(self, key: Key, version: int) -> None:
         """The object is gone as of this version."""
-        table = self.table(key.cluster, key.kind)
-        old = table.rows.get(key)
-        if old is not None and old.version <= version:
+        table = self._tables.get((key.cluster, key.kind))
+        old = table.rows.get(key) if table is not None else None
+        if table is not None and old is not None and old.version <= version:
             self._drop(table, key, version)
+            self._tidy(table)
         elif old is None:
             self._bury(key, version)
 
     def write(self, row: Row) -> None:
         """A row of our own (a hold, a fact, configuration): the newest word simply stands."""
-        table = self.table(row.key.cluster, row.key.kind)
+        table = self._table(row.key.cluster, row.key.kind)
         old = table.rows.get(row.key)
         if old != row:
             self._replace(table, row.key, old, row)
@@ -199,20 +229,21 @@ class Store:
                 self._arrived.append(row.key)
 
     def erase(self, key: Key) -> None:
-        table = self.table(key.cluster, key.kind)
-        if key in table.rows:
+        table = self._tables.get((key.cluster, key.kind))
+        if table is not None and key in table.rows:
             self._drop(table, key, -1)
+            self._tidy(table)
 
     def begin_list(self, cluster: str, kind: str) -> None:
         """A full list begins; one that had begun and was not finished is abandoned."""
-        self.table(cluster, kind).seen = {}
+        self._table(cluster, kind).seen = {}
 
     def end_list(self, cluster: str, kind: str, version: int, *, future: bool = False) -> None:
         """The list is complete: what it did not show is gone, unless it came after the list was taken.
 
         `future`: the server knows less than we do (a restored backup), so what it has shown stands, whatever we knew.
         """
-        table = self.table(cluster, kind)
+        table = self._table(cluster, kind)
         seen, table.seen = table.seen or {}, None
         gone = [key for key, row in table.rows.items() if key not in seen and (future or row.version <= version)]
         for key in gone:
@@ -250,17 +281,25 @@ class Store:
                 self._drop(table, row.key, row.version)
 
     def set_listing(self, cluster: str, kind: str, listing: Listing, why: str = "") -> None:
-        table = self.table(cluster, kind)
+        if listing is Listing.WAITING and not why and (cluster, kind) not in self._tables:
+            return
+        table = self._table(cluster, kind)
         if (table.listing, table.why) != (listing, why):
             table.listing, table.why = listing, why
             self._changed.add(table.name)
+            self._tidy(table)
 
     def close(self, cluster: str, kind: str) -> None:
         """Nobody watches this kind any more: its rows go, and it counts as never listed."""
-        table = self.table(cluster, kind)
+        table = self._tables.get((cluster, kind))
+        if table is None:
+            return
         for key in list(table.rows):
             self._drop(table, key, -1)
+        self.has_idle_counts |= bool(table.tallies)
+        table.seen = None
         self.set_listing(cluster, kind, Listing.WAITING)
+        self._tidy(table)
 
     def hold_open(self, key: Key) -> None:
         """A write or look on this object is under way: a deletion meanwhile must be remembered."""
@@ -289,14 +328,15 @@ class Store:
 
     def expect(self, row: Row) -> None:
         """A write of ours will make the object look like this: it counts already against every limit."""
-        table = self.table(row.key.cluster, row.key.kind)
+        table = self._table(row.key.cluster, row.key.kind)
         table.expected[row.key] = row
         self._recount(table, row.key)
 
     def settle(self, key: Key) -> None:
-        table = self.table(key.cluster, key.kind)
-        if table.expected.pop(key, None) is not None:
+        table = self._tables.get((key.cluster, key.kind))
+        if table is not None and table.expected.pop(key, None) is not None:
             self._recount(table, key)
+            self._tidy(table)
 
     def expects(self, key: Key) -> Row | None:
         return self.table(key.cluster, key.kind).expected.get(key)
@@ -316,20 +356,24 @@ class Store:
     def pass_time(self, now: datetime) -> None:
         """Counts that depend on time change by themselves."""
         self.now = now
-        for table in self._tables.values():
+        for table in self._counted.values():
             for tally in table.tallies.values():
                 for entity in list(tally.ended(now)):
                     self._recount_in(table, tally, entity)
 
     def next_instant(self) -> datetime | None:
-        ends = (tally.next_end() for table in self._tables.values() for tally in table.tallies.values())
+        ends = (tally.next_end() for table in self._counted.values() for tally in table.tallies.values())
         return min((end for end in ends if end is not None), default=None)
 
     def forget_counts(self, read: set[tuple[str, Count]]) -> None:
         """Keeps up only the counts that somebody asks about (a changed configuration asks about others)."""
-        for table in self._tables.values():
+        self.has_idle_counts = False
+        for table in list(self._counted.values()):
             for count in [count for count in table.tallies if (table.name.cluster, count) not in read]:
                 del table.tallies[count]
+            if not table.tallies:
+                del self._counted[table.name]
+                self._tidy(table)
 
     def size(self) -> int:
         """How much is remembered besides rows: after any churn as much as before."""
@@ -387,10 +431,11 @@ class Store:
         return found[1]
 
     def _tally(self, cluster: str, count: Count) -> Tally:
-        table = self.table(cluster, count.kind)
+        table = self._table(cluster, count.kind)
         tally = table.tallies.get(count)
         if tally is None:
             tally = table.tallies[count] = Tally(count)
+            self._counted[table.name] = table
             reserved = {key for key, counts in self._reserved.items() if key.cluster == cluster and count in counts}
             for entity in {*table.rows, *table.expected, *reserved}:
                 tally.update(entity, *self._standing(table, entity, count), self.now)
@@ -427,8 +472,8 @@ class Store:
         for (count, entity), groups in places.items():
             assert isinstance(count, Count)
             self._set_reserved(count, entity, holder, frozenset(groups))
-            table = self.table(entity.cluster, count.kind)
-            if count in table.tallies:
+            table = self._tables.get((entity.cluster, count.kind))
+            if table is not None and count in table.tallies:
                 self._recount_in(table, table.tallies[count], entity)
 
     def _set_reserved(self, count: Count, entity: Key, holder: Key, groups: frozenset[Group]) -> None:

@@ -207,7 +207,7 @@ class Loop:
             self._take_in()
             due = self._next()
             if due is None:
-                if self._reconfigured:
+                if self._reconfigured or self._store.has_idle_counts:
                     self._reconfigured = False
                     self.forget_counts()
                 return True
@@ -335,6 +335,12 @@ class Loop:
         except NotListed as off:
             self._keep_outcomes(known, record)
             if off.listing is Listing.WAITING:
+                holds = any(key.kind == HOLD for key in standing)
+                if self._store.row(subject.key) is None and not holds and subject not in self._sources:
+                    # Its table was closed: if the object comes back, it comes as a new one.
+                    self._forget(subject)
+                    self._heard(subject, decider)
+                    return
                 self._remember(subject, record, standing, None)
                 return
             self._failed(subject, record, standing, off, now)
@@ -448,7 +454,10 @@ class Loop:
     def _heard(self, subject: Subject, decider: Decider) -> None:
         if subject in self._unasked:
             self._unasked.discard(subject)
-            self._silent[subject.decider, subject.key.cluster] -= 1
+            place = (subject.decider, subject.key.cluster)
+            self._silent[place] -= 1
+            if not self._silent[place]:
+                del self._silent[place]
             self._judge_holds(decider, subject.key.cluster)
 
     def _remember(self, subject: Subject, record: Record, made: frozenset[Key], until: datetime | None) -> None:

@@ -42,6 +42,8 @@ class TableSink:
         self._on_outage = on_outage
         self._connections = connections if projector.cluster else None
         self._kind = projector.resource.kind
+        # In metrics, without the namespace and name of a table of one object: there is one for each workload cluster.
+        self._plain_kind = self._kind.partition("/")[0]
         self._cluster = projector.cluster
         self._interruptions = Interruptions(self._cluster, self._kind, clock)
         self._on_oversized = on_oversized
@@ -86,7 +88,7 @@ class TableSink:
             log.error(
                 "object cannot be read and is left alone", extra={"kind": self._kind, "object": name, "error": why}
             )
-        self._metrics.count("haulout_undecodable_objects", kind=self._kind)
+        self._metrics.count("haulout_undecodable_objects", kind=self._plain_kind)
 
     def oversized(self, metadata: ObjectMeta, length: int) -> None:
         name = _name(metadata)
@@ -94,7 +96,7 @@ class TableSink:
             where = {"kind": self._kind, "cluster": self._cluster, "object": name}
             log.warning("object is too large and is read in part", extra={**where, "bytes": length})
             self._on_oversized(f"{self._kind} {name}", length)
-        self._metrics.count("haulout_oversized_objects", kind=self._kind)
+        self._metrics.count("haulout_oversized_objects", kind=self._plain_kind)
 
     def _is_news(self, name: str) -> bool:
         """Whether nothing has been said of the object yet: a broken one comes again with every change and list."""
@@ -120,7 +122,7 @@ class TableSink:
             log.warning(
                 "watch interrupted", extra={"kind": self._kind, "cluster": self._cluster, "code": code, "error": why}
             )
-        self._metrics.count("haulout_watch_troubles", kind=self._kind, code=code)
+        self._metrics.count("haulout_watch_troubles", kind=self._plain_kind, code=code)
         if code == "unreadable" or self._readable_for() <= 0:
             self._doubt()
 
@@ -211,7 +213,7 @@ class TakingOver(TableSink):
             if self._connections is not None:
                 self._connections.astray(self._cluster, why)
                 self._on_change()
-        self._metrics.count("haulout_watch_troubles", kind=self._kind, code=code)
+        self._metrics.count("haulout_watch_troubles", kind=self._plain_kind, code=code)
 
     def oversized(self, metadata: ObjectMeta, length: int) -> None:
         """The table that is still at work has told of it."""

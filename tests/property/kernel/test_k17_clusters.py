@@ -1,0 +1,144 @@
+"""K17 over clusters: whichever came and went, however they fared, nothing of them is remembered anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable, Iterable
+from datetime import datetime, timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from haulout.cluster.key import Key
+from haulout.cluster.limits import Count, Membership
+from haulout.cluster.project import Keep, named
+from haulout.cluster.rows import Connection, NodeRow, Row, Value
+from haulout.cluster.store import Index, Listing
+from haulout.cluster.view import CONFIG, MARK, View
+from haulout.core.decision import NOTHING, Decider, Decision, Source
+from haulout.kube.errors import ConfigInvalid, ConfigRefused, ConnectionFailed
+from haulout.runtime.metrics import Metrics
+from haulout.runtime.traffic import Traffic
+from tests.build.clusters import Clusters, Way, server
+from tests.build.examples import examples
+from tests.build.fakeapi import refusal
+from tests.build.footprint import footprint
+from tests.build.rows import at
+from tests.build.virtual import virtual
+
+DAY = timedelta(days=1)
+
+
+class Nodes(Count, frozen=True):
+    """Nodes for a day, all in one group."""
+
+    def groups(self, row: Row) -> Iterable[Membership]:
+        return (Membership(True, at(0) + DAY),) if isinstance(row, NodeRow) else ()
+
+
+def _known(row: Row) -> Iterable[Hashable]:
+    return (True,)
+
+
+ALL = Index("all-nodes", "Node", _known)
+
+
+def reads(key: Key, view: View, now: datetime) -> Decision:
+    """Asked for each connection: it reads everything that can be read of the cluster and remembers that."""
+    if view.get(key, Connection) is None or view.listing("Node", key.cluster) is not Listing.LISTED:
+        return NOTHING
+    nodes = view.rows(ALL, True, NodeRow, key.cluster)
+    view.count(Nodes(), True, key.cluster)
+    return Decision(marks=(Value(key=Key(key.cluster, MARK, "reads", "nodes"), value=len(nodes)),))
+
+
+def greets(key: Key, view: View, now: datetime) -> Decision:
+    """Asked for each Node of each cluster."""
+    row = view.get(key, NodeRow)
+    return NOTHING if row is None else Decision(marks=(Value(key=Key("", MARK, "greets", str(key)), value=1),))
+
+
+def names(key: Key, view: View, now: datetime) -> Decision:
+    """As a kubeconfig's Secret is watched: a table of its own for each cluster."""
+    row = view.get(key, Value)
+    wanted = row.value if row is not None else {}
+    assert isinstance(wanted, dict)
+    return Decision(sources=tuple(Source("", named("Pod", "fleet", cluster), Keep()) for cluster in wanted))
+
+
+DECIDERS = (
+    Decider("reads", Connection.KIND, reads, cluster=None),
+    Decider("greets", "Node", greets, cluster=None),
+    Decider("secrets", CONFIG, names),
+)
+FATES = ("fine", "refused", "invalid", "away", "denied", "silent")
+
+
+def ways() -> dict[str, Way | Exception]:
+    return {
+        "fine": Way(server("a", "b")),
+        "refused": ConfigRefused("it runs a program"),
+        "invalid": ConfigInvalid("no YAML"),
+        "away": Way(server(), fault=ConnectionFailed("nobody answers")),
+        "denied": Way(server(), fault=refusal(403, "Forbidden")),
+        "silent": Way(server(), barred=True),
+    }
+
+
+async def visited(world: Clusters, cluster: str, fates: Iterable[str]) -> None:
+    """A cluster comes, fares one way after the other, and goes."""
+    for fate in fates:
+        world.ways = {**world.ways, **ways()}
+        await world.want(fate, cluster=cluster)
+        world.follow()
+    await world.want(None, cluster=cluster)
+    for _ in range(2):
+        world.follow()
+        await asyncio.sleep(1)
+
+
+def size(world: Clusters) -> dict[str, int]:
+    pump = world.pump
+    return footprint(
+        world.kernel,
+        pump=pump,
+        sources=world.sources,
+        connections=pump.connections,
+        sender=world.sender,
+        metrics=world.metrics,
+    )
+
+
+@settings(max_examples=examples(8), deadline=None, derandomize=True)
+@given(st.lists(st.lists(st.sampled_from(FATES), min_size=1, max_size=3), min_size=3, max_size=8))
+def test_k17_nothing_is_remembered_of_clusters_that_are_gone(visits: list[list[str]]) -> None:
+    @virtual
+    async def scenario() -> None:
+        async with Clusters(*DECIDERS).running() as world:
+            # One for each way to fare, so that what is built once stands.
+            for fate in FATES:
+                await visited(world, f"first-{fate}", [fate])
+            before, tables = size(world), set(world.store._tables)
+            for number, fates in enumerate(visits):
+                await visited(world, f"far-{number}", fates)
+            grown = {place: entries for place, entries in size(world).items() if entries > before.get(place, 0)}
+            assert not grown, f"something is remembered of clusters that are gone: {grown}"
+            assert set(world.store._tables) == tables
+
+    scenario()
+
+
+def test_k17_hosts_that_nobody_is_connected_with_are_not_counted() -> None:
+    metrics = Metrics()
+    traffic = Traffic(metrics)
+    for number in range(50):
+        for _ in range(2):
+            answered = traffic.opened(f"https://far-{number}:6443")
+        answered(f"far-{number}:6443", "GET", "200")
+        traffic.closed(f"https://far-{number}:6443")
+        assert len(metrics.series("rest_client_requests_total")) == 1
+        traffic.closed(f"https://far-{number}:6443")
+        # An answer that comes late.
+        answered(f"far-{number}:6443", "GET", "<error>")
+    assert not metrics.series("rest_client_requests_total")
+    assert not traffic._open

@@ -92,25 +92,25 @@ def names(key: Key, view: View, now: datetime) -> Decision:
 
 
 class Clusters:
-    """`ways`: what each access leads to; an error is raised where a way should be made."""
+    """`ways`: what each access leads to; an error is raised where a way should be made. `more`: who else decides."""
 
-    def __init__(self, **ways: Way | Exception) -> None:
+    def __init__(self, *more: Decider, **ways: Way | Exception) -> None:
         self.ways: Mapping[Hashable, Way | Exception] = dict(ways.items())
         self.tried: list[Hashable] = []
         self.reconnects: list[tuple[str, str]] = []
         self.clock = LoopClock()
-        self.kernel = Kernel([Decider("names", CONFIG, names)])
+        self.kernel = Kernel([Decider("names", CONFIG, names), *more])
         self.store = self.kernel.store
         connections = Connections(self.store, self.clock, lambda *reconnect: self.reconnects.append(reconnect))
-        metrics = Metrics()
+        metrics = self.metrics = Metrics()
         self.pump = Pump(self.store, self.clock, metrics, lambda: None, connections=connections)
         home = Objects()
         writer = Writer(home, self.clock)
         self.sender = Sender(self.pump, Recorder(writer, self.clock), self.clock, metrics, host="host")
         self.sources = Sources(self.kernel.loop, self.pump, self.sender, self.clock, frozenset, self._connect)
-        self.sources.add_home(home, writer)
+        self.sources.add_home(Way(server()), writer)
 
-    def _connect(self, access: Hashable) -> Transport:
+    async def _connect(self, access: Hashable) -> Transport:
         self.tried.append(access)
         way = self.ways[access]
         if isinstance(way, Exception):
@@ -127,7 +127,7 @@ class Clusters:
                 self.sources.stop()
         assert not any(isinstance(way, Way) and way.misused for way in self.ways.values()), "used after it was closed"
 
-    async def want(self, access: Hashable = None, *, by: str = "one", cluster: str = FAR, seconds: float = 1.0) -> None:
+    async def want(self, access: Hashable = None, *, by: str = "one", cluster: str = FAR, seconds: float = 3.0) -> None:
         """From now on `by` wants the Nodes of a cluster by this access, or none at all."""
         wanted = {} if access is None else {cluster: access}
         self.store.write(Value(key=Key("", CONFIG, "", by), value=wanted))

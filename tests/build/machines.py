@@ -75,6 +75,7 @@ def machine(
     provider: str = "",
     version: int = 1,
     notes: Mapping[str, str] = {},
+    infrastructure: str = "",
 ) -> MachineRow:
     """`deleting`: since when, in seconds. `notes`: annotations besides the hook."""
     return MachineRow(
@@ -87,6 +88,7 @@ def machine(
         cluster_name=cluster,
         node=node,
         provider_id=provider,
+        infrastructure=infrastructure,
     )
 
 

@@ -19,6 +19,7 @@ from haulout.core.action import Label
 from haulout.core.decision import NOTHING, Decider, Decision, Source
 from haulout.kube.config import from_secret
 from haulout.kube.http import HttpTransport
+from haulout.kube.reach import Reach
 from haulout.kube.recorder import Recorder
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
@@ -50,9 +51,12 @@ def greets(key: Key, view: View, now: datetime) -> Decision:
     return Decision(actions=((Label(key, "seen-in", key.cluster),),))
 
 
-def connect(access: Hashable) -> Transport:
+LOCAL = Reach(loopback=True)
+
+
+async def connect(access: Hashable) -> Transport:
     assert isinstance(access, bytes)
-    return HttpTransport(from_secret(access, source="test"), SystemClock())
+    return HttpTransport(from_secret(access, source="test", reach=LOCAL).endpoint, SystemClock())
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -72,7 +76,7 @@ async def test_clusters_are_opened_and_closed_while_running(
         made.load([node_object(f"{prefix}-0")])
     kernel = Kernel([Decider("names", CONFIG, names_clusters), Decider("greets", "Node", greets, cluster=None)])
     clock, metrics = SystemClock(), Metrics()
-    transport = HttpTransport(from_secret(access["east"], source="home"), clock)
+    transport = HttpTransport(from_secret(access["east"], source="home", reach=LOCAL).endpoint, clock)
     woken: list[Driver] = []
 
     def wake() -> None:

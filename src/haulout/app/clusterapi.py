@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 
+import msgspec
+
 from haulout.app.parts import Part, Surroundings
 from haulout.cli.machine_options import options_of
 from haulout.cli.settings import ClusterApi, Settings
@@ -12,9 +14,9 @@ from haulout.cluster.project import RESOURCES
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Listing
 from haulout.core.decision import Source
-from haulout.kube.config import from_secret
-from haulout.kube.endpoint import Endpoint
+from haulout.kube.config import Opened, from_secret
 from haulout.kube.errors import KubeError, NotFound
+from haulout.kube.reach import Reach
 from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Sample
 from haulout.runtime.probes import Probe, ProbeFailed
@@ -41,16 +43,20 @@ class ClusterApis(Part):
         return sources(self.options)
 
     def follow(self, settings: Settings) -> None:
-        self.options = options_of(settings.clusterapi or ClusterApi())
+        options = options_of(settings.clusterapi or ClusterApi())
+        # An original alone accepts hosts that name no consumer, as its users know it.
+        self.options = msgspec.structs.replace(options, owned_hosts_only=not settings.alone)
         self.around.store.write(Value(key=CONFIG_KEY, value=self.options))
 
     def samples(self) -> Iterable[Sample]:
         return samples(self.around.store)
 
-    def connect(self, access: Hashable) -> Endpoint | None:
+    def connect(self, access: Hashable) -> Opened | None:
         if not isinstance(access, Access):
             return None
-        return from_secret(access.kubeconfig, source=access.source, may_run=access.allow_exec)
+        # Where even our own API server is on this machine, so may be those of workload clusters: on one's own computer.
+        reach = Reach(access.server_ranges, loopback=self.around.home_is_local(), plain_http=access.allow_http)
+        return from_secret(access.kubeconfig, source=access.source, reach=reach, may_run=access.allow_exec)
 
     def reconnected(self, cluster: str, reason: str) -> None:
         workload = workload_of(cluster)

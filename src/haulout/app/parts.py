@@ -14,7 +14,7 @@ from haulout.cluster.store import Listing, Store
 from haulout.core.admission import Webhook
 from haulout.core.decision import Source
 from haulout.core.declaration import Declaration
-from haulout.kube.endpoint import Endpoint
+from haulout.kube.config import Opened
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.runtime.metrics import Metrics, Sample
@@ -31,7 +31,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     """What the process gives to every part. `poke`: something has come in, somebody may be due.
 
     `leader`: whom the lease names, and in which namespace its pods are; None: there is no lease, we act. `transport`:
-    the way to a cluster that has been opened.
+    the way to a cluster that has been opened. `home_is_local`: our own API server is reached by a loopback address.
     """
 
     settings: Settings
@@ -43,6 +43,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     leader: Callable[[], tuple[str, str] | None] = lambda: None
     troubles: Troubles = msgspec.field(default_factory=Troubles)
     transport: Callable[[str], Transport | None] = lambda cluster: None
+    home_is_local: Callable[[], bool] = lambda: False
 
 
 class Part:
@@ -79,8 +80,11 @@ class Part:
         """How the facts that its decisions read are found out, by the names that they have for them."""
         return {}
 
-    def connect(self, access: Hashable) -> Endpoint | None:
-        """Where another cluster is, of an access that its decisions have given; raises KubeError for a wrong one."""
+    def connect(self, access: Hashable) -> Opened | None:
+        """Read an access that its decisions have given; raises KubeError for a wrong one.
+
+        It is called in a thread of its own, because reading what somebody else wrote may take long.
+        """
         return None
 
     def reconnected(self, cluster: str, reason: str) -> None:

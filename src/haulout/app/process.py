@@ -40,7 +40,7 @@ from haulout.core.decision import Source
 from haulout.core.declaration import Enabled
 from haulout.core.surface_lease import lease_row
 from haulout.kube.bounds import AWAY
-from haulout.kube.config import SERVICE_ACCOUNT
+from haulout.kube.config import SERVICE_ACCOUNT, Opened
 from haulout.kube.config import load as load_endpoint
 from haulout.kube.endpoint import Endpoint, impersonation
 from haulout.kube.errors import (
@@ -53,6 +53,7 @@ from haulout.kube.errors import (
 )
 from haulout.kube.http import HttpTransport
 from haulout.kube.lease import Election, Terms
+from haulout.kube.reach import is_local
 from haulout.kube.recorder import Recorder, Reporter
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
@@ -70,6 +71,7 @@ from haulout.runtime.requests import Body, Refused
 from haulout.runtime.rooms import Subject
 from haulout.runtime.sender import Sender
 from haulout.runtime.sources import Sources
+from haulout.runtime.traffic import Traffic
 from haulout.serve.web import listen, metrics_route, probe_route
 
 log = logging.getLogger("haulout.process")
@@ -158,6 +160,8 @@ class Process(Reports):
             connections,
             self._troubles.oversized,
         )
+        self._traffic = Traffic(self.metrics)
+        self._home_is_local = False
         self._sources: Sources | None = None
         self._driver: Driver | None = None
         self._recorder: Recorder | None = None
@@ -182,6 +186,7 @@ class Process(Reports):
             leader=self._leader,
             troubles=self._troubles,
             transport=lambda cluster: self._sources.transport(cluster) if self._sources else None,
+            home_is_local=lambda: self._home_is_local,
         )
         self.parts = [part(around) for part in (*wanted, *((Budgets,) if settings.turns else ()))]
         self._reload: Reload | None = None
@@ -200,7 +205,8 @@ class Process(Reports):
             pod_first=settings.pod_first,
         )
         log.info("Loaded kubeconfig", extra={"server": without_secrets(endpoint.server)})
-        transport = HttpTransport(endpoint, self.clock, self._answered)
+        self._home_is_local = await is_local(endpoint.server)
+        transport = HttpTransport(endpoint, self.clock, self._traffic.opened(endpoint.server))
         try:
             for part in self.parts:
                 await part.introduce(transport)
@@ -249,9 +255,6 @@ class Process(Reports):
     def lost(self, subject: Subject) -> None:
         if subject.decider in self._controllers:
             count_error(self.metrics, self._controllers[subject.decider])
-
-    def _answered(self, host: str, method: str, code: str) -> None:
-        self.metrics.add("rest_client_requests_total", (("code", code), ("host", host), ("method", method)))
 
     def restless(self, subject: Subject, target: Key) -> None:
         self.metrics.count("haulout_restless_keys", surface=self._surface(subject.decider))
@@ -361,10 +364,23 @@ class Process(Reports):
             log.info(self._why)
         return code
 
-    def _connect(self, access: Hashable) -> Transport:
+    async def _connect(self, access: Hashable) -> Transport:
+        opened = await asyncio.to_thread(self._read_access, access)
+        server = opened.endpoint.server
+        return HttpTransport(
+            opened.endpoint,
+            self.clock,
+            self._traffic.opened(server),
+            AWAY,
+            tls=opened.tls,
+            on_close=lambda: self._traffic.closed(server),
+        )
+
+    def _read_access(self, access: Hashable) -> Opened:
         for part in self.parts:
-            if (endpoint := part.connect(access)) is not None:
-                return HttpTransport(endpoint, self.clock, self._answered, AWAY)
+            opened: Opened | None = part.connect(access)
+            if opened is not None:
+                return opened
         raise KubeError("no surface of this process brings other clusters")
 
     def _left(self, cluster: str) -> None:

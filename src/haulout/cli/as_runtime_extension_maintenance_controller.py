@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from haulout.base.duration import to_text
+from haulout.base.network import is_network
 from haulout.cli.goflags import Flag, FlagProblem, with_flags
 from haulout.cli.settings import ClusterApi, Lease, Settings
 from haulout.cli.zap import log_settings, zap_flags
@@ -15,6 +16,7 @@ from haulout.cli.zap import log_settings, zap_flags
 PROGRAM = "runtime-extension-maintenance-controller"
 LEASE = "runtime-extension-maintenance-controller"
 TIMEOUT = "deletion-approval-timeout"
+RANGES = "allowed-server-ranges"
 
 FLAGS = (
     Flag("kubecontext", "", "The context of the kubeconfig to use (or KUBECONTEXT); in a pod it does not matter."),
@@ -31,6 +33,8 @@ FLAGS = (
     Flag(TIMEOUT, timedelta(), "Let a deletion go on without approval after so long; 0: never.", "duration"),
     Flag("prefer-limited-kubeconfigs", False, "Use a Secret that is labelled for it instead of the cluster's own."),
     Flag("reboot-mode-annotation", False, "Heed the annotation of machines that says how hosts are switched off."),
+    Flag(RANGES, "", "Networks in which servers of workload clusters may be, such as 10.0.0.0/8,192.0.2.0/24."),
+    Flag("allow-http-kubeconfigs", False, "Accept servers of workload clusters without TLS."),
     Flag("workload-requests", False, "Let maintenance be requested by a label of the node, too."),
 )
 
@@ -43,6 +47,12 @@ def settings(values: Mapping[str, Any]) -> Settings:
     logs = log_settings(values)
     if values[TIMEOUT] < timedelta():
         raise FlagProblem(f'invalid value "{to_text(values[TIMEOUT])}" for flag -{TIMEOUT}: it is negative')
+    ranges = tuple(each.strip() for each in values[RANGES].split(",") if each.strip())
+    for each in ranges:
+        if not is_network(each):
+            raise FlagProblem(
+                f'invalid value "{each}" for flag -{RANGES}: it is no network (10.0.0.0/8 would be right)'
+            )
     # The original lets it run out. Given back, the next leader has it at once, ours or theirs.
     lease = Lease(LEASE, values["leader-election-namespace"])
     return Settings(
@@ -64,5 +74,7 @@ def settings(values: Mapping[str, Any]) -> Settings:
             prefer_limited_kubeconfigs=values["prefer-limited-kubeconfigs"],
             reboot_mode_annotation=values["reboot-mode-annotation"],
             workload_requests=values["workload-requests"],
+            allowed_server_ranges=ranges,
+            allow_http_kubeconfigs=values["allow-http-kubeconfigs"],
         ),
     )

@@ -25,6 +25,7 @@ from haulout.kube.config import from_secret
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ApiError, ConfigRefused, KubeError, NotFound
 from haulout.kube.http import HttpTransport
+from haulout.kube.reach import Reach, is_local
 from haulout.kube.reflector import trouble_code
 from haulout.kube.transport import Transport
 from haulout.runtime.serving import serving
@@ -81,8 +82,8 @@ async def _explained(key: Key, setup: Setup, endpoint: Endpoint) -> Explanation 
         store.put(machine)
         store.set_listing("", MACHINE, Listing.LISTED)
         await _surroundings(store, home, machine.workload, setup.machines)
-        inner = await _workload(store, machine, setup)
-        host = await _host(store, home, machine) if setup.machines.metal3 else ()
+        inner = await _workload(store, machine, setup, endpoint.server)
+        host = await _host(store, home, machine, setup.machines) if setup.machines.metal3 else ()
     finally:
         await home.close()
     decision = decide(key, View(store, explaining=True), datetime.now(UTC))
@@ -154,7 +155,7 @@ async def _read_limited(store: Store, home: Transport, namespace: str) -> None:
     store.set_listing("", LIMITED_SECRET, Listing.LISTED)
 
 
-async def _host(store: Store, home: Transport, machine: MachineRow) -> tuple[Reason, ...]:
+async def _host(store: Store, home: Transport, machine: MachineRow, options: Options) -> tuple[Reason, ...]:
     if machine.request != APPROVED or machine.host is None:
         return ()
     resource = await serving(home, KINDS[HOST], within=ANSWER_WITHIN)
@@ -165,26 +166,30 @@ async def _host(store: Store, home: Transport, machine: MachineRow) -> tuple[Rea
     if store.listing("", HOST) is not Listing.LISTED:
         return ()
     row = store.row(key)
-    return host_reasons(machine, row if isinstance(row, HostRow) else None)
+    return host_reasons(machine, row if isinstance(row, HostRow) else None, options)
 
 
 # The other side
 
 
-async def _workload(store: Store, machine: MachineRow, setup: Setup) -> Explanation | None:
-    """The Node becomes a row, or what is wrong does; what the Node waits for is explained there."""
+async def _workload(store: Store, machine: MachineRow, setup: Setup, home: str) -> Explanation | None:
+    """The Node becomes a row, or what is wrong does; what the Node waits for is explained there.
+
+    `home`: the address of the management cluster.
+    """
     workload = machine.workload
     way = link(View(store), workload, setup.machines, datetime.now(UTC))
     access = next((source.access for source in way.sources if isinstance(source.access, Access)), None)
     if access is None or not machine.node:
         return None
     try:
-        endpoint = from_secret(access.kubeconfig, source=access.source, may_run=access.allow_exec)
+        reach = Reach(access.server_ranges, loopback=await is_local(home), plain_http=access.allow_http)
+        opened = from_secret(access.kubeconfig, source=access.source, reach=reach, may_run=access.allow_exec)
     except KubeError as error:
         state = Connection.REJECTED if isinstance(error, ConfigRefused) else Connection.INVALID
         _note(store, workload, state, str(error))
         return None
-    transport = HttpTransport(endpoint, SystemClock())
+    transport = HttpTransport(opened.endpoint, SystemClock(), tls=opened.tls)
     try:
         key = node_key(machine.node, workload.cluster)
         await _read(store, transport, RESOURCES["Node"], key, NODE_KEEP)

@@ -19,4 +19,6 @@ def options_of(settings: ClusterApi) -> Options:
         prefer_limited=settings.prefer_limited_kubeconfigs,
         reboot_mode=settings.reboot_mode_annotation,
         workload_requests=settings.workload_requests,
+        server_ranges=settings.allowed_server_ranges,
+        allow_http=settings.allow_http_kubeconfigs,
     )

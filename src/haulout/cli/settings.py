@@ -82,6 +82,9 @@ class ClusterApi(msgspec.Struct, frozen=True, kw_only=True):
     prefer_limited_kubeconfigs: bool = False
     reboot_mode_annotation: bool = False
     workload_requests: bool = False
+    # Networks as 10.0.0.0/8. None: any but those of this machine and of its link.
+    allowed_server_ranges: tuple[str, ...] = ()
+    allow_http_kubeconfigs: bool = False
 
 
 class Webhooks(msgspec.Struct, frozen=True, kw_only=True):

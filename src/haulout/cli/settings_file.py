@@ -14,6 +14,7 @@ import msgspec
 
 from haulout.base import duration, selector, yaml
 from haulout.base.address import OFF, AddressError, split_address
+from haulout.base.network import is_network
 from haulout.base.yaml import Node, Place, Scalar, YamlError
 from haulout.cli.settings import (
     TO_COME,
@@ -147,6 +148,8 @@ class ClusterApiBlock(msgspec.Struct, frozen=True, rename="camel"):
     prefer_limited_kubeconfigs: bool = False
     reboot_mode_annotation: bool = False
     workload_requests: bool = False
+    allowed_server_ranges: tuple[str, ...] = ()
+    allow_http_kubeconfigs: bool = False
     lease: LeaseBlock | None = None
 
 
@@ -404,6 +407,10 @@ class _Reader:
             self._check(
                 _wait, file.surfaces.clusterapi.deletion_approval_timeout, path, "a duration such as 90m; 0 for never"
             )
+            for number, each in enumerate(file.surfaces.clusterapi.allowed_server_ranges):
+                if not is_network(each):
+                    at = ("surfaces", "clusterapi", "allowedServerRanges", str(number))
+                    self._wrong(at, f"{each!r} is no network", "such as 10.0.0.0/8")
         for name, namespace in _surface_leases(file.surfaces):
             if not namespace:
                 self._wrong(("surfaces", name, "lease", "namespace"), "empty", "where the original's Lease is")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,9 @@ from haulout.kube.endpoint import (
     TokenFile,
     environment_proxy,
 )
-from haulout.kube.errors import ConfigInvalid
+from haulout.kube.errors import ConfigInvalid, ConfigRefused
 from haulout.kube.kubeconfig import Kubeconfig, Place, read, read_untrusted
+from haulout.kube.reach import REFUSED, Reach
 from haulout.kube.tls import CertPair, client_context
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -79,29 +81,50 @@ def from_files(
     return _endpoint(Kubeconfig(found), context, namespace, env)
 
 
-def from_secret(data: bytes, *, source: str, may_run: bool = False, env: Mapping[str, str] = os.environ) -> Endpoint:
-    """A kubeconfig that somebody else wrote: whatever would run a program or read a file of this machine is refused.
+class Opened(msgspec.Struct, frozen=True):
+    """A kubeconfig that can be used. `tls`: made of its certificates; None where they are not known yet."""
+
+    endpoint: Endpoint
+    tls: ssl.SSLContext | None
+
+
+def from_secret(
+    data: bytes, *, source: str, reach: Reach, may_run: bool = False, env: Mapping[str, str] = os.environ
+) -> Opened:
+    """Read a kubeconfig that somebody else wrote, and refuse what would run a program or read a file of this machine.
 
     `source` names it in messages, as in "Secret team-a/workload-kubeconfig". `may_run`: its exec plugin is trusted.
+    `reach` says which servers it may name. It takes some milliseconds, so that it belongs into a thread.
     """
     endpoint = _endpoint(Kubeconfig([read_untrusted(data, source, may_run=may_run)]), "", "", env)
-    _check_certificates(endpoint, source)
-    return endpoint
+    _check_reach(endpoint, reach, source)
+    endpoint = msgspec.structs.replace(endpoint, reach=reach)
+    return Opened(endpoint, _tls(endpoint, source))
 
 
-def _check_certificates(endpoint: Endpoint, source: str) -> None:
-    """Before it takes the place of one that works: in a Secret nothing comes later, as it may with files."""
-    pairs: list[CertPair | None] = [
+def _check_reach(endpoint: Endpoint, reach: Reach, source: str) -> None:
+    """Refuse addresses that stand there as such. Names are checked when they are connected to."""
+    if endpoint.server.startswith("http:") and not reach.plain_http:
+        raise ConfigRefused(f"{source}: its server is one without TLS (https://host:port would be right)")
+    proxy = "" if endpoint.proxy_is_ours else endpoint.proxy_url
+    for key, url in (("server", endpoint.server), ("proxy-url", proxy)):
+        if not reach.allows_host(urlsplit(url).hostname or ""):
+            raise ConfigRefused(f"{source}: {key}: {REFUSED}")
+
+
+def _tls(endpoint: Endpoint, source: str) -> ssl.SSLContext | None:
+    """Make the TLS context here, where it keeps nobody waiting. To read whom the machine trusts takes 20 ms."""
+    pairs = [
         CertPair(shown.certificate, shown.key.text.encode("latin-1"))
         for shown in endpoint.credentials
         if isinstance(shown, ClientCertificate)
         and isinstance(shown.certificate, bytes)
         and isinstance(shown.key, Secret)
     ]
+    if endpoint.server.startswith("http:") or any(isinstance(shown, ExecPlugin) for shown in endpoint.credentials):
+        return None
     ca = endpoint.ca if isinstance(endpoint.ca, bytes) else None
-    for pair in pairs or [None]:
-        # Whom the machine trusts is none of its business, and slow to read.
-        client_context(ca=ca, insecure=ca is None, pair=pair, where=source)
+    return client_context(ca=ca, insecure=endpoint.insecure, pair=pairs[0] if pairs else None, where=source)
 
 
 def in_cluster(*, namespace: str = "", env: Mapping[str, str] = os.environ, mount: Path = SERVICE_ACCOUNT) -> Endpoint:
@@ -202,6 +225,7 @@ def _endpoint(kubeconfig: Kubeconfig, context_name: str, namespace: str, env: Ma
         tls_server_name=info.tls_server_name,
         proxy_url=proxy_url,
         proxy_login=proxy_login,
+        proxy_is_ours=bool(proxy_url) and not cluster.proxy_url,
         compress=info.compress,
         # Never in the clear, as in client-go's DirectClientConfig.
         credentials=credentials if info.server.startswith("https:") else (),

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from haulout.kube.reach import Reach
+
 # The bytes themselves, or the file that holds them and may be replaced at any time.
 Pem = bytes | Path
 # Proxies that are no HTTP servers.
@@ -109,6 +111,10 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     # Without its login, which stands in `proxy_login`.
     proxy_url: str = ""
     proxy_login: Basic | None = None
+    # The environment named the proxy, not the kubeconfig.
+    proxy_is_ours: bool = False
+    # None: every address may be connected to.
+    reach: Reach | None = None
     # Whether answers may come compressed; over loopback they never do.
     compress: bool = True
     # At most one that gives a header and one that gives a certificate; empty: anonymous.

@@ -28,7 +28,7 @@ class ConfigInvalid(KubeError):
 
 
 class ConfigRefused(ConfigInvalid):
-    """It would run a program or read a file, and whoever wrote it has no say about those of this machine."""
+    """It would run a program, read a file or reach an address that its writer has no say about."""
 
 
 class StatusCause(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class ApiError(KubeError):
     code = 0
 
     def __init__(self, status: Status, retry_after: float | None = None) -> None:
-        super().__init__(status.message or status.reason or f"HTTP {status.code}")
+        super().__init__(_one_line(status.message or status.reason) or f"answered with HTTP {status.code}")
         self.status = status
         self.retry_after = retry_after
 
@@ -163,7 +163,22 @@ _BY_CODE: dict[int, type[ApiError]] = {
     )
 }
 
+
+class _Reply(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
+_REPLY = msgspec.json.Decoder(_Reply)
 _STATUS = msgspec.json.Decoder(Status)
+# Longer than what API servers and admission webhooks say. The text goes into events and logs.
+_LONGEST_MESSAGE = 1000
+
+
+def _one_line(text: str) -> str:
+    """Return a text without line ends, control and invisible characters, at most as long as a message may be."""
+    words = "".join(each if each.isprintable() else " " for each in text[: 2 * _LONGEST_MESSAGE])
+    line = " ".join(words.split())
+    return line if len(line) <= _LONGEST_MESSAGE else f"{line[: _LONGEST_MESSAGE - 1]}…"
 
 
 def error_from_status(status: Status, retry_after: float | None = None) -> ApiError:
@@ -174,11 +189,15 @@ def error_from_status(status: Status, retry_after: float | None = None) -> ApiEr
 
 
 def error_from_reply(code: int, body: bytes, retry_after: str | None = None) -> ApiError:
-    """Any answer of 400 and above, whatever stands in its body (proxies answer with HTML)."""
+    """Return the error for an answer of 400 and above.
+
+    Only what an API server says of itself is repeated. The server may be one that a tenant chose, and any other body
+    would be shown to them by an event.
+    """
     try:
-        status = _STATUS.decode(body)
+        status = _STATUS.decode(body) if _REPLY.decode(body).kind == "Status" else Status()
     except msgspec.DecodeError:
-        status = Status(message=body[:200].decode(errors="replace").strip())
+        status = Status()
     if status.code != code:
         status = msgspec.structs.replace(status, code=code)
     seconds = float(retry_after) if retry_after and retry_after.isdigit() else None

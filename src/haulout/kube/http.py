@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -64,15 +65,25 @@ class _Call(msgspec.Struct, frozen=True):
 class HttpTransport:
     """Follows the files of its endpoint: a new CA or client certificate makes new connections, old ones end in peace.
 
-    No answer costs more memory than `bounds` say, whatever the server sends.
+    No answer costs more memory than `bounds` say, whatever the server sends. `tls` is the context of an endpoint whose
+    certificates never change; without it, one is made when needed.
     """
 
     def __init__(
-        self, endpoint: Endpoint, clock: Clock, answered: Answered | None = None, bounds: Bounds = HOME
+        self,
+        endpoint: Endpoint,
+        clock: Clock,
+        answered: Answered | None = None,
+        bounds: Bounds = HOME,
+        *,
+        tls: ssl.SSLContext | None = None,
+        on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self._endpoint = endpoint
         self._clock = clock
         self._bounds = bounds
+        self._tls = tls
+        self._on_close = on_close
         self._host = urlsplit(endpoint.server).netloc
         self._answered = answered or (lambda host, method, code: None)
         self._login = Login(endpoint, clock)
@@ -133,6 +144,7 @@ class HttpTransport:
             response.close()
         for pool in tuple(self._pools):
             await pool.session.close()
+        self._on_close()
 
     async def _ask_human(self) -> None:
         if self._login.interactive:
@@ -230,11 +242,15 @@ class HttpTransport:
         compress = endpoint.compress and not is_loopback(urlsplit(endpoint.server).hostname or "")
         # Reading whom the machine trusts takes tens of milliseconds: not where there is no TLS.
         tls = endpoint.server.startswith("https:") or endpoint.proxy_url.startswith("https:")
-        context = client_context(ca=ca, insecure=endpoint.insecure, pair=pair, where=endpoint.name) if tls else True
+        context: ssl.SSLContext | bool = True
+        if tls:
+            context = self._tls or client_context(ca=ca, insecure=endpoint.insecure, pair=pair, where=endpoint.name)
+        # The proxy of our own environment is trusted to know where it may go.
+        reach = None if endpoint.proxy_url and endpoint.proxy_is_ours else endpoint.reach
         return aiohttp.ClientSession(
             # Watches are as many as there are things to watch, and who writes has a gate of its own: a bound here would
             # only let the one wait for the other.
-            **through(self._proxy, ssl=context, limit=0, keepalive_timeout=_KEEPALIVE_SECONDS, ttl_dns_cache=30),
+            **through(self._proxy, reach, ssl=context, limit=0, keepalive_timeout=_KEEPALIVE_SECONDS, ttl_dns_cache=30),
             headers={"User-Agent": USER_AGENT, "Accept-Encoding": "gzip" if compress else "identity"},
             cookie_jar=aiohttp.DummyCookieJar(),
             # Beyond this a stream stops reading from its socket, and decompressing, until its reader has caught up.

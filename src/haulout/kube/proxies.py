@@ -14,14 +14,20 @@ from yarl import URL
 
 from haulout.kube.endpoint import SOCKS
 from haulout.kube.errors import ConfigInvalid
+from haulout.kube.reach import Reach, check, socket_factory
 
 _PORT = 1080
 
 
-def through(proxy: URL | None, **settings: Any) -> dict[str, Any]:
-    """What a session needs to go through the proxy, if any; the settings are those of its connector."""
+def through(proxy: URL | None, reach: Reach | None = None, **settings: Any) -> dict[str, Any]:
+    """Return what a session needs to go through the proxy, if any; the settings are those of its connector.
+
+    `reach`: the rule for the addresses that are connected to. Behind a proxy, that is the proxy's address.
+    """
     if proxy is not None and proxy.scheme in SOCKS:
-        return {"connector": SocksConnector(proxy, **settings)}
+        return {"connector": SocksConnector(proxy, reach, **settings)}
+    if reach is not None:
+        settings["socket_factory"] = socket_factory(reach)
     return {"connector": aiohttp.TCPConnector(**settings), "proxy": proxy}
 
 
@@ -31,11 +37,12 @@ class SocksConnector(aiohttp.TCPConnector):
     The connection behind the proxy is aiohttp's own: what aiohttp-socks makes of it forgets `tls-server-name`.
     """
 
-    def __init__(self, proxy: URL, **settings: Any) -> None:
+    def __init__(self, proxy: URL, reach: Reach | None, **settings: Any) -> None:
         if find_spec("python_socks") is None:
             raise ConfigInvalid("proxies of SOCKS need the extra `socks` (pip install 'haulout[socks]')")
         super().__init__(resolver=_Unresolved(), **settings)
         self._proxy = proxy
+        self._reach = reach
 
     async def _wrap_create_connection(
         self,
@@ -63,11 +70,21 @@ class SocksConnector(aiohttp.TCPConnector):
         from python_socks.async_.asyncio import Proxy
 
         url = self._proxy
-        proxy = Proxy(ProxyType.SOCKS5, url.host or "", url.port or _PORT, url.user, url.password, rdns=True)
+        address = await self._address(url.host or "", url.port or _PORT)
+        proxy = Proxy(ProxyType.SOCKS5, address, url.port or _PORT, url.user, url.password, rdns=True)
         try:
             return await proxy.connect(host, port, timeout=seconds)
         except ProxyError as error:
             raise OSError(0, f"it refused: {error}") from error
+
+    async def _address(self, host: str, port: int) -> str:
+        """Return an address that may be connected to, and not a name that may lead to another one the next time."""
+        if self._reach is None:
+            return host
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        address = str(found[0][4][0])
+        check(self._reach, address)
+        return address
 
 
 class _Unresolved(AbstractResolver):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import os
+import re
 import ssl
 import tempfile
 from collections.abc import Iterator
@@ -30,6 +33,9 @@ def client_context(*, ca: bytes | None, insecure: bool, pair: CertPair | None, w
     # Go takes any certificate of the bundle as an anchor, root or not. The strict checks that Python 3.13 turns on
     # elsewhere refuse cluster authorities without key identifiers; this constructor leaves them off.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    # Python's own list without finite-field Diffie-Hellman, which Go does not have either. The server chooses the size
+    # of its group there, and one of 10,000 bits keeps the event loop for half a second.
+    context.set_ciphers("ECDH+AESGCM:ECDH+CHACHA20:ECDH+AES:!aNULL:!eNULL:!aDSS:!SHA1:!AESCCM")
     if insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -49,16 +55,73 @@ def _trust(context: ssl.SSLContext, ca: bytes, where: str) -> None:
         raise ConfigInvalid(f"{where}: certificate-authority holds no certificate (PEM would be right)") from None
 
 
+_PEM = re.compile(
+    rb"-----BEGIN (?P<label>[A-Z0-9 ]+)-----(?P<body>[^-]*(?:-(?!----)[^-]*)*)-----END (?P=label)-----", re.ASCII
+)
+# Of PKCS#8, PKCS#1 and SEC 1. All of them begin with a small version number, which an encrypted key does not.
+_KEY_LABELS = frozenset({b"PRIVATE KEY", b"RSA PRIVATE KEY", b"EC PRIVATE KEY"})
+_PLAIN_KEY = re.compile(rb"\x30(?:[\x00-\x7f]|\x81.|\x82..)\x02\x01[\x00\x01]", re.DOTALL)
+# An RSA key of 4,096 bits has 2,375 bytes. A signature with twice as many bits keeps the event loop for 40 ms.
+_LONGEST_KEY = 2600
+_MOST_CERTIFICATES, _LONGEST_CERTIFICATE = 16, 2**14
+
+
 def _show(context: ssl.SSLContext, pair: CertPair, where: str) -> None:
-    with _as_file(pair.certificate + b"\n" + pair.key) as path:
-        try:
+    try:
+        content = _certificates(pair.certificate) + _key(pair.key)
+        with _as_file(content) as path:
             # Without a password to give, OpenSSL would ask the terminal for it.
             context.load_cert_chain(path, password="")
-        except (ssl.SSLError, ValueError):
-            raise ConfigInvalid(
-                f"{where}: the client certificate and its key cannot be used "
-                "(a PEM certificate and the unencrypted PEM key that belongs to it would be right)"
-            ) from None
+    except _Unusable as error:
+        raise ConfigInvalid(f"{where}: the client certificate and its key cannot be used: {error}") from None
+    except (ssl.SSLError, ValueError):
+        raise ConfigInvalid(
+            f"{where}: the client certificate and its key cannot be used "
+            "(a PEM certificate and the unencrypted PEM key that belongs to it would be right)"
+        ) from None
+
+
+class _Unusable(Exception):
+    """What is wrong with a certificate or key, and what would be right."""
+
+
+def _certificates(pem: bytes) -> bytes:
+    """Return the certificates alone. OpenSSL would take the first key of the file, wherever it stands."""
+    blocks = [body for label, body in _blocks(pem) if label == b"CERTIFICATE"]
+    if len(blocks) > _MOST_CERTIFICATES or any(len(block) > _LONGEST_CERTIFICATE for block in blocks):
+        most = f"at most {_MOST_CERTIFICATES} certificates of {_LONGEST_CERTIFICATE} bytes"
+        raise _Unusable(f"the certificate is too large ({most} would be right)")
+    return b"".join(_block(b"CERTIFICATE", block) for block in blocks)
+
+
+def _key(pem: bytes) -> bytes:
+    """Return the key alone, if it is one that can be opened at once.
+
+    An encrypted key names its own number of hash rounds, and OpenSSL would run them: 2^31 take a quarter of an hour.
+    """
+    if b"ENCRYPTED" in pem:
+        raise _Unusable("the key is encrypted (an unencrypted one would be right)")
+    keys = [(label, body) for label, body in _blocks(pem) if label in _KEY_LABELS]
+    if not keys:
+        raise _Unusable("there is no key (a PEM key would be right)")
+    label, body = keys[0]
+    if not _PLAIN_KEY.match(body):
+        raise _Unusable("the key is encrypted or no key (an unencrypted PEM key would be right)")
+    if len(body) > _LONGEST_KEY:
+        raise _Unusable("the key is too large (RSA with at most 4096 bits would be right)")
+    return _block(label, body)
+
+
+def _blocks(pem: bytes) -> Iterator[tuple[bytes, bytes]]:
+    for found in _PEM.finditer(pem):
+        try:
+            yield found["label"], base64.b64decode(b"".join(found["body"].split()), validate=True)
+        except binascii.Error:
+            raise _Unusable("it is not PEM") from None
+
+
+def _block(label: bytes, body: bytes) -> bytes:
+    return b"-----BEGIN %b-----\n%b-----END %b-----\n" % (label, base64.encodebytes(body), label)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import Callable, Hashable, Set
+from collections.abc import Awaitable, Callable, Hashable, Set
 
 import msgspec
 
@@ -24,10 +24,14 @@ log = logging.getLogger(__name__)
 # A write to another cluster that is not answered for so long is given up.
 LONGEST_AWAY = 10.0
 
-Connect = Callable[[Hashable], Transport]
+# A cluster's access is read at most so often, and is given up when that takes longer than READ_WITHIN. Whoever writes a
+# kubeconfig can make it as costly as the bounds of reading allow, and write another one at any time.
+READ_EVERY, READ_WITHIN = 2.0, 10.0
+
+Connect = Callable[[Hashable], Awaitable[Transport]]
 
 
-def _nowhere(access: Hashable) -> Transport:
+async def _nowhere(access: Hashable) -> Transport:
     raise KubeError("no surface of this process brings other clusters")
 
 
@@ -37,6 +41,18 @@ class _Way(msgspec.Struct):
     access: Hashable
     transport: Transport
     waits: set[str]
+
+
+class _Reading(msgspec.Struct):
+    """An access that is being read, or has been. `transport`: what came of it and nobody has used yet.
+
+    `access` is None once nothing comes of it any more; then only `began_at` counts, the time of the last reading.
+    """
+
+    access: Hashable = None
+    task: asyncio.Task[None] | None = None
+    began_at: float = float("-inf")
+    transport: Transport | None = None
 
 
 class Sources:
@@ -63,6 +79,9 @@ class Sources:
         self._ways: dict[str, _Way] = {}
         self._coming: dict[str, _Way] = {}
         self._refused: dict[str, Hashable] = {}
+        self._readings: dict[str, _Reading] = {}
+        # One after the other, so that many costly ones together take no more of the machine than one.
+        self._reader = asyncio.Semaphore(1)
         self._last: tuple[Set[Source], Set[Source]] | None = None
 
     def add_home(self, transport: Transport, writer: Writer) -> None:
@@ -81,13 +100,14 @@ class Sources:
         self._last = asked
         wanted = self._merged(asked[0] | asked[1])
         clusters, places = {source.cluster for source in wanted}, {(source.cluster, source.kind) for source in wanted}
-        for cluster in [name for name in {*self._ways, *self._refused} if name and name not in clusters]:
+        known = {*self._ways, *self._refused, *self._readings}
+        for cluster in [name for name in known if name and name not in clusters]:
             self._close(cluster, group)
         for cluster, kind in self._pump.opened():
             if (cluster, kind) not in places:
                 self._pump.close(cluster, kind)
         for source in sorted(wanted, key=lambda source: (source.cluster, source.kind)):
-            way = self._ways.get(source.cluster) or self._opened(source)
+            way = self._ways.get(source.cluster) or self._opened(source, group)
             if way is not None:
                 self._pump.open(group, way.transport, source.cluster, source.kind, source.keep)
                 if way.access != source.access:
@@ -99,14 +119,20 @@ class Sources:
 
     def stop(self) -> None:
         self._pump.close_all()
+        for reading in self._readings.values():
+            if reading.task is not None:
+                reading.task.cancel()
 
     async def close(self) -> None:
         """After that, the ways to other clusters are left; the one home is its maker's."""
         for way in (*(way for cluster, way in self._ways.items() if cluster), *self._coming.values()):
             await way.transport.close()
+        for reading in self._readings.values():
+            if reading.transport is not None:
+                await reading.transport.close()
 
-    def _opened(self, source: Source) -> _Way | None:
-        transport = self._transport(source)
+    def _opened(self, source: Source, group: asyncio.TaskGroup) -> _Way | None:
+        transport = self._transport(source, group)
         if transport is None:
             return None
         way = self._ways[source.cluster] = _Way(source.access, transport, set())
@@ -119,7 +145,7 @@ class Sources:
         way = self._coming.get(cluster)
         if way is None or way.access != source.access:
             self._stay(cluster, group)
-            transport = self._transport(source)
+            transport = self._transport(source, group)
             if transport is None:
                 return
             way = self._coming[cluster] = _Way(source.access, transport, set())
@@ -141,6 +167,10 @@ class Sources:
 
     def _keep(self, cluster: str, group: asyncio.TaskGroup) -> None:
         """What is used is what is wanted, again: nobody comes in its place, and what was refused meanwhile is forgotten."""
+        reading = self._readings.get(cluster)
+        if reading is not None and reading.access is not None:
+            self._drop_reading(cluster, group)
+            self._readings[cluster] = _Reading(began_at=reading.began_at)
         self._stay(cluster, group)
         self._accept(cluster)
 
@@ -155,24 +185,59 @@ class Sources:
             self._pump.connections.accepted(cluster)
             group.create_task(way.transport.close(), name=f"close {cluster}")
 
-    def _transport(self, source: Source) -> Transport | None:
-        if self._refused.get(source.cluster) == source.access:
+    def _transport(self, source: Source, group: asyncio.TaskGroup) -> Transport | None:
+        """Return the way that an access leads to, once it has been read; until then, have it read."""
+        cluster = source.cluster
+        if self._refused.get(cluster) == source.access:
             return None
-        try:
-            transport = self._connect(source.access)
-        except KubeError as error:
-            state = Connection.REJECTED if isinstance(error, ConfigRefused) else Connection.INVALID
-            self._refuse(source, state, str(error))
+        reading = self._readings.get(cluster)
+        if reading is None or reading.access != source.access:
+            reading = self._read_anew(source, reading, group)
+        if reading.transport is None:
             return None
-        except Exception as error:  # noqa: BLE001 - what anybody may have written must not end the process
-            # What an error says of it may be a secret.
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            name = type(error).__name__
-            log.error("access breaks its reader", extra={"error": name, "at": f"{place.filename}:{place.lineno}"})
-            self._refuse(source, Connection.INVALID, f"it cannot be used ({name})")
-            return None
-        self._accept(source.cluster)
+        transport, reading.transport, reading.access = reading.transport, None, None
+        self._accept(cluster)
         return transport
+
+    def _read_anew(self, source: Source, before: _Reading | None, group: asyncio.TaskGroup) -> _Reading:
+        self._drop_reading(source.cluster, group)
+        began_at = before.began_at if before else float("-inf")
+        reading = self._readings[source.cluster] = _Reading(source.access, began_at=began_at)
+        name = f"read access {source.cluster}"
+        reading.task = group.create_task(self._read(source, reading, group), name=name)
+        return reading
+
+    def _drop_reading(self, cluster: str, group: asyncio.TaskGroup) -> None:
+        reading = self._readings.pop(cluster, None)
+        if reading is not None and reading.task is not None:
+            reading.task.cancel()
+        if reading is not None and reading.transport is not None:
+            group.create_task(reading.transport.close(), name=f"close {cluster}")
+
+    async def _read(self, source: Source, reading: _Reading, group: asyncio.TaskGroup) -> None:
+        """Read an access apart from the event loop, and go on where `follow` had to stop without it."""
+        await asyncio.sleep(reading.began_at + READ_EVERY - self._clock.elapsed())
+        async with self._reader:
+            reading.began_at = self._clock.elapsed()
+            try:
+                async with asyncio.timeout(READ_WITHIN):
+                    reading.transport = await self._connect(source.access)
+            except TimeoutError:
+                self._refuse(source, Connection.INVALID, f"it could not be read within {READ_WITHIN:g} s")
+            except KubeError as error:
+                state = Connection.REJECTED if isinstance(error, ConfigRefused) else Connection.INVALID
+                self._refuse(source, state, str(error))
+            except Exception as error:  # noqa: BLE001 - what anybody may have written must not end the process
+                # What an error says of it may be a secret.
+                place = traceback.extract_tb(error.__traceback__)[-1]
+                name = type(error).__name__
+                log.error("access breaks its reader", extra={"error": name, "at": f"{place.filename}:{place.lineno}"})
+                self._refuse(source, Connection.INVALID, f"it cannot be used ({name})")
+        reading.task = None
+        if reading.transport is None:
+            reading.access = None
+        self._last = None
+        self.follow(group)
 
     def _refuse(self, source: Source, state: str, why: str) -> None:
         """Tried again when the access changes: as it stands, it can never work."""
@@ -185,6 +250,7 @@ class Sources:
 
     def _close(self, cluster: str, group: asyncio.TaskGroup) -> None:
         self._refused.pop(cluster, None)
+        self._drop_reading(cluster, group)
         self._stay(cluster, group)
         for opened, kind in self._pump.opened():
             if opened == cluster:

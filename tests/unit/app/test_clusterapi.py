@@ -30,7 +30,7 @@ EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "log-in", "i
 
 
 def part(far: Objects | None = None, **settings: object) -> ClusterApis:
-    given = Settings(clusterapi=ClusterApi(**settings))  # type: ignore[arg-type]
+    given = Settings(alone=True, clusterapi=ClusterApi(**settings))  # type: ignore[arg-type]
     around = Surroundings(
         settings=given,
         store=Store(),
@@ -75,6 +75,8 @@ def test_everything_beyond_the_original_is_off() -> None:
         ("prefer_limited_kubeconfigs", True, Options(prefer_limited=True)),
         ("reboot_mode_annotation", True, Options(reboot_mode=True)),
         ("workload_requests", True, Options(workload_requests=True)),
+        ("allowed_server_ranges", ("10.0.0.0/8",), Options(server_ranges=("10.0.0.0/8",))),
+        ("allow_http_kubeconfigs", True, Options(allow_http=True)),
     ],
 )
 def test_settings_become_a_row_that_decisions_read(setting: str, value: object, expected: Options) -> None:
@@ -85,7 +87,7 @@ def test_settings_that_change_are_followed() -> None:
     made = part()
     assert {source.kind for source in made.watches()} == {MACHINE, CLUSTER}
     fresh = ClusterApi(enable_metal3_maintenance=True, prefer_limited_kubeconfigs=True)
-    made.follow(Settings(clusterapi=fresh))
+    made.follow(Settings(alone=True, clusterapi=fresh))
     assert {source.kind for source in made.watches()} == {MACHINE, CLUSTER, HOST, LIMITED_SECRET}
     assert options(made) == Options(metal3=True, prefer_limited=True)
 
@@ -94,9 +96,9 @@ def test_settings_that_change_are_followed() -> None:
 
 
 def test_a_kubeconfig_becomes_a_way() -> None:
-    endpoint = part().connect(Access("Secret fleet/alpha-kubeconfig", kubeconfig(token="t")))
-    assert endpoint is not None
-    assert endpoint.server == "https://a:6443"
+    opened = part().connect(Access("Secret fleet/alpha-kubeconfig", kubeconfig(token="t")))
+    assert opened is not None
+    assert opened.endpoint.server == "https://a:6443"
 
 
 def test_what_is_no_kubeconfig_of_ours_is_left_to_others() -> None:
@@ -120,9 +122,9 @@ def test_what_is_wrong_with_one_is_told_with_its_place(content: bytes, error: ty
 
 
 def test_a_program_is_run_where_that_is_allowed() -> None:
-    endpoint = part().connect(Access("Secret x/y", kubeconfig(exec=EXEC), allow_exec=True))
-    assert endpoint is not None
-    (plugin,) = endpoint.credentials
+    opened = part().connect(Access("Secret x/y", kubeconfig(exec=EXEC), allow_exec=True))
+    assert opened is not None
+    (plugin,) = opened.endpoint.credentials
     assert isinstance(plugin, ExecPlugin)
     with pytest.raises(ConfigRefused):
         part().connect(Access("Secret x/y", kubeconfig(tokenFile="/etc/token"), allow_exec=True))

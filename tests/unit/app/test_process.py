@@ -192,9 +192,13 @@ def test_what_the_process_takes_of_its_machine_is_shown() -> None:
 
 def test_requests_are_counted_in_the_words_of_the_originals() -> None:
     process = Process(Settings(nodemaintenance=NodeMaintenance()))
-    process._answered("10.0.0.1:6443", "GET", "200")
+    answered = process._traffic.opened("https://10.0.0.1:6443")
+    answered("10.0.0.1:6443", "GET", "200")
     line = 'rest_client_requests_total{code="200",host="10.0.0.1:6443",method="GET"} 1.0'
     assert line in process.metrics.render().decode().splitlines()
+    process._traffic.closed("https://10.0.0.1:6443")
+    answered("10.0.0.1:6443", "GET", "<error>")
+    assert "10.0.0.1" not in process.metrics.render().decode()
 
 
 class Unprepared(Part):

@@ -251,11 +251,16 @@ class TestAsRuntimeExtensionMaintenanceController:
             ("prefer-limited-kubeconfigs", "prefer_limited_kubeconfigs"),
             ("reboot-mode-annotation", "reboot_mode_annotation"),
             ("workload-requests", "workload_requests"),
+            ("allow-http-kubeconfigs", "allow_http_kubeconfigs"),
         ],
     )
     def test_each_switch_turns_one_thing_on(self, flag: str, name: str) -> None:
-        assert self.bridge(f"--{flag}") == self.bridge(f"-{flag}=T") == ClusterApi(**{name: True})
+        assert self.bridge(f"--{flag}") == self.bridge(f"-{flag}=T") == ClusterApi(**{name: True})  # type: ignore[arg-type]
         assert self.bridge(f"--{flag}=false") == ClusterApi()
+
+    def test_ranges_of_servers(self) -> None:
+        given = self.bridge("--allowed-server-ranges", "10.0.0.0/8, fd00::/8")
+        assert given.allowed_server_ranges == ("10.0.0.0/8", "fd00::/8")
 
     def test_how_long_deletions_wait_for_approval(self) -> None:
         assert self.bridge("--deletion-approval-timeout", "1h30m").deletion_approval_timeout == 5400
@@ -381,7 +386,7 @@ class TestValidateConfig:
                 "config/maintenance.yaml:2:1: yaml: line 2: did not find expected ',' or ']'",
                 id="no YAML",
             ),
-            pytest.param(b"\xff\xff\xff", "config/maintenance.yaml: yaml: ", id="no text"),
+            pytest.param(b"\xff\xff\xff", "config/maintenance.yaml:1:1: yaml: ", id="no text"),
             pytest.param(
                 "hello",
                 "config/maintenance.yaml:1:1: type 'string' is not supported on top level of config, "

@@ -198,3 +198,48 @@ def test_events_are_of_the_core_api() -> None:
 
 def test_a_host_that_is_gone_wants_nothing() -> None:
     assert ask(HOSTS, picture(), key=Key("", HOST, "fleet", "gone")) == Decision()
+
+
+# Beside other surfaces: only for the Machine that uses the host, in its own namespace
+
+OWNED = Options(metal3=True, owned_hosts_only=True)
+MISMATCH = "Warning HostOwnershipMismatch on m"
+
+
+@pytest.mark.parametrize(
+    "made, about",
+    [
+        pytest.param(on_host(), host(consumer="m3"), id="named by the provider ID"),
+        pytest.param(on_host(), host(consumer="m3", consumer_namespace="fleet"), id="and by namespace"),
+        pytest.param(
+            on_host(provider="metal3://fleet/h", infrastructure="m3"), host(consumer="m3"), id="named by the Machine"
+        ),
+    ],
+)
+def test_the_machine_that_uses_a_host_switches_it_off(made: MachineRow, about: HostRow) -> None:
+    assert edits(decide(made, about, options=OWNED)) == ["h: reboot="]
+
+
+@pytest.mark.parametrize(
+    "made, about",
+    [
+        pytest.param(on_host(namespace="other"), host(consumer="m3"), id="another namespace"),
+        pytest.param(
+            on_host(namespace="other"), host(consumer="m3", consumer_namespace="other"), id="whatever the host says"
+        ),
+        pytest.param(on_host(), host(consumer="another"), id="another consumer"),
+        pytest.param(on_host(), host(consumer="m3", consumer_namespace="other"), id="a consumer elsewhere"),
+        pytest.param(on_host(), host(), id="no consumer"),
+        pytest.param(on_host(provider="metal3://fleet/h"), host(consumer="m3"), id="a Machine of nothing"),
+    ],
+)
+def test_nobody_else_does(made: MachineRow, about: HostRow) -> None:
+    assert steps(decide(made, about, options=OWNED)) == [[MISMATCH]]
+
+
+def test_machines_of_other_namespaces_neither_keep_a_host_off_nor_stop_anything() -> None:
+    stranger = on_host("m", namespace="other", notes={PAUSED: ""})
+    own = on_host("own", request=None)
+    assert edits(decide(stranger, own, host(consumer="m3", reboot=""), options=OWNED)) == ["h: -reboot"]
+    approved = on_host("own")
+    assert edits(decide(stranger, approved, host(consumer="m3"), options=OWNED)) == ["h: reboot="]

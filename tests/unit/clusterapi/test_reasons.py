@@ -119,7 +119,7 @@ def test_a_cluster_that_is_away_is_told_of_besides() -> None:
 )
 def test_how_it_stands_with_the_host(about: HostRow | None, code: str) -> None:
     approved = hooked(request="approved", provider="metal3://fleet/h/m3")
-    (reason,) = host_reasons(approved, about)
+    (reason,) = host_reasons(approved, about, Options())
     assert reason.code == code
     assert "fleet/h" in reason.text
-    assert not host_reasons(hooked(request="approved"), about), "it has none"
+    assert not host_reasons(hooked(request="approved"), about, Options()), "it has none"

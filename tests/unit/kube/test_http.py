@@ -37,6 +37,7 @@ from haulout.kube.errors import (
     ConfigInvalid,
     Conflict,
     ConnectionFailed,
+    Forbidden,
     Invalid,
     NotFound,
     RequestTimeout,
@@ -194,9 +195,14 @@ BUDGET = {"causes": [{"reason": "DisruptionBudget"}], "retryAfterSeconds": 5}
         pytest.param(404, status(404, message="no node"), {}, NotFound, "no node", None, id="not-found"),
         pytest.param(409, status(409, reason="Conflict"), {}, Conflict, "Conflict", None, id="conflict"),
         pytest.param(422, status(422, message="bad"), {}, Invalid, "bad", None, id="invalid"),
-        pytest.param(429, b"busy", {"Retry-After": "7"}, TooManyRequests, "busy", 7.0, id="retry-after"),
+        pytest.param(
+            429, b"busy", {"Retry-After": "7"}, TooManyRequests, "answered with HTTP 429", 7.0, id="retry-after"
+        ),
         pytest.param(429, status(429, details=BUDGET), {}, TooManyRequests, "HTTP 429", 5.0, id="budget"),
-        pytest.param(502, b"<html>Bad Gateway", {}, ServerFailure, "<html>Bad Gateway", None, id="html-from-a-proxy"),
+        pytest.param(
+            502, b"<html>Bad Gateway", {}, ServerFailure, "answered with HTTP 502", None, id="html-from-a-proxy"
+        ),
+        pytest.param(403, b'{"message": "hush"}', {}, Forbidden, "answered with HTTP 403", None, id="no-status"),
         pytest.param(500, b"", {}, ServerFailure, "HTTP 500", None, id="empty"),
         pytest.param(302, b"", {"Location": "https://login.example"}, ApiError, "a redirect", None, id="redirect"),
     ],
@@ -298,7 +304,7 @@ class TestCredentials:
             with pytest.raises(Unauthorized) as caught:
                 await transport.request("GET", "/")
         assert count == 1
-        refused = f"{url} does not accept the credentials of home: HTTP 401"
+        refused = f"{url} does not accept the credentials of home: answered with HTTP 401"
         assert str(caught.value) == f"{refused} (renew them if they have expired)"
 
     async def test_waiting_for_credentials_counts_as_waiting(self, tmp_path: Path) -> None:

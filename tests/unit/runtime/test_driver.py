@@ -198,7 +198,7 @@ CHANGE = Change(A, {"metadata": {"labels": {"x": "1"}}}, version=1, slim=True)
 FAULTS: list[tuple[KubeError, Answer]] = [
     (refusal(404, "NotFound", name="a"), Refused(404, "NotFound")),
     (refusal(404, "NotFound"), Refused(0, "NotFound")),
-    (error_from_reply(404, b"404 page not found"), Refused(0, "404 page not found")),
+    (error_from_reply(404, b"404 page not found"), Refused(0, "answered with HTTP 404")),
     (refusal(409, "Conflict"), Refused(409, "Conflict")),
     (refusal(422, "Invalid"), Refused(422, "Invalid")),
     (refusal(429, "TooManyRequests", retry_after="7"), Refused(429, "TooManyRequests", retry_after=7.0)),

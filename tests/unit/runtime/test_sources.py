@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Hashable
 
 import pytest
 
@@ -12,9 +13,11 @@ from haulout.cluster.project import RESOURCES, Keep, Projector
 from haulout.cluster.rows import Connection
 from haulout.cluster.store import Listing, Store
 from haulout.kube.errors import ConfigInvalid, ConfigRefused, ConnectionFailed, KubeError
+from haulout.kube.transport import Transport
 from haulout.model.meta import ObjectMeta
 from haulout.model.node import Node
 from haulout.runtime.metrics import Metrics
+from haulout.runtime.sources import READ_EVERY, READ_WITHIN
 from haulout.runtime.tables import TakingOver
 from tests.build.clusters import FAR, Clusters, Way, server
 from tests.build.fakeapi import refusal
@@ -30,7 +33,7 @@ async def test_what_is_wanted_is_opened_and_what_is_not_is_closed() -> None:
     old = Way(server("a"))
     async with Clusters(old=old).running() as clusters:
         assert (clusters.state, clusters.sources.transport(FAR)) == ("closed", None)
-        await clusters.want("old", seconds=0)
+        await clusters.want("old", seconds=0.0001)
         assert (clusters.state, clusters.listing) == (Connection.CONNECTING, Listing.WAITING)
         await asyncio.sleep(1)
         assert (clusters.state, clusters.listing, clusters.nodes) == (Connection.FINE, Listing.LISTED, {"a"})
@@ -400,3 +403,75 @@ def test_afterwards_it_is_like_any_other() -> None:
     assert ([key.name for key in store.keys(FAR, "Node")], done) == (["c"], ["over"])
     sink.trouble("unreadable", "403")
     assert store.table(FAR, "Node").listing is Listing.UNREADABLE
+
+
+# Reading accesses
+
+
+@virtual
+async def test_an_access_that_takes_long_to_read_keeps_nobody_else_waiting() -> None:
+    """Neither the clusters that are connected nor the event loop; only one is read at a time."""
+    ways = {f"w{number}": Way(server("a")) for number in range(10)}
+    async with Clusters(**ways).running() as clusters:
+        await clusters.want("w0", cluster="first", by="first")
+        connect, under_way, most = clusters.sources._connect, 0, 0
+
+        async def slow(access: Hashable) -> Transport:
+            nonlocal under_way, most
+            under_way += 1
+            most = max(most, under_way)
+            await asyncio.sleep(5 if access == "w1" else 0)
+            under_way -= 1
+            return await connect(access)
+
+        clusters.sources._connect = slow
+        for number in range(1, 10):
+            await clusters.want(f"w{number}", cluster=f"c{number}", by=f"c{number}", seconds=0)
+        ways["w0"].server.put("b")
+        await asyncio.sleep(1)
+        assert {key.name for key in clusters.store.keys("first", "Node")} == {"a", "b"}
+        await asyncio.sleep(6)
+        assert most == 1
+        assert len(clusters.pump.opened()) == 10
+
+
+@virtual
+async def test_an_access_that_cannot_be_read_in_time_is_given_up() -> None:
+    async with Clusters(old=Way(server("a")), new=Way(server("b"))).running() as clusters:
+        connect = clusters.sources._connect
+
+        async def stuck(access: Hashable) -> Transport:
+            await asyncio.sleep(3600 if access == "old" else 0)
+            return await connect(access)
+
+        clusters.sources._connect = stuck
+        await clusters.want("old", seconds=READ_WITHIN - 1)
+        assert clusters.state == "closed"
+        await clusters.want("new", cluster="near", by="two", seconds=READ_WITHIN)
+        assert (clusters.state, clusters.tried) == (Connection.INVALID, ["new"])
+
+
+@virtual
+async def test_however_often_an_access_changes_it_is_read_at_a_pace() -> None:
+    ways = {f"w{number}": Way(server("a")) for number in range(100)}
+    async with Clusters(**ways).running() as clusters:
+        for number in range(100):
+            await clusters.want(f"w{number}", seconds=0.1)
+        assert len(clusters.tried) <= 10 / READ_EVERY + 1
+        await asyncio.sleep(READ_EVERY + 1)
+        assert clusters.connection is not None
+        assert clusters.connection.access == "w99"
+        assert all(way.closed for name, way in ways.items() if name in clusters.tried and name != "w99")
+
+
+@virtual
+async def test_what_was_read_and_is_wanted_again_is_read_again() -> None:
+    ways = {"old": Way(server("a")), "new": Way(server("a"), barred=True), "bad": ConfigInvalid("no YAML")}
+    async with Clusters(**ways).running() as clusters:
+        for access in ("old", "new", "old", "bad", "old"):
+            await clusters.want(access)
+        clusters.ways = {**ways, "new": Way(server("b")), "bad": Way(server("c"))}
+        await clusters.want("new")
+        assert clusters.nodes == {"b"}
+        await clusters.want("bad")
+        assert clusters.nodes == {"c"}

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+import msgspec
+
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Value
 from haulout.cluster.view import MARK, View
 from haulout.core.action import Annotate, Step, Tell
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.reason import Reason
-from haulout.surfaces.clusterapi.options import options_of
+from haulout.surfaces.clusterapi.options import Options, options_of
 from haulout.surfaces.clusterapi.pause import is_paused
 from haulout.surfaces.clusterapi.say import told
 from haulout.surfaces.clusterapi.wire import (
@@ -22,6 +24,8 @@ from haulout.surfaces.clusterapi.wire import (
     HostRow,
     MachineRow,
 )
+
+replace = msgspec.structs.replace
 
 # The name of the original's controller, by which its metrics are known.
 DECIDER = "metal3"
@@ -34,7 +38,23 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     host = view.get(key, HostRow)
     if host is None:
         return NOTHING
-    machines = view.rows(MACHINES_OF_HOST, (key.namespace, key.name), MachineRow)
+    options = options_of(view)
+    named = view.rows(MACHINES_OF_HOST, (key.namespace, key.name), MachineRow)
+    # Anybody can name any host in a Machine of their own namespace, and a paused Machine would stop everything.
+    machines = [each for each in named if not options.owned_hosts_only or each.key.namespace == key.namespace]
+    strangers = [each for each in named if each not in machines and each.request == APPROVED]
+    warned = tuple(_foreign(host, each) for each in strangers)
+    decision = _decided(host, machines, view, now)
+    return replace(decision, actions=((*warned,), *decision.actions)) if warned else decision
+
+
+def _foreign(host: HostRow, machine: MachineRow) -> Tell:
+    text = f"BareMetalHost {_name(host)} is not switched off: it is in another namespace than the Machine"
+    return told(machine.key, "HostOwnershipMismatch", text, warning=True)
+
+
+def _decided(host: HostRow, machines: Sequence[MachineRow], view: View, now: datetime) -> Decision:
+    options = options_of(view)
     if any(is_paused(view, machine) for machine in machines):
         return NOTHING
     approved = [machine for machine in machines if machine.request == APPROVED]
@@ -42,14 +62,14 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return NOTHING
     if not approved:
         return Decision(actions=_released(host, machines)) if machines else _forsaken(host, view, now)
-    hard = options_of(view).reboot_mode and any(machine.annotations.get(REBOOT_MODE) == "hard" for machine in approved)
-    return Decision(actions=_off(host, approved, HARD if hard else SOFT))
+    hard = options.reboot_mode and any(machine.annotations.get(REBOOT_MODE) == "hard" for machine in approved)
+    return Decision(actions=_off(host, approved, HARD if hard else SOFT, options))
 
 
-def _off(host: HostRow, approved: Sequence[MachineRow], mode: str) -> tuple[Step, ...]:
+def _off(host: HostRow, approved: Sequence[MachineRow], mode: str, options: Options) -> tuple[Step, ...]:
     if host.annotations.get(REBOOT) == mode:
         return ()
-    refusals = {machine.key: _refusal(host, machine) for machine in approved}
+    refusals = {machine.key: _refusal(host, machine, options) for machine in approved}
     rightful = [machine for machine in approved if refusals[machine.key] is None]
     told_off: Step = tuple(said for said in refusals.values() if said is not None)
     if not rightful:
@@ -64,12 +84,19 @@ def _off(host: HostRow, approved: Sequence[MachineRow], mode: str) -> tuple[Step
     return (told_off, off) if told_off else (off,)
 
 
-def _refusal(host: HostRow, machine: MachineRow) -> Tell | None:
-    """Why this Machine may not switch the host off."""
+def _refusal(host: HostRow, machine: MachineRow, options: Options) -> Tell | None:
+    """Return the warning where this Machine may not switch the host off."""
     if host.stays_on:
         text = f"BareMetalHost {_name(host)} is not switched off: its spec says disablePowerOff"
         return told(machine.key, "HostPowerOffDisabled", text, warning=True)
-    named = machine.host.consumer if machine.host else ""
+    if options.owned_hosts_only and machine.key.namespace != host.key.namespace:
+        return _foreign(host, machine)
+    named = (machine.host.consumer if machine.host else "") or (
+        machine.infrastructure if options.owned_hosts_only else ""
+    )
+    if options.owned_hosts_only and not (named and host.consumer):
+        text = f"BareMetalHost {_name(host)} is not switched off: its consumerRef does not name the Machine's Metal3Machine"
+        return told(machine.key, "HostOwnershipMismatch", text, warning=True)
     consumers = (host.consumer, host.consumer_namespace or machine.key.namespace)
     if named and host.consumer and consumers != (named, machine.key.namespace):
         consumer = f"{host.consumer_namespace}/{host.consumer}" if host.consumer_namespace else host.consumer
@@ -97,7 +124,7 @@ def _forsaken(host: HostRow, view: View, now: datetime) -> Decision:
 # For people
 
 
-def reasons(machine: MachineRow, host: HostRow | None) -> tuple[Reason, ...]:
+def reasons(machine: MachineRow, host: HostRow | None, options: Options) -> tuple[Reason, ...]:
     """How it stands with the host of an approved Machine."""
     if machine.host is None:
         return ()
@@ -106,7 +133,7 @@ def reasons(machine: MachineRow, host: HostRow | None) -> tuple[Reason, ...]:
         return (Reason("host-missing", machine.key, f"{name} does not exist: nothing is switched off"),)
     if REBOOT in host.annotations:
         return (Reason("host-off", host.key, f"{name} is kept off until then"),)
-    refusal = _refusal(host, machine)
+    refusal = _refusal(host, machine, options)
     if refusal is not None:
         return (Reason("host-left-alone", host.key, refusal.note),)
     text = f"{name} is still to be switched off: is the bridge running?"

@@ -69,7 +69,7 @@ def link(view: View, workload: Workload, options: Options, now: datetime) -> Lin
     secret, lack = _secret(view, workload, kind, options)
     if secret is not None and secret.value is not None:
         where = f"Secret {secret.key.namespace}/{secret.key.name}"
-        access = Access(where, secret.value, options.allow_exec)
+        access = Access(where, secret.value, options.allow_exec, options.server_ranges, options.allow_http)
         return _reached(view, Link(workload, (*sources, _nodes(workload, access)), where), now)
     known = Link(workload, sources, usual, problem=Problem.UNAVAILABLE if lack else None, text=lack)
     if connection is None or connection.access is None:

@@ -11,7 +11,11 @@ from haulout.surfaces.clusterapi.wire import SURFACE
 
 
 class Options(msgspec.Struct, frozen=True):
-    """`approve_within`: how long a deletion waits for its approval at most."""
+    """`approve_within`: how long a deletion waits for its approval at most.
+
+    `server_ranges`, `allow_http`: which servers kubeconfigs may name. `owned_hosts_only`: a host is switched off only
+    for the Machine that uses it, in its own namespace.
+    """
 
     metal3: bool = False
     allow_exec: bool = False
@@ -21,6 +25,9 @@ class Options(msgspec.Struct, frozen=True):
     prefer_limited: bool = False
     reboot_mode: bool = False
     workload_requests: bool = False
+    server_ranges: tuple[str, ...] = ()
+    allow_http: bool = False
+    owned_hosts_only: bool = False
 
 
 def options_of(view: View) -> Options:

@@ -60,6 +60,8 @@ class Access(Struct, frozen=True):
     source: str
     kubeconfig: bytes
     allow_exec: bool = False
+    server_ranges: tuple[str, ...] = ()
+    allow_http: bool = False
 
     def __repr__(self) -> str:
         return f"Access({self.source!r})"
@@ -89,8 +91,13 @@ class _NodeRef(Struct, frozen=True):
     name: str = ""
 
 
+class _InfrastructureRef(Struct, frozen=True):
+    name: str = ""
+
+
 class _MachineSpec(Struct, frozen=True, rename="camel"):
     cluster_name: str = ""
+    infrastructure_ref: _InfrastructureRef | None = None
     provider_id: str | None = msgspec.field(default=None, name="providerID")
 
 
@@ -116,6 +123,7 @@ class MachineRow(ObjectRow, frozen=True, kw_only=True):
     cluster_name: str = ""
     node: str = ""
     provider_id: str = ""
+    infrastructure: str = ""
 
     @property
     def workload(self) -> Workload:
@@ -151,6 +159,7 @@ def _machine(obj: Machine, common: dict[str, Any]) -> MachineRow:
         cluster_name=obj.spec.cluster_name,
         node=node.name if node else "",
         provider_id=obj.spec.provider_id or "",
+        infrastructure=obj.spec.infrastructure_ref.name if obj.spec.infrastructure_ref else "",
     )
 
 

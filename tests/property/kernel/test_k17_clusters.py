@@ -74,7 +74,7 @@ DECIDERS = (
 FATES = ("fine", "refused", "invalid", "away", "denied", "silent")
 
 
-def ways() -> dict[str, Way | Exception]:
+def ways() -> dict[Hashable, Way | Exception]:
     return {
         "fine": Way(server("a", "b")),
         "refused": ConfigRefused("it runs a program"),

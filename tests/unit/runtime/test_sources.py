@@ -466,11 +466,11 @@ async def test_however_often_an_access_changes_it_is_read_at_a_pace() -> None:
 
 @virtual
 async def test_what_was_read_and_is_wanted_again_is_read_again() -> None:
-    ways = {"old": Way(server("a")), "new": Way(server("a"), barred=True), "bad": ConfigInvalid("no YAML")}
-    async with Clusters(**ways).running() as clusters:
+    new, bad = Way(server("a"), barred=True), ConfigInvalid("no YAML")
+    async with Clusters(old=Way(server("a")), new=new, bad=bad).running() as clusters:
         for access in ("old", "new", "old", "bad", "old"):
             await clusters.want(access)
-        clusters.ways = {**ways, "new": Way(server("b")), "bad": Way(server("c"))}
+        clusters.ways = {"new": Way(server("b")), "bad": Way(server("c"))}
         await clusters.want("new")
         assert clusters.nodes == {"b"}
         await clusters.want("bad")

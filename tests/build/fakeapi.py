@@ -207,7 +207,8 @@ class Server:
     async def _lines(self, stream: Stream, lives: float, silence: float) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         ends_at, silent_at = loop.time() + lives, loop.time() + silence
-        marks_at = loop.time() + (self.bookmarks_every or lives * 2)
+        # Real servers send one shortly before the end, too.
+        marks_at = loop.time() + (min(self.bookmarks_every, lives - 2) if self.bookmarks_every else lives * 2)
         while True:
             until = min(ends_at, silent_at, silent_at if stream.mute else marks_at)
             if stream.stalled:

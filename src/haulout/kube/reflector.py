@@ -100,8 +100,8 @@ class Tuning(Struct, frozen=True):
     answer_for: float = 60.0  # for one page, and until a watch begins to be answered
     watch_for: float = 300.0  # the server is asked to end a watch after this
     silence_for: float = 30.0  # beyond the above, a watch that says nothing is dead
-    quiet_for: float = 90.0  # so is one without a bookmark for this long: API servers send one every minute
-    unmarked_for: float = 60.0  # `watch_for` of a server that has not sent a bookmark yet: that it ends shows life
+    quiet_for: float = 90.0  # so is one without a bookmark for this long, of a server that sends one every minute
+    unmarked_for: float = 60.0  # `watch_for` of a server that has sent no bookmark yet: that the watch ends shows life
     settle_for: float = 1.0  # a watch that has lived this long works: a version that expired is told at once
     marker_for: float = 15.0  # a streaming list that makes no progress for this long will never be marked as complete
     list_for: float = 600.0  # for one streaming list in all
@@ -229,14 +229,13 @@ class Reflector(Generic[T]):
     async def _follow(self, query: dict[str, str], *, listing: bool) -> State:
         tuning, loop = self._tuning, asyncio.get_running_loop()
         # Spread, so that the watches of many reflectors do not end together.
-        # A server that marks the end of a list sends bookmarks afterwards.
-        marked = listing or self._marked
-        longest = tuning.watch_for if marked else min(tuning.watch_for, tuning.unmarked_for)
+        # API servers send no bookmarks of a kind of which they have not seen a change since they were started.
+        longest = tuning.watch_for if self._marked or listing else min(tuning.watch_for, tuning.unmarked_for)
         lives = int(longest * self._random.uniform(0.9, 1.0))
         query |= {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(lives), **self._selectors}
         ends = lives + tuning.silence_for
-        silence = min(ends, tuning.quiet_for) if marked else ends
-        self._streaming = False
+        silence = min(ends, tuning.quiet_for) if self._marked else ends
+        self._streaming = leaves = False
         try:
             async with (
                 asyncio.timeout(tuning.answer_for) as bound,
@@ -245,12 +244,16 @@ class Reflector(Generic[T]):
                 self._streaming, opened_at = True, loop.time()
                 if listing and not await self._initial(lines, bound):
                     return self._refused()
-                bound.reschedule(loop.time() + ends)
+                # A list may take long, so that the server was not asked to end it soon: we leave it ourselves.
+                leaves = listing and not self._marked
+                bound.reschedule(loop.time() + (min(ends, tuning.quiet_for) if leaves else ends))
                 heard = await self._changes(lines) or listing
         except RequestTimeout:
             if not self._streaming or self.state is State.STREAM:
                 raise
-            # There is nobody at the other end, and nobody knows since when.
+            # There is nobody at the other end, and nobody knows since when. Or it is another server by now, which has
+            # not sent any bookmark yet.
+            self._marked = False
             self._trouble("unreachable", f"watch {self._path}: neither an event nor a bookmark for {silence:g} s")
             return self._list_anew()
         except TimeoutError:
@@ -258,6 +261,8 @@ class Reflector(Generic[T]):
                 raise RequestTimeout(f"watch {self._path}: no answer for {tuning.answer_for:g} s") from None
             if self.state is State.STREAM:
                 return self._refused()
+            if leaves:
+                return State.WATCH
             # The server should have ended it: there is nobody at the other end. Another one may work at once.
             self._trouble("unreachable", f"watch {self._path}: silent beyond its end")
             return State.WATCH
@@ -280,7 +285,7 @@ class Reflector(Generic[T]):
             event = self._take(line)
             if isinstance(event, Bookmark) and event.ends_list:
                 self._listed(event.object.metadata.resource_version)
-                self.state, self._marked = State.WATCH, True
+                self.state = State.WATCH
                 return True
             now = loop.time()
             if not isinstance(event, Added | Broken):

@@ -51,6 +51,10 @@ def _untold(outage: Outage) -> None:
     """Said in the log, and that is enough."""
 
 
+def _unsaid(what: str, length: int) -> None:
+    """Whoever runs another cluster must not fill ours with events: the log and the metric tell of it."""
+
+
 class _Watch(msgspec.Struct):
     task: asyncio.Task[None]
     keep: Keep
@@ -149,7 +153,8 @@ class Pump:
     def _around(self, projector: Projector) -> tuple[Any, ...]:
         # Of other clusters decisions tell, who read how one gets on with them.
         on_outage = _untold if projector.cluster else self._on_outage
-        told = (self._on_change, on_outage, self.connections, self._on_oversized)
+        on_oversized = _unsaid if projector.cluster else self._on_oversized
+        told = (self._on_change, on_outage, self.connections, on_oversized)
         return (self._store, projector, self._clock, self._metrics, *told)
 
     async def _persist(self, transport: Transport, projector: Projector, sink: TableSink) -> None:

@@ -12,7 +12,17 @@ from haulout.app.kubernikus import Kubernikus
 from haulout.app.parts import Part, Surroundings
 from haulout.app.profiles import Profiles
 from haulout.app.reload import Reload
-from haulout.app.troubles import INVALID, MOST, RESTORED, Statement, Troubles, by_events, itself
+from haulout.app.troubles import (
+    INVALID,
+    MOST,
+    MOST_OVERSIZED,
+    OVERSIZED,
+    RESTORED,
+    Statement,
+    Troubles,
+    by_events,
+    itself,
+)
 from haulout.base.clock import ManualClock, SystemClock
 from haulout.cli import settings as said
 from haulout.cli.settings_file import read_settings
@@ -48,6 +58,23 @@ def led(troubles: Troubles) -> list[Statement]:
     told: list[Statement] = []
     troubles.lead(told.append)
     return told
+
+
+class TestOversized:
+    def test_each_is_told_by_name(self, troubles: Troubles) -> None:
+        told = led(troubles)
+        troubles.oversized("Pod ns/fat", 7_200_000)
+        assert [(each.reason, each.warning) for each in told] == [(OVERSIZED, True)]
+        assert told[0].note.startswith("Pod ns/fat has 7200000 bytes of JSON and is read in part")
+
+    def test_only_so_many_in_an_hour(self, troubles: Troubles, clock: ManualClock) -> None:
+        told = led(troubles)
+        for number in range(MOST_OVERSIZED * 2):
+            troubles.oversized(f"Pod ns/{number}", 1)
+        assert len(told) == MOST_OVERSIZED
+        clock.move_to(clock.now() + timedelta(hours=1))
+        troubles.oversized("Pod ns/later", 1)
+        assert told[-1].note.startswith("Pod ns/later ")
 
 
 class TestConfiguration:

@@ -209,7 +209,8 @@ async def test_looking_for_a_better_version_leaves_the_watch_alone() -> None:
     apis = Apis()
     apis.serve(OLD, "machines", "a")
     async with Watched(apis).running(MACHINE) as watched:
-        asked = apis.asked.count(f"{OLD}/machines")
+        # Its first stream is left once, for a longer one of a server that is known to send bookmarks.
+        asked = apis.asked.count(f"{OLD}/machines") + 1
         await asyncio.sleep(3 * BETTER_FOR + 5)
         assert apis.asked.count(NEW) == 4
         assert apis.asked.count(f"{OLD}/machines") == asked

@@ -6,6 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from haulout.cli.drop_in import DROP_INS
 
 ROOT = Path(__file__).parents[3]
@@ -44,3 +46,27 @@ def test_what_it_was_made_of_is_known_to_it(tmp_path: Path) -> None:
     made = re.sub(r">> \S+", f">> {module}", words)
     subprocess.run(["sh", "-c", made], check=True, env={"COMMIT": "c0ffee", "BUILT": "2026-01-01"})
     assert module.read_text() == 'COMMIT = "c0ffee"\nBUILT = "2026-01-01"\n'
+
+
+def test_every_base_is_named_by_its_digest() -> None:
+    (base,) = re.findall(r"^ARG BASE=(\S+)$", RECIPE, re.MULTILINE)
+    assert re.fullmatch(r"[\w.:/-]+@sha256:[0-9a-f]{64}", base)
+    bases = re.findall(r"^FROM (\S+)", RECIPE, re.MULTILINE)
+    stages = re.findall(r"^FROM \S+ AS (\S+)", RECIPE, re.MULTILINE)
+    assert {each for each in bases if each not in stages} == {"$BASE"}
+
+
+@pytest.mark.parametrize(
+    ("base", "code"),
+    [
+        (f"debian:12@sha256:{'0' * 64}", 0),
+        ("debian:12", 1),
+        ("debian:12@sha256:0", 1),
+        ("", 1),
+    ],
+)
+def test_a_base_without_a_digest_is_refused(base: str, code: int) -> None:
+    """The very words of the recipe."""
+    (words,) = re.findall(r"^RUN (case \"\$BASE\".*?esac)$", RECIPE, re.MULTILINE | re.DOTALL)
+    done = subprocess.run(["sh", "-c", words], check=False, capture_output=True, text=True, env={"BASE": base})
+    assert (done.returncode, "by its digest" in done.stderr) == (code, code == 1)

@@ -8,44 +8,125 @@ from pathlib import Path
 
 import yaml
 
-from haulout.cli.install import workload
+from haulout.cli.install import profile_files, workload
 from haulout.cli.manifests import SURFACES, Json, written
-from haulout.cli.rbac import ACCOUNT, METAL3, documents_of
+from haulout.cli.rbac import ACCOUNT, documents, head, lease_namespace, rule
+from haulout.cli.rights import NAMES, OPTIONS, Choice, PlacedRole, Right, placed_roles
 from haulout.cli.webhooks import WEBHOOKS, registrations
 
 CHART = Path(__file__).parent.parent / "deploy" / "chart"
-# Stand-ins for what a release decides, and what they are in a template.
+# Stand-ins for what a release decides, and what they are in a template. `$` is the top, also within a range.
 NAMESPACE, IMAGE, SETTINGS, REPLICAS = "release-namespace", "release-image", "release-settings", 987654321
+EACH_NAMESPACE, EACH_NAME = "each-namespace", "each-name"
+STAND_INS = {name: f"release-{name.replace('_', '-')}" for name in NAMES}
+
+
+def value(name: str) -> str:
+    """The path of a setting of the chart."""
+    first, *others = name.split("_")
+    return ".Values." + first + "".join(map(str.capitalize, others))
+
+
 PLACES = {
-    NAMESPACE: "{{ .Release.Namespace }}",
+    NAMESPACE: "{{ $.Release.Namespace }}",
     IMAGE: "{{ .Values.image }}",
     SETTINGS: '{{ printf "%q" .Values.settings }}',
     str(REPLICAS): "{{ .Values.replicas }}",
+    EACH_NAMESPACE: "{{ $namespace }}",
+    f"  - {EACH_NAME}\n": '{{- range $names }}\n  - {{ printf "%q" . }}\n{{- end }}\n',
+    **{stand_in: f"{{{{ ${value(name)} }}}}" for name, stand_in in STAND_INS.items()},
 }
+# Every right there is; which of them a release has is decided by the conditions around them.
+EVERYTHING = Choice(
+    namespace=NAMESPACE,
+    account=ACCOUNT,
+    names=STAND_INS,
+    flags=frozenset(name for name, option in OPTIONS.items() if not option.lists),
+    lists={name: {EACH_NAMESPACE: (EACH_NAME,)} for name, option in OPTIONS.items() if option.lists},
+)
+KEEP = {"helm.sh/resource-policy": "keep"}
 
 
 def templates() -> Iterator[tuple[str, str]]:
     """The name and the text of each."""
-    subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
-    yield "kernel.yaml", _text(list(documents_of("kernel", NAMESPACE, subject)))
+    yield "kernel.yaml", _filled(_roles("kernel"))
     for surface in (name for name in SURFACES if name != "kernel"):
-        documents = [*documents_of(surface, NAMESPACE, subject, (METAL3,) if surface == "clusterapi" else ())]
+        text = _roles(surface)
+        if surface == "nodemaintenance":
+            text = _lease_namespace() + text
         if surface in WEBHOOKS:
-            documents += registrations((surface,), NAMESPACE)
-        yield f"{surface}.yaml", _where(f".Values.surfaces.{surface}", _text(documents))
-    yield "workload.yaml", _text(list(workload(NAMESPACE, IMAGE, REPLICAS, SETTINGS, profiles=True)))
+            text += _text(registrations((surface,), NAMESPACE))
+        yield f"{surface}.yaml", _where(f".Values.surfaces.{surface}", _filled(text))
+    made = workload(NAMESPACE, IMAGE, REPLICAS, SETTINGS, files=profile_files(""))
+    yield "workload.yaml", _open_to_more(_filled(_text(list(made))))
 
 
-def _text(documents: list[Json]) -> str:
-    text = "".join(map(written, documents))
+def _roles(surface: str) -> str:
+    return "".join(_role(placed) for placed in placed_roles(surface, EVERYTHING, every_right=True))
+
+
+def _role(placed: PlacedRole) -> str:
+    rules = "".join(map(_rule, placed.rights))
+    _, *binding = documents([placed], EVERYTHING)
+    text = f"{written(head(placed))}rules:\n{rules}{_text(binding)}"
+    if not placed.role.option:
+        return text
+    option = OPTIONS[placed.role.option]
+    if not option.lists:
+        return _where(value(option.name), text)
+    each = "$namespace, $names" if option.has_names else "$namespace"
+    return _block(f"range {each} := {value(option.name)}", text)
+
+
+def _rule(right: Right) -> str:
+    text = yaml.dump([rule(right)], sort_keys=False)
+    if right.option:
+        return _where(value(right.option), text)
+    return _where(f"not {value(right.unless)}", text) if right.unless else text
+
+
+def _lease_namespace() -> str:
+    """It may be there already, and others keep their Leases in it, too."""
+    made = lease_namespace(EVERYTHING)
+    return _where(
+        ".Values.createLeaseNamespace", written({**made, "metadata": {**made["metadata"], "annotations": KEEP}})
+    )
+
+
+def _open_to_more(text: str) -> str:
+    """The places where a release adds volumes and variables, and takes the profiles from a Secret."""
+    files = text[text.index("      - name: profiles\n        configMap") : text.index("      containers:\n")]
+    secret = "      - name: profiles\n        secret:\n          secretName: {{ .Values.profiles.configSecret }}\n"
+    either = f"{{{{- if .Values.profiles.configSecret }}}}\n{secret}          optional: true\n{{{{- else }}}}\n{files}{{{{- end }}}}\n"
+    text = text.replace(files, either + _more("      ", "extraVolumes"))
+    arguments = "        - /etc/haulout/haulout.yaml\n"
+    environment = "".join(
+        _where(f".Values.{name}", f"        {name}: {{{{ toJson .Values.{name} }}}}\n") for name in ("env", "envFrom")
+    )
+    return text.replace(arguments, arguments + environment) + _more("        ", "extraVolumeMounts")
+
+
+def _more(indent: str, name: str) -> str:
+    """The entries of a list; JSON is YAML, whatever stands around it."""
+    return _block(f"range .Values.{name}", f"{indent}- {{{{ toJson . }}}}\n")
+
+
+def _text(made: list[Json]) -> str:
+    return "".join(map(written, made))
+
+
+def _filled(text: str) -> str:
     for stand_in, place in PLACES.items():
         text = text.replace(stand_in, place)
-    metal3 = yaml.dump([METAL3.rule()], sort_keys=False)
-    return text.replace(metal3, _where(".Values.metal3", metal3))
+    return text
 
 
 def _where(condition: str, text: str) -> str:
-    return f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
+    return _block(f"if {condition}", text)
+
+
+def _block(words: str, text: str) -> str:
+    return f"{{{{- {words} }}}}\n{text}{{{{- end }}}}\n"
 
 
 def main() -> int:

@@ -6,10 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-import yaml
-from click.testing import CliRunner
 
-from haulout.cli.root import root
 from tests.rig.api import LEASES
 from tests.rig.clusterapi import (
     DELETED,
@@ -25,6 +22,7 @@ from tests.rig.clusterapi import (
 )
 from tests.rig.operator import Platform
 from tests.rig.plane import ControlPlane
+from tests.rig.rights import grant
 from tests.rig.wait import eventually
 
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver")
@@ -94,9 +92,7 @@ def test_the_printed_roles_let_it_hold_the_lease_of_its_original(
 ) -> None:
     define_all(plane.api())
     plane.api().create("namespaces", {"metadata": {"name": prefix}})
-    text = CliRunner().invoke(root, ["rbac", "kernel", "clusterapi"]).output
-    roles = [each for each in yaml.safe_load_all(text) if each["kind"] == "ClusterRole"]
-    user = plane.limited_user([rule for role in roles for rule in role["rules"]])
+    user = grant(plane, prefix, "kernel", "clusterapi", "-n", prefix, "--original-lease", prefix).user
     surfaces = f"{{clusterapi: {{lease: {{namespace: {prefix}}}}}}}"
 
     def holder() -> str:

@@ -13,10 +13,8 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
 from haulout.app.webhooks import Certificates
-from haulout.cli.root import root
 from haulout.serve import certificates
 from haulout.serve.certificates import Pair, make_bundle
 from haulout.surfaces.nodemaintenance.admit import Quorum, webhook
@@ -26,46 +24,26 @@ from tests.rig.hooks import Hooks
 from tests.rig.operator import HAULOUT, Operator, environment
 from tests.rig.plane import ControlPlane
 from tests.rig.process import Process, Scratch, free_port
+from tests.rig.rights import grant, printed
 from tests.rig.wait import PATIENCE, eventually
 
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kubectl")
 
 NMS = "nodemaintenance.medik8s.io/v1beta1/nodemaintenances"
 REGISTRATIONS = "admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-RBAC = "rbac.authorization.k8s.io"
 SECRET = "haulout-webhook-cert"
 
 
-def printed(*words: str) -> list[Json]:
-    done = CliRunner().invoke(root, words)
-    assert done.exit_code == 0, done.output
-    return list(yaml.safe_load_all(done.output))
-
-
-@pytest.fixture(scope="module")
-def operator(plane: ControlPlane) -> str:
-    """A user who may do what the printed roles allow, everywhere but for the namespace of its own."""
-    documents = printed("rbac", "kernel", "nodemaintenance")
-    rules = [
-        rule
-        for role in documents
-        if role["kind"] == "ClusterRole" and role["metadata"]["name"].startswith("haulout-")
-        for rule in role["rules"]
-    ]
-    return plane.limited_user(rules)
+@pytest.fixture
+def home(namespace: str) -> str:
+    """The namespace that it runs in."""
+    return namespace
 
 
 @pytest.fixture
-def home(plane: ControlPlane, namespace: str, operator: str) -> str:
-    """The namespace that it runs in, with the printed Role."""
-    api = plane.api()
-    for document in printed("rbac", "kernel", "-n", namespace):
-        if document["kind"] == "Role":
-            api.create(f"{RBAC}/v1/roles", document, namespace)
-        elif document["kind"] == "RoleBinding":
-            document["subjects"] = [{"apiGroup": RBAC, "kind": "User", "name": operator}]
-            api.create(f"{RBAC}/v1/rolebindings", document, namespace)
-    return namespace
+def operator(plane: ControlPlane, home: str) -> str:
+    """A user who may do what the printed roles allow."""
+    return grant(plane, home, "kernel", "nodemaintenance", "-n", home, f"--lease-namespace={home}-leases").user
 
 
 @pytest.fixture(scope="module")
@@ -307,19 +285,21 @@ def write(files: tuple[str, str], pair: Pair) -> None:
     Path(files[1]).write_bytes(pair.key)
 
 
-def test_metrics_are_for_those_who_may_get_them(plane: ControlPlane, hooks: Hooks) -> None:
+def test_metrics_are_for_those_who_may_get_them(plane: ControlPlane, home: str, definition: Json) -> None:
+    """Only the drop-in asks who somebody is, by rights that the original's role has."""
     reader = plane.limited_user([{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}])
     other = plane.limited_user([])
-    eventually(lambda: hooks.scrape(plane.token(reader))[0] != 403, "the role binds", 40)
-    code, text = hooks.scrape(plane.token(reader))
-    assert (code, "controller_runtime_webhook_requests_total" in text) == (200, True)
-    assert [hooks.scrape(token)[0] for token in ("", "nonsense", plane.token(other))] == [401, 401, 403]
+    with hooks_of(plane, "operator", home) as hooks, registered(plane.api(), hooks):
+        eventually(lambda: hooks.scrape(plane.token(reader))[0] != 403, "the role binds", 40)
+        code, text = hooks.scrape(plane.token(reader))
+        assert (code, "controller_runtime_webhook_requests_total" in text) == (200, True)
+        assert [hooks.scrape(token)[0] for token in ("", "nonsense", plane.token(other))] == [401, 401, 403]
 
 
 class Replica(Operator):
     """`haulout run` with NodeMaintenances, or the drop-in; webhooks on a port of their own."""
 
-    def __init__(self, directory: Path, name: str, argv: list[str], kubeconfig: Path) -> None:
+    def __init__(self, directory: Path, name: str, argv: list[str], kubeconfig: Path, **more: str) -> None:
         super().__init__(directory, "")
         self.webhook_port = free_port()
         self.url = f"https://127.0.0.1:{self.webhook_port}"
@@ -330,7 +310,7 @@ class Replica(Operator):
         }
         words = [word.format(**ports) for word in argv]
         # TMPDIR: what others have mounted on this machine is not ours.
-        env = environment(KUBECONFIG=str(kubeconfig), TMPDIR=str(directory))
+        env = environment(KUBECONFIG=str(kubeconfig), TMPDIR=str(directory), **more)
         self.process = Process(name, [str(HAULOUT), *words], directory, env=env, cwd=directory)
 
 
@@ -356,7 +336,8 @@ def test_every_replica_serves_and_the_printed_roles_are_enough_for_a_maintenance
 ) -> None:
     api, kubeconfig = plane.api(), plane.kubeconfig(operator)
     argv = [*PLATFORM, f"--namespace={home}"]
-    replicas = [Replica(scratch.directory(f"{home}-{name}"), name, argv, kubeconfig) for name in ("a", "b")]
+    leases = {"HAULOUT_SURFACES__NODEMAINTENANCE__LEASE_NAMESPACE": f"{home}-leases"}
+    replicas = [Replica(scratch.directory(f"{home}-{name}"), name, argv, kubeconfig, **leases) for name in ("a", "b")]
     with replicas[0], replicas[1]:
         for replica in replicas:
             eventually(lambda at=replica: ready(at), "ready")  # type: ignore[misc]

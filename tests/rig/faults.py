@@ -147,6 +147,7 @@ class Rule:
     method: str | None = None
     path: re.Pattern[str] | None = None
     watch: bool | None = None
+    query: str = ""
     skip: int = 0
     times: int | None = None
     seen: int = 0
@@ -159,6 +160,7 @@ class Rule:
             (self.method is None or self.method == call.method)
             and (self.path is None or self.path.search(call.path) is not None)
             and (self.watch is None or self.watch == call.watch)
+            and self.query in call.target.partition("?")[2]
         )
 
     def due(self, call: Call) -> bool:
@@ -261,13 +263,17 @@ class FaultProxy:
         method: str | None = None,
         path: str | None = None,
         watch: bool | None = None,
+        query: str = "",
         skip: int = 0,
         times: int | None = None,
     ) -> Rule:
-        """The first rule that is due decides a request's fate; `path` is searched for, as a regular expression."""
+        """The first rule that is due decides a request's fate; `path` is searched for, as a regular expression.
+
+        `query` is a text that stands behind the question mark.
+        """
         if not isinstance(action, Delay | CutBefore | CutAfter | Answer | Stall):
             watch = True
-        made = Rule(action, method, re.compile(path) if path else None, watch, skip, times)
+        made = Rule(action, method, re.compile(path) if path else None, watch, query, skip, times)
         self._rules.append(made)
         return made
 

@@ -511,7 +511,7 @@ class Process(Reports):
             self._troubles.lead(by_events(self._recorder, reporter, self._itself))
 
     def _itself(self) -> ObjectReference:
-        lease = self._election.namespace if self._election else ""
+        lease = (self._election.namespace, self._election.name) if self._election else None
         return itself(_own_namespace(), socket.gethostname(), lease, self.kernel.store)
 
     def _lost_leadership(self) -> None:

@@ -1,4 +1,4 @@
-"""What is wrong with the operator itself, as events: about its own pod, or about a namespace where it has none."""
+"""What is wrong with the operator itself, as events: about its own pod, or about its Lease where it has none."""
 
 from __future__ import annotations
 
@@ -112,10 +112,13 @@ def by_events(
     return say
 
 
-def itself(namespace: str, name: str, lease: str, store: Store) -> ObjectReference:
-    """Our pod; outside of one the namespace of the lease, as nothing else stands for us there."""
+def itself(namespace: str, name: str, lease: tuple[str, str] | None, store: Store) -> ObjectReference:
+    """Return our pod, or outside of a pod our Lease (namespace and name), or without one the namespace `default`."""
+    if not namespace and lease is not None:
+        version = "coordination.k8s.io/v1"
+        return ObjectReference(kind="Lease", api_version=version, namespace=lease[0], name=lease[1])
     if not namespace:
-        return ObjectReference(kind="Namespace", api_version="v1", name=lease or "default")
+        return ObjectReference(kind="Namespace", api_version="v1", name="default")
     # Whether it is known depends on what is watched; the event is found by name all the same.
     row = store.row(Key("", "Pod", namespace, name))
     return ObjectReference(kind="Pod", api_version="v1", namespace=namespace, name=name, uid=row.uid if row else "")

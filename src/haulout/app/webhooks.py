@@ -207,6 +207,7 @@ def _keeper(
         namespace=certificates.namespace,
         secret=certificates.secret,
         webhooks=[webhook.name for webhook in webhooks],
+        registrations=sorted({webhook.registration for webhook in webhooks}),
         names=[f"{certificates.service}.{certificates.namespace}.svc"],
     )
     return own.run

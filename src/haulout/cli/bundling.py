@@ -22,8 +22,8 @@ from haulout.base.url import without_secrets
 from haulout.base.yaml import Scalar, YamlError, node_at, parse
 from haulout.cli.explaining import Setup, endpoint_of, picture, read_setup
 from haulout.cli.explanation import as_text, explain
-from haulout.cli.rbac import CLUSTER_API
 from haulout.cli.redact import TooLarge, kept_object, kept_settings
+from haulout.cli.rights import CLUSTER_API
 from haulout.cluster.key import node_key
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ApiError, KubeError, NotFound

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import click
 
 from haulout import __version__
 from haulout.cli.crds import CRDS
 from haulout.cli.manifests import MANAGED, NAMESPACE, POD_LABELS, Json, crd, picked, say
-from haulout.cli.rbac import ACCOUNT, METAL3, documents_of
+from haulout.cli.rbac import ACCOUNT, choice_of, documents_of, with_options
+from haulout.cli.rights import NAMES, OPTIONS, Choice
 from haulout.cli.webhooks import PORT, registrations
 
 IMAGE = f"haulout:{__version__}"
 FOLDER = "/etc/haulout"
 # Of use in a management cluster alone, and it reads every Secret there: only by its name.
 BY_NAME = ("clusterapi",)
+# Which surface the setting of an option stands in.
+SETTING_OPTIONS = {"nodemaintenance": ("node_conditions", "eviction_requests"), "clusterapi": ("metal3",)}
 
 
 @click.command("manifests", short_help="Print everything that installs Haulout.")
@@ -24,32 +28,61 @@ BY_NAME = ("clusterapi",)
 @click.option("--image", default=IMAGE, metavar="IMAGE", show_default=True, help="The image to run.")
 @click.option("--replicas", default=2, metavar="N", show_default=True, help="How many; one of them acts at a time.")
 @click.option("--with-namespace/--without-namespace", default=True, help="Whether the namespace is among them.")
-@click.option("--metal3", is_flag=True, help="With clusterapi, also switch Metal3 hosts off and on.")
+@click.option(
+    "--config-secret",
+    default="",
+    metavar="NAME",
+    help="Mount maintenance.yaml from this Secret instead of the ConfigMap haulout-profiles.",
+)
+@click.option(
+    "--env-from-secret",
+    multiple=True,
+    metavar="NAME",
+    help="Make every entry of this Secret a variable of the environment. Any number of times.",
+)
+@with_options
 def command(
-    surfaces: tuple[str, ...], namespace: str, image: str, replicas: int, with_namespace: bool, metal3: bool
+    surfaces: tuple[str, ...],
+    namespace: str,
+    image: str,
+    replicas: int,
+    with_namespace: bool,
+    config_secret: str,
+    env_from_secret: tuple[str, ...],
+    **given: Any,
 ) -> None:
     """Prints what installs Haulout with the SURFACEs, or with all but clusterapi, for `kubectl apply -f -`.
 
     Definitions, roles, the settings in a ConfigMap, the Deployment and the registration of its webhooks, whose
-    certificate it makes itself. Profiles read their `maintenance.yaml` from the ConfigMap haulout-profiles.
+    certificate it makes itself. Profiles read their `maintenance.yaml` from the ConfigMap haulout-profiles, or from a
+    Secret where it holds passwords.
     """
     wanted = picked(surfaces)
     chosen = tuple(name for name in wanted if name != "kernel" and (surfaces or name not in BY_NAME))
+    choice = choice_of(namespace, ACCOUNT, given)
     if with_namespace:
         say([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": MANAGED}}])
     for surface in ("kernel", *chosen):
         for name in CRDS.get(surface, ()):
             click.echo(f"---\n{crd(name)}", nl=False)
-    subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}
     for surface in ("kernel", *chosen):
-        more = (METAL3,) if metal3 and surface == "clusterapi" else ()
-        say(documents_of(surface, namespace, subject, more))
-    say(workload(namespace, image, replicas, _settings(chosen, metal3=metal3), profiles="profiles" in chosen))
+        say(documents_of(surface, choice))
+    files = profile_files(config_secret) if "profiles" in chosen else None
+    say(workload(namespace, image, replicas, _settings(chosen, choice), files=files, secrets=env_from_secret))
     say(registrations(chosen, namespace))
 
 
-def workload(namespace: str, image: str, replicas: int, settings: str, *, profiles: bool) -> Iterator[Json]:
-    """The account, the settings, the Service and the Deployment."""
+def profile_files(secret: str) -> Json:
+    """The volume with `maintenance.yaml`. Without the object it runs, and says that there is no configuration."""
+    if secret:
+        return {"name": "profiles", "secret": {"secretName": secret, "optional": True}}
+    return {"name": "profiles", "configMap": {"name": "haulout-profiles", "optional": True}}
+
+
+def workload(
+    namespace: str, image: str, replicas: int, settings: str, *, files: Json | None, secrets: Iterable[str] = ()
+) -> Iterator[Json]:
+    """The account, the settings, the Service and the Deployment; `files` is the volume of profiles, if they are on."""
     meta = {"name": "haulout", "namespace": namespace, "labels": MANAGED}
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**meta, "name": ACCOUNT}}
     yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"haulout.yaml": settings}}
@@ -63,26 +96,35 @@ def workload(namespace: str, image: str, replicas: int, settings: str, *, profil
     spec = {
         "replicas": replicas,
         "selector": {"matchLabels": POD_LABELS},
-        "template": {"metadata": {"labels": MANAGED}, "spec": _pod(image, profiles=profiles)},
+        "template": {"metadata": {"labels": MANAGED}, "spec": _pod(image, files, secrets)},
     }
     yield {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
 
 
-def _settings(surfaces: tuple[str, ...], *, metal3: bool) -> str:
-    blocks = {"profiles": f"  profiles: {{config: {FOLDER}/profiles/maintenance.yaml}}"}
-    if metal3:
-        blocks["clusterapi"] = "  clusterapi: {enableMetal3Maintenance: true}"
-    lines = [blocks.get(name, f"  {name}: {{}}") for name in surfaces]
-    return "\n".join(("log: {format: json}", "surfaces:", *lines, ""))
+def _settings(surfaces: tuple[str, ...], choice: Choice) -> str:
+    """The settings that go with the rights: what is allowed on request is also switched on."""
+    lines: list[str] = []
+    for surface in surfaces:
+        entries = [f"config: {FOLDER}/profiles/maintenance.yaml"] if surface == "profiles" else []
+        entries += [OPTIONS[name].setting for name in SETTING_OPTIONS.get(surface, ()) if name in choice.flags]
+        if surface == "nodemaintenance" and choice.names["lease_namespace"] != NAMES["lease_namespace"]:
+            entries.append(f"leaseNamespace: {choice.names['lease_namespace']}")
+        lines.append(f"  {surface}: {{{', '.join(entries)}}}")
+    top = ["log: {format: json}"]
+    if choice.names["leader_lease"] != NAMES["leader_lease"]:
+        top.append(f"leader: {{lease: {choice.names['leader_lease']}}}")
+    if choice.names["webhook_secret"] != NAMES["webhook_secret"]:
+        top.append(f"webhooks: {{secret: {choice.names['webhook_secret']}}}")
+    return "\n".join((*top, "surfaces:", *lines, ""))
 
 
-def _pod(image: str, *, profiles: bool) -> Json:
+def _pod(image: str, files: Json | None, secrets: Iterable[str]) -> Json:
     volumes: list[Json] = [{"name": "settings", "configMap": {"name": "haulout"}}]
     mounts = [{"name": "settings", "mountPath": FOLDER, "readOnly": True}]
-    if profiles:
-        # Without the ConfigMap it runs, and says that there is no configuration.
-        volumes.append({"name": "profiles", "configMap": {"name": "haulout-profiles", "optional": True}})
+    if files is not None:
+        volumes.append(files)
         mounts.append({"name": "profiles", "mountPath": f"{FOLDER}/profiles", "readOnly": True})
+    environment = [{"secretRef": {"name": name}} for name in secrets]
     tolerated = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
     return {
         "serviceAccountName": ACCOUNT,
@@ -97,6 +139,7 @@ def _pod(image: str, *, profiles: bool) -> Json:
                 "name": "haulout",
                 "image": image,
                 "args": ["run", "--config", f"{FOLDER}/haulout.yaml"],
+                **({"envFrom": environment} if environment else {}),
                 "ports": [
                     {"name": "http", "containerPort": 8080},
                     {"name": "probes", "containerPort": 8081},

@@ -2,138 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import click
-import msgspec
 
 from haulout.cli.manifests import MANAGED, NAMESPACE, Json, picked, say
-from haulout.cli.webhooks import SECRET
+from haulout.cli.rights import NAMES, OPTIONS, WORKLOAD, Choice, Option, PlacedRole, Right, placed_roles
 
 GROUP = "rbac.authorization.k8s.io"
 ACCOUNT = "haulout"
-READ = ("get", "list", "watch")
-MEDIK8S = "nodemaintenance.medik8s.io"
-CLUSTER_API = "cluster.x-k8s.io"
-
-
-class Allow(msgspec.Struct, frozen=True):
-    group: str
-    resources: tuple[str, ...]
-    verbs: tuple[str, ...]
-    names: tuple[str, ...] = ()
-
-    def rule(self) -> Json:
-        rule: Json = {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
-        return {**rule, "resourceNames": list(self.names)} if self.names else rule
-
-
-# Cluster-wide. A surface's role is enough together with the kernel's.
-CLUSTER: dict[str, tuple[Allow, ...]] = {
-    "kernel": (
-        Allow("", ("nodes",), (*READ, "patch")),
-        Allow("", ("events",), ("create", "patch")),
-        Allow("events.k8s.io", ("events",), ("create", "patch")),
-        Allow("haulout.dev", ("nodedisruptionbudgets",), READ),
-        Allow("haulout.dev", ("nodedisruptionbudgets/status",), ("get", "patch", "update")),
-        Allow("admissionregistration.k8s.io", ("validatingwebhookconfigurations",), (*READ, "patch")),
-        Allow("authentication.k8s.io", ("tokenreviews",), ("create",)),
-        Allow("authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
-    ),
-    "profiles": (
-        Allow("", ("nodes",), (*READ, "patch", "update")),
-        Allow("", ("pods",), (*READ, "delete")),
-        Allow("", ("pods/eviction",), ("create",)),
-        Allow("policy", ("poddisruptionbudgets",), READ),
-        Allow("apps", ("daemonsets", "deployments", "replicasets", "statefulsets"), READ),
-        Allow("kvm.cloud.sap", ("hypervisors",), (*READ, "patch")),
-        Allow("coordination.k8s.io", ("leases",), (*READ, "create", "patch", "update")),
-    ),
-    "nodemaintenance": (
-        Allow("", ("namespaces",), (*READ, "create")),
-        Allow("", ("nodes",), (*READ, "patch", "update")),
-        Allow("", ("pods",), READ),
-        Allow("", ("pods/eviction",), ("create",)),
-        Allow("", ("events",), ("create", "patch")),
-        Allow("events.k8s.io", ("events",), ("create", "patch")),
-        Allow("apps", ("daemonsets",), READ),
-        Allow("policy", ("poddisruptionbudgets",), READ),
-        Allow("coordination.k8s.io", ("leases",), (*READ, "create", "delete", "patch", "update")),
-        Allow(MEDIK8S, ("nodemaintenances",), (*READ, "patch", "update")),
-        Allow(MEDIK8S, ("nodemaintenances/status",), ("get", "patch", "update")),
-        Allow(MEDIK8S, ("nodemaintenances/finalizers",), ("update",)),
-    ),
-    "clusterapi": (
-        # Kubeconfigs lie in the namespaces of the machines, whichever those are.
-        Allow("", ("secrets",), READ),
-        Allow("", ("events",), ("create", "patch")),
-        Allow(CLUSTER_API, ("machines",), (*READ, "patch")),
-        Allow(CLUSTER_API, ("clusters",), READ),
-        # With `lease` in its settings it holds that of its original, too, in a namespace that is not known here.
-        Allow("coordination.k8s.io", ("leases",), ("create",)),
-        Allow("coordination.k8s.io", ("leases",), ("get", "update"), ("runtime-extension-maintenance-controller",)),
-    ),
+# What the names are in `haulout.yaml`.
+SETTINGS = {
+    "leader_lease": "leader.lease",
+    "webhook_secret": "webhooks.secret",
+    "lease_namespace": "leaseNamespace of nodemaintenance",
 }
 
-# In the namespace that Haulout runs in.
-LOCAL: dict[str, tuple[Allow, ...]] = {
-    "kernel": (
-        Allow("coordination.k8s.io", ("leases",), ("get", "create", "patch", "update")),
-        # What is created has no name yet that a rule could ask for.
-        Allow("", ("secrets",), ("create",)),
-        Allow("", ("secrets",), (*READ, "update"), (SECRET,)),
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that choose rights; `choice_of` reads them."""
+    for name, default in reversed(NAMES.items()):
+        flag, text = f"--{name.replace('_', '-')}", f"The setting {SETTINGS[name]}."
+        command = click.option(flag, default=default, metavar="NAME", show_default=True, help=text)(command)
+    for option in reversed(OPTIONS.values()):
+        command = _click_option(option)(command)
+    return command
+
+
+def _click_option(option: Option) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    flag = f"--{option.name.replace('_', '-')}"
+    if option.lists:
+        text = f"{option.help} Any number of times."
+        return click.option(flag, option.name, multiple=True, metavar=option.lists, callback=_listed, help=text)
+    if option.default:
+        return click.option(f"{flag}/--no-{flag[2:]}", default=True, help=option.help)
+    return click.option(flag, is_flag=True, help=option.help)
+
+
+def _listed(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Return the names by their namespaces."""
+    assert parameter.name is not None
+    option, found = OPTIONS[parameter.name], dict[str, tuple[str, ...]]()
+    for text in given:
+        namespace, slash, name = text.partition("/")
+        if not namespace or bool(slash) is not option.has_names or (slash and not name) or "/" in name:
+            raise click.BadParameter(f"{text!r} is not {option.lists}")
+        found[namespace] = (*found.get(namespace, ()), *([name] if name else []))
+    return found
+
+
+def choice_of(namespace: str, account: str, given: Mapping[str, Any]) -> Choice:
+    return Choice(
+        namespace=namespace,
+        account=account,
+        names={name: given[name] for name in NAMES},
+        flags=frozenset(name for name, option in OPTIONS.items() if not option.lists and given[name]),
+        lists={name: given[name] for name, option in OPTIONS.items() if option.lists},
     )
-}
-
-# Roles for people, whoever binds them.
-PEOPLE: dict[str, tuple[tuple[str, tuple[Allow, ...]], ...]] = {
-    "kernel": (
-        (
-            "nodedisruptionbudget-editor-role",
-            (
-                Allow("haulout.dev", ("nodedisruptionbudgets",), (*READ, "create", "delete", "patch", "update")),
-                Allow("haulout.dev", ("nodedisruptionbudgets/status",), ("get",)),
-            ),
-        ),
-        (
-            "nodedisruptionbudget-viewer-role",
-            (
-                Allow("haulout.dev", ("nodedisruptionbudgets",), READ),
-                Allow("haulout.dev", ("nodedisruptionbudgets/status",), ("get",)),
-            ),
-        ),
-    ),
-    "nodemaintenance": (
-        (
-            "nodemaintenance-editor-role",
-            (
-                Allow(MEDIK8S, ("nodemaintenances",), (*READ, "create", "delete", "patch", "update")),
-                Allow(MEDIK8S, ("nodemaintenances/status",), ("get",)),
-            ),
-        ),
-        (
-            "nodemaintenance-viewer-role",
-            (
-                Allow(MEDIK8S, ("nodemaintenances",), READ),
-                Allow(MEDIK8S, ("nodemaintenances/status",), ("get",)),
-            ),
-        ),
-    ),
-}
-METAL3 = Allow("metal3.io", ("baremetalhosts",), (*READ, "patch"))
-# What a surface needs only where it is told to do so.
-ON_REQUEST: dict[str, tuple[str, Allow]] = {
-    "delete_pods": ("nodemaintenance", Allow("", ("pods",), ("delete",))),
-    "node_conditions": ("nodemaintenance", Allow("", ("nodes/status",), ("patch",))),
-    "eviction_requests": (
-        "nodemaintenance",
-        Allow("lifecycle.k8s.io", ("evictionrequests",), (*READ, "create", "patch")),
-    ),
-    "metal3": ("clusterapi", METAL3),
-}
-# All that clusterapi needs in the clusters whose machines it looks after.
-WORKLOAD = (Allow("", ("nodes",), (*READ, "patch")),)
-SCRAPER = "haulout-metrics-reader"
 
 
 @click.command("rbac", short_help="Print the roles that surfaces need.")
@@ -142,61 +68,55 @@ SCRAPER = "haulout-metrics-reader"
 @click.option(
     "--service-account", default=ACCOUNT, metavar="NAME", show_default=True, help="The account that it runs as."
 )
-@click.option("--delete-pods", is_flag=True, help="Also allow to delete pods: for drains past disruption budgets.")
-@click.option("--node-conditions", is_flag=True, help="Also allow what the setting nodeConditions needs.")
-@click.option("--eviction-requests", is_flag=True, help="Also allow what evictionBackend: evictionrequest needs.")
-@click.option("--metal3", is_flag=True, help="Also allow what enableMetal3Maintenance needs.")
 @click.option("--workload", is_flag=True, help="Print what clusterapi needs in the clusters of its machines instead.")
-def command(surfaces: tuple[str, ...], namespace: str, service_account: str, workload: bool, **requests: bool) -> None:
+@with_options
+def command(surfaces: tuple[str, ...], namespace: str, service_account: str, workload: bool, **given: Any) -> None:
     """Prints the roles that the SURFACEs need, or all of them, and binds them to a service account, as YAML.
 
-    `kernel` is what all surfaces share. Drains delete pods only where a NodeMaintenance or the settings say
-    `disableEviction` or `ForceDelete`. With `--workload` it is a role for the account of a kubeconfig that clusterapi
-    goes to another cluster with, to be applied there.
+    `kernel` is what all surfaces share. What only some configurations need is allowed only where an option asks for it.
+    With `--workload` it is a role for the account of a kubeconfig that clusterapi goes to another cluster with, to be
+    applied there.
     """
-    subject = {"kind": "ServiceAccount", "name": service_account, "namespace": namespace}
+    choice = choice_of(namespace, service_account, given)
     chosen = picked(surfaces)
     if workload:
         if surfaces and chosen != ("clusterapi",):
             raise click.UsageError("--workload: only clusterapi goes to other clusters")
-        say(_bound("haulout-clusterapi-workload", WORKLOAD, subject))
+        say(documents([PlacedRole(WORKLOAD, "", WORKLOAD.rights)], choice))
         return
     for surface in chosen:
-        more = tuple(
-            ON_REQUEST[name][1] for name, wanted in requests.items() if wanted and ON_REQUEST[name][0] == surface
-        )
-        say(documents_of(surface, namespace, subject, more))
+        say(documents_of(surface, choice))
 
 
-def documents_of(surface: str, namespace: str, subject: Json, more: tuple[Allow, ...] = ()) -> Iterator[Json]:
-    name = f"haulout-{surface}"
-    yield from _bound(name, (*CLUSTER[surface], *more), subject)
-    if surface in LOCAL:
-        meta = {"name": name, "namespace": namespace}
-        yield _role("Role", meta, LOCAL[surface])
-        yield _binding("Role", meta, subject)
-    if surface == "kernel":
-        rules = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
-        yield {**_role("ClusterRole", {"name": SCRAPER}, ()), "rules": rules}
-    for people, allows in PEOPLE.get(surface, ()):
-        yield _role("ClusterRole", {"name": people}, allows)
+def documents_of(surface: str, choice: Choice) -> Iterator[Json]:
+    """The roles of a surface and their bindings, after the namespace that one of them lies in."""
+    if surface == "nodemaintenance":
+        yield lease_namespace(choice)
+    yield from documents(placed_roles(surface, choice), choice)
 
 
-def _bound(name: str, allows: tuple[Allow, ...], subject: Json) -> Iterator[Json]:
-    yield _role("ClusterRole", {"name": name}, allows)
-    yield _binding("ClusterRole", {"name": name}, subject)
+def lease_namespace(choice: Choice) -> Json:
+    """The operator may not create it: a role in it can be granted only where it is there."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": choice.names["lease_namespace"]}}
 
 
-def _role(kind: str, meta: Json, allows: tuple[Allow, ...]) -> Json:
-    rules = [allow.rule() for allow in allows]
-    return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {**meta, "labels": MANAGED}, "rules": rules}
+def documents(roles: Iterable[PlacedRole], choice: Choice) -> Iterator[Json]:
+    subject = {"kind": "ServiceAccount", "name": choice.account, "namespace": choice.namespace}
+    for placed in roles:
+        yield {**head(placed), "rules": [rule(right) for right in placed.rights]}
+        if placed.role.bound:
+            reference = {"apiGroup": GROUP, "kind": placed.role.kind, "name": placed.role.name}
+            yield {**head(placed, "Binding"), "roleRef": reference, "subjects": [subject]}
 
 
-def _binding(kind: str, meta: Json, subject: Json) -> Json:
-    return {
-        "apiVersion": f"{GROUP}/v1",
-        "kind": f"{kind}Binding",
-        "metadata": {**meta, "labels": MANAGED},
-        "roleRef": {"apiGroup": GROUP, "kind": kind, "name": meta["name"]},
-        "subjects": [subject],
-    }
+def head(placed: PlacedRole, suffix: str = "") -> Json:
+    place = {"namespace": placed.namespace} if placed.namespace else {}
+    meta = {"name": placed.role.name, **place, "labels": MANAGED}
+    return {"apiVersion": f"{GROUP}/v1", "kind": f"{placed.role.kind}{suffix}", "metadata": meta}
+
+
+def rule(right: Right) -> Json:
+    if right.urls:
+        return {"nonResourceURLs": list(right.urls), "verbs": list(right.verbs)}
+    made: Json = {"apiGroups": [right.group], "resources": list(right.resources), "verbs": list(right.verbs)}
+    return {**made, "resourceNames": list(right.names)} if right.names else made

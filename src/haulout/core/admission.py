@@ -52,7 +52,7 @@ Rule = Callable[[AdmissionRequest, View], Verdict]
 
 
 class Webhook(msgspec.Struct, frozen=True):
-    """`name` is that of the registration, by which it is found in the cluster.
+    """`name` is that of its entry in the ValidatingWebhookConfiguration `registration`.
 
     `reads`: the fields that the rule reads of an object. Nothing else is decoded, however much is sent.
     """
@@ -61,6 +61,7 @@ class Webhook(msgspec.Struct, frozen=True):
     path: str
     rule: Rule
     reads: type[msgspec.Struct]
+    registration: str
 
 
 ALLOWED = Verdict(allowed=True)

@@ -63,7 +63,7 @@ class Election:
         self._transport = transport
         self._clock = clock
         self.namespace = namespace
-        self._name = name
+        self.name = name
         self._identity = identity
         self._terms = terms or Terms()
         self._release = release
@@ -188,7 +188,7 @@ class Election:
             **self._lease,
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {**(meta if isinstance(meta, dict) else {}), "name": self._name, "namespace": self.namespace},
+            "metadata": {**(meta if isinstance(meta, dict) else {}), "name": self.name, "namespace": self.namespace},
             "spec": {**_spec(self._lease), **fields},
         }
 
@@ -237,10 +237,10 @@ class Election:
 
     @property
     def _path(self) -> str:
-        return f"{self._collection}/{self._name}"
+        return f"{self._collection}/{self.name}"
 
     def _fields(self, **more: str) -> dict[str, str]:
-        return {"lease": f"{self.namespace}/{self._name}", "identity": self._identity, **more}
+        return {"lease": f"{self.namespace}/{self.name}", "identity": self._identity, **more}
 
 
 def _spec(lease: dict[str, Any]) -> dict[str, Any]:

@@ -78,12 +78,11 @@ class _Registration(msgspec.Struct, frozen=True):
     webhooks: tuple[_Webhook, ...] = ()
 
 
-class _Registrations(msgspec.Struct, frozen=True):
-    items: tuple[_Registration, ...] = ()
-
-
 class SelfManagedCertificate:
-    """`webhooks` are the names under which they are registered, `names` those that the certificate always has."""
+    """`webhooks` are entries of the ValidatingWebhookConfigurations `registrations`; the certificate has all `names`.
+
+    Registrations are read by name alone, so that a role may be limited to these.
+    """
 
     def __init__(
         self,
@@ -94,6 +93,7 @@ class SelfManagedCertificate:
         namespace: str,
         secret: str,
         webhooks: Iterable[str],
+        registrations: Iterable[str],
         names: Iterable[str],
         sleep: Sleep = asyncio.sleep,
     ) -> None:
@@ -103,6 +103,7 @@ class SelfManagedCertificate:
         self._namespace = namespace
         self._secret = secret
         self._webhooks = frozenset(webhooks)
+        self._registered_as = tuple(registrations)
         self._names = frozenset(names)
         self._sleep = sleep
         self._random = Random()  # noqa: S311
@@ -111,10 +112,10 @@ class SelfManagedCertificate:
 
     async def run(self) -> Never:
         """Looks whenever something that matters here has changed, and when it is time to renew."""
-        own = {"fieldSelector": f"metadata.name={self._secret}"}
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._listen(self._collection, own))
-            group.create_task(self._listen(REGISTRATIONS, {}))
+            group.create_task(self._listen(self._collection, self._secret))
+            for name in self._registered_as:
+                group.create_task(self._listen(REGISTRATIONS, name))
             backoff, said = Backoff(1.0, 60.0, self._random), ""
             while True:
                 self._bell.clear()
@@ -209,14 +210,20 @@ class SelfManagedCertificate:
     # Where it is registered
 
     async def _registrations(self) -> list[_Registration]:
+        found = [await self._registration(name) for name in self._registered_as]
+        return [each for each in found if any(webhook.name in self._webhooks for webhook in each.webhooks)]
+
+    async def _registration(self, name: str) -> _Registration:
+        """The registration of this name, empty where there is none."""
         try:
-            reply = await self._transport.request("GET", REGISTRATIONS)
-            found = msgspec.json.decode(reply.body, type=_Registrations).items
+            reply = await self._transport.request("GET", f"{REGISTRATIONS}/{name}")
+            return msgspec.json.decode(reply.body, type=_Registration)
+        except NotFound:
+            return _Registration()
         except (Forbidden, msgspec.DecodeError) as error:
             # Somebody else may look after the registration; then the certificate is all there is to do.
             self._say_once("registrations cannot be read", str(error))
-            return []
-        return [each for each in found if any(webhook.name in self._webhooks for webhook in each.webhooks)]
+            return _Registration()
 
     async def _register(self, registration: _Registration, authorities: bytes) -> None:
         name, wanted = registration.metadata.name, base64.b64encode(authorities).decode()
@@ -246,10 +253,11 @@ class SelfManagedCertificate:
 
     # Asking the server
 
-    async def _listen(self, path: str, query: Mapping[str, str]) -> Never:
-        """What a watch tells is only that there is something to look at."""
+    async def _listen(self, path: str, name: str) -> Never:
+        """Watch one object. What a watch tells is only that there is something to look at."""
         backoff = Backoff(1.0, 300.0, self._random)
-        asked = {**query, "watch": "true", "timeoutSeconds": str(WATCH_SECONDS)}
+        own = {"fieldSelector": f"metadata.name={name}"}
+        asked = {**own, "watch": "true", "timeoutSeconds": str(WATCH_SECONDS)}
         while True:
             try:
                 async with self._transport.stream(path, query=asked, keep=SCALAR) as lines:

@@ -162,7 +162,7 @@ class TestEvents:
         """Also in the API that else counts events alike in all but the note."""
         objects, clock = Objects(), LoopClock()
         recorder = Recorder(Writer(objects, clock), clock)
-        say = by_events(recorder, Reporter("haulout", "haulout-host"), lambda: itself("", "host", "", Store()))
+        say = by_events(recorder, Reporter("haulout", "haulout-host"), lambda: itself("", "host", None, Store()))
         say(Statement(INVALID, "one"))
         say(Statement(INVALID, "two"))
         say(Statement(INVALID, "x" * 2000))
@@ -181,13 +181,14 @@ class TestEvents:
         assert len(found[2]["note"]) == 1024
         assert found[0]["regarding"] == {"kind": "Namespace", "name": "default", "apiVersion": "v1"}
 
-    def test_about_our_pod_or_a_namespace(self) -> None:
+    def test_about_our_pod_or_our_lease(self) -> None:
         store = Store()
-        assert itself("", "host", "leases", store).name == "leases"
-        unknown = itself("system", "pod-1", "leases", store)
+        lease = itself("", "host", ("leases", "haulout"), store)
+        assert (lease.kind, lease.namespace, lease.name) == ("Lease", "leases", "haulout")
+        unknown = itself("system", "pod-1", ("leases", "haulout"), store)
         assert (unknown.kind, unknown.namespace, unknown.name, unknown.uid) == ("Pod", "system", "pod-1", "")
         store.write(ObjectRow(key=Key("", "Pod", "system", "pod-1"), uid="u"))
-        assert itself("system", "pod-1", "", store).uid == "u"
+        assert itself("system", "pod-1", None, store).uid == "u"
 
 
 # Files that are right.

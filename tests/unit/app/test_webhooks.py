@@ -28,7 +28,7 @@ from tests.build.objects import Objects
 from tests.build.rows import node
 from tests.rig.process import free_port
 
-HOOK = Webhook("v.thing.io", "/validate", lambda request, view: ALLOWED, msgspec.Struct)
+HOOK = Webhook("v.thing.io", "/validate", lambda request, view: ALLOWED, msgspec.Struct, "things")
 
 
 def projector(cluster: str, kind: str) -> Projector:

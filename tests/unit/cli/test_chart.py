@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,19 @@ import yaml
 
 from haulout import __version__
 from haulout.base.gotemplate import Map, render
+from haulout.base.gotemplate.functions import FUNCTIONS
+from haulout.base.gotemplate.values import Func
+from haulout.cli.rights import NAMES, OPTIONS
 from haulout.cli.root import main
-from tools.chart import CHART, templates
+from tools.chart import CHART, templates, value
 
 Json = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def helm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the functions that helm has beside Go's own, the one that the chart uses."""
+    monkeypatch.setitem(FUNCTIONS, "toJson", Func(json.dumps, ["any"]))
 
 
 def as_go(value: Any) -> Any:
@@ -38,21 +48,85 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> list[Json]:
     return list(yaml.safe_load_all(capsys.readouterr().out))
 
 
+def roles(documents: list[Json]) -> dict[tuple[str, str, str], Json]:
+    """By kind, namespace and name."""
+    return {
+        (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): each
+        for each in documents
+        if each["apiVersion"].startswith("rbac.")
+    }
+
+
 def test_the_templates_are_current() -> None:
     """`python -m tools.chart` makes them so."""
     assert {path.name: path.read_text() for path in (CHART / "templates").iterdir()} == dict(templates())
 
 
 def test_it_installs_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert by_name(installed()) == by_name(printed(capsys))
+    found, expected = installed(), printed(capsys)
+    # Others keep Leases in that namespace, too: it outlives a release.
+    kept = by_name(found)["Namespace", "medik8s-leases"]["metadata"].pop("annotations")
+    assert kept == {"helm.sh/resource-policy": "keep"}
+    assert by_name(found) == by_name(expected)
+    assert roles(found) == roles(expected)
 
 
-@pytest.mark.parametrize("metal3", [False, True], ids=["plain", "metal3"])
-def test_clusterapi_is_installed_on_request(capsys: pytest.CaptureFixture[str], metal3: bool) -> None:
-    expected = by_name(printed(capsys, "clusterapi", *(["--metal3"] if metal3 else [])))
-    found = by_name(installed(surfaces={"clusterapi": True}, metal3=metal3))
-    roles = {(kind, "haulout-clusterapi") for kind in ("ClusterRole", "ClusterRoleBinding")}
-    assert {name: found[name] for name in roles} == {name: expected[name] for name in roles}
+EVERY_SURFACE = {"profiles": True, "nodemaintenance": True, "clusterapi": True}
+EVERY_OPTION: dict[str, tuple[str, Any]] = {
+    "--delete-pods": ("deletePods", True),
+    "--hypervisors": ("hypervisors", True),
+    "--stagger=a/x-0": ("stagger", {"a": ["x-0"]}),
+    "--slack-thread=a/y": ("slackThread", {"a": ["y"]}),
+    "--cloud-secret=b/z": ("cloudSecret", {"b": ["z"]}),
+    "--node-conditions": ("nodeConditions", True),
+    "--eviction-requests": ("evictionRequests", True),
+    "--no-own-certificates": ("ownCertificates", False),
+    "--metal3": ("metal3", True),
+    "--kubeconfigs=c": ("kubeconfigs", ["c"]),
+    "--original-lease=d": ("originalLease", ["d"]),
+    "--leader-lease=e": ("leaderLease", "e"),
+    "--webhook-secret=f": ("webhookSecret", "f"),
+    "--lease-namespace=g": ("leaseNamespace", "g"),
+}
+
+
+@pytest.mark.parametrize("words", [*([word] for word in EVERY_OPTION), list(EVERY_OPTION), []], ids=" ".join)
+def test_its_roles_are_those_that_are_printed(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    values = dict(EVERY_OPTION[word] for word in words)
+    assert main(["rbac", *words]) == 0
+    expected = list(yaml.safe_load_all(capsys.readouterr().out))
+    assert roles(installed(surfaces=EVERY_SURFACE, **values)) == roles(expected)
+
+
+def test_every_option_has_a_value() -> None:
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text())
+    for name in (*OPTIONS, *NAMES):
+        assert value(name).removeprefix(".Values.") in defaults
+
+
+def test_the_namespace_of_leases_may_be_there_already() -> None:
+    assert not [each for each in installed(createLeaseNamespace=False) if each["kind"] == "Namespace"]
+
+
+def test_passwords_may_come_from_secrets() -> None:
+    found = by_name(
+        installed(
+            profiles={"configSecret": "mine"},
+            env=[{"name": "HAULOUT_LOG__LEVEL", "value": "debug"}],
+            envFrom=[{"secretRef": {"name": "words"}}],
+            extraVolumes=[{"name": "esx", "secret": {"secretName": "vcenter"}}],
+            extraVolumeMounts=[{"name": "esx", "mountPath": "/etc/esx", "readOnly": True}],
+        )
+    )
+    pod = found["Deployment", "haulout"]["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    assert pod["volumes"][1:] == [
+        {"name": "profiles", "secret": {"secretName": "mine", "optional": True}},
+        {"name": "esx", "secret": {"secretName": "vcenter"}},
+    ]
+    assert container["volumeMounts"][-1] == {"name": "esx", "mountPath": "/etc/esx", "readOnly": True}
+    assert container["env"] == [{"name": "HAULOUT_LOG__LEVEL", "value": "debug"}]
+    assert container["envFrom"] == [{"secretRef": {"name": "words"}}]
 
 
 def test_values_are_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,20 +8,24 @@ import msgspec
 import pytest
 import yaml
 
+from haulout.cli.rights import ORIGINAL_LEASES
 from haulout.cli.root import main
 from haulout.cli.settings import ClusterApi
 from haulout.cli.settings_file import read_settings
 from haulout.surfaces.clusterapi.declare import CLUSTERAPI
+from haulout.surfaces.nodemaintenance.declare import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.wire import (
     API_VERSION,
     GROUP,
     KIND,
     PLURAL,
+    REGISTRATION,
     WEBHOOK,
     WEBHOOK_PATH,
     DrainSpec,
     Status,
 )
+from haulout.surfaces.profiles.declare import PROFILES
 
 Capture = pytest.CaptureFixture[str]
 Json = dict[str, Any]
@@ -44,6 +48,10 @@ def rules(documents: list[Json], kind: str, name: str) -> set[tuple[str, str, st
     }
 
 
+def allows(document: Json, resource: str) -> list[Json]:
+    return [rule for rule in document.get("rules", ()) if resource in rule.get("resources", ())]
+
+
 def test_everything_that_installs_it(capsys: Capture) -> None:
     documents = printed(capsys, "manifests", "nodemaintenance", "-n", "away", "--image", "here:1", "--replicas", "3")
     kinds = [document["kind"] for document in documents]
@@ -51,7 +59,8 @@ def test_everything_that_installs_it(capsys: Capture) -> None:
     assert kinds.index("CustomResourceDefinition") < kinds.index("Deployment") < kinds.index(kinds[-1])
     assert kinds[-1] == "ValidatingWebhookConfiguration"
     namespaced = {"ServiceAccount", "ConfigMap", "Service", "Deployment", "Role", "RoleBinding"}
-    assert {each["metadata"]["namespace"] for each in documents if each["kind"] in namespaced} == {"away"}
+    places = {each["metadata"]["namespace"] for each in documents if each["kind"] in namespaced}
+    assert places == {"away", "default", "medik8s-leases"}
     [deployment] = [each for each in documents if each["kind"] == "Deployment"]
     pod = deployment["spec"]["template"]
     assert (deployment["spec"]["replicas"], pod["spec"]["containers"][0]["image"]) == (3, "here:1")
@@ -149,17 +158,34 @@ class TestNodeMaintenance:
         assert annotations == {"cert-manager.io/inject-ca-from": "ops/haulout-webhook-cert"}
         assert "hooks.ops.svc" in documents[2]["spec"]["dnsNames"]
 
-    def test_the_role_has_what_the_original_lacks(self, capsys: Capture) -> None:
-        allowed = rules(printed(capsys, "rbac", "nodemaintenance"), "ClusterRole", "haulout-nodemaintenance")
-        assert {
-            ("coordination.k8s.io", "leases", "delete"),
-            ("", "events", "create"),
-            ("events.k8s.io", "events", "patch"),
-            ("", "namespaces", "create"),
-            ("", "pods/eviction", "create"),
-        } <= allowed
-        assert ("", "pods", "delete") not in allowed
+    def test_the_role_has_what_a_maintenance_needs_and_no_more(self, capsys: Capture) -> None:
+        documents = printed(capsys, "rbac", "nodemaintenance")
+        allowed = rules(documents, "ClusterRole", "haulout-nodemaintenance")
+        assert ("", "pods/eviction", "create") in allowed
+        assert not [each for each in allowed if each[2] in ("update", "delete")]
+        assert not [each for each in allowed if each[1] in ("leases", "secrets")]
+        assert ("", "namespaces", "create") not in allowed
         assert not {group for group, _, _ in allowed} & {"oauth.openshift.io", "monitoring.coreos.com"}
+
+    def test_leases_are_its_own_in_their_namespace_alone(self, capsys: Capture) -> None:
+        documents = printed(capsys, "rbac", "nodemaintenance", "--lease-namespace", "held")
+        assert (documents[0]["kind"], documents[0]["metadata"]["name"]) == ("Namespace", "held")
+        places = [each["metadata"].get("namespace") for each in documents if allows(each, "leases")]
+        assert places == ["held"]
+
+    def test_of_registrations_only_its_own_is_open(self, capsys: Capture) -> None:
+        documents = printed(capsys, "rbac", "kernel", "nodemaintenance")
+        found = [rule for each in documents for rule in allows(each, "validatingwebhookconfigurations")]
+        assert [(rule["verbs"], rule["resourceNames"]) for rule in found] == [
+            (["get", "watch", "patch"], [REGISTRATION])
+        ]
+        registration = printed(capsys, "webhooks", "nodemaintenance")[-1]
+        assert registration["metadata"]["name"] == REGISTRATION
+
+    def test_whoever_mounts_certificates_needs_no_right_to_make_them(self, capsys: Capture) -> None:
+        documents = printed(capsys, "rbac", "kernel", "nodemaintenance", "--no-own-certificates")
+        resources = ("secrets", "validatingwebhookconfigurations")
+        assert not [rule for each in documents for name in resources for rule in allows(each, name)]
 
     @pytest.mark.parametrize(
         ("flag", "allowed"),
@@ -194,22 +220,17 @@ class TestClusterApi:
         allowed = rules(printed(capsys, "rbac", "clusterapi"), *self.ROLE)
         group = "cluster.x-k8s.io"
         assert allowed == {
-            *(("", "secrets", verb) for verb in self.READ),
+            *(("", "secrets", verb) for verb in ("list", "watch")),
             *((group, "machines", verb) for verb in (*self.READ, "patch")),
-            *((group, "clusters", verb) for verb in self.READ),
+            *((group, "clusters", verb) for verb in ("list", "watch")),
             ("", "events", "create"),
             ("", "events", "patch"),
-            *(("coordination.k8s.io", "leases", verb) for verb in ("create", "get", "update")),
         }
 
-    def test_of_leases_it_may_hold_that_of_its_original_alone(self, capsys: Capture) -> None:
-        [role] = [each for each in printed(capsys, "rbac", "clusterapi") if each["kind"] == "ClusterRole"]
-        of_leases = [rule for rule in role["rules"] if rule["resources"] == ["leases"]]
-        # What is created has no name yet that a rule could ask for.
-        assert [(rule["verbs"], rule.get("resourceNames")) for rule in of_leases] == [
-            (["create"], None),
-            (["get", "update"], [CLUSTERAPI.lease]),
-        ]
+    def test_kubeconfigs_may_be_limited_to_namespaces(self, capsys: Capture) -> None:
+        documents = printed(capsys, "rbac", "clusterapi", "--kubeconfigs", "one", "--kubeconfigs", "two")
+        places = [each["metadata"].get("namespace") for each in documents if allows(each, "secrets")]
+        assert places == ["one", "two"]
 
     def test_hosts_only_on_request(self, capsys: Capture) -> None:
         plain, more = printed(capsys, "rbac", "clusterapi"), printed(capsys, "rbac", "--metal3")
@@ -254,11 +275,76 @@ def test_each_surface_has_a_role_that_is_bound_to_the_account(capsys: Capture) -
 
 def test_secrets_are_open_to_it_in_its_own_namespace_alone(capsys: Capture) -> None:
     documents = printed(capsys, "rbac", "kernel", "profiles", "nodemaintenance")
-    everywhere = [each for each in documents if each["kind"] == "ClusterRole"]
-    assert not [rule for role in everywhere for rule in role["rules"] if "secrets" in rule.get("resources", ())]
-    [local] = [each for each in documents if each["kind"] == "Role"]
-    [named] = [rule for rule in local["rules"] if "resourceNames" in rule]
-    assert (named["resources"], named["resourceNames"]) == (["secrets"], ["haulout-webhook-cert"])
+    [role] = [each for each in documents if allows(each, "secrets")]
+    assert role["metadata"]["namespace"] == "haulout-system"
+    assert [(rule["verbs"], rule.get("resourceNames")) for rule in role["rules"]] == [
+        (["create"], None),
+        (["get", "watch", "update"], ["haulout-webhook-cert"]),
+    ]
+
+
+def test_leases_are_open_to_it_by_name(capsys: Capture) -> None:
+    """But for those of nodes in maintenance, which have a namespace of their own."""
+    words = ("--stagger", "kube-system/os-0", "--stagger", "kube-system/os-1", "--slack-thread", "ops/slack")
+    documents = printed(capsys, "rbac", "kernel", "profiles", "--original-lease", "old", "--leader-lease", "l", *words)
+    found = {
+        (each["metadata"]["namespace"], verb): rule.get("resourceNames")
+        for each in documents
+        for rule in allows(each, "leases")
+        for verb in rule["verbs"]
+        if verb not in ("create", "list", "watch")
+    }
+    assert found == {
+        ("haulout-system", "get"): ["l"],
+        ("haulout-system", "update"): ["l"],
+        ("kube-system", "get"): ["os-0", "os-1"],
+        ("kube-system", "patch"): ["os-0", "os-1"],
+        ("ops", "get"): ["slack"],
+        ("ops", "patch"): ["slack"],
+        ("old", "get"): [PROFILES.lease],
+        ("old", "update"): [PROFILES.lease],
+    }
+
+
+def test_the_leases_of_the_originals_are_known_by_name() -> None:
+    declared = (PROFILES, NODEMAINTENANCE, CLUSTERAPI)
+    assert {each.name: each.lease for each in declared} == ORIGINAL_LEASES
+
+
+@pytest.mark.parametrize("surface", ["profiles", "nodemaintenance"])
+def test_pods_are_deleted_only_on_request(capsys: Capture, surface: str) -> None:
+    role, right = ("ClusterRole", f"haulout-{surface}"), ("", "pods", "delete")
+    assert right not in rules(printed(capsys, "rbac", surface), *role)
+    assert right in rules(printed(capsys, "rbac", surface, "--delete-pods"), *role)
+
+
+def test_a_secret_of_the_cloud_is_open_by_name(capsys: Capture) -> None:
+    documents = printed(capsys, "rbac", "profiles", "--cloud-secret", "kube-system/cloud")
+    [(place, rule)] = [(each["metadata"]["namespace"], rule) for each in documents for rule in allows(each, "secrets")]
+    assert (place, rule["verbs"], rule["resourceNames"]) == ("kube-system", ["get"], ["cloud"])
+
+
+@pytest.mark.parametrize("given", ["a", "/a", "a/", "a/b/c"])
+def test_what_is_no_name_in_a_namespace_is_refused(capsys: Capture, given: str) -> None:
+    assert main(["rbac", "--stagger", given]) == 2
+    assert f"'{given}' is not NAMESPACE/LEASE" in capsys.readouterr().err
+
+
+def test_settings_go_with_the_rights(capsys: Capture) -> None:
+    words = ("--node-conditions", "--eviction-requests", "--lease-namespace", "held", "--leader-lease", "l")
+    documents = printed(capsys, "manifests", "nodemaintenance", *words, "--webhook-secret", "s")
+    [text] = [each["data"]["haulout.yaml"] for each in documents if each["kind"] == "ConfigMap"]
+    settings = read_settings(text.encode(), "haulout.yaml", {}, {}, "")
+    assert settings.nodemaintenance is not None
+    assert (settings.nodemaintenance.node_conditions, settings.nodemaintenance.lease_namespace) == (True, "held")
+    assert (settings.lease.name if settings.lease else "", settings.webhooks.secret) == ("l", "s")
+
+
+def test_passwords_may_come_from_secrets(capsys: Capture) -> None:
+    documents = printed(capsys, "manifests", "--config-secret", "mine", "--env-from-secret", "words")
+    [pod] = [each["spec"]["template"]["spec"] for each in documents if each["kind"] == "Deployment"]
+    assert pod["volumes"][1] == {"name": "profiles", "secret": {"secretName": "mine", "optional": True}}
+    assert pod["containers"][0]["envFrom"] == [{"secretRef": {"name": "words"}}]
 
 
 def names(kind: type[msgspec.Struct]) -> set[str]:

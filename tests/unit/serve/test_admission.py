@@ -69,7 +69,7 @@ class Thing(msgspec.Struct, frozen=True):
     metadata: Metadata = Metadata()
 
 
-HOOK = Webhook("v.thing.io", PATH, rule, Thing)
+HOOK = Webhook("v.thing.io", PATH, rule, Thing, "things")
 
 
 class Server:

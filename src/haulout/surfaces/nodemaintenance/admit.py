@@ -19,6 +19,7 @@ from haulout.surfaces.nodemaintenance.wire import (
     CONTROL_PLANE_LABELS,
     KIND,
     MAINTENANCES_OF_NODE,
+    REGISTRATION,
     WEBHOOK,
     WEBHOOK_PATH,
     MaintenanceRow,
@@ -67,7 +68,7 @@ ETCD_MEMBERS = Index("etcd-members", "Pod", _is_member)
 
 
 def webhook(quorum: Quorum) -> Webhook:
-    return Webhook(WEBHOOK, WEBHOOK_PATH, partial(admit, quorum), Maintenance)
+    return Webhook(WEBHOOK, WEBHOOK_PATH, partial(admit, quorum), Maintenance, REGISTRATION)
 
 
 def admit(quorum: Quorum, request: AdmissionRequest, view: View) -> Verdict:

@@ -1,0 +1,113 @@
+"""The roles that `haulout rbac` prints, granted to a user of the real API server, and what became of each of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+
+import yaml
+from click.testing import CliRunner
+
+from haulout.cli.root import root
+from tests.rig.api import Json
+from tests.rig.audit import Entry
+from tests.rig.plane import ControlPlane
+from tests.rig.wait import eventually
+
+GROUP = "rbac.authorization.k8s.io"
+
+
+@dataclasses.dataclass(frozen=True)
+class Right:
+    """One verb on one resource, as a printed rule allows it: in one namespace or everywhere, for some names or all."""
+
+    role: str
+    ns: str
+    group: str
+    resource: str
+    verb: str
+    names: tuple[str, ...]
+
+    def covers(self, entry: Entry) -> bool:
+        group = entry.uri.split("/")[2] if entry.uri.startswith("/apis/") else ""
+        return (
+            (self.group, self.resource, self.verb) == (group, entry.what, entry.verb)
+            and self.ns in ("", entry.ns)
+            and (not self.names or entry.name in self.names or _selected(entry) in self.names)
+        )
+
+    def __str__(self) -> str:
+        where = f" in {self.ns}" if self.ns else ""
+        named = f" named {', '.join(self.names)}" if self.names else ""
+        return f"{self.role}: {self.verb} {self.resource}.{self.group}{named}{where}"
+
+
+def _selected(entry: Entry) -> str:
+    """The name in the field selector of a list or watch of one object."""
+    _, _, rest = entry.uri.partition("metadata.name%3D")
+    return rest.partition("&")[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Granted:
+    """A user with the printed roles and no others."""
+
+    user: str
+    rights: tuple[Right, ...]
+
+    def unused(self, entries: Iterable[Entry]) -> set[Right]:
+        asked = [entry for entry in entries if entry.user == self.user and entry.code < 400]
+        return {right for right in self.rights if not any(right.covers(entry) for entry in asked)}
+
+
+def printed(*words: str) -> list[Json]:
+    done = CliRunner().invoke(root, words)
+    assert done.exit_code == 0, done.output
+    return list(yaml.safe_load_all(done.output))
+
+
+def grant(plane: ControlPlane, prefix: str, *words: str) -> Granted:
+    """Apply what `haulout rbac` prints for these words, under names that begin with the prefix, and wait for it."""
+    api, user = plane.api(), plane.limited_user([])
+    documents = printed("rbac", *words)
+    bindings = [each for each in documents if each["kind"].endswith("Binding")]
+    bound = {(each["roleRef"]["kind"], each["roleRef"]["name"]) for each in bindings}
+    roles = [each for each in documents if (each["kind"], each["metadata"]["name"]) in bound]
+    for each in documents:
+        if each["kind"] == "Namespace" and api.find("namespaces", each["metadata"]["name"]) is None:
+            api.create("namespaces", each)
+    for each in (*roles, *bindings):
+        meta = {**each["metadata"], "name": f"{prefix}-{each['metadata']['name']}"}
+        body = {**each, "metadata": meta}
+        if each in bindings:
+            body["roleRef"] = {**each["roleRef"], "name": meta["name"]}
+            body["subjects"] = [{"apiGroup": GROUP, "kind": "User", "name": user}]
+        api.create(f"{GROUP}/v1/{each['kind'].lower()}s", body, meta.get("namespace"))
+    granted = Granted(user, tuple(right for role in roles for right in _rights(role)))
+    for right in granted.rights:
+        eventually(lambda right=right: _may(plane, user, right), f"{user} may {right}")  # type: ignore[misc]
+    return granted
+
+
+def _rights(role: Json) -> Iterator[Right]:
+    meta = role["metadata"]
+    for rule in role["rules"]:
+        names = tuple(rule.get("resourceNames", ()))
+        for resource in rule["resources"]:
+            for verb in rule["verbs"]:
+                yield Right(meta["name"], meta.get("namespace", ""), rule["apiGroups"][0], resource, verb, names)
+
+
+def _may(plane: ControlPlane, user: str, right: Right) -> bool:
+    resource, _, sub = right.resource.partition("/")
+    asked = {
+        "group": right.group,
+        "resource": resource,
+        "subresource": sub,
+        "verb": right.verb,
+        "namespace": right.ns,
+        "name": right.names[0] if right.names else "",
+    }
+    spec = {"user": user, "resourceAttributes": asked}
+    review = plane.api().create("authorization.k8s.io/v1/subjectaccessreviews", {"spec": spec})
+    return bool(review["status"]["allowed"])

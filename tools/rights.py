@@ -1,0 +1,64 @@
+"""Writes the table of rights in docs/security.md from the declaration that the printed roles follow from, too."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from haulout.cli.rights import CLUSTER, DEFAULT, EACH, HOME, LEASES, OPTIONS, ROLES, WORKLOAD, Right, Role
+
+PAGE = Path(__file__).parent.parent / "docs" / "security.md"
+BEGIN, END = "<!-- rights: python -m tools.rights -->\n", "<!-- end of rights -->\n"
+PLACES = {
+    CLUSTER: "everywhere",
+    HOME: "its own namespace",
+    DEFAULT: "`default`",
+    LEASES: "`medik8s-leases`",
+}
+
+
+def table() -> str:
+    """The text between the marks."""
+    head = "| Role | Where | What | Verbs | For | Option |\n|---|---|---|---|---|---|\n"
+    rows = [row for role in (*ROLES, WORKLOAD) if role.bound for row in _rows(role)]
+    return f"\n{head}{''.join(rows)}\n"
+
+
+def _rows(role: Role) -> Iterator[str]:
+    where = "the workload cluster" if role is WORKLOAD else PLACES.get(role.place, "each namespace that is listed")
+    for right in role.rights:
+        cells = (f"`{role.name}`", where, _what(right), ", ".join(right.verbs), right.purpose, _option(role, right))
+        yield f"| {' | '.join(cells)} |\n"
+
+
+def _what(right: Right) -> str:
+    kinds = ", ".join(f"`{resource}{f'.{right.group}' if right.group else ''}`" for resource in right.resources)
+    names = ["the listed names" if name == EACH else f"`{name}`" for name in right.names]
+    return f"{kinds}: {', '.join(names)}" if names else kinds
+
+
+def _option(role: Role, right: Right) -> str:
+    if right.unless:
+        return f"without `--{right.unless.replace('_', '-')}`"
+    option = OPTIONS.get(right.option or role.option)
+    if option is None:
+        return ""
+    flag = f"`--{option.name.replace('_', '-')}`"
+    return f"{flag}, on by default" if option.default else flag
+
+
+def page() -> str:
+    """The page with the table as it has to be."""
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}{table()}{END}{after}"
+
+
+def main() -> int:
+    PAGE.write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

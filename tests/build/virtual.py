@@ -38,14 +38,18 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class LoopClock:
-    """The clock of the running loop; `skew` moves it on alone, as a suspended machine's does."""
+    """The clock of the running loop; `skew` moves it on alone, as a suspended machine's does.
+
+    `set_by`: by so many seconds somebody has set the wall clock.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._loop = loop or asyncio.get_running_loop()
         self.skew = 0.0
+        self.set_by = 0.0
 
     def now(self) -> datetime:
-        return START + timedelta(seconds=self.elapsed())
+        return START + timedelta(seconds=self.elapsed() + self.set_by)
 
     def elapsed(self) -> float:
         return self._loop.time() + self.skew

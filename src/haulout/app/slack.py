@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -14,6 +13,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from haulout.base.bounds import instant, span
 from haulout.base.clock import Clock
 from haulout.kube.errors import KubeError, NotFound
 from haulout.kube.writer import Writer
@@ -70,7 +70,7 @@ class Threads:
     def _lives(self, lease: Lease) -> bool:
         """From its title on; replies do not make it longer."""
         since, lives_for = lease.spec.renew_time, lease.spec.lease_duration_seconds
-        return since is not None and lives_for is not None and self._clock.now() - since <= timedelta(seconds=lives_for)
+        return since is not None and lives_for is not None and self._clock.now() - instant(since) <= span(lives_for)
 
     async def _lease(self, thread: Thread) -> Lease | None:
         try:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
+from haulout.base.bounds import span
 from haulout.cli.settings import ClusterApi
 from haulout.surfaces.clusterapi.options import Options
 
@@ -15,7 +14,7 @@ def options_of(settings: ClusterApi) -> Options:
         allow_exec=settings.allow_exec_kubeconfigs,
         guard_remediation=settings.guard_remediation,
         approval_hygiene=settings.approval_hygiene,
-        approve_within_for=timedelta(seconds=within) if within > 0 else None,
+        approve_within_for=span(within) if within > 0 else None,
         prefer_limited=settings.prefer_limited_kubeconfigs,
         reboot_mode=settings.reboot_mode_annotation,
         workload_requests=settings.workload_requests,

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from haulout.base.bounds import instant, seconds
 from haulout.cluster.key import Key
 from haulout.cluster.rows import (
     NOTHING,
@@ -140,8 +141,8 @@ class Projector:
             "labels": self._share(metadata.labels),
             "annotations": annotations or NOTHING,
             "finalizers": metadata.finalizers,
-            "created_at": metadata.creation_timestamp,
-            "deleting_at": metadata.deletion_timestamp,
+            "created_at": instant(metadata.creation_timestamp),
+            "deleting_at": instant(metadata.deletion_timestamp),
         }
 
     def _share(self, labels: dict[str, str]) -> Mapping[str, str]:
@@ -205,8 +206,8 @@ def _pod(obj: Pod, common: dict[str, Any]) -> PodRow:
         unsure=not ready and any(kind.type == "Ready" and kind.status == "Unknown" for kind in obj.status.conditions),
         trouble="" if ready else _trouble(obj),
         owners=_owners(obj.metadata),
-        grace_for=obj.spec.termination_grace_period_seconds,
-        deletion_grace_for=obj.metadata.deletion_grace_period_seconds,
+        grace_for=seconds(obj.spec.termination_grace_period_seconds),
+        deletion_grace_for=seconds(obj.metadata.deletion_grace_period_seconds),
         priority=obj.spec.priority,
         restart_policy=sys.intern(obj.spec.restart_policy),
         mirror=MIRROR_ANNOTATION in obj.metadata.annotations,
@@ -267,9 +268,9 @@ def _lease(obj: Lease, common: dict[str, Any]) -> LeaseRow:
         **common,
         owners=_owners(obj.metadata),
         holder=obj.spec.holder_identity,
-        duration_for=obj.spec.lease_duration_seconds,
-        acquired_at=obj.spec.acquire_time,
-        renewed_at=obj.spec.renew_time,
+        duration_for=seconds(obj.spec.lease_duration_seconds),
+        acquired_at=instant(obj.spec.acquire_time),
+        renewed_at=instant(obj.spec.renew_time),
         transitions=obj.spec.lease_transitions,
     )
 

@@ -42,6 +42,14 @@ class PartialObject(Struct, frozen=True, gc=False):
     metadata: ObjectMeta = ObjectMeta()
 
 
+class ConditionState(Struct, frozen=True, gc=False):
+    """What is read of the conditions of Pods and Nodes. A time that cannot be read must not hide the object."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+
+
 class Condition(Struct, frozen=True, gc=False, rename="camel"):
     """Heartbeat times are left out: they would make every beat a change."""
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
-from haulout.model.meta import Condition, ObjectMeta
+from haulout.model.meta import ConditionState, ObjectMeta
 
 
 class Taint(Struct, frozen=True, gc=False, rename="camel"):
@@ -38,7 +38,7 @@ class NodeInfo(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class NodeStatus(Struct, frozen=True, gc=False, rename="camel"):
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[ConditionState, ...] = ()
     node_info: NodeInfo = NodeInfo()
     addresses: tuple[NodeAddress, ...] = ()
     allocatable: dict[str, str] = {}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from msgspec import Struct
 
-from haulout.model.meta import Condition, ObjectMeta
+from haulout.model.meta import ConditionState, ObjectMeta
 
 
 class EmptyDir(Struct, frozen=True, gc=False):
@@ -76,7 +74,6 @@ class ContainerWaiting(Struct, frozen=True, gc=False):
 class ContainerTerminated(Struct, frozen=True, gc=False, rename="camel"):
     exit_code: int = 0
     reason: str = ""
-    finished_at: datetime | None = None
 
 
 class ContainerState(Struct, frozen=True, gc=False):
@@ -94,7 +91,7 @@ class ContainerStatus(Struct, frozen=True, gc=False, rename="camel"):
 class PodStatus(Struct, frozen=True, gc=False, rename="camel"):
     phase: str = ""
     reason: str = ""
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[ConditionState, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
 

@@ -282,8 +282,9 @@ class Actor:
             waiting.clear()
         for target in self._pending.keys() - self._busy.keys():
             self._store.settle(target)
-        for part in (self._pending, self._backoff, self._conflicts, self._edits, self._said):
+        for part in (self._pending, self._backoff, self._conflicts, self._edits, self._said, self._throttled):
             part.clear()
+        self._timers.clear()
 
     def size(self) -> int:
         """Everything remembered: after any churn as much as before."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from haulout.base.clock import Clock
 from haulout.core.action import Measure, Say
@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 SLICE = 0.010
 LONGEST_REQUEST = 30.0
 LONGEST_SLEEP = 60.0
+# By so much the wall clock may depart from elapsed time between two looks; anything more, and it was set.
+SET_BACK_BY = 5.0
 # One turn of the event loop reads the sockets, one hands the bytes to the reflectors, one lets them take them in.
 TURNS_TO_TAKE_IN = 3
 
@@ -32,6 +34,7 @@ class Driver:
         self._clock = clock
         self._metrics = metrics
         self._woken = asyncio.Event()
+        self._anchor = self._read_clocks()
         self.before_asking: list[Callable[[], None]] = []
         self.after_asking: list[Callable[[], None]] = []
         # Seconds for which a write may still be under way; None: we do not lead, nothing may be sent.
@@ -67,7 +70,27 @@ class Driver:
                 else:
                     await asyncio.sleep(0)
 
+    def _read_clocks(self) -> tuple[datetime, float]:
+        return self._clock.now(), self._clock.elapsed()
+
+    def _heed_set_back_clock(self) -> None:
+        """Start the kernel anew if the wall clock was set back.
+
+        Back-offs, pauses and looks are kept as instants. After the clock was set back by an hour each would last an hour
+        longer than its span. All of them are only in memory, and what is stored counts by the wall clock in any case:
+        so the cure is that of a restart, which forgets them.
+        """
+        now, elapsed = self._read_clocks()
+        lagging = (elapsed - self._anchor[1]) - (now - self._anchor[0]).total_seconds()
+        self._anchor = (now, elapsed)
+        if abs(lagging) < SET_BACK_BY:
+            return
+        log.warning("the clock was set", extra={"seconds": round(-lagging, 1)})
+        if lagging > 0 and self._kernel.leading:
+            self._kernel.lead()
+
     def _slice(self) -> bool:
+        self._heed_set_back_clock()
         started = self._clock.elapsed()
         before = self._kernel.loop.askings
         rested = self._kernel.run(self._clock.now(), lambda: self._clock.elapsed() - started >= SLICE)
@@ -112,4 +135,4 @@ class Driver:
             async with asyncio.timeout(min(max(wait, 0.001), LONGEST_SLEEP)):
                 await self._woken.wait()
         except TimeoutError:
-            pass
+            self._kernel.lead()

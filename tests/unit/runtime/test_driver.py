@@ -122,6 +122,54 @@ async def test_it_sleeps_until_something_is_due_or_comes_in() -> None:
         assert len(slices) == before + 1
 
 
+@pytest.mark.parametrize("set_by", [-3600.0, -86_400.0, 3600.0], ids=["an hour back", "a day back", "an hour forth"])
+@pytest.mark.parametrize(
+    "answer", [Refused(500, "no"), Refused(429, "slow", retry_after=7), Refused(409, "no"), Lost("")]
+)
+@virtual
+async def test_nothing_waits_longer_than_its_span_when_the_clock_is_set(answer: Answer, set_by: float) -> None:
+    """Back-offs, throttling, conflicts and looks end after seconds, whatever the wall clock says."""
+    script = Script()
+    shell = Shell(objects_with(), script.decider)
+    shell.list()
+    script.wishes[A] = lambda view, now: NOTHING if "x" in labels_of(shell, A) else steps(Label(A, "x", "1"))
+    perform = shell.sender.perform
+
+    async def first(request: Request, guard: Any) -> Answer:
+        shell.sender.perform = perform  # type: ignore[method-assign]
+        return answer
+
+    shell.sender.perform = first  # type: ignore[method-assign]
+    async with shell.running():
+        await asyncio.sleep(0.5)
+        assert "x" not in labels_of(shell, A)
+        shell.clock.set_by = set_by
+        await asyncio.sleep(10)
+        assert labels_of(shell, A) == {"x": "1"}
+
+
+@virtual
+async def test_what_waits_for_a_time_of_day_follows_the_wall_clock() -> None:
+    """A decision that waits for noon is asked at noon, and not when as much time has passed as there was to it."""
+    script = Script()
+    shell = Shell(objects_with(), script.decider)
+    shell.list()
+    noon = START.replace(hour=12)
+    script.wishes[A] = lambda view, now: Decision(until=noon) if now < noon else NOTHING
+    async with shell.running():
+        await asyncio.sleep(1)
+        shell.clock.set_by = 11.5 * 3600
+        await asyncio.sleep(1700)
+        assert script.asked[-1][0] < noon
+        await asyncio.sleep(160)
+        assert noon <= script.asked[-1][0] < noon + timedelta(seconds=61)
+        shell.clock.set_by = 11.25 * 3600
+        await asyncio.sleep(61)
+        assert script.asked[-1][0] < noon
+        await asyncio.sleep(1000)
+        assert script.asked[-1][0] >= noon
+
+
 @virtual
 async def test_a_heartbeat_that_changes_nothing_does_not_stir_it() -> None:
     script = Script()

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from haulout.base.bounds import count
 from haulout.base.selector import EVERYTHING, Selector, SelectorError, from_object
 from haulout.base.windows import WindowError, Windows, window_from_object
 from haulout.cluster.key import Key
@@ -92,7 +93,7 @@ class _Reader:
             case None:
                 return None
             case int() if not isinstance(value, bool) and value >= 0:
-                return value
+                return count(value)
             case str() if found := _PERCENT.fullmatch(value):
                 return Share(int(found[1]))
             case _:
@@ -116,7 +117,7 @@ class _Reader:
             return 1
         if not has_topology:
             self.problems.append(f"{path}: goes with topologyKey, and there is none")
-        return value
+        return count(value)
 
     def windows(self, value: Any, path: str) -> Windows:
         if value is None:

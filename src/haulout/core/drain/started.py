@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from haulout.base.bounds import instant
 from haulout.cluster.rows import NodeRow
 from haulout.model.meta import wire_time
 
@@ -16,9 +17,10 @@ ANNOTATION = "haulout.dev/drain-started-at"
 def started(node: NodeRow) -> dict[str, datetime]:
     """By profile; what cannot be read counts as absent."""
     try:
-        return msgspec.json.decode(node.annotations.get(ANNOTATION, "{}"), type=dict[str, datetime])
+        found = msgspec.json.decode(node.annotations.get(ANNOTATION, "{}"), type=dict[str, datetime])
     except (msgspec.DecodeError, RecursionError):
         return {}
+    return {profile: instant(at) for profile, at in found.items()}
 
 
 def with_started(node: NodeRow, since: Mapping[str, datetime]) -> NodeRow:

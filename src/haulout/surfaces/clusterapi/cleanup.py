@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
+from haulout.base.bounds import EARLIEST, instant
 from haulout.base.duration import to_text
 from haulout.cluster.key import Key
 from haulout.cluster.view import View
@@ -99,10 +100,9 @@ def _marked_at(machine: MachineRow, otherwise: datetime) -> datetime:
     if text is None:
         return otherwise
     try:
-        instant = datetime.fromisoformat(text)
+        return instant(datetime.fromisoformat(text))
     except ValueError:
-        return datetime.min.replace(tzinfo=UTC)
-    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+        return EARLIEST
 
 
 # What does not wait for the Node

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import msgspec
 
+from haulout.base.bounds import seconds
 from haulout.base.selector import Selector, SelectorError, parse
 from haulout.core.drain.options import DrainOptions, PodRules
 from haulout.surfaces.nodemaintenance.wire import LEASE_NAMESPACE, DrainSpec
@@ -27,6 +28,9 @@ class DrainDefaults(msgspec.Struct, frozen=True):
     retry_interval_seconds: int = 5
     deadline_seconds: int = 0
     deadline_action: str = "Fail"
+
+
+_SECONDS = tuple(name for name in DrainDefaults.__struct_fields__ if name.endswith("_seconds"))
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -64,6 +68,7 @@ def wish(spec: DrainSpec, options: Options) -> DrainWish:
     said = {name: value for name, value in msgspec.structs.asdict(spec).items() if value is not None}
     known = set(DrainDefaults.__struct_fields__)
     given = msgspec.structs.replace(options.drain, **{name: value for name, value in said.items() if name in known})
+    given = msgspec.structs.replace(given, **{name: seconds(getattr(given, name)) for name in _SECONDS})
     selector, problem = _selector(given.pod_selector)
     drain = DrainOptions(
         force=given.force,

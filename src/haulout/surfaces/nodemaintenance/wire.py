@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from haulout.base.bounds import instant
 from haulout.cluster.key import Key
 from haulout.cluster.project import Resource
 from haulout.cluster.rows import ObjectRow, Row, Taint
@@ -110,10 +111,21 @@ def _project(obj: NodeMaintenance, common: dict[str, Any]) -> MaintenanceRow:
         node=spec.node_name,
         reason=spec.reason,
         drain=spec.drain,
-        status=obj.status,
+        status=_bounded(obj.status),
         owners=obj.metadata.owner_references,
         seen=_seen(obj.metadata),
     )
+
+
+def _bounded(status: Status) -> Status:
+    """The status with its times within bounds: people can write it, and deadlines are counted from it."""
+    conditions = tuple(
+        msgspec.structs.replace(each, last_transition_time=instant(each.last_transition_time))
+        for each in status.conditions
+    )
+    blocked = tuple(msgspec.structs.replace(each, since=instant(each.since)) for each in status.blocked_pods)
+    last = instant(status.last_update)
+    return msgspec.structs.replace(status, conditions=conditions, blocked_pods=blocked, last_update=last)
 
 
 def _seen(metadata: ObjectMeta) -> str:

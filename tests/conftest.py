@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("haulout", derandomize=True, deadline=None, database=None)
+# How long examples take to draw says more about the machine than about the test.
+settings.register_profile(
+    "haulout", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("haulout")

@@ -7,7 +7,7 @@ import json
 from random import Random
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -169,6 +169,5 @@ ReflectorMachine.TestCase.settings = settings(
     stateful_step_count=25,
     deadline=None,
     derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
 )
 TestReflectorMachine = ReflectorMachine.TestCase

@@ -13,7 +13,7 @@ import aiohttp
 import msgspec
 import pytest
 from aiohttp import web
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haulout.cluster.key import Key, node_key
@@ -362,7 +362,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, deadline=None)
 @given(field=st.sampled_from([*REQUEST, "subResource", "namespace"]), value=JSON, data=st.binary(max_size=40))
 def test_whatever_is_sent_is_read_or_malformed(field: str, value: Any, data: bytes) -> None:
     whole = json.dumps(review(**{field: value})).encode()

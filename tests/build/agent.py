@@ -133,7 +133,7 @@ class AgentHost:
         file.write_text(f'#!/bin/sh\necho "{command} $*" >> {self.inside}/commands\n{body}\n')
         file.chmod(0o755)
 
-    def config(self, *, files: tuple[str, ...] = (), **modes: list[dict[str, Any]]) -> dict[str, Any]:
+    def config(self, *, files: Any = (), **modes: list[dict[str, Any]]) -> dict[str, Any]:
         """Write config.json, and scripts that do nothing for steps without one."""
         document = {
             "schema_version": "v1",

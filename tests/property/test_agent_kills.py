@@ -1,0 +1,110 @@
+"""The agent, killed at every single system call that writes: the next run ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import haulout.agent
+from tests.build.agent_kills import SCENARIOS, WRITES
+
+# Functions of `os` that the agent uses and that change nothing on the host.
+READS = frozenset(
+    [
+        "chdir",
+        "chroot",
+        "close",
+        "dup2",
+        "environ",
+        "execve",
+        "fchdir",
+        "fork",
+        "fsdecode",
+        "fsencode",
+        "fspath",
+        "fstat",
+        "getenv",
+        "geteuid",
+        "getpid",
+        "getxattr",
+        "kill",
+        "killpg",
+        "listdir",
+        "path",
+        "pipe",
+        "pread",
+        "read",
+        "readlink",
+        "scandir",
+        "set_blocking",
+        "setsid",
+        "stat",
+        "strerror",
+        "umask",
+        "waitid",
+        "waitpid",
+        "waitstatus_to_exitcode",
+        "walk",
+        "_exit",
+        "DirEntry",
+    ]
+)
+# `new` writes in the author's directory, `test` on a throw-away root: neither is ever started on a host.
+AUTHORS = ("new.py", "trial.py", "sandbox.py")
+
+
+def drive(scenario: str, folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    argv = [sys.executable, "-m", "tests.build.agent_kills", scenario, str(folder)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    first, *rest = map(json.loads, done.stdout.splitlines())
+    return first, rest
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """In memory where that is possible: the agent waits for the disk hundreds of times."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else tmp_path) as made:
+        yield Path(made)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_run_that_is_killed_anywhere_is_made_good_by_the_next(scenario: str, folder: Path) -> None:
+    undisturbed, kills = drive(scenario, folder)
+    assert undisturbed["leftovers"] == []
+    assert len(kills) == undisturbed["count"] > 5
+    for kill in kills:
+        assert kill["killed"] == -9, kill
+        assert kill["codes"][-1] == 0, kill
+        assert kill["differing"] == {}, kill
+        assert kill["leftovers"] == [], kill
+        for kind in (0, 1):
+            before, after = kill["before"][kind], kill["after"][kind]
+            wanted = undisturbed[("trace", "commands")[kind]]
+            assert set(after) == set(wanted), kill
+            # What ran again had run, but the agent was killed before it could mark it; a reboot has its boot id.
+            repeated = [name for name in set(after) if after.count(name) > 1]
+            assert all(after.count(name) == 2 and name == before[-1] for name in repeated), kill
+            assert not [name for name in repeated if name in kill["done"] or name.startswith("reboot")], kill
+
+
+def test_every_function_that_writes_is_interposed() -> None:
+    """Modules are read, not run: whatever of `os` they name must be known to write or not to write."""
+    unknown: set[str] = set()
+    for module in Path(haulout.agent.__file__).parent.glob("*.py"):
+        if module.name in AUTHORS:
+            continue
+        for node in ast.walk(ast.parse(module.read_text())):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
+                is_constant = node.attr.isupper() or node.attr.startswith(("O_", "P_", "W"))
+                if not is_constant and node.attr not in {*WRITES, *READS}:
+                    unknown.add(f"{module.name}: os.{node.attr}")
+    assert unknown == set()

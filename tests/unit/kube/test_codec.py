@@ -58,7 +58,7 @@ def test_error_event_carries_a_status() -> None:
     "obj,name,why",
     [
         (b'{"metadata":{"name":"a","namespace":"n"},"spec":{"nodeName":3}}', "n/a", "Expected `str`, got `int`"),
-        (b'{"metadata":{"name":"a"},"status":{"conditions":[{"lastTransitionTime":"noon"}]}}', "a", "datetime"),
+        (b'{"metadata":{"name":"a","deletionTimestamp":"noon"}}', "a", "datetime"),
         (b'{"metadata":{"name":"a","labels":{"x":1}}}', "a", "labels"),
         (b'{"metadata":{"name":7}}', "7", "Expected `str`"),
         (b'{"metadata":{"name":"a","namespace":"\xff"}}', "", "utf-8"),

@@ -59,7 +59,7 @@ READS = frozenset(
     ]
 )
 # `new` writes in the author's directory, `test` on a throw-away root: neither is ever started on a host.
-AUTHORS = ("new.py", "trial.py", "sandbox.py")
+AUTHORS = ("new.py", "sandbox.py", "trial.py")
 
 
 def drive(scenario: str, folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:

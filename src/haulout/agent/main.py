@@ -13,6 +13,7 @@ Usage: skyhook-agent MODE ROOT_MOUNT COPY_DIR [INTERRUPT_DATA] [--dry-run]
        skyhook-agent validate PATH [--format text|json]
        skyhook-agent digest DIR
        skyhook-agent new NAME
+       skyhook-agent test DIR [--exec local]
        skyhook-agent --version | --help"""
 
 
@@ -44,6 +45,10 @@ def _command(words: Sequence[str]) -> Callable[[Sequence[str]], int]:
             from haulout.agent.new import main as new
 
             return new
+        case ["test"]:
+            from haulout.agent.trial import main as trial
+
+            return trial
         case _:
             return run_mode
 

@@ -80,6 +80,16 @@ def validate(path: str) -> Findings:
     return findings
 
 
+def load_directory(path: str) -> Package:
+    """Return a valid package, or raise an AgentError with all that is wrong with it."""
+    findings = validate(path)
+    if findings.errors:
+        raise AgentError("\n".join(f"ERROR: {error}" for error in findings.errors))
+    folder = os.path.realpath(path if os.path.isdir(path) else os.path.dirname(path))
+    with open(f"{folder}/config.json", "rb") as opened:
+        return load(opened.read(), PackageFolder(HostRoot("/"), folder).find_step, lambda _: None)
+
+
 def _message(file: str, error: AgentError | OSError) -> str:
     match error:
         case InvalidJson():

@@ -283,6 +283,7 @@ def nodemaintenance(scene: Scene) -> Iterator[Operator]:
     _end(api, waiting)
     api.create(NMS, maintenance(waiting, waiting))
     eventually(lambda: _repeated(scene.events(pods[1], scene.ns, "AnnotationInvalid")), "it is told again")
+    eventually(lambda: api.get("nodes", waiting)["spec"].get("unschedulable"), "the node is cordoned again")
     _end(api, waiting)
     eventually(lambda: scene.told_about(waiting, "UncordonNode") == 2, "and so is the end of the maintenance")
     by_request = surfaces.replace("nodeConditions", "evictionBackend: evictionrequest, nodeConditions")

@@ -135,4 +135,4 @@ class Driver:
             async with asyncio.timeout(min(max(wait, 0.001), LONGEST_SLEEP)):
                 await self._woken.wait()
         except TimeoutError:
-            self._kernel.lead()
+            pass

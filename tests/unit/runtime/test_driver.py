@@ -149,6 +149,22 @@ async def test_nothing_waits_longer_than_its_span_when_the_clock_is_set(answer: 
 
 
 @virtual
+async def test_time_that_passes_makes_no_leader_and_repeats_no_statement() -> None:
+    """What time alone wakes is asked again, and neither leads nor tells anew what it has told."""
+    script = Script()
+    shell = Shell(objects_with(), script.decider)
+    shell.list()
+    said = Measure("said")
+    script.wishes[A] = lambda view, now: Decision(actions=((said,),), until=now + timedelta(seconds=1))
+    async with shell.running():
+        await asyncio.sleep(5)
+        assert shell.metrics.series("said") == {(): 1.0}
+        shell.kernel.follow()
+        await asyncio.sleep(100)
+        assert not shell.kernel.leading
+
+
+@virtual
 async def test_what_waits_for_a_time_of_day_follows_the_wall_clock() -> None:
     """A decision that waits for noon is asked at noon, and not when as much time has passed as there was to it."""
     script = Script()

@@ -96,6 +96,19 @@ class TestFlow:
         assert "pendingPods" not in ops.status("a")
         assert ops.said[2:] == [f"pod: default:{name} Evicted from node: n0"]
 
+    def test_the_status_follows_the_pods_also_beside_one_that_takes_for_ever(self) -> None:
+        """Between two passes, too, and whatever grace a pod has been given. The drop-in waits for the pass to end."""
+        ops = Maintenances(options=options(alone=False))
+        name = blocked(ops)
+        endless = pod("endless", nodeName="n0", terminationGracePeriodSeconds=2**62)
+        endless["metadata"]["finalizers"] = ["test.haulout.dev/stays"]
+        ops.world.make(endless)
+        ops.run(3)
+        assert set(ops.status("a")["pendingPods"]) >= {name}
+        ops.world.change(DISRUPTION_BUDGETS, "web", {"spec": {"minAvailable": 2}})
+        ops.run(12)
+        assert (ops.phase("a"), ops.status("a")["pendingPods"]) == ("Running", ["endless"])
+
     def test_whom_a_drain_leaves_alone_is_told_when_it_begins(self, ops: Maintenances) -> None:
         ops.world.make(daemon_set("agent"), pod("p", nodeName="n0"), pod("q", nodeName="n0"))
         (agent,) = [name for name in ops.run(30).pods("n0") if name.startswith("agent")]

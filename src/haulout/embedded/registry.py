@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from haulout.base.bounds import span
 from haulout.base.patch import same
 from haulout.embedded import fields, names, refusals
 from haulout.embedded.refusals import Problem, wrong
@@ -266,7 +267,7 @@ class Registry:
             return False
         if "deletionTimestamp" not in meta:
             seconds = kind.graceful(old, grace)
-            meta["deletionTimestamp"] = self.stamp() if not seconds else wire(self._now() + timedelta(seconds=seconds))
+            meta["deletionTimestamp"] = self.stamp() if not seconds else wire(self._now() + _go_span(seconds))
             meta["deletionGracePeriodSeconds"] = seconds
             if meta.get("generation"):
                 meta["generation"] += 1
@@ -276,7 +277,7 @@ class Registry:
             return False
         if grace is None or grace >= before:
             return None
-        deleted_at = parse(meta["deletionTimestamp"]) + timedelta(seconds=grace - before)
+        deleted_at = parse(meta["deletionTimestamp"]) + span(grace - before)
         if deleted_at < self._now().replace(microsecond=0):
             deleted_at, grace = self._now(), 1 if grace else 0
         meta["deletionTimestamp"], meta["deletionGracePeriodSeconds"] = wire(deleted_at), grace
@@ -396,3 +397,9 @@ def _etcd_key(kind: Kind, meta: Json) -> str:
     plural = "minions" if kind.kind == "Node" and not kind.group else kind.plural
     folder = f"{kind.group}/{plural}" if kind.custom else plural
     return "/".join(["/registry", folder, *([meta["namespace"]] if "namespace" in meta else []), meta["name"]])
+
+
+def _go_span(seconds: int) -> timedelta:
+    """Return so many seconds as Go's arithmetic of 64 bits has them: beyond 292 years a span wraps around."""
+    nanoseconds = (seconds * 10**9 + 2**63) % 2**64 - 2**63
+    return timedelta(microseconds=nanoseconds // 1000)

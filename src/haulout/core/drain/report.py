@@ -174,7 +174,9 @@ def _since(permits: list[Permit]) -> datetime:
 def _asked_at(pod: PodRow) -> datetime | None:
     if pod.deleting_at is None:
         return None
-    return pod.deleting_at - timedelta(seconds=pod.deletion_grace_for or 0)
+    # A grace of many years is cut short by the server: the pod was asked to go no sooner than it was made.
+    asked_at = pod.deleting_at - timedelta(seconds=pod.deletion_grace_for or 0)
+    return max(asked_at, pod.created_at or asked_at)
 
 
 def _terminating(pod: PodRow) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
+from haulout.base.bounds import span
 from haulout.embedded.controllers import podstatus
 from haulout.embedded.controllers.behaviour import KubeletOptions
 from haulout.embedded.controllers.kinds import PODS
@@ -127,7 +128,7 @@ class Containers:
     def _stop(self, key: Key, pod: Json, run: _Run) -> None:
         """What has never run, or runs no more, needs no time."""
         metadata = pod["metadata"]
-        grace = timedelta(seconds=int(metadata.get("deletionGracePeriodSeconds") or 0))
+        grace = span(int(metadata.get("deletionGracePeriodSeconds") or 0))
         lasts = self._options.of_pod(pod).stops_after
         stops_at = instant(metadata["deletionTimestamp"]) - grace + (grace if lasts is None else min(lasts, grace))
         if phase_of(pod) != "Running":

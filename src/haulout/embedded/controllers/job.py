@@ -6,6 +6,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from haulout.base.bounds import span
 from haulout.embedded.controllers.claims import Claims
 from haulout.embedded.controllers.kinds import JOBS, PODS
 from haulout.embedded.controllers.names import Names
@@ -105,7 +106,7 @@ class Jobs:
             return "FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
         started = (job.get("status") or {}).get("startTime")
         if spec.get("activeDeadlineSeconds") is not None and started and not spec.get("suspend"):
-            late_at = instant(started) + timedelta(seconds=int(spec["activeDeadlineSeconds"]))
+            late_at = instant(started) + span(int(spec["activeDeadlineSeconds"]))
             if self._timers.now() >= late_at:
                 return "FailureTarget", "DeadlineExceeded", "Job was active longer than specified deadline"
             self._work.add_at(key, late_at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from haulout.base.bounds import span
 from haulout.embedded.controllers.reading import condition, instant, timestamp
 from haulout.embedded.controllers.replicaset import wanted
 from haulout.embedded.controllers.rollout import fenceposts
@@ -92,7 +93,7 @@ def _set(conditions: list[Json], new: Json, now: datetime, *, fresh: bool = Fals
 def _deadline(deployment: Json) -> timedelta | None:
     seconds = deployment["spec"].get("progressDeadlineSeconds")
     seconds = 600 if seconds is None else int(seconds)
-    return None if seconds == _NO_DEADLINE else timedelta(seconds=seconds)
+    return None if seconds == _NO_DEADLINE else span(seconds)
 
 
 def _availability(enough: bool) -> Json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from haulout.base.bounds import span
 from haulout.embedded.controllers.fitting import NO_EXECUTE, tolerates
 from haulout.embedded.controllers.kinds import PODS
 from haulout.embedded.controllers.reading import Key, has_ended, is_terminating, key_of, node_of, with_condition
@@ -105,5 +106,5 @@ def _tolerated_for(tolerations: list[Json] | tuple[Json, ...], taints: tuple[Jso
         if used is None:
             return timedelta()
         if used.get("tolerationSeconds") is not None:
-            ends.append(timedelta(seconds=max(int(used["tolerationSeconds"]), 0)))
+            ends.append(span(max(int(used["tolerationSeconds"]), 0)))
     return min(ends, default=None)

@@ -69,7 +69,9 @@ def drain_status(
         if is_over or is_news:
             failed = failed_with(_passed(state, current), error, now)
             return [(*patch(row, failed), *_said(given))], None, ()
-    report, report_at, mark = _report(given, current, began_at)
+    # The original writes which pods are left at the end of each pass, together with its error, and the drop-in does so.
+    latest = current if given.options.alone else _passed(state, current)
+    report, report_at, mark = _report(given, latest, began_at)
     future = ends_at if ends_at is not None and ends_at > now else None
     return report, earliest(future, report_at, deadline_at if deadline_at and deadline_at > now else None), mark
 
@@ -150,7 +152,7 @@ def _succeeded(given: Given, state: Progress) -> list[Step]:
 
 
 def _report(given: Given, current: Status, began_at: datetime) -> tuple[list[Step], datetime | None, tuple[Row, ...]]:
-    """What blocks the drain, written between two passes; the time of the pass is left alone."""
+    """What is known of the drain now, written between two passes; the time of the pass is left alone."""
     standing = _last_report(given)
     if current == given.status:
         return [], None, standing

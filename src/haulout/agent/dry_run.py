@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
@@ -46,8 +47,6 @@ def with_package(host: Host) -> Host:
     """Return the host with the package where it is now: not copied to the host yet, it is in the agent's image."""
     if host.package.exists():
         return host
-    from dataclasses import replace
-
     console.say(f"would copy {host.settings.data_dir} to {host.copy_dir}: the host does not have it")
     return replace(host, package=PackageFolder(HostRoot("/"), host.settings.data_dir))
 

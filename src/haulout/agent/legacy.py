@@ -62,11 +62,11 @@ def _copy_file(source: str, directory: int, name: str) -> None:
         os.close(opened)
 
 
-def copy_resolv(root: HostRoot, owner: str, own: str = RESOLV) -> None:
-    """Put the agent's resolv.conf in the place of the host's."""
+def copy_resolv(root: HostRoot, own: str = RESOLV) -> None:
+    """Put the agent's resolv.conf in the place of the host's. No lock is held yet: the process gives the name."""
     with doing("copy resolv.conf to the host"):
         source = os.open(own, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            copy_to_host(root, RESOLV, source, 0o644, owner)
+            copy_to_host(root, RESOLV, source, 0o644, f"resolv-{os.getpid()}")
         finally:
             os.close(source)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import binascii
 import contextlib
 import os
 from collections.abc import Generator, Mapping
+from dataclasses import replace
+from functools import partial
 
 from haulout.agent import console
 from haulout.agent.acts import Act, Answer
 from haulout.agent.arguments import Arguments
 from haulout.agent.banner import banner
-from haulout.agent.config import load
+from haulout.agent.config import InvalidJson, load
 from haulout.agent.environment import base_environment, read_image_environment
 from haulout.agent.errors import AgentError, doing
 from haulout.agent.files import write_all
@@ -68,7 +71,7 @@ def _run(
 ) -> Result:
     host = open_host(arguments, settings, environ, termination)
     if settings.copy_resolv:
-        copy_resolv(host.root, settings.resource_id.package)
+        copy_resolv(host.root)
     for line in banner(arguments, settings):
         console.say(line)
     if arguments.mode not in MODES:
@@ -81,7 +84,7 @@ def _run(
         copy_package(host.root, settings.data_dir, arguments.copy_dir)
     package = load_package(host)
     teller.package, teller.version = package.name, package.version
-    host = with_owner(host, package.name)
+    host = with_package_owner(host, package.name)
     return follow(
         step_mode(StepJob(arguments.mode, package, settings, arguments.root_mount), HostView(host)), Shell(host)
     )
@@ -95,7 +98,7 @@ def unknown_mode(mode: str) -> str:
 def open_host(arguments: Arguments, settings: Settings, environ: Mapping[str, str], termination: Termination) -> Host:
     with doing(f"open the host root {arguments.root_mount}"):
         root = HostRoot(arguments.root_mount)
-    owner = settings.resource_id.package
+    owner = owner_of(settings, settings.resource_id.text)
     return Host(
         root=root,
         copy_dir=arguments.copy_dir,
@@ -103,18 +106,23 @@ def open_host(arguments: Arguments, settings: Settings, environ: Mapping[str, st
         package=PackageFolder(root, arguments.copy_dir),
         state=StateFolder(root, settings.state_root, owner),
         logs=LogFolder(root, settings.log_root, owner),
+        owner=owner,
         termination=termination,
         environ=environ,
         base_environ=base_environment(environ, read_image_environment()),
     )
 
 
-def with_owner(host: Host, owner: str) -> Host:
-    """Return the host with temporary files named after the package whose lock this run holds."""
-    from dataclasses import replace
+def owner_of(settings: Settings, name: str) -> str:
+    """Return a short name for the holder of a lock: Skyhooks have state roots, and in each a package has one lock."""
+    return f"{binascii.crc32(f'{settings.state_root}/{name}'.encode(errors='surrogateescape')):08x}"
 
+
+def with_package_owner(host: Host, package_name: str) -> Host:
+    """Return the host with temporary files named after the package whose lock this run is going to hold."""
+    owner = owner_of(host.settings, package_name)
     state = StateFolder(host.root, host.settings.state_root, owner)
-    return replace(host, state=state, logs=LogFolder(host.root, host.settings.log_root, owner))
+    return replace(host, owner=owner, state=state, logs=LogFolder(host.root, host.settings.log_root, owner))
 
 
 def load_package(host: Host) -> Package:
@@ -123,8 +131,10 @@ def load_package(host: Host) -> Package:
 
         with doing(f"read {host.package.path}"), host.root.directory(host.package.path) as directory:
             check_digest(directory, host.settings.tree_digest)
-    warn = lambda text: console.say(text, is_error=True)  # noqa: E731
-    return load(host.package.read_config(), host.package.find_step, warn)
+    try:
+        return load(host.package.read_config(), host.package.find_step, partial(console.say, is_error=True))
+    except InvalidJson as error:
+        raise AgentError(f"Invalid JSON in {host.package.path}/config.json: {error}") from None
 
 
 def follow(acts: Generator[Act, Answer, Result], shell: Shell) -> Result:

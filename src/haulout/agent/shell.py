@@ -39,6 +39,7 @@ class Host:
     package: PackageFolder
     state: StateFolder
     logs: LogFolder
+    owner: str  # names temporary files; no other process with this name writes at the same time
     termination: Termination
     environ: Mapping[str, str] = field(repr=False)  # the agent's own: arguments of the form env:NAME refer to it
     base_environ: Mapping[str, str] = field(repr=False)  # what steps and interrupts get of it
@@ -104,13 +105,13 @@ class Shell:
             case acts.Say():
                 console.say(act.text, is_error=act.is_error)
             case acts.LockPackage():
-                self._lock(f"locks/{act.package_name}.lock")
+                self._lock(f"locks/{act.package_name}.lock", is_folder=False)
             case acts.LockInterrupt():
-                self._lock(act.folder)
+                self._lock(act.folder, is_folder=True)
             case acts.Tighten():
                 self._tighten(has_package=act.has_package)
             case acts.Overlay():
-                overlay(host.root, f"{host.package.path}/root_dir", host.settings.resource_id.package)
+                overlay(host.root, f"{host.package.path}/root_dir", host.owner)
             case acts.WriteState():
                 host.state.write(act.path, act.text, is_durable=act.is_durable)
             case acts.RemoveState():
@@ -139,9 +140,9 @@ class Shell:
                 assert_never(act)
         return None
 
-    def _lock(self, path: str) -> None:
+    def _lock(self, path: str, *, is_folder: bool) -> None:
         deadline = time.monotonic() + LOCK_WAIT
-        while not self._host.state.try_lock(path):
+        while not self._host.state.try_lock(path, is_folder=is_folder):
             if time.monotonic() > deadline:
                 shown = f"{self._host.settings.state_root}/{path}"
                 raise AgentError(f"another agent is at work: it has held {shown} for {LOCK_WAIT:g} s")

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import posixpath
+import stat
 from collections.abc import Iterator
 
 from haulout.agent.errors import doing
@@ -48,14 +49,14 @@ class StateFolder:
         self._owner = owner
 
     def exists(self, path: str) -> bool:
+        """Whether there is such a regular file. Anything else with its name was not made by an agent."""
         with self._parent(path) as (parent, name), contextlib.suppress(OSError):
             if parent is not None:
-                os.stat(name, dir_fd=parent, follow_symlinks=False)
-                return True
+                return stat.S_ISREG(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
         return False
 
     def read(self, path: str) -> bytes | None:
-        """Return the content of a file, or None if it does not exist."""
+        """Return the content of a file, or None if it does not exist. A link is not followed and has no content."""
         with doing(f"read {self._path}/{path}"), self._parent(path) as (parent, name):
             if parent is None:
                 return None
@@ -63,6 +64,10 @@ class StateFolder:
                 fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
             except FileNotFoundError:
                 return None
+            except OSError as error:
+                if error.errno != errno.ELOOP:
+                    raise
+                return b""
             with open(fd, "rb") as file:
                 return file.read()
 
@@ -127,9 +132,8 @@ class StateFolder:
                 remove(locks, running)
             os.fsync(parent)
 
-    def try_lock(self, path: str) -> bool:
-        """Lock a file, or a directory that is made, for the life of this process. Return whether it is ours."""
-        is_folder = not path.endswith(".lock")
+    def try_lock(self, path: str, *, is_folder: bool) -> bool:
+        """Lock a file or directory, which is made, for the life of this process. Return whether it is ours."""
         with doing(f"lock {self._path}/{path}"):
             if is_folder:
                 fd = self._open_made(path)

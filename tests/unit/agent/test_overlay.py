@@ -221,8 +221,9 @@ def test_a_planted_link_is_replaced_and_not_followed(host: AgentHost, path: str)
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to("/etc/secret" if not host.is_local else secret)
     assert host.run("apply").code == 0
-    host.run("apply-check")
+    assert host.run("apply-check").code == 0
     assert secret.read_text() == "untouched"
+    assert not link.is_symlink()
 
 
 def test_a_planted_log_name_is_replaced(host: AgentHost) -> None:
@@ -324,3 +325,13 @@ def test_a_mounted_file_is_written_in_place(local: AgentHost, tmp_path: Path) ->
         subprocess.run(["umount", target], check=True)
     assert source.read_text() == "new text"
     assert sorted(path.name for path in (local.root / "etc").iterdir()) == ["hosts"]
+
+
+def test_temporary_names_differ_between_skyhooks() -> None:
+    """Packages of the same name in two Skyhooks hold different locks, and may copy to one directory at the same time."""
+    from haulout.agent.run import owner_of
+    from haulout.agent.settings import read_settings
+
+    env = {"SKYHOOK_RESOURCE_ID": "sk-uid-1_demo_1.0.0"}
+    owners = {owner_of(read_settings({**env, "SKYHOOK_ROOT_DIR": path}), "demo") for path in ("/a", "/b")}
+    assert len(owners) == 2

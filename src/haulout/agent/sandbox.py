@@ -24,8 +24,8 @@ ETC = ("alternatives", "group", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.con
 def inside(root: str, work: Callable[[], bytes]) -> bytes:
     """Do some work in namespaces where the root is furnished, and return what it returns.
 
-    Everything that the work starts ends with it. It is root in there and nobody outside: it can neither reboot the
-    machine nor change its settings.
+    Everything that the work starts ends with it. It is root in there and has no capability outside: it can neither reboot
+    the machine nor change its settings.
     """
     reading, writing = os.pipe()
     pid = os.fork()
@@ -89,9 +89,10 @@ def furnish(root: str) -> None:
         _mount(f"/dev/{name}", f"{root}/dev/{name}", None, BIND)
     for name in ETC:
         _copy(f"/etc/{name}", f"{root}/etc/{name}")
-    # A container may be forbidden to mount it; then steps do without.
+    # A container may be forbidden to mount it; then steps do without. It is read-only because the kernel lets the
+    # machine's root write settings such as vm.swappiness from any user namespace.
     with contextlib.suppress(OSError):
-        _mount("proc", f"{root}/proc", "proc", 2 | 4 | 8)
+        _mount("proc", f"{root}/proc", "proc", READ_ONLY | 2 | 4 | 8)
 
 
 def _copy(source: str, target: str) -> None:

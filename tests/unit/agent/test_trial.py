@@ -71,7 +71,10 @@ def test_all_modes_run_in_order(local: AgentHost, package: Path) -> None:
         ("exit 3", "apply.sh ended with 3"),
         ("touch /usr/spoiled", "apply.sh ended with 1"),
         # Even as root, and even the value that is there already.
-        ("read -r old < /proc/sys/vm/swappiness; (echo $old > /proc/sys/vm/swappiness) || exit 4", "apply.sh ended with 4"),
+        (
+            "read -r old < /proc/sys/vm/swappiness; (echo $old > /proc/sys/vm/swappiness) || exit 4",
+            "apply.sh ended with 4",
+        ),
     ],
     ids=["failure", "programs are read-only", "settings of the kernel are read-only"],
 )

@@ -1,0 +1,4 @@
+#!/bin/sh
+set -eu
+. "$STEP_ROOT/shared"
+test "$(config_path)" = "$certs"

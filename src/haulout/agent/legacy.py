@@ -9,7 +9,7 @@ import stat
 from haulout.agent.errors import doing
 from haulout.agent.files import create, entries, make_directories, make_directory, remove_tree
 from haulout.agent.hostroot import DIRECTORY, HostRoot
-from haulout.agent.overlay import copy_content, copy_to_host
+from haulout.agent.overlay import Batch, copy_content, copy_to_host
 
 NODE_FILES = "/etc/nvidia-bootstrap/node-files"
 RESOLV = "/etc/resolv.conf"
@@ -67,6 +67,8 @@ def copy_resolv(root: HostRoot, own: str = RESOLV) -> None:
     with doing("copy resolv.conf to the host"):
         source = os.open(own, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            copy_to_host(root, RESOLV, source, 0o644, f"resolv-{os.getpid()}")
+            with Batch(f"resolv-{os.getpid()}") as batch:
+                copy_to_host(root, RESOLV, source, 0o644, batch)
+                batch.finish()
         finally:
             os.close(source)

@@ -335,3 +335,27 @@ def test_temporary_names_differ_between_skyhooks() -> None:
     env = {"SKYHOOK_RESOURCE_ID": "sk-uid-1_demo_1.0.0"}
     owners = {owner_of(read_settings({**env, "SKYHOOK_ROOT_DIR": path}), "demo") for path in ("/a", "/b")}
     assert len(owners) == 2
+
+
+def test_many_files_are_copied_and_what_a_killed_run_left_is_removed(local: AgentHost) -> None:
+    """More files than one batch holds; the left file has the name that the package's own lock holder gives."""
+    from haulout.agent.files import temporary_name
+    from haulout.agent.run import owner_of
+    from haulout.agent.settings import read_settings
+
+    for index in range(300):
+        deliver(local, f"opt/d{index % 3}/f{index}", f"content {index}")
+    (local.root / "opt/d1").mkdir(parents=True)
+    stale = local.root / "opt/d1" / f"{temporary_name(owner_of(read_settings(local.env), 'demo'))}77"
+    stale.write_text("half of a file")
+    assert local.run("apply").code == 0
+    found = {path.name: path.read_text() for path in (local.root / "opt").rglob("*") if path.is_file()}
+    assert found == {f"f{index}": f"content {index}" for index in range(300)}
+
+
+def test_a_failure_in_the_middle_leaves_no_temporary_files(local: AgentHost) -> None:
+    for name in ("a", "b", "c"):
+        deliver(local, f"etc/{name}")
+    (local.root / "etc/c").mkdir()
+    assert local.run("apply").code == 1
+    assert sorted(path.name for path in (local.root / "etc").iterdir()) == ["c"]

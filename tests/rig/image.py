@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import subprocess
+import sys
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from tests.rig.api import Json
 
 BUSYBOX = Path("/bin/busybox")
+CHECKOUT = Path(__file__).parents[2]
 
 
 def layer(files: Mapping[str, bytes | Path], links: Mapping[str, str]) -> bytes:
@@ -71,3 +73,23 @@ def write_busybox_image(path: Path, tag: str, files: Mapping[str, bytes | Path] 
         command=["/bin/busybox", "sleep", "1000000000"],
         env={"PATH": "/bin"},
     )
+
+
+def collect_agent(into: Path) -> Path:
+    """Collect the files of the agent's image as deploy/Dockerfile does. Return their root."""
+    # Where there is one, the distribution's interpreter: pods mount the host over /root, where another may be installed.
+    system = Path("/usr/bin/python3")
+    python = system if system.exists() else sys.executable
+    subprocess.run([python, CHECKOUT / "deploy/agent_image.py", CHECKOUT / "src", into], check=True)
+    return into
+
+
+def tree(root: Path) -> dict[str, bytes | Path]:
+    """Return the files below a directory, for a layer."""
+    return {str(path.relative_to(root)): path for path in root.rglob("*") if path.is_file()}
+
+
+def write_agent_image(path: Path, tag: str, root: Path) -> None:
+    """The agent's image, with the entrypoint and the environment of deploy/Dockerfile."""
+    name, _, value = (root / "usr/share/skyhook-agent/image-env").read_text().strip().partition("=")
+    write_image(path, tag, tree(root), command=["/usr/bin/skyhook-agent"], env={name: value})

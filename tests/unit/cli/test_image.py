@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from deploy import agent_image
+from haulout import __version__
 from haulout.cli.drop_in import DROP_INS
+from tests.rig.image import collect_agent
 
 ROOT = Path(__file__).parents[3]
 RECIPE = (ROOT / "deploy" / "Dockerfile").read_text()
@@ -17,7 +21,7 @@ RECIPE = (ROOT / "deploy" / "Dockerfile").read_text()
 def test_everything_that_is_copied_is_there_and_not_ignored() -> None:
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     sources = [match[1] for match in re.finditer(r"^COPY (?!--from)(\S+) ", RECIPE, re.MULTILINE)]
-    assert len(sources) == 3
+    assert set(sources) == {"requirements/run.txt", "src/haulout", "deploy/haulout", "deploy/agent_image.py"}
     for source in sources:
         assert (ROOT / source).exists(), source
         assert f"!{source}" in ignored
@@ -53,7 +57,50 @@ def test_every_base_is_named_by_its_digest() -> None:
     assert re.fullmatch(r"[\w.:/-]+@sha256:[0-9a-f]{64}", base)
     bases = re.findall(r"^FROM (\S+)", RECIPE, re.MULTILINE)
     stages = re.findall(r"^FROM \S+ AS (\S+)", RECIPE, re.MULTILINE)
-    assert {each for each in bases if each not in stages} == {"$BASE"}
+    assert {each for each in bases if each not in stages} == {"$BASE", "scratch"}
+
+
+def test_the_agents_image_holds_what_was_collected_and_runs_nothing_to_get_it() -> None:
+    (stage,) = re.findall(r"^FROM scratch AS agent\n(.*?)\n\n", RECIPE, re.MULTILINE | re.DOTALL)
+    assert stage.splitlines() == [
+        "COPY --from=agent-files /image /",
+        f"ENV {agent_image.IMAGE_ENV.strip()}",
+        "USER 0:0",
+        'ENTRYPOINT ["/usr/bin/skyhook-agent"]',
+    ]
+
+
+@pytest.fixture(scope="module")
+def agents_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The root of the agent's image, made by this machine's interpreter."""
+    return collect_agent(tmp_path_factory.mktemp("agent") / "image")
+
+
+def test_the_agents_image_has_no_shell_no_pip_no_compiler_and_nothing_else_of_haulout(agents_root: Path) -> None:
+    programs = {path.name for path in agents_root.rglob("bin/*")}
+    assert {re.sub(r"[\d.]+$", "", name) for name in programs} == {"python", "skyhook-agent"}
+    for pattern in ("pip", "*.whl", "ensurepip", "*-packages", "*.a"):
+        assert list(agents_root.rglob(pattern)) == []
+    haulout = {path.name for path in (agents_root / "opt/haulout/haulout").iterdir()}
+    assert haulout == {"__init__.py", "__pycache__", "agent"}
+
+
+def test_the_agents_image_starts_by_itself(agents_root: Path) -> None:
+    launcher = agents_root / "usr/bin/skyhook-agent"
+    (python,) = re.findall(r"^#!(\S+) -IS$", launcher.read_text(), re.MULTILINE)
+    assert (agents_root / python[1:]).stat().st_mode & 0o111
+    if os.geteuid() != 0:
+        pytest.skip("a chroot needs root")
+    done = subprocess.run(
+        ["/usr/bin/skyhook-agent", "--version"],
+        preexec_fn=lambda: os.chroot(agents_root),
+        cwd="/",
+        env={},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == (f"{__version__}\n", "")
 
 
 @pytest.mark.parametrize(

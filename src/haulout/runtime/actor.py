@@ -133,6 +133,16 @@ class Backoff(msgspec.Struct, frozen=True):
     version: int | None = None
 
 
+class Edits(msgspec.Struct, frozen=True):
+    """When a subject last edited an object. `row`: its own object as it was then, where that is another one."""
+
+    row: Row | None
+    times: tuple[datetime, ...]
+
+    def are_restless(self, now: datetime) -> bool:
+        return len(self.times) == RESTLESS_EDITS and self.times[0] + RESTLESS_FOR > now
+
+
 class Actor:
     loop: Wakes
 
@@ -148,7 +158,7 @@ class Actor:
         self._known: dict[int, int] = {}
         self._backoff: dict[Subject, dict[Hashable, Backoff]] = {}
         self._conflicts: dict[Key, set[Subject]] = {}
-        self._edits: dict[tuple[Subject, Key], tuple[datetime, ...]] = {}
+        self._edits: dict[tuple[Subject, Key], Edits] = {}
         self._said: dict[Subject, frozenset[Statement]] = {}
         self._throttled: dict[str, datetime] = {}
         self._timers: list[tuple[datetime, int, Subject | Key]] = []
@@ -355,13 +365,19 @@ class Actor:
         work.sent.add(self._emit(request_body(job, row), work, job))
         if job.edits:
             # In the order of the last edit, so that what is over is found at the front.
-            edits = self._edits.pop((work.subject, job.target), ())
-            self._edits[work.subject, job.target] = (*edits, now)[-RESTLESS_EDITS:]
+            known = self._edits.pop((work.subject, job.target), None)
+            row = self._own_row(work.subject, job)
+            times = known.times if known is not None and known.row is row else ()
+            self._edits[work.subject, job.target] = Edits(row, (*times, now)[-RESTLESS_EDITS:])
+
+    def _own_row(self, subject: Subject, job: Job) -> Row | None:
+        """The object that the decision is about, where it edits another. A change of it is a reason to edit again."""
+        return self._store.row(subject.key) if subject.key != job.target else None
 
     def _forget_edits(self, now: datetime) -> None:
         while self._edits:
             known, edits = next(iter(self._edits.items()))
-            if edits[-1] + RESTLESS_FOR > now:
+            if edits.times[-1] + RESTLESS_FOR > now:
                 break
             del self._edits[known]
 
@@ -419,9 +435,9 @@ class Actor:
             # A look is under way: until it is answered, the same write would conflict again.
             return now + CONFLICT_FOR
         edits = self._edits.get((subject, job.target))
-        if job.edits and edits and len(edits) == RESTLESS_EDITS and edits[0] + RESTLESS_FOR > now:
+        if job.edits and edits is not None and edits.row is self._own_row(subject, job) and edits.are_restless(now):
             self._reports.restless(subject, job.target)
-            return edits[0] + RESTLESS_FOR
+            return edits.times[0] + RESTLESS_FOR
         return None
 
     def _at(self, instant: datetime, what: Subject | Key) -> None:

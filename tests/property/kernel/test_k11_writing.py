@@ -547,6 +547,18 @@ class Refusals(Reports):
         self.slowed.append(subject)
 
 
+def test_k9_a_key_that_follows_changes_of_its_own_object_is_not_slowed() -> None:
+    """What others do to the object that a decision is about is a reason to edit another one again, however often."""
+    script, reports = Script(), Refusals()
+    desk = Desk(script.decider, world=Cluster(node("a"), node("b")), reports=reports).begin()
+    for turn in range(50):
+        desk.world.label(A, turn=str(turn))
+        desk.watch(1)
+        desk.wants(script, A, steps(Label(B, "turn", str(turn))))
+        desk.meet(desk.only(), "200")
+    assert (desk.world.objects[B].labels["turn"], reports.slowed) == ("49", [])
+
+
 def test_that_no_answer_came_is_reported() -> None:
     script, reports = Script(), Refusals()
     desk = Desk(script.decider, world=Cluster(node("a"), node("b")), reports=reports).begin()

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
 from benchmarks.harness import Cell, Report, load_average, median, options
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.limits import Count, Membership
-from haulout.cluster.rows import NodeRow, ObjectRow, Row, Value
+from haulout.cluster.rows import NodeRow, ObjectRow, PodRow, Row, Value
 from haulout.cluster.view import CONFIG, View
 from haulout.core.action import Measure, Say
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.budgets.rule import RULER
 from haulout.core.budgets.wire import KIND
 from haulout.core.decision import NOTHING, Decider, Decision
+from haulout.core.drain.deciders import DRAIN_DECIDERS
+from haulout.core.drain.options import DrainOptions, drain_row
 from haulout.core.holds import Claim, Want
 from haulout.runtime.kernel import Kernel
-from haulout.runtime.requests import Telling
+from haulout.runtime.requests import Request, Telling
 from haulout.runtime.rooms import Subject
 from haulout.surfaces.profiles.decide import decide
 from haulout.surfaces.profiles.engine import SURFACE
@@ -244,6 +246,46 @@ def many_budgets(count: int) -> dict[str, Cell]:
     return budgets(count // 10, 500)
 
 
+def drained(key: Key, view: View, now: datetime) -> Decision:
+    row = view.get(key, NodeRow)
+    options = DrainOptions(force=True, delete_local_data=True)
+    return Decision(marks=(drain_row("toy", key, key, options=options),)) if row is not None else NOTHING
+
+
+def drain(pods: int) -> dict[str, Cell]:
+    """One node with so many pods, of which ten go at a time, 10 ms apart."""
+    bare = (PodRow(key=Key("", "Pod", "ns", f"p{i:05}"), uid=f"u{i}", node="a", phase="Running") for i in range(pods))
+    cordoned = msgspec.structs.replace(node("a"), unschedulable=True)
+    kinds = ("Node", "Pod", "PodDisruptionBudget", "DaemonSet")
+    bench = Bench([cordoned, *bare], Decider("toy", "Node", drained), *DRAIN_DECIDERS, kinds=kinds)
+    bench.list()
+
+    def work() -> None:
+        waiting: list[Request] = []
+        bench.kernel.run(bench.now)
+        waiting += bench.kernel.take_requests()
+        while waiting:
+            gone, waiting = waiting[:10], waiting[10:]
+            bench.now += timedelta(milliseconds=10)
+            for request in gone:
+                if not isinstance(request.body, Telling | Measure | Say):
+                    bench.kernel.answered(request.id, bench.world.carry_out(request.body), bench.now)
+            bench.feed.watch()
+            bench.kernel.run(bench.now)
+            waiting += bench.kernel.take_requests()
+
+    spent = cpu_seconds(work)
+    return line(f"(e) drain of one node with {pods:,} pods", 1, spent, bench.askings, bench.writes)
+
+
+def small_drain(count: int) -> dict[str, Cell]:
+    return drain(count)
+
+
+def large_drain(count: int) -> dict[str, Cell]:
+    return drain(10 * count)
+
+
 def line(what: str, nodes: int, spent: float, askings: int, writes: int) -> dict[str, Cell]:
     steps = askings or nodes
     return {
@@ -267,6 +309,8 @@ CASES = (
     profile_cycles,
     eighteen_budgets,
     many_budgets,
+    small_drain,
+    large_drain,
 )
 
 

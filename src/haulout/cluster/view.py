@@ -57,16 +57,17 @@ NO_PROOFS: frozenset[Key] = frozenset()
 class Record:
     """What one asking read: topics, sets of rooms that were not all open, facts.
 
-    `proofs`: the proofs that it read and that are not there yet.
+    `proofs`: the proofs that it read and that are not there yet. `rows`: how many rows of buckets it went through.
     """
 
-    __slots__ = ("facts", "proofs", "rooms", "topics")
+    __slots__ = ("facts", "proofs", "rooms", "rows", "topics")
 
     def __init__(self) -> None:
         self.topics: set[Topic] = set()
         self.rooms = NO_ROOMS
         self.facts = NO_FACTS
         self.proofs = NO_PROOFS
+        self.rows = 0
 
     def add(self, topics: Iterable[Topic], rooms: Set[RoomSet], facts: Mapping[Key, FactDemand]) -> None:
         self.topics.update(topics)
@@ -96,7 +97,9 @@ class View:
         """The rows of a bucket in the order of their keys."""
         self._listed(cluster, index.kind)
         self._record.topics.add(Bucket(index.name, cluster, value))
-        return [row for row in self._store.bucket(index, cluster, value) if isinstance(row, kind)]
+        found = self._store.bucket(index, cluster, value)
+        self._record.rows += len(found)
+        return [row for row in found if isinstance(row, kind)]
 
     def count(self, count: Count, group: Group, cluster: str = "") -> int:
         """How many rows the store shows in a group; asked again whenever the number changes."""

@@ -41,18 +41,23 @@ class Decision(msgspec.Struct, frozen=True):
     marks: tuple[Row, ...] = ()
 
 
-def identity(decision: Decision) -> Hashable:
-    """Return everything of a decision by which the kernel tells things apart: keys, claims, sources, statements.
+def ensure_hashable(decision: Decision) -> None:
+    """Raise TypeError unless everything is hashable by which the kernel tells things apart.
 
-    What is not hashable there, as a list in the field of a plugin's log line, is a fault of the decision that has it.
+    These are keys, claims, sources, statements and the targets of actions. What is not, as a list in the field of a
+    plugin's log line, is a fault of the decision that has it. The bodies of patches and messages are sent as they are.
     """
-    keys = tuple(row.key for row in (*decision.grants, *decision.marks))
-    actions = (action for step in decision.actions for action in step)
-    # The bodies of patches and messages are sent as they are, and nobody tells them apart.
-    named = tuple(
-        action if isinstance(action, Tell | Measure | Say) else getattr(action, "target", None) for action in actions
-    )
-    return (decision.holds, decision.sources, keys, named)
+    if decision.holds:
+        hash(decision.holds)
+    if decision.sources:
+        hash(decision.sources)
+    for grant in decision.grants:
+        hash(grant.key)
+    for mark in decision.marks:
+        hash(mark.key)
+    for step in decision.actions:
+        for action in step:
+            hash(action if isinstance(action, Tell | Measure | Say) else getattr(action, "target", None))
 
 
 NOTHING = Decision()

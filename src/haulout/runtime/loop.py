@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -16,12 +16,18 @@ from haulout.cluster.limits import RoomSet
 from haulout.cluster.rows import Row
 from haulout.cluster.store import CountOf, Listing, Store, TableName, Topic
 from haulout.cluster.view import CONFIG, GRANT, HOLD, OUTCOME, PROOF, FactDemand, NotListed, Record, View, holds_table
-from haulout.core.decision import Decider, Decision, Source, earliest, identity
+from haulout.core.decision import NOTHING, Decider, Decision, Source, earliest, ensure_hashable
 from haulout.core.holds import Blocked, Grant, Hold, grant_key, hold_key
 from haulout.runtime.rooms import Order, Rooms, Subject
 
 TICK_FOR = timedelta(milliseconds=1)
 AFTER_FAILURE_FOR = timedelta(minutes=1)
+# A decision that went through more rows than this rests for a while that grows with them before it is asked again.
+# Without the rest, each of 10,000 pods that leave a node would make all that remain be gone through.
+MANY_ROWS = 1000
+REST_FOR_EACH_ROW = timedelta(microseconds=100)
+LONGEST_REST_FOR = timedelta(seconds=1)
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
 # Most subjects make no row: one of its own each would be 216 bytes.
 NONE_MADE: frozenset[Key] = frozenset()
 
@@ -92,6 +98,11 @@ class Loop:
         self._paused: dict[Subject, datetime] = {}
         # Those who did not use what they were granted, with the asking that shows what kept them.
         self._declined: dict[Subject, Asked] = {}
+        # Until when those rest that went through many rows, and which of them are to be asked then.
+        self._rests: dict[Subject, datetime] = {}
+        self._resting: set[Subject] = set()
+        self._rest_ends: list[tuple[datetime, Subject]] = []
+        self._now = LONG_AGO
         self._facts: dict[Key, dict[Subject, FactDemand]] = {}
         self._sources: dict[Subject, tuple[Source, ...]] = {}
         self._sources_wanted: Counter[Source] = Counter()
@@ -112,6 +123,10 @@ class Loop:
     def _call(self, subject: Subject) -> None:
         if subject in self._under_way:
             self._again.add(subject)
+        elif self._rests and self._rests.get(subject, LONG_AGO) > self._now:
+            if subject not in self._resting:
+                self._resting.add(subject)
+                heapq.heappush(self._rest_ends, (self._rests[subject], subject))
         elif subject in self._asked or subject in self._unasked:
             order, known = self._order(subject), self._due.get(subject)
             if known is None:
@@ -159,6 +174,9 @@ class Loop:
         self._again.clear()
         self._paused.clear()
         self._declined.clear()
+        self._rests.clear()
+        self._resting.clear()
+        self._rest_ends.clear()
         subjects = {*self._asked, *self._unasked}
         for subject in subjects:
             self._leave(subject)
@@ -192,13 +210,20 @@ class Loop:
     def next_instant(self) -> datetime | None:
         while self._timers and not self._stands(*self._timers[0]):
             heapq.heappop(self._timers)
-        return self._timers[0][0] if self._timers else None
+        timer = self._timers[0][0] if self._timers else None
+        return earliest(timer, self._rest_ends[0][0]) if self._rest_ends else timer
 
     # Running
 
     def run(self, now: datetime, enough: Callable[[], bool] = lambda: False) -> bool:
         """Asks whoever is due, in order, until nobody is (then True) or it is `enough` for now."""
         self._store.pass_time(now)
+        self._now = now
+        while self._rest_ends and self._rest_ends[0][0] <= now:
+            _, subject = heapq.heappop(self._rest_ends)
+            if subject in self._resting:
+                self._resting.discard(subject)
+                self._call(subject)
         while self._timers and self._timers[0][0] <= now:
             instant, subject = heapq.heappop(self._timers)
             if self._stands(instant, subject):
@@ -255,6 +280,8 @@ class Loop:
             self._again,
             self._paused,
             self._declined,
+            self._rests,
+            self._resting,
             self._facts,
             self._sources,
         )
@@ -330,7 +357,8 @@ class Loop:
         decider = self._deciders[subject.decider]
         try:
             decision = decider.decide(subject.key, View(self._store, record), now)
-            hash(identity(decision))
+            if decision is not NOTHING:
+                ensure_hashable(decision)
             until = after(max(decision.until, now), TICK_FOR) if decision.until is not None else None
         except NotListed as off:
             self._keep_outcomes(known, record)
@@ -461,6 +489,10 @@ class Loop:
             self._judge_holds(decider, subject.key.cluster)
 
     def _remember(self, subject: Subject, record: Record, made: frozenset[Key], until: datetime | None) -> None:
+        if record.rows > MANY_ROWS:
+            self._rests[subject] = self._now + min(record.rows * REST_FOR_EACH_ROW, LONGEST_REST_FOR)
+        elif self._rests:
+            self._rests.pop(subject, None)
         old = self._asked.get(subject)
         kept = self._declined.get(subject)
         if kept is not None:
@@ -514,6 +546,8 @@ class Loop:
         self._due.pop(subject, None)
         self._paused.pop(subject, None)
         self._declined.pop(subject, None)
+        self._rests.pop(subject, None)
+        self._resting.discard(subject)
         self._actions.forget(subject)
 
     def _leave(self, subject: Subject) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.limits import Count, Limit
-from haulout.cluster.rows import NodeRow, Row, Value
+from haulout.cluster.rows import NodeRow, PodRow, Row, Value
 from haulout.cluster.store import Index, Listing, Store
 from haulout.cluster.view import CONFIG, HOLD, View, holds_table
 from haulout.core.action import Label, Measure, Say, Tell
@@ -26,7 +26,7 @@ from haulout.core.decision import NOTHING, Decide, Decider, Decision, Source
 from haulout.core.holds import Claim, Grant, Rank, Want, grant_key, hold_key
 from haulout.runtime.loop import Loop
 from haulout.runtime.rooms import Subject
-from tests.build.desk import Cluster, Desk, Script, steps, targets
+from tests.build.desk import Cluster, Desk, Script, pod_key, steps, targets
 from tests.build.examples import examples
 from tests.build.rows import START, at, node
 from tests.build.toy import Inside
@@ -462,3 +462,34 @@ def test_the_configuration_is_a_row_that_wakes_its_readers() -> None:
     desk.store.write(Value(key=Key("", CONFIG, "", "script"), value="new"))
     desk.run()
     assert script.times(A) == asked + 1
+
+
+# Who goes through many rows
+
+
+def test_who_goes_through_many_rows_is_asked_at_its_own_pace_and_misses_nothing() -> None:
+    """Of two thousand pods of a node one after the other goes: they are gone through a few times, not each time."""
+    seen: list[int] = []
+
+    def looks(view: View, now: datetime) -> Decision:
+        seen.append(len(view.rows(PODS, "", PodRow)))
+        return NOTHING
+
+    script, pods = Script(), [pod_key(f"p{number}") for number in range(2000)]
+    script.wishes[A] = looks
+    world = Cluster(node("a"), *(PodRow(key=key) for key in pods))
+    desk = Desk(script.decider, world=world, kinds=("Node", "Pod")).begin()
+    for key in pods[:900]:
+        world.delete(key)
+        desk.watch()
+        desk.wait(0.001)
+    desk.wait(1)
+    assert seen[-1] == 1100
+    assert len(seen) <= 2 + 900 // 100
+    for key in pods[900:]:
+        world.delete(key)
+        desk.watch()
+    desk.wait(1)
+    assert seen[-1] == 0
+    assert not desk.kernel.loop._rests
+    assert desk.kernel.next_instant() is None

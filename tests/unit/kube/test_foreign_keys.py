@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from haulout.kube.config import Opened, from_secret
-from haulout.kube.errors import ConfigInvalid
+from haulout.kube.errors import ConfigInvalid, ConfigRefused
 from haulout.kube.reach import Reach
 
 AUTHORITY = trustme.CA()
@@ -29,11 +29,12 @@ CERTIFICATE, KEY = LEAF.cert_chain_pems[0].bytes(), LEAF.private_key_pem.bytes()
 PASSWORD = BestAvailableEncryption(b"x")
 
 
-def opened(certificate: bytes = CERTIFICATE, key: bytes = KEY) -> Opened:
+def opened(certificate: bytes = CERTIFICATE, key: bytes = KEY, authorities: int = 1) -> Opened:
     user = {"client-certificate-data": coded(certificate), "client-key-data": coded(key)}
+    trusted = coded(AUTHORITY.cert_pem.bytes() * authorities)
     body: dict[str, Any] = {
         "current-context": "a",
-        "clusters": [{"name": "a", "cluster": {"server": "https://10.0.0.1"}}],
+        "clusters": [{"name": "a", "cluster": {"server": "https://10.0.0.1", "certificate-authority-data": trusted}}],
         "users": [{"name": "a", "user": user}],
         "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
     }
@@ -135,3 +136,9 @@ def test_servers_do_not_choose_the_size_of_the_key_exchange() -> None:
     context = opened().tls
     assert context is not None
     assert not [cipher["name"] for cipher in context.get_ciphers() if cipher["name"].startswith("DHE")]
+
+
+def test_a_bundle_of_authorities_is_bounded() -> None:
+    assert opened(authorities=32).tls is not None
+    with pytest.raises(ConfigRefused, match="more than 32 certificates"):
+        opened(authorities=33)

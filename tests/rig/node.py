@@ -15,6 +15,7 @@ import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -23,7 +24,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.rig.api import Json
-from tests.rig.image import BUSYBOX, write_busybox_image
+from tests.rig.image import BUSYBOX, collect_agent, write_agent_image, write_busybox_image
 from tests.rig.plane import ControlPlane, tool
 from tests.rig.process import Process, free_port
 from tests.rig.wait import eventually
@@ -36,8 +37,11 @@ OURS = re.compile(r"hlt(\d+)-\d+")
 
 _numbers = itertools.count(1)
 
-# The kubelet wants these of the kernel and would set them for the whole machine; it is shown files that say so.
+BOOT_ID = "kernel/random/boot_id"
+# The kubelet wants these of the kernel and would set them for the whole machine; it is shown files that say so. The boot
+# id is the node's own, so that a test can let it change.
 SETTINGS = {
+    BOOT_ID: "00000000-0000-4000-8000-000000000001",
     "vm/overcommit_memory": "1",
     "vm/panic_on_oom": "0",
     "kernel/panic": "10",
@@ -197,13 +201,32 @@ class Node:
         """A busybox image with these files in it; pods must not ask for it to be pulled."""
         archive = self.directory / "image.tar"
         write_busybox_image(archive, tag, files)
+        self._import(archive)
+
+    def load_agent(self, tag: str) -> None:
+        """The package agent's image, as deploy/Dockerfile makes it."""
+        archive = self.directory / "agent.tar"
+        write_agent_image(archive, tag, collect_agent(self.directory / "agent"))
+        self._import(archive)
+
+    def _import(self, archive: Path) -> None:
         done = self._ctr("images", "import", str(archive))
         if done.returncode != 0:
-            raise RuntimeError(f"ctr images import {tag}: {done.stderr.strip()}")
+            raise RuntimeError(f"ctr images import {archive}: {done.stderr.strip()}")
+
+    def boot(self, boot_id: str) -> None:
+        """Let the node's kernel tell another boot id, as after a reboot."""
+        (self.directory / "settings" / BOOT_ID).write_text(f"{boot_id}\n")
 
     def containers(self) -> list[str]:
         """The command lines of the processes in the node's containers."""
         return processes(self.mark)
+
+    def kill(self, words: str) -> None:
+        """Kill the processes in the node's containers whose command lines hold these words."""
+        for pid in members(self.mark):
+            if words in command_of(pid):
+                os.kill(pid, signal.SIGKILL)
 
     def leftovers(self) -> list[str]:
         """What a stopped node has left on this machine: nothing, one hopes."""
@@ -301,11 +324,16 @@ def pids() -> list[int]:
 
 def processes(mark: str) -> list[str]:
     """The command lines of all processes in cgroups of this mark."""
+    return [command_of(pid) for pid in members(mark)]
+
+
+def members(mark: str) -> list[int]:
+    """All processes in cgroups of this mark."""
     found = []
     for pid in pids():
         with contextlib.suppress(OSError):
             if f"/{mark}/" in Path(f"/proc/{pid}/cgroup").read_text():
-                found.append(command_of(pid))
+                found.append(pid)
     return found
 
 

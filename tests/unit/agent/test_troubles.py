@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -12,6 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from haulout.agent import shell
+from haulout.agent.arguments import Arguments
+from haulout.agent.run import run
+from haulout.agent.signals import Termination
 from tests.build.agent import AgentHost, ended, step
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
@@ -230,3 +235,21 @@ def test_a_variable_that_no_program_can_get_fails_the_step(host: AgentHost) -> N
     assert done.code == 1
     assert "cannot start a.sh: its arguments or variables are not valid" in done.err
     assert host.trace == []
+
+
+def test_a_lock_that_is_not_released_is_named(
+    local: AgentHost, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In this process, with a patience of nothing: a minute is too long for a test."""
+    local.tracing("a.sh")
+    local.applying(step("a.sh"))
+    monkeypatch.setattr(shell, "LOCK_WAIT", 0.0)
+    lock = local.state / "locks/demo.lock"
+    lock.parent.mkdir(parents=True)
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        code = run(Arguments("apply", str(local.root), local.copy_dir), local.env, Termination())
+    assert code == 1
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert last == "another agent is at work: it has held /var/lib/skyhook/sk/locks/demo.lock for 0 s"
+    assert local.trace == []

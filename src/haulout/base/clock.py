@@ -30,6 +30,8 @@ class Clock(Protocol):
 
 
 class SystemClock:
+    """The clock of this machine, for everything that runs in real time."""
+
     def now(self) -> datetime:
         return datetime.now(UTC)
 

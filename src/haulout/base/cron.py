@@ -16,7 +16,7 @@ _A_LEAP_YEAR = 2000
 
 
 class CronError(ValueError):
-    pass
+    """A cron expression that cannot be read; the message says what is wrong with it."""
 
 
 class Cron(msgspec.Struct, frozen=True, cache_hash=True):

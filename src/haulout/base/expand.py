@@ -30,6 +30,8 @@ class SpliceError(ExpandError):
 
 
 class MissingError(ExpandError):
+    """A variable that is set nowhere and has no fallback. `name` is the variable."""
+
     def __init__(self, name: str) -> None:
         super().__init__("missing field")
         self.name = name

@@ -26,18 +26,26 @@ class ExpressionError(ValueError):
 
 
 class Name(msgspec.Struct, frozen=True, tag=True):
+    """A leaf of an expression: the name of one plugin instance, whose answer is its value."""
+
     name: str
 
 
 class Not(msgspec.Struct, frozen=True, tag=True):
+    """An expression that is true when its operand is false."""
+
     operand: Expression
 
 
 class And(msgspec.Struct, frozen=True, tag=True):
+    """An expression that is true when all of its terms are."""
+
     terms: tuple[Expression, ...]
 
 
 class Or(msgspec.Struct, frozen=True, tag=True):
+    """An expression that is true when at least one of its terms is."""
+
     terms: tuple[Expression, ...]
 
 

@@ -29,6 +29,8 @@ class SelectorError(ValueError):
 
 
 class Operator(StrEnum):
+    """What a requirement asks of the value of a label, in the spelling of label selectors."""
+
     IN = "in"
     NOT_IN = "notin"
     EXISTS = "exists"

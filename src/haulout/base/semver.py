@@ -15,6 +15,8 @@ _VERSION = re.compile(
 
 
 class SemverError(ValueError):
+    """A text that is not a semantic version."""
+
     def __init__(self, text: str) -> None:
         super().__init__(f'"{text}" is no semantic version (such as 1.2.3, 1.2.3-rc.1 or 1.2.3+build)')
 

@@ -18,6 +18,8 @@ _A_LEAP_YEAR = 2000
 
 
 class MonthDay(NamedTuple):
+    """A date that comes every year, such as Dec 24."""
+
     month: int
     day: int
 

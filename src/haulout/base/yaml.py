@@ -65,6 +65,8 @@ class Scalar(msgspec.Struct, frozen=True):
 
 
 class Sequence(msgspec.Struct, frozen=True):
+    """A list of a parsed document, with the place at which it begins."""
+
     items: tuple[Node, ...]
     place: Place
 

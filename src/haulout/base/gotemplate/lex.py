@@ -14,6 +14,8 @@ _END = ""
 
 
 class Kind(Enum):
+    """The kinds of items that a template is split into, with the meanings that Go's text/template/parse gives them."""
+
     ERROR = auto()
     BOOL = auto()
     CHAR = auto()
@@ -71,6 +73,12 @@ _QUOTES = {'"': "unterminated quoted string", "'": "unterminated character const
 
 
 class Item(NamedTuple):
+    """One token of a template. `str()` of it is the form in which Go quotes the token in its error messages.
+
+    `pos`: its offset in the template.
+    `line`: the line on which it begins, counted from 1.
+    """
+
     kind: Kind
     pos: int
     text: str

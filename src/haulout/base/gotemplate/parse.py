@@ -54,6 +54,8 @@ _OPERANDS = frozenset(
 
 @dataclass
 class Tree:
+    """One parsed template: the name under which it can be called, and its nodes."""
+
     name: str
     root: Listing
 

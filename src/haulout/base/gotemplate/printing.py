@@ -30,6 +30,8 @@ _WIDEST = 1_000_000
 
 
 class Flags(NamedTuple):
+    """What stands between `%` and the verb of one Printf directive. `width`, `precision`: None where not written."""
+
     plus: bool = False
     minus: bool = False
     sharp: bool = False

@@ -13,11 +13,15 @@ class TemplateError(Exception):
 
 @dataclass
 class Node:
+    """The base of all nodes of a parsed template. `pos` is the offset in the template, for error messages."""
+
     pos: int
 
 
 @dataclass
 class Text(Node):
+    """Text outside of `{{ }}`, which is written as it stands."""
+
     text: str
 
     def __str__(self) -> str:
@@ -26,6 +30,8 @@ class Text(Node):
 
 @dataclass
 class Listing(Node):
+    """A sequence of nodes that are executed in order: a template, or the body of a block."""
+
     nodes: list[Node] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -34,6 +40,8 @@ class Listing(Node):
 
 @dataclass
 class Boolean(Node):
+    """The constant `true` or `false`."""
+
     value: bool
 
     def __str__(self) -> str:
@@ -53,6 +61,8 @@ class Number(Node):
 
 @dataclass
 class String(Node):
+    """A text constant. `quoted` is how the template writes it, `value` the text that it means."""
+
     quoted: str
     value: str
 
@@ -62,18 +72,24 @@ class String(Node):
 
 @dataclass
 class Dot(Node):
+    """The word `.`: the value that the template is working on."""
+
     def __str__(self) -> str:
         return "."
 
 
 @dataclass
 class NilWord(Node):
+    """The word `nil`, which Go accepts only as an argument."""
+
     def __str__(self) -> str:
         return "nil"
 
 
 @dataclass
 class Identifier(Node):
+    """The name of a function."""
+
     name: str
 
     def __str__(self) -> str:
@@ -82,6 +98,8 @@ class Identifier(Node):
 
 @dataclass
 class Variable(Node):
+    """A variable, perhaps with fields of its value: `$x.name` has the names `$x` and `name`."""
+
     names: list[str]
 
     def __str__(self) -> str:
@@ -90,6 +108,8 @@ class Variable(Node):
 
 @dataclass
 class Field(Node):
+    """Fields of the current value: `.metadata.name` has the names `metadata` and `name`."""
+
     names: list[str]
 
     def __str__(self) -> str:
@@ -98,6 +118,8 @@ class Field(Node):
 
 @dataclass
 class Chain(Node):
+    """Fields of the value of another node, such as `(index .items 0).name`."""
+
     node: Node
     names: list[str] = field(default_factory=list)
 
@@ -108,6 +130,8 @@ class Chain(Node):
 
 @dataclass
 class Command(Node):
+    """One command of a pipeline: a function with its arguments, or a single value."""
+
     args: list[Node] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -116,6 +140,12 @@ class Command(Node):
 
 @dataclass
 class Pipe(Node):
+    """A pipeline: commands, each of which takes the result of the one before as its last argument.
+
+    `declared`: the variables that take the result.
+    `is_assign`: they exist already (`=`) and are not declared here (`:=`).
+    """
+
     is_assign: bool = False
     declared: list[Variable] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
@@ -128,6 +158,8 @@ class Pipe(Node):
 
 @dataclass
 class Action(Node):
+    """A pipeline between `{{` and `}}` whose result is written."""
+
     pipe: Pipe
 
     def __str__(self) -> str:
@@ -171,12 +203,16 @@ class Jump(Node):
 
 @dataclass
 class Else(Node):
+    """The word `{{else}}`. It ends a listing and does not stay in the tree."""
+
     def __str__(self) -> str:
         return "{{else}}"
 
 
 @dataclass
 class End(Node):
+    """The word `{{end}}`. It ends a listing and does not stay in the tree."""
+
     def __str__(self) -> str:
         return "{{end}}"
 

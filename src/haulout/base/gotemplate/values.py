@@ -26,6 +26,8 @@ class Map:
 
 
 class Slice:
+    """A list with the type of a Go slice. `type_name` is the type that Go would print."""
+
     def __init__(self, items: Sequence[Any], type_name: str = "[]interface {}") -> None:
         self.items = items
         self.type_name = type_name

@@ -6,6 +6,8 @@ from msgspec import Struct
 
 
 class ObjectReference(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """The object that an event is about: an ObjectReference of core v1. Empty fields are left out on the wire."""
+
     kind: str = ""
     namespace: str = ""
     name: str = ""
@@ -16,6 +18,8 @@ class ObjectReference(Struct, frozen=True, gc=False, rename="camel", omit_defaul
 
 
 class EventMeta(Struct, frozen=True, gc=False):
+    """The metadata of an event that we create: the part of ObjectMeta that we set."""
+
     name: str
     namespace: str
 
@@ -46,6 +50,8 @@ class Event(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
 
 
 class EventSource(Struct, frozen=True, gc=False, omit_defaults=True):
+    """The component that reports an event, in the form of core v1. `host` is the node that it runs on, if any."""
+
     component: str
     host: str = ""
 

@@ -10,6 +10,8 @@ from haulout.model.meta import ObjectMeta
 
 
 class LeaseSpec(Struct, frozen=True, gc=False, rename="camel"):
+    """The spec of a Lease (coordination.k8s.io/v1), in part: who holds it, since when and for how long."""
+
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     acquire_time: datetime | None = None
@@ -18,5 +20,7 @@ class LeaseSpec(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Lease(Struct, frozen=True, gc=False):
+    """A Lease (coordination.k8s.io/v1), in part: what the `stagger` check, Slack threads and `explain` read."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: LeaseSpec = LeaseSpec()

@@ -8,6 +8,8 @@ from msgspec import Struct
 
 
 class OwnerReference(Struct, frozen=True, gc=False, rename="camel"):
+    """An owner of an object: an OwnerReference of meta/v1. `controller` marks the one owner that manages the object."""
+
     api_version: str = ""
     kind: str = ""
     name: str = ""
@@ -17,6 +19,8 @@ class OwnerReference(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class ObjectMeta(Struct, frozen=True, gc=False, rename="camel"):
+    """The metadata of an object: ObjectMeta of meta/v1 without the fields that we never read, such as managedFields."""
+
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -62,6 +66,8 @@ class Condition(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class LabelRequirement(Struct, frozen=True, gc=False):
+    """One of a selector's matchExpressions: a LabelSelectorRequirement of meta/v1."""
+
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] = ()

@@ -10,6 +10,8 @@ from haulout.model.meta import ConditionState, ObjectMeta
 
 
 class Taint(Struct, frozen=True, gc=False, rename="camel"):
+    """A taint of a Node (core v1). `time_added`: when it was set, where Kubernetes says so."""
+
     key: str = ""
     value: str = ""
     effect: str = ""
@@ -17,17 +19,23 @@ class Taint(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class NodeSpec(Struct, frozen=True, gc=False, rename="camel"):
+    """The spec of a Node, in part: whether pods may be scheduled on it, and which cloud instance it is."""
+
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
     provider_id: str = field(default="", name="providerID")
 
 
 class NodeAddress(Struct, frozen=True, gc=False):
+    """One address of a Node (core v1). `type` is InternalIP, ExternalIP or Hostname, for instance."""
+
     type: str = ""
     address: str = ""
 
 
 class NodeInfo(Struct, frozen=True, gc=False, rename="camel"):
+    """What a Node's kubelet reports about its host: NodeSystemInfo of core v1, in part."""
+
     kubelet_version: str = ""
     kernel_version: str = ""
     os_image: str = ""
@@ -38,6 +46,8 @@ class NodeInfo(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class NodeStatus(Struct, frozen=True, gc=False, rename="camel"):
+    """The status of a Node, in part. Heartbeat times and the list of images, which change often, are not decoded."""
+
     conditions: tuple[ConditionState, ...] = ()
     node_info: NodeInfo = NodeInfo()
     addresses: tuple[NodeAddress, ...] = ()
@@ -46,6 +56,8 @@ class NodeStatus(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Node(Struct, frozen=True, gc=False):
+    """A Node (core v1), in part: what rows are made of and what commands print."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()

@@ -8,14 +8,20 @@ from haulout.model.meta import ConditionState, ObjectMeta
 
 
 class EmptyDir(Struct, frozen=True, gc=False):
+    """An emptyDir volume of a pod. Its data are lost when the pod leaves its node."""
+
     medium: str = ""
 
 
 class Volume(Struct, frozen=True, gc=False, rename="camel"):
+    """A volume of a pod (core v1), in part: only whether it is an emptyDir."""
+
     empty_dir: EmptyDir | None = None
 
 
 class Toleration(Struct, frozen=True, gc=False, rename="camel"):
+    """A Toleration of a pod (core v1): the taints that do not keep it from a node, or not at once."""
+
     key: str = ""
     operator: str = ""
     value: str = ""
@@ -24,28 +30,40 @@ class Toleration(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class NodeRequirement(Struct, frozen=True, gc=False):
+    """One of a node term's matchExpressions: a NodeSelectorRequirement of core v1."""
+
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] = ()
 
 
 class NodeTerm(Struct, frozen=True, gc=False, rename="camel"):
+    """Labels that a pod asks of a node: a NodeSelectorTerm of core v1, in part."""
+
     match_expressions: tuple[NodeRequirement, ...] = ()
 
 
 class PreferredTerm(Struct, frozen=True, gc=False):
+    """A term that a pod prefers but does not insist on: a PreferredSchedulingTerm of core v1, without its weight."""
+
     preference: NodeTerm = NodeTerm()
 
 
 class NodeAffinity(Struct, frozen=True, gc=False, rename="camel"):
+    """The NodeAffinity of a pod (core v1), in part: only its preferences."""
+
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredTerm, ...] = ()
 
 
 class Affinity(Struct, frozen=True, gc=False, rename="camel"):
+    """The Affinity of a pod (core v1), in part: only that to nodes."""
+
     node_affinity: NodeAffinity | None = None
 
 
 class PodSpec(Struct, frozen=True, gc=False, rename="camel"):
+    """The spec of a Pod, in part: what a drain and the `affinity` check read."""
+
     node_name: str = ""
     priority: int = 0
     restart_policy: str = "Always"
@@ -67,21 +85,29 @@ class PodSpec(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class ContainerWaiting(Struct, frozen=True, gc=False):
+    """Why a container does not run: ContainerStateWaiting of core v1. `reason` is one word, as ImagePullBackOff."""
+
     reason: str = ""
     message: str = ""
 
 
 class ContainerTerminated(Struct, frozen=True, gc=False, rename="camel"):
+    """How a container ended: ContainerStateTerminated of core v1, in part."""
+
     exit_code: int = 0
     reason: str = ""
 
 
 class ContainerState(Struct, frozen=True, gc=False):
+    """The ContainerState of core v1, in part. A container that runs has neither field."""
+
     waiting: ContainerWaiting | None = None
     terminated: ContainerTerminated | None = None
 
 
 class ContainerStatus(Struct, frozen=True, gc=False, rename="camel"):
+    """The status of one container of a pod: ContainerStatus of core v1, in part."""
+
     name: str = ""
     ready: bool = False
     restart_count: int = 0
@@ -89,6 +115,8 @@ class ContainerStatus(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class PodStatus(Struct, frozen=True, gc=False, rename="camel"):
+    """The status of a Pod, in part: its phase, whether it is ready, and how its containers are."""
+
     phase: str = ""
     reason: str = ""
     conditions: tuple[ConditionState, ...] = ()
@@ -97,6 +125,8 @@ class PodStatus(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Pod(Struct, frozen=True, gc=False):
+    """A Pod (core v1), in part: what rows are made of."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()

@@ -31,6 +31,8 @@ class PodDisruptionBudgetStatus(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class PodDisruptionBudget(Struct, frozen=True, gc=False):
+    """A PodDisruptionBudget (policy/v1): how many of the selected pods may be evicted at the moment."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()

@@ -58,6 +58,8 @@ class Source(Protocol):
 
 
 class Fixed:
+    """A credential that never changes, such as a static token or a password."""
+
     interactive = False
 
     def __init__(self, proof: Proof) -> None:
@@ -112,6 +114,8 @@ def pem_bytes(pem: Pem, where: str) -> bytes:
 
 
 class FileToken:
+    """A bearer token in a file, read again when the file changes and after a refusal: the kubelet replaces it."""
+
     interactive = False
 
     def __init__(self, credential: TokenFile, clock: Clock, where: str) -> None:
@@ -142,6 +146,8 @@ class FileToken:
 
 
 class Certificate:
+    """A client certificate with its key. Files are read again when they have been replaced."""
+
     interactive = False
 
     def __init__(self, credential: ClientCertificate, clock: Clock, where: str) -> None:
@@ -161,6 +167,8 @@ class Certificate:
 
 
 class Fetched(msgspec.Struct, frozen=True):
+    """A credential that a plugin or an OIDC issuer has handed out, and when it runs out."""
+
     proof: Proof
     # None: good until refused.
     expires_at: datetime | None = None

@@ -15,6 +15,8 @@ from haulout.model.meta import ObjectMeta, PartialObject
 
 
 class HasMetadata(Protocol):
+    """Any struct of a Kubernetes object: it has metadata."""
+
     @property
     def metadata(self) -> ObjectMeta: ...
 
@@ -24,18 +26,26 @@ K = TypeVar("K", bound=HasMetadata)
 
 
 class Added(Struct, Generic[T], frozen=True, gc=False, tag_field="type", tag="ADDED"):
+    """A watch event: the object exists, and the watch has not shown it before."""
+
     object: T
 
 
 class Modified(Struct, Generic[T], frozen=True, gc=False, tag_field="type", tag="MODIFIED"):
+    """A watch event: the object has changed."""
+
     object: T
 
 
 class Deleted(Struct, Generic[T], frozen=True, gc=False, tag_field="type", tag="DELETED"):
+    """A watch event: the object is gone. `object` is its last state."""
+
     object: T
 
 
 class Bookmark(Struct, frozen=True, gc=False, tag_field="type", tag="BOOKMARK"):
+    """A watch event without a change: everything up to the version in its metadata has been sent."""
+
     object: PartialObject
 
     @property
@@ -44,6 +54,8 @@ class Bookmark(Struct, frozen=True, gc=False, tag_field="type", tag="BOOKMARK"):
 
 
 class Failure(Struct, frozen=True, gc=False, tag_field="type", tag="ERROR"):
+    """A watch event with which the server ends the watch, such as 410 when the version is too old."""
+
     object: Status
 
 

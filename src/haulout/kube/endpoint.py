@@ -28,21 +28,29 @@ class Secret(msgspec.Struct, frozen=True):
 
 
 class StaticToken(msgspec.Struct, frozen=True):
+    """A credential: a bearer token that stands in the kubeconfig."""
+
     token: Secret
 
 
 class TokenFile(msgspec.Struct, frozen=True):
+    """A credential: a bearer token in a file, such as that of a service account."""
+
     path: Path
     # What to present until the file can be read.
     token: Secret | None = None
 
 
 class Basic(msgspec.Struct, frozen=True):
+    """A credential: a name and a password, for an API server or a proxy."""
+
     username: str
     password: Secret
 
 
 class ClientCertificate(msgspec.Struct, frozen=True):
+    """A credential: a TLS client certificate and its private key."""
+
     certificate: Pem
     key: Path | Secret
 
@@ -60,6 +68,13 @@ class ClusterInfo(msgspec.Struct, frozen=True):
 
 
 class ExecPlugin(msgspec.Struct, frozen=True):
+    """A credential: a program that prints a token or a certificate when it is run, as kubeconfigs name it under `exec`.
+
+    `env`: what is added to the environment of the program.
+    `install_hint`: what to tell people when the program is missing.
+    `cluster`: what the program is told about the API server; None where the kubeconfig does not ask for that.
+    """
+
     command: str
     api_version: str
     args: tuple[str, ...] = ()
@@ -75,6 +90,8 @@ class ExecPlugin(msgspec.Struct, frozen=True):
 
 
 class Oidc(msgspec.Struct, frozen=True):
+    """A credential: an ID token of an OpenID Connect issuer, renewed with the refresh token."""
+
     issuer: str
     client_id: str
     client_secret: Secret = Secret("")
@@ -87,6 +104,8 @@ Credential = StaticToken | TokenFile | Basic | ClientCertificate | ExecPlugin | 
 
 
 class Impersonation(msgspec.Struct, frozen=True):
+    """The user on whose behalf requests are made, as kubectl's --as and --as-group."""
+
     user: str
     groups: tuple[str, ...] = ()
     uid: str = ""
@@ -99,6 +118,8 @@ def impersonation(user: str, groups: Iterable[str] = ()) -> Impersonation | None
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """An API server and how to reach it: address, trust, proxy and credentials."""
+
     # The context, or what else a person would call it.
     name: str
     # Scheme, host, port and perhaps a path; no slash at its end, no login in it.

@@ -32,12 +32,16 @@ class ConfigRefused(ConfigInvalid):
 
 
 class StatusCause(msgspec.Struct, frozen=True):
+    """One cause of a refusal: a StatusCause of meta/v1. `field` is the field of the object that it is about."""
+
     reason: str = ""
     message: str = ""
     field: str = ""
 
 
 class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
+    """The details of a refusal: StatusDetails of meta/v1, in part."""
+
     name: str = ""
     kind: str = ""
     causes: tuple[StatusCause, ...] = ()
@@ -71,18 +75,26 @@ class ApiError(KubeError):
 
 
 class BadRequest(ApiError):
+    """The server could not read the request (400)."""
+
     code = 400
 
 
 class Unauthorized(ApiError):
+    """The server does not accept the credentials (401)."""
+
     code = 401
 
 
 class Forbidden(ApiError):
+    """The user has no right to do this, or an admission plugin refuses it (403)."""
+
     code = 403
 
 
 class NotFound(ApiError):
+    """The server has no such object, or does not serve its kind (404)."""
+
     code = 404
 
     @property
@@ -96,6 +108,8 @@ class NotFound(ApiError):
 
 
 class MethodNotAllowed(ApiError):
+    """The kind does not have this verb (405)."""
+
     code = 405
 
 
@@ -120,14 +134,20 @@ class Gone(ApiError):
 
 
 class UnsupportedMediaType(ApiError):
+    """The server does not read this content type; for custom resources, a strategic merge patch (415)."""
+
     code = 415
 
 
 class Invalid(ApiError):
+    """The object breaks a rule of its kind (422). The causes of the status name the fields."""
+
     code = 422
 
 
 class TooManyRequests(ApiError):
+    """A budget, a webhook or the server itself asks to try again later (429)."""
+
     code = 429
 
     @property

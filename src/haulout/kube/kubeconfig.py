@@ -63,6 +63,8 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Document(msgspec.Struct, frozen=True):
+    """One parsed kubeconfig. `current` is its current context, `entries` its clusters, users and contexts by name."""
+
     place: Place
     current: str
     entries: dict[Kind, dict[str, dict[str, Any]]]

@@ -32,6 +32,8 @@ class ObjectRow(Row, frozen=True, kw_only=True, gc=False):
 
 
 class Taint(msgspec.Struct, frozen=True, gc=False):
+    """A taint of a node, as rows keep it and as it is written back."""
+
     key: str
     effect: str
     value: str = ""
@@ -40,6 +42,8 @@ class Taint(msgspec.Struct, frozen=True, gc=False):
 
 
 class NodeRow(ObjectRow, frozen=True, kw_only=True, gc=False):
+    """The part of a Node that decisions read. `conditions` are pairs of type and status, without their times."""
+
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
     conditions: tuple[tuple[str, str], ...] = ()
@@ -56,6 +60,8 @@ class NodeRow(ObjectRow, frozen=True, kw_only=True, gc=False):
 
 
 class Owner(msgspec.Struct, frozen=True, gc=False):
+    """An owner of an object, from its metadata. `controller` marks the one owner that manages the object."""
+
     kind: str
     name: str
     uid: str
@@ -64,6 +70,14 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodRow(ObjectRow, frozen=True, kw_only=True, gc=False):
+    """The part of a Pod that decisions read.
+
+    `grace_for`, `deletion_grace_for`: seconds that the pod may take to end, by its spec and by its running deletion.
+    `mirror`: the kubelet runs it from a file, so that it cannot be evicted.
+    `local_data`: it has an emptyDir volume, whose data are lost when it leaves its node.
+    `prefers_operational`: its affinity prefers nodes that need no maintenance.
+    """
+
     node: str = ""
     phase: str = ""
     ready: bool = False
@@ -116,10 +130,14 @@ class WorkloadRow(ObjectRow, frozen=True, kw_only=True, gc=False):
 
 
 class NamespaceRow(ObjectRow, frozen=True, kw_only=True, gc=False):
+    """The part of a Namespace that decisions read. `phase` is Active or Terminating."""
+
     phase: str = ""
 
 
 class LeaseRow(ObjectRow, frozen=True, kw_only=True, gc=False):
+    """The part of a Lease that decisions read. `duration_for` is in seconds."""
+
     owners: tuple[Owner, ...] = ()
     holder: str | None = None
     duration_for: int | None = None

@@ -22,17 +22,27 @@ Topic = Hashable
 
 
 class TableName(NamedTuple):
+    """The name of a table: a kind in a cluster, where `""` is the home cluster."""
+
     cluster: str
     kind: str
 
 
 class Bucket(NamedTuple):
+    """The topic for one bucket of an index: it changes when a row enters, leaves or changes in it.
+
+    `name`: that of the index.
+    `value`: what its rows have in common.
+    """
+
     name: str
     cluster: str
     value: Hashable
 
 
 class CountOf(NamedTuple):
+    """The topic for the number of rows that a count finds in one group of a cluster."""
+
     cluster: str
     of: Count
     group: Group
@@ -82,6 +92,8 @@ class Table:
 
 
 class Store:
+    """All tables of all clusters, with their indexes and counts, and the topics that have changed."""
+
     def __init__(self) -> None:
         # By cluster and kind, in whichever tuple they come: to make one that has names for each look would cost more.
         self._tables: dict[tuple[str, str], Table] = {}

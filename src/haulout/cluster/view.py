@@ -30,6 +30,8 @@ def holds_table(surface: str) -> str:
 
 
 class NotListed(Exception):
+    """A decision has read a table that is not listed yet, or is unreadable. It is put off until that changes."""
+
     def __init__(self, table: TableName, listing: Listing) -> None:
         super().__init__(f"{table.kind} is {listing.value}" + (f" in cluster {table.cluster}" if table.cluster else ""))
         self.table = table

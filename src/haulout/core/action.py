@@ -22,6 +22,8 @@ class Label(msgspec.Struct, frozen=True):
 
 
 class Annotate(msgspec.Struct, frozen=True):
+    """Sets an annotation of the target, or removes it where `value` is None. `outcome` names the row for a refusal."""
+
     target: Key
     name: str
     value: str | None
@@ -38,6 +40,8 @@ class Finalize(msgspec.Struct, frozen=True):
 
 
 class Cordon(msgspec.Struct, frozen=True):
+    """Sets or clears `spec.unschedulable` of a Node. `outcome` names the row for a refusal."""
+
     target: Key
     unschedulable: bool
     outcome: str = ""
@@ -99,6 +103,11 @@ class Evict(msgspec.Struct, frozen=True):
 
 
 class Delete(msgspec.Struct, frozen=True):
+    """Deletes the object with this name and UID. `outcome` names the row for a refusal.
+
+    `grace_for`: seconds that the object may take to end; None leaves that to the object.
+    """
+
     target: Key
     uid: str
     grace_for: int | None = None

@@ -23,6 +23,8 @@ MOST_PRIORITY = (1 << 31) - 1
 
 
 class Want(Enum):
+    """What a claim asks of a node. Surfaces share cordon and drain; only one has the exclusive turn to work."""
+
     CORDON = "cordon"
     DRAIN = "drain"
     EXCLUSIVE = "exclusive"

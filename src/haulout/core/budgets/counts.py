@@ -25,6 +25,8 @@ class Ruling(msgspec.Struct, frozen=True):
 
 
 class Selected(Count, frozen=True, cache_hash=True):
+    """A count of the nodes that a budget selects, of which percentages are taken."""
+
     selector: Selector
 
     def groups(self, row: Row) -> Iterable[Membership]:

@@ -57,6 +57,8 @@ class BudgetNeed(msgspec.Struct, frozen=True):
 
 
 class Cover(msgspec.Struct, frozen=True):
+    """The budgets that select one node, as they apply now."""
+
     node: NodeRow
     rulings: tuple[Ruling, ...]
 

@@ -25,6 +25,8 @@ class NodeDisruptionBudget(Struct, frozen=True):
 
 
 class NodeBudgetRow(ObjectRow, frozen=True, kw_only=True, gc=False):
+    """What is kept of a NodeDisruptionBudget. `spec` and `status` are as on the wire, not checked yet."""
+
     spec: Any = None
     status: Any = None
     generation: int = 0

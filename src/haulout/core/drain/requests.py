@@ -35,11 +35,19 @@ class _Spec(Struct, frozen=True, rename="camel"):
 
 
 class EvictionRequest(Struct, frozen=True):
+    """An EvictionRequest (lifecycle.k8s.io/v1alpha1), in part: which pod is to go, and who asks for it."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: _Spec = _Spec()
 
 
 class RequestRow(ObjectRow, frozen=True, kw_only=True):
+    """What is kept of an EvictionRequest.
+
+    `pod`, `pod_uid`: the pod that is to go.
+    `intent`: whether the requester still wants that (`Eviction`) or has withdrawn it (`Withdrawn`).
+    """
+
     pod: str = ""
     pod_uid: str = ""
     requester: str = ""

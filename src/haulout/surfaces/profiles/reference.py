@@ -127,7 +127,7 @@ def _described(name: str, plugin: Plugin) -> Iterator[str]:
     yield from ("", f"### {name}", "", f"{first[:1].upper()}{first[1:]}")
     own = inspect.cleandoc(plugin.config.__dict__.get("__doc__") or "")
     if own and not own.startswith(plugin.config.__name__):
-        yield from ("", own)
+        yield from ("", *own.splitlines())
     rows = list(_rows(plan(plugin.config)))
     if rows:
         yield from ("", "| Setting | Kind | Default |", "|---|---|---|", *rows)

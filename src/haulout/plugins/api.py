@@ -150,6 +150,8 @@ class Retry(msgspec.Struct, frozen=True):
 
 
 class Failed(msgspec.Struct, frozen=True):
+    """A trigger's answer when it could not do its work: the profile stays in its state, and `reason` is reported."""
+
     reason: str
 
 

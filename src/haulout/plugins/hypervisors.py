@@ -68,6 +68,8 @@ class HypervisorRow(ObjectRow, frozen=True, kw_only=True, gc=False):
 
 
 class Hypervisor(Struct, frozen=True):
+    """A Hypervisor (kvm.cloud.sap), with spec and status as they are on the wire."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}

@@ -25,6 +25,8 @@ class PluginProblem(Exception):
 
 
 class Registry(msgspec.Struct, frozen=True):
+    """All plugins that were found, each under the type name that configurations use."""
+
     checks: dict[str, Check]
     notifiers: dict[str, Notifier]
     triggers: dict[str, Trigger]

@@ -47,14 +47,20 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ListOf(NamedTuple):
+    """The shape of a field that holds a list. `item` is the shape of its members."""
+
     item: Shape
 
 
 class MapOf(NamedTuple):
+    """The shape of a field that holds names with values. `item` is the shape of the values."""
+
     item: Shape
 
 
 class Nested(NamedTuple):
+    """The shape of a field that holds another block of settings. `kind` is the class of that block."""
+
     kind: type[Config]
 
 
@@ -75,6 +81,12 @@ class Min(NamedTuple):
 
 
 class Field(NamedTuple):
+    """One field of a Config class, as the reader of configurations uses it.
+
+    `name`, `wire`: its names in Python and in the file.
+    `minimum`: the least number that is accepted; None where any is.
+    """
+
     name: str
     wire: str
     shape: Shape

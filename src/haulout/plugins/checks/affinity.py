@@ -25,6 +25,11 @@ AFFINITY_PODS = AffinityPods()
 
 
 class Affinity(Config, frozen=True, kw_only=True):
+    """The settings of an `affinity` check.
+
+    - `minOperational`: pass at once while at least so many nodes of the profile are operational; 0 switches this off.
+    """
+
     min_operational: int = 0
 
 

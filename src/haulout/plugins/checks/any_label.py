@@ -19,6 +19,8 @@ class Labelled(Count, frozen=True):
 
 
 class AnyLabel(Config, frozen=True, kw_only=True):
+    """The settings of an `anyLabel` check. An empty `value` accepts any value of the label."""
+
     key: str
     value: str = ""
 

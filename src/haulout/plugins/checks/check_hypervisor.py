@@ -6,6 +6,8 @@ from haulout.plugins.hypervisors import NEEDS, STATUS, HypervisorRow, checked, h
 
 
 class CheckHypervisor(Config, frozen=True, kw_only=True):
+    """The settings of a `checkHypervisor` check: fields of the Hypervisor's status with the values that they must have."""
+
     fields: Fields
 
     def validate(self) -> None:

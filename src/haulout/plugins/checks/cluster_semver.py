@@ -11,6 +11,12 @@ LOWEST = Version("0.1.0")
 
 
 class ClusterSemver(Config, frozen=True, kw_only=True):
+    """The settings of a `clusterSemver` check.
+
+    - `key`: the label that holds a node's version.
+    - `profileScoped`: compare only with nodes that have the same profile.
+    """
+
     key: str
     profile_scoped: bool = False
 

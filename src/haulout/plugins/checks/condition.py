@@ -4,6 +4,8 @@ from haulout.plugins.api import CheckInput, Config, Verdict, check
 
 
 class Condition(Config, frozen=True, kw_only=True):
+    """The settings of a `condition` check: the type of a condition, such as `Ready`, and the status that it must have."""
+
     type: str
     status: str
 

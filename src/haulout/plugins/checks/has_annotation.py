@@ -4,6 +4,8 @@ from haulout.plugins.api import CheckInput, Config, Keep, Verdict, check
 
 
 class HasAnnotation(Config, frozen=True, kw_only=True):
+    """The settings of a `hasAnnotation` check. An empty `value` accepts any value of the annotation."""
+
     key: str
     value: str = ""
 

@@ -4,6 +4,8 @@ from haulout.plugins.api import CheckInput, Config, Verdict, check
 
 
 class HasLabel(Config, frozen=True, kw_only=True):
+    """The settings of a `hasLabel` check. An empty `value` accepts any value of the label."""
+
     key: str
     value: str = ""
 

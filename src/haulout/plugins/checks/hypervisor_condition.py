@@ -6,6 +6,8 @@ from haulout.plugins.hypervisors import NEEDS, HypervisorRow, hypervisor_key, no
 
 
 class HypervisorCondition(Config, frozen=True, kw_only=True):
+    """The settings of a `hypervisorCondition` check: the type of a condition and the status that it must have."""
+
     type: str
     status: str
 

@@ -8,6 +8,14 @@ from haulout.plugins.config import GoDuration
 
 
 class MaxMaintenance(Config, frozen=True, kw_only=True):
+    """The settings of a `maxMaintenance` check.
+
+    - `profile`: count only nodes that have this profile.
+    - `groupBy`: labels; only nodes that have the same values as this node are counted.
+    - `groupLabel`: the older way to name one such label.
+    - `skipAfter`: do not count nodes whose last transition is longer ago than this.
+    """
+
     max: int
     profile: str = ""
     group_by: tuple[str, ...] = ()

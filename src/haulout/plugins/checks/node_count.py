@@ -8,11 +8,15 @@ from haulout.plugins.api import CheckInput, Config, Verdict, check
 
 
 class Nodes(Count, frozen=True):
+    """A count of all nodes of the cluster."""
+
     def groups(self, row: Row) -> Iterable[Membership]:
         yield Membership(())
 
 
 class NodeCount(Config, frozen=True, kw_only=True):
+    """The settings of a `nodeCount` check. `count` is the number of nodes that the cluster must have at least."""
+
     count: int
 
 

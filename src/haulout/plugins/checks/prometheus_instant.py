@@ -19,6 +19,13 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class PrometheusInstant(Config, frozen=True, kw_only=True):
+    """The settings of a `prometheusInstant` check.
+
+    - `url`: the address of the Prometheus server.
+    - `query`: a PromQL query that returns one value.
+    - `expr`: an expression over that `value`, such as `value < 3`.
+    """
+
     url: str
     query: str = ""
     expr: str = ""

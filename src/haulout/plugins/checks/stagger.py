@@ -23,6 +23,13 @@ _TICK = timedelta(microseconds=1)
 
 
 class Stagger(Config, frozen=True, kw_only=True):
+    """The settings of a `stagger` check.
+
+    - `duration`: how long a node that has passed keeps its Lease.
+    - `leaseName`: the beginning of the Leases' names, which a number follows.
+    - `parallel`: the number of Leases, and so of nodes that may pass within the duration.
+    """
+
     duration: GoDuration
     lease_name: str
     lease_namespace: str

@@ -15,6 +15,15 @@ _LOOK_AHEAD_DAYS = 15
 
 
 class TimeWindow(Config, frozen=True, kw_only=True):
+    """The settings of a `timeWindow` check.
+
+    - `start`, `end`: times of day, as `15:04`.
+    - `weekdays`: on which days the window opens, as `mon`.
+    - `exclude`: dates on which it stays closed, as `Dec 24`.
+    - `allowOvernight`: `end` may be before `start`; the window then ends on the next day.
+    - `timezone`: a name such as `Europe/Berlin`; UTC where it is empty.
+    """
+
     start: str = ""
     end: str = ""
     weekdays: tuple[str, ...] = ()

@@ -12,6 +12,12 @@ _WEEK = timedelta(days=7)
 
 
 class WaitExclude(Config, frozen=True, kw_only=True):
+    """The settings of a `waitExclude` check.
+
+    - `duration`: the time for which the node must have been in its state.
+    - `exclude`: weekdays (UTC) that do not count, as `sat`.
+    """
+
     duration: GoDurationText
     exclude: tuple[str, ...]
 

@@ -7,6 +7,8 @@ from haulout.plugins.api import Config, Keep, TriggerInput, trigger
 
 
 class AlterAnnotation(Config, frozen=True, kw_only=True):
+    """The settings of an `alterAnnotation` trigger. `remove` takes the annotation away, whatever `value` says."""
+
     key: str
     value: str = ""
     remove: bool = False

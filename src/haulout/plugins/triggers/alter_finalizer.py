@@ -7,6 +7,8 @@ from haulout.plugins.api import Config, TriggerInput, trigger
 
 
 class AlterFinalizer(Config, frozen=True, kw_only=True):
+    """The settings of an `alterFinalizer` trigger. `key` is the finalizer; `remove` removes it."""
+
     key: str
     remove: bool = False
 

@@ -7,6 +7,8 @@ from haulout.plugins.api import Config, TriggerInput, trigger
 
 
 class AlterLabel(Config, frozen=True, kw_only=True):
+    """The settings of an `alterLabel` trigger. `remove` takes the label away, whatever `value` says."""
+
     key: str
     value: str = ""
     remove: bool = False

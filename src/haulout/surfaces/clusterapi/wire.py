@@ -106,6 +106,8 @@ class _MachineStatus(Struct, frozen=True, rename="camel"):
 
 
 class Machine(Struct, frozen=True):
+    """A Machine (cluster.x-k8s.io), in part: which cluster, Node and infrastructure object it belongs to."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: _MachineSpec = _MachineSpec()
     status: _MachineStatus = _MachineStatus()
@@ -120,6 +122,13 @@ class Host(NamedTuple):
 
 
 class MachineRow(ObjectRow, frozen=True, kw_only=True):
+    """What is kept of a Machine.
+
+    `cluster_name`: the workload cluster, in the Machine's namespace.
+    `node`: the name of its Node there; empty before the Node has joined.
+    `infrastructure`: the name of its infrastructure object, such as a Metal3Machine.
+    """
+
     cluster_name: str = ""
     node: str = ""
     provider_id: str = ""
@@ -179,11 +188,15 @@ class _ClusterSpec(Struct, frozen=True):
 
 
 class Cluster(Struct, frozen=True):
+    """A Cluster (cluster.x-k8s.io), in part: only whether its reconciliation is paused."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: _ClusterSpec = _ClusterSpec()
 
 
 class ClusterRow(ObjectRow, frozen=True, kw_only=True):
+    """What is kept of a Cluster: whether its reconciliation is paused."""
+
     paused: bool = False
 
 
@@ -205,11 +218,19 @@ class _HostSpec(Struct, frozen=True, rename="camel"):
 
 
 class BareMetalHost(Struct, frozen=True):
+    """A BareMetalHost (metal3.io), in part: who uses it, and whether it may be powered off."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: _HostSpec = _HostSpec()
 
 
 class HostRow(ObjectRow, frozen=True, kw_only=True):
+    """What is kept of a BareMetalHost.
+
+    `consumer`, `consumer_namespace`: the object that uses the host, such as a Metal3Machine.
+    `stays_on`: its spec forbids powering it off.
+    """
+
     consumer: str = ""
     consumer_namespace: str = ""
     stays_on: bool = False
@@ -233,6 +254,8 @@ class _Data(Struct, frozen=True):
 
 
 class Secret(Struct, frozen=True):
+    """A Secret (core v1), in part: only the key `value`, under which Cluster API stores a kubeconfig."""
+
     metadata: ObjectMeta = ObjectMeta()
     data: _Data | None = None
 

@@ -53,17 +53,27 @@ class DrainSpec(Struct, frozen=True, rename="camel"):
 
 
 class Spec(Struct, frozen=True, rename="camel"):
+    """The spec of a NodeMaintenance: which node is to go into maintenance, why, and how it is drained."""
+
     node_name: str = ""
     reason: str = ""
     drain: DrainSpec = DrainSpec()
 
 
 class PodReference(Struct, frozen=True):
+    """A pod in the status of a NodeMaintenance that has not left its node yet."""
+
     namespace: str = ""
     name: str = ""
 
 
 class BlockedPod(Struct, frozen=True):
+    """A pod in the status of a NodeMaintenance that cannot leave its node.
+
+    `reason`: a code for what keeps it, `message` the same in words.
+    `since`: when that began.
+    """
+
     namespace: str = ""
     name: str = ""
     reason: str = ""
@@ -88,6 +98,8 @@ class Status(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class NodeMaintenance(Struct, frozen=True):
+    """A NodeMaintenance (nodemaintenance.medik8s.io/v1beta1): the request to drain one node and keep it cordoned."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: Spec | None = None
     status: Status = Status()

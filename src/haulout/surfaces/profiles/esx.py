@@ -79,6 +79,8 @@ class _Intervals(Config, frozen=True, kw_only=True):
 
 
 class Login(Config, frozen=True, kw_only=True):
+    """A user of a vCenter and the password, from `esx.yaml`."""
+
     username: str
     password: str = ""
 
@@ -126,6 +128,8 @@ class HostState(msgspec.Struct, frozen=True):
 
 
 class StartMachine(msgspec.Struct, frozen=True):
+    """A message to a vCenter: switch on the virtual machine of a node. `zone` says which vCenter."""
+
     machine: str
     zone: str
 

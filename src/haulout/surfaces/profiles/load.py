@@ -55,6 +55,8 @@ class Instance(msgspec.Struct, Generic[P], frozen=True):
 
 
 class Notification(Instance[P], Generic[P], frozen=True):
+    """A notifier with its configuration, under a name, and the schedule that says when it sends."""
+
     schedule: Schedule
 
 
@@ -77,11 +79,19 @@ class Stage(msgspec.Struct, Generic[Ck, Nt, Tr], frozen=True):
 
 
 class Profile(msgspec.Struct, Generic[Ck, Nt, Tr], frozen=True):
+    """A profile of `maintenance.yaml`: what is done with a node in each of the three states."""
+
     name: str
     stages: Mapping[State, Stage[Ck, Nt, Tr]]
 
 
 class Configuration(msgspec.Struct, Generic[Ck, Nt, Tr], frozen=True):
+    """`maintenance.yaml` with every name resolved to the plugin, instance or profile that it means.
+
+    `requeue`: the pace at which work is repeated that no watch triggers, such as a Prometheus query.
+    `label_filter`: the labels of nodes that the dashboard shows.
+    """
+
     requeue: timedelta
     checks: Mapping[str, Instance[Ck]]
     triggers: Mapping[str, Instance[Tr]]

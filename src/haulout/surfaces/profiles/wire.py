@@ -58,12 +58,16 @@ _OLD = frozenset(
 
 
 class State(StrEnum):
+    """The states of a node's maintenance, as spelt in the label `cloud.sap/maintenance-state`."""
+
     OPERATIONAL = "operational"
     REQUIRED = "maintenance-required"
     IN_MAINTENANCE = "in-maintenance"
 
 
 class EsxState(StrEnum):
+    """The values of the node label that shows whether its ESX host is in maintenance."""
+
     FALSE = "false"
     TRUE = "true"
     ALARM = "alarm"
@@ -90,6 +94,12 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class MaintenanceData(msgspec.Struct, frozen=True):
+    """The annotation in which a node remembers its maintenance.
+
+    `profiles`: the state of each profile, and since when.
+    `notifications`: when each notification was last sent.
+    """
+
     profiles: Mapping[str, Entry] = {}
     notifications: Mapping[str, Stamp] = {}
 

@@ -144,6 +144,11 @@ class Edits(msgspec.Struct, frozen=True):
 
 
 class Actor:
+    """Turns decisions into requests, step by step, and takes in the answers.
+
+    It keeps what is under way, what is put off after a refusal, and which effects are not seen yet (K11, K12, K13).
+    """
+
     loop: Wakes
 
     def __init__(self, store: Store, reports: Reports | None = None) -> None:

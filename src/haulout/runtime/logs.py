@@ -62,6 +62,8 @@ class _Formatter(logging.Formatter):
 
 
 class JsonFormatter(_Formatter):
+    """Writes a log record as one line of JSON, for log collectors."""
+
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
             "ts": self.instant(record),
@@ -77,6 +79,8 @@ class JsonFormatter(_Formatter):
 
 
 class ConsoleFormatter(_Formatter):
+    """Writes a log record as one readable line, for people; a traceback follows on indented lines."""
+
     def format(self, record: logging.LogRecord) -> str:
         instant = self.instant(record)
         at = format_float(instant) if isinstance(instant, float) else instant

@@ -72,6 +72,11 @@ class Asked(NamedTuple):
 
 
 class Loop:
+    """Runs decisions: it knows which topics each subject has read, and which subjects are due.
+
+    A subject is due when a topic that it has read changes, when its `until` has come, or when a room is offered to it.
+    """
+
     def __init__(
         self,
         store: Store,

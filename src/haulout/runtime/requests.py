@@ -51,6 +51,8 @@ Body = Change | Create | Evict | Delete | Look | ListPods | Telling | Measure | 
 
 
 class Request(msgspec.Struct, frozen=True):
+    """Something that the actor wants sent. The answer is given back under the same `id`."""
+
     id: int
     body: Body
 

@@ -33,6 +33,8 @@ class Order(NamedTuple):
 
 
 class Queue:
+    """The subjects that wait for the same set of rooms, in the order in which they are to be run."""
+
     def __init__(self) -> None:
         self._heap: list[Order] = []
         self._members: dict[Subject, Order] = {}
@@ -56,6 +58,8 @@ class Queue:
 
 
 class Rooms:
+    """All queues of subjects that wait for room under limits, and the sets of rooms that may have opened."""
+
     def __init__(self, store: Store) -> None:
         self._store = store
         self._queues: dict[RoomSet, Queue] = {}

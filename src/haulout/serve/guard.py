@@ -78,6 +78,8 @@ class Kept(Generic[T]):
 
 
 class Guard:
+    """Asks the API server whether the caller of an HTTP path may have it, and remembers the answer for a while."""
+
     def __init__(self, transport: Transport, clock: Clock) -> None:
         self._transport = transport
         self._users: Kept[_TokenStatus] = Kept(clock)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,6 +180,12 @@ def test_a_finalizer_keeps_a_pod_until_the_time_is_over(served: Served) -> None:
     assert done.returncode == 4
     assert "    terminating: default/kept" in done.stderr.splitlines()
     assert "remove finalizer example.com/keep from pod default/kept" in done.stderr
+    assert re.search(
+        r"^node/d7: the last grace period ends \d\d:\d\d:\d\d UTC$", done.stdout + done.stderr, re.MULTILINE
+    )
+    done = served.run("drain", "d7", "--force", "--timeout=1500ms", "-o", "json")
+    (kept,) = served.pods_on("d7")
+    assert json.loads(done.stdout)["nodes"][0]["lastGraceEndsAt"] == kept["metadata"]["deletionTimestamp"]
     served.change(PODS, "kept", {"metadata": {"finalizers": None}})
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS
+from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS, PODS
 from haulout.embedded.seams import Json
 from haulout.embedded.server import EVENTS
 from tests.build.maintenances import LEASES, MAINTENANCES, definition
@@ -292,3 +292,17 @@ def test_the_act_helps(served: Served) -> None:
     served.until(lambda: status(served).get("phase") == "Succeeded")
     done = served.run("explain", "nm", "mend")
     assert done.stdout.splitlines()[-1] == "  end it when the work is done: kubectl delete nm mend"
+
+
+def test_explain_says_when_the_last_grace_period_ends(served: Served) -> None:
+    """The pod keeps its finalizer to the end of the test, and the node with it."""
+    served.make(node("s3"), pod("kept", nodeName="s3"))
+    served.change(PODS, "kept", {"metadata": {"finalizers": ["example.com/keep"]}})
+    served.make(maintenance("wait", "s3"))
+    # The kubelet's last word brings the end forward.
+    served.until(lambda: served.pods_on("s3")[0]["metadata"].get("deletionGracePeriodSeconds") == 0)
+    (kept,) = served.pods_on("s3")
+    for words in (["s3"], ["nm", "wait"]):
+        assert "  the last grace period end" in served.run("explain", *words).stdout
+        found = json.loads(served.run("explain", *words, "-o", "json").stdout)
+        assert found["lastGraceEndsAt"] == kept["metadata"]["deletionTimestamp"]

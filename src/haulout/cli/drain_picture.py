@@ -43,7 +43,7 @@ def drawn(state: DrainState) -> RenderableType:
 
 
 def cause_lines(cause: Cause, most: int = MOST_PODS) -> list[str]:
-    until = f" until {cause.until.astimezone(UTC):%H:%M:%S} UTC" if cause.until else ""
+    until = f" until {_time(cause.until)}" if cause.until else ""
     lines = [f"{cause.text}{until}"]
     if cause.pods:
         lines.append(
@@ -77,6 +77,10 @@ class Lines:
         # One that has gone between two looks was told to go all the same.
         yield from (f"{self._verb} pod {pod}" for pod in (*node.ending, *node.gone) if pod not in going | gone)
         yield from (f"pod {pod} gone" for pod in node.gone if pod not in gone)
+        ends_at, before = node.last_grace_ends_at, last.last_grace_ends_at if last else None
+        # An earlier end only means that pods have gone, which the lines above say.
+        if ends_at is not None and (before is None or before < ends_at):
+            yield f"node/{node.name}: {_last_grace(ends_at)}"
         if node.outcome is not Outcome.RUNNING and (last is None or last.outcome is not node.outcome):
             yield f"node/{node.name} drained" if node.outcome is Outcome.DONE else _why(node)
 
@@ -165,6 +169,8 @@ def _node_body(node: NodeState) -> dict[str, Any]:
         "notEvicted": node.staying,
         "ignored": node.ignored,
     }
+    if node.last_grace_ends_at is not None:
+        body["lastGraceEndsAt"] = _plain(node.last_grace_ends_at)
     return body | {name: text for name, text in (("warnings", node.warnings), ("error", node.error)) if text}
 
 
@@ -176,6 +182,14 @@ def _cause_body(cause: Cause) -> dict[str, Any]:
     if cause.act:
         body["act"] = cause.act
     return body
+
+
+def _last_grace(ends_at: datetime) -> str:
+    return f"the last grace period ends {_time(ends_at)}"
+
+
+def _time(instant: datetime) -> str:
+    return f"{instant.astimezone(UTC):%H:%M:%S} UTC"
 
 
 def _plain(instant: datetime) -> str:
@@ -199,6 +213,7 @@ def _standing(node: NodeState) -> str:
     parts = [f"{len(node.gone)} of {counted(node.total)} gone"]
     parts += [f"{len(node.ending)} terminating"] if node.ending else []
     parts += [f"{len(node.staying)} not evicted"] if node.staying else []
+    parts += [_last_grace(node.last_grace_ends_at)] if node.last_grace_ends_at else []
     return ", ".join(parts)
 
 

@@ -45,7 +45,10 @@ GRAVITY = (Outcome.FAILED, Outcome.INTERRUPTED, Outcome.RUNNING, Outcome.TIMED_O
 
 
 class NodeState(msgspec.Struct, frozen=True):
-    """Pods by "namespace/name". `before`: it was cordoned already. `stuck`: nothing moves unless somebody helps."""
+    """Pods by "namespace/name". `before`: it was cordoned already. `stuck`: nothing moves unless somebody helps.
+
+    `last_grace_ends_at`: when the last grace period ends, if every pod that is left is terminating.
+    """
 
     name: str
     outcome: Outcome = Outcome.RUNNING
@@ -58,6 +61,7 @@ class NodeState(msgspec.Struct, frozen=True):
     warnings: str = ""
     error: str = ""
     stuck: bool = False
+    last_grace_ends_at: datetime | None = None
 
     @property
     def total(self) -> int:
@@ -146,6 +150,7 @@ class Tracker:
             ),
             warnings=state.selection.warnings,
             stuck=bool(state.pods) and all(_is_stuck(each, now) for each in state.pods),
+            last_grace_ends_at=state.ends_at,
         )
 
     def _outcome(self, view: View, name: str, row: NodeRow | None, state: Progress) -> tuple[Outcome, str]:

@@ -235,6 +235,7 @@ def _explanation(
         reasons=reasons,
         act=(inner.act if inner else "") or best_act(reasons) or next((each.act for each in reasons if each.act), ""),
         machine=f"{machine.key.namespace}/{machine.key.name}",
+        last_grace_ends_at=inner.last_grace_ends_at if inner else None,
     )
 
 

@@ -17,6 +17,7 @@ from haulout.cluster.store import Listing
 from haulout.cluster.view import NotListed, View
 from haulout.core.cordon import ledger
 from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
+from haulout.core.drain.report import progress
 from haulout.core.drain.report import reasons as drain_reasons
 from haulout.core.holds import HOLDS_OF_NODE, LONG_AGO, Grant, Hold, grant_key
 from haulout.core.reason import Reason, best_act, roots
@@ -53,7 +54,10 @@ class Holding(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """Of a node, or of the NodeMaintenance or Machine that stands there. `act`: what would let it go on."""
+    """Of a node, or of the NodeMaintenance or Machine that stands there. `act`: what would let it go on.
+
+    `last_grace_ends_at`: when the last grace period of the pods of its drains ends, if nothing but those is waited for.
+    """
 
     node: str
     flags: tuple[str, ...]
@@ -63,6 +67,7 @@ class Explanation(msgspec.Struct, frozen=True):
     act: str = ""
     maintenance: str = ""
     machine: str = ""
+    last_grace_ends_at: datetime | None = None
 
 
 def explain(kernel: Kernel, asked: Iterable[str], key: Key, now: datetime) -> Explanation | None:
@@ -85,7 +90,7 @@ def explain(kernel: Kernel, asked: Iterable[str], key: Key, now: datetime) -> Ex
         maintained = (left_behind(key),)
     nothing = () if own or drained or maintained else (Reason("no-surface", key, NOBODY),)
     told = (reason for reasons in own for reason in reasons)
-    return _explanation(kernel, row, (*told, *drained, *maintained, *nothing))
+    return _explanation(kernel, row, (*told, *drained, *maintained, *nothing), now)
 
 
 def explain_maintenance(kernel: Kernel, key: Key, now: datetime) -> Explanation | None:
@@ -97,18 +102,33 @@ def explain_maintenance(kernel: Kernel, key: Key, now: datetime) -> Explanation 
     reasons = (_maintained(kernel, row, now),)
     if not isinstance(node, NodeRow):
         return Explanation(row.node, ("not there",), "", (), reasons, _act(reasons), key.name)
-    return msgspec.structs.replace(_explanation(kernel, node, reasons), maintenance=key.name)
+    return msgspec.structs.replace(_explanation(kernel, node, reasons, now), maintenance=key.name)
 
 
 def _drains(kernel: Kernel, node: Key, now: datetime) -> tuple[Reason, ...]:
     """The drains of surfaces that do not tell of them themselves."""
-    rows = kernel.store.bucket(DRAINS_OF_NODE, node.cluster, node)
-    drains = [row for row in rows if isinstance(row, DrainRow) and row.surface not in TELLING]
+    drains = [drain for drain in _drain_rows(kernel, node) if drain.surface not in TELLING]
     view = View(kernel.store, explaining=True)
     trees = [(drain, _readable(kernel, node, partial(drain_reasons, view, drain, now))) for drain in drains]
     return tuple(
         Reason("drain", node, f"it is drained for {drain.surface}", because=causes) for drain, causes in trees if causes
     )
+
+
+def _drain_rows(kernel: Kernel, node: Key) -> list[DrainRow]:
+    return [row for row in kernel.store.bucket(DRAINS_OF_NODE, node.cluster, node) if isinstance(row, DrainRow)]
+
+
+def _last_grace_ends_at(kernel: Kernel, node: Key, now: datetime) -> datetime | None:
+    """Return the latest end over all drains of the node; None while one of them waits for something else."""
+    view = View(kernel.store, explaining=True)
+    try:
+        states = [progress(view, drain, now) for drain in _drain_rows(kernel, node)]
+    except NotListed:
+        return None
+    ends = [state.ends_at for state in states if not state.cleared]
+    known = [end for end in ends if end is not None]
+    return max(known, default=None) if len(known) == len(ends) else None
 
 
 def _asked(kernel: Kernel, subject: Subject, now: datetime) -> tuple[Reason, ...]:
@@ -137,7 +157,7 @@ def _act(reasons: tuple[Reason, ...]) -> str:
     return best_act(child for reason in reasons for child in (reason.because or (reason,)))
 
 
-def _explanation(kernel: Kernel, row: NodeRow, reasons: tuple[Reason, ...]) -> Explanation:
+def _explanation(kernel: Kernel, row: NodeRow, reasons: tuple[Reason, ...], now: datetime) -> Explanation:
     key = row.key
     flags = (("cordoned", row.unschedulable), ("not ready", not row.ready), ("being deleted", bool(row.deleting_at)))
     rows = kernel.store.bucket(HOLDS_OF_NODE, key.cluster, key)
@@ -151,6 +171,7 @@ def _explanation(kernel: Kernel, row: NodeRow, reasons: tuple[Reason, ...]) -> E
         holds=tuple(_holding(kernel, hold) for hold in holds),
         reasons=reasons,
         act=_act(reasons),
+        last_grace_ends_at=_last_grace_ends_at(kernel, key, now),
     )
 
 
@@ -165,6 +186,8 @@ def as_text(found: Explanation, now: datetime) -> str:
         lines.append(f"  {found.cordon}")
     lines += [f"  {_held(hold)}" for hold in found.holds]
     lines += _forest(found.reasons, now, "  ")
+    if found.last_grace_ends_at is not None:
+        lines.append(f"  {_last_grace(found.last_grace_ends_at, now)}")
     if keeping := _keeping(found.reasons):
         lines += ["what keeps it:", *(f"  {_line(root, now)}" for root in keeping)]
     if found.act:
@@ -182,6 +205,8 @@ def as_json(found: Explanation) -> str:
         "holds": found.holds,
         "reasons": [_plain(reason) for reason in found.reasons],
     }
+    if found.last_grace_ends_at is not None:
+        body["lastGraceEndsAt"] = found.last_grace_ends_at
     if found.act:
         body["act"] = found.act
     return msgspec.json.format(msgspec.json.encode(body), indent=2).decode()
@@ -242,8 +267,17 @@ def _line(reason: Reason, now: datetime) -> str:
     text = reason.text or reason.code
     if reason.until is None:
         return text
-    left = max(reason.until - now, timedelta(0))
-    return f"{text}, until {_instant(reason.until)} (in {to_text(timedelta(seconds=round(left.total_seconds())))})"
+    return f"{text}, until {_instant(reason.until)} (in {_seconds(max(reason.until - now, timedelta(0)))})"
+
+
+def _last_grace(ends_at: datetime, now: datetime) -> str:
+    if ends_at < now:
+        return f"the last grace period ended {_instant(ends_at)} ({_seconds(now - ends_at)} ago)"
+    return f"the last grace period ends {_instant(ends_at)} (in {_seconds(ends_at - now)})"
+
+
+def _seconds(length: timedelta) -> str:
+    return to_text(timedelta(seconds=round(length.total_seconds())))
 
 
 def _instant(at: datetime) -> str:

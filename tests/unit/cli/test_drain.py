@@ -6,6 +6,7 @@ import json
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from haulout.cli import draining
@@ -30,6 +31,7 @@ WORKING = NodeState(
     "n1", cordoned=True, gone=("ns/a",), ending=("ns/b",), staying=("ns/c",), ignored=("ns/d",), warnings="ignoring d"
 )
 EMPTY = NodeState("n2", DONE, cordoned=True, before=True)
+LEAVING = NodeState("n4", cordoned=True, ending=("ns/b",), last_grace_ends_at=at(75))
 
 
 @pytest.fixture
@@ -135,6 +137,14 @@ class TestLines:
         lines.of(DrainState(1, (WORKING,), (BUDGET,)))
         assert lines.of(DrainState(31, (WORKING,), (BUDGET,)))[0].startswith("waiting: ")
 
+    def test_the_end_of_the_last_grace_period_is_told_when_it_is_known_and_when_it_is_put_off(self) -> None:
+        lines = Lines(verb="evicting")
+        assert "node/n4: the last grace period ends 10:01:15 UTC" in lines.of(DrainState(1, (LEAVING,)))
+        assert lines.of(DrainState(2, (LEAVING,))) == []
+        assert lines.of(DrainState(3, (replace(LEAVING, last_grace_ends_at=at(70)),))) == []
+        later = replace(LEAVING, last_grace_ends_at=at(90))
+        assert lines.of(DrainState(4, (later,))) == ["node/n4: the last grace period ends 10:01:30 UTC"]
+
     def test_how_nodes_end(self) -> None:
         refused = NodeState("n3", FAILED, error="forbidden")
         assert Lines(verb="evicting").of(DrainState(1, (EMPTY, refused))) == [
@@ -221,6 +231,14 @@ def test_a_document() -> None:
             },
         ],
     }
+
+
+def test_the_end_of_the_last_grace_period_in_statement_and_document() -> None:
+    state = DrainState(1, (LEAVING,))
+    line = "  node/n4: cordoned; 0 of 1 pod gone, 1 terminating, the last grace period ends 10:01:15 UTC"
+    assert line in statement(state, Outcome.TIMED_OUT).splitlines()
+    (body,) = json.loads(document(state, Outcome.TIMED_OUT))["nodes"]
+    assert body["lastGraceEndsAt"] == "2026-03-01T10:01:15Z"
 
 
 def test_many_pods_are_shortened() -> None:

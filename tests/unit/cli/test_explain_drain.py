@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from haulout.cli.explanation import Explanation, as_json, as_text, explain, explain_maintenance
 from haulout.cluster.key import Key, node_key
@@ -14,7 +14,7 @@ from haulout.embedded.controllers.kinds import PODS
 from haulout.surfaces.nodemaintenance.wire import maintenance_key
 from tests.build.drains import Drains
 from tests.build.maintenances import MAINTENANCES, Maintenances
-from tests.build.workloads import budget, deployment
+from tests.build.workloads import World, budget, deployment, pod
 
 CLOSED = (
     "PodDisruptionBudget default/web: 3 healthy, 3 needed of 3, 0 may go: with every pod healthy it still allows none"
@@ -98,6 +98,53 @@ def test_a_mark_whose_maintenance_is_gone() -> None:
     ]
     ops.make("b", "n0").run(5).delete("b").run(5)
     assert (ops.marks("n0"), ops.lease("n0")) == ((False, [], None), None)
+
+
+def lasting(world: World) -> World:
+    """A node n0 with one pod that uses up its 30 s of grace."""
+    world.make(pod("slow", nodeName="n0"))
+    world.change(PODS, "slow", {"metadata": {"finalizers": ["example.com/f"]}})
+    return world
+
+
+def test_when_the_last_grace_period_ends() -> None:
+    ops = Maintenances()
+    lasting(ops.world)
+    ops.run(30).make("a", "n0").run(5)
+    ends_at = deletion_of(ops.world, "slow")
+    for found in (of_maintenance(ops), of_node(ops, "n0")):
+        assert json.loads(as_json(found))["lastGraceEndsAt"] == f"{ends_at:%Y-%m-%dT%H:%M:%SZ}"
+        assert (
+            f"  the last grace period ends {ends_at:%Y-%m-%d %H:%M:%S} UTC (in 20s)"
+            in as_text(found, ends_at - timedelta(seconds=20)).splitlines()
+        )
+        assert (
+            f"  the last grace period ended {ends_at:%Y-%m-%d %H:%M:%S} UTC (1m0s ago)"
+            in as_text(found, ends_at + timedelta(minutes=1)).splitlines()
+        )
+
+
+def test_no_end_is_known_while_a_budget_blocks() -> None:
+    ops = blocked()
+    lasting(ops.world)
+    ops.run(5)
+    assert [reason.code for reason in of_maintenance(ops).reasons[0].because] == ["finalizer", "pdb-blocks"]
+    assert of_node(ops, "n0").last_grace_ends_at is None
+    assert "lastGraceEndsAt" not in as_json(of_maintenance(ops))
+    assert "grace period" not in as_text(of_maintenance(ops), ops.now)
+
+
+def test_when_the_last_grace_period_of_another_surfaces_drain_ends() -> None:
+    drains = Drains()
+    lasting(drains.world)
+    drains.run(30).drain("n0").run(5)
+    found = explain(drains.kernel, (), node_key("n0"), drains.world.time.now())
+    assert found is not None
+    assert found.last_grace_ends_at == deletion_of(drains.world, "slow")
+
+
+def deletion_of(world: World, name: str) -> datetime:
+    return datetime.fromisoformat(world.get(PODS, name)["metadata"]["deletionTimestamp"])
 
 
 def test_a_finalizer() -> None:

@@ -98,7 +98,10 @@ class Progress(msgspec.Struct, frozen=True):
 
     @property
     def ends_at(self) -> datetime | None:
-        """When it will be over if every grace period is used up; None while something blocks it."""
+        """Return when the last grace period ends; None unless every pod that is waited for is terminating.
+
+        A pod with finalizers may stay for longer.
+        """
         if self.errors or any(each.standing is not Standing.TERMINATING for each in self.pods):
             return None
         return max((each.pod.deleting_at for each in self.pods if each.pod.deleting_at), default=None)

@@ -10,10 +10,11 @@ from haulout.base.duration import to_text
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Row, Value
 from haulout.cluster.view import MARK
-from haulout.core.action import Measure, Say, Step, Tell
+from haulout.core.action import Measure, Patch, Say, Step, Tell
 from haulout.core.decision import earliest
 from haulout.core.drain.report import Progress
 from haulout.core.holds import Claim
+from haulout.model.meta import wire_time
 from haulout.surfaces.nodemaintenance.claims import not_granted
 from haulout.surfaces.nodemaintenance.given import FAILED_EVENT, SURFACE, Given, deadline_of, told
 from haulout.surfaces.nodemaintenance.options import DrainWish
@@ -30,6 +31,8 @@ from haulout.surfaces.nodemaintenance.wire import FAILED, RUNNING, SUCCEEDED, St
 
 # During a pass the status follows what blocks it, but not at every step.
 REPORT_EVERY_FOR = timedelta(seconds=2)
+# Follows whatever else the message of `Drained` says.
+LAST_GRACE = "the last grace period ends "
 
 replace = msgspec.structs.replace
 
@@ -50,13 +53,13 @@ def drain_status(
     current = replace(_conditions(given, state, status), error_on_lease_count=0)
     if status.phase in (SUCCEEDED, FAILED):
         again = replace(current, phase=RUNNING, last_update=second(now))
-        return [patch(row, _passed(state, again))], None, ()
+        return [_written(given, state, _passed(state, again))], None, ()
     deadline_at = deadline_of(status, wanted)
     if deadline_at is not None and now >= deadline_at and not wanted.force_after:
         assert wanted.deadline_for is not None
         text = f"the drain did not end within {to_text(wanted.deadline_for)}: {_error(state, wanted)}"
         over = replace(failed_with(_passed(state, current), text, now), phase=FAILED)
-        return [(*patch(row, over), told(row.key, *FAILED_EVENT, warning=True))], None, ()
+        return [(*_written(given, state, over), told(row.key, *FAILED_EVENT, warning=True))], None, ()
     began_at = _pass_began_at(given)
     ends_at = began_at + wanted.timeout_for if wanted.timeout_for else None
     errors = state.errors or state.proof_error
@@ -68,10 +71,10 @@ def drain_status(
         is_news = error != status.last_error or (tried_at is not None and tried_at > began_at + timedelta(seconds=1))
         if is_over or is_news:
             failed = failed_with(_passed(state, current), error, now)
-            return [(*patch(row, failed), *_said(given))], None, ()
+            return [(*_written(given, state, failed), *_said(given))], None, ()
     # The original writes which pods are left at the end of each pass, together with its error, and the drop-in does so.
     latest = current if given.options.alone else _passed(state, current)
-    report, report_at, mark = _report(given, latest, began_at)
+    report, report_at, mark = _report(given, state, latest, began_at)
     future = ends_at if ends_at is not None and ends_at > now else None
     return report, earliest(future, report_at, deadline_at if deadline_at and deadline_at > now else None), mark
 
@@ -151,16 +154,48 @@ def _succeeded(given: Given, state: Progress) -> list[Step]:
     return [(*patch(row, replace(over, last_update=second(given.now))), *said)]
 
 
-def _report(given: Given, current: Status, began_at: datetime) -> tuple[list[Step], datetime | None, tuple[Row, ...]]:
+def _written(given: Given, state: Progress, status: Status) -> tuple[Patch, ...]:
+    """Return the patch that stores the status, with the end of the last grace period in the message of `Drained`.
+
+    The end only says when (K9): it goes with a write that has another cause, and is never the cause of one.
+    """
+    if state.ends_at is not None:
+        parts = (_drained_message(status), f"{LAST_GRACE}{wire_time(state.ends_at)}")
+        status = _with_drained_message(status, "; ".join(part for part in parts if part))
+    return patch(given.row, status)
+
+
+def _without_end(status: Status) -> Status:
+    """Return the status as it would be without the end of the last grace period."""
+    return _with_drained_message(status, _drained_message(status).partition(LAST_GRACE)[0].removesuffix("; "))
+
+
+def _drained_message(status: Status) -> str:
+    return next((each.message for each in status.conditions if each.type == "Drained"), "")
+
+
+def _with_drained_message(status: Status, message: str) -> Status:
+    return replace(
+        status,
+        conditions=tuple(
+            replace(each, message=message) if each.type == "Drained" and each.message != message else each
+            for each in status.conditions
+        ),
+    )
+
+
+def _report(
+    given: Given, state: Progress, current: Status, began_at: datetime
+) -> tuple[list[Step], datetime | None, tuple[Row, ...]]:
     """What is known of the drain now, written between two passes; the time of the pass is left alone."""
     standing = _last_report(given)
-    if current == given.status:
+    if current == _without_end(given.status):
         return [], None, standing
     reported_at = next((last.value for last in standing if isinstance(last.value, datetime)), began_at)
     due_at = max(began_at, reported_at) + REPORT_EVERY_FOR
     if given.now < due_at:
         return [], due_at, standing
-    return [patch(given.row, current)], None, (Value(key=_report_key(given), value=given.now),)
+    return [_written(given, state, current)], None, (Value(key=_report_key(given), value=given.now),)
 
 
 def _last_report(given: Given) -> tuple[Value, ...]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 
-import msgspec
-
 from haulout.app.parts import Part, Surroundings
 from haulout.cli.machine_options import options_of
-from haulout.cli.settings import ClusterApi, Settings
+from haulout.cli.settings import Settings
 from haulout.cluster.key import node_key
 from haulout.cluster.project import RESOURCES
 from haulout.cluster.rows import Value
@@ -43,9 +41,7 @@ class ClusterApis(Part):
         return sources(self.options)
 
     def follow(self, settings: Settings) -> None:
-        options = options_of(settings.clusterapi or ClusterApi())
-        # An original alone accepts hosts that name no consumer, as its users know it.
-        self.options = msgspec.structs.replace(options, owned_hosts_only=not settings.alone)
+        self.options = options_of(settings)
         self.around.store.write(Value(key=CONFIG_KEY, value=self.options))
 
     def samples(self) -> Iterable[Sample]:

@@ -21,7 +21,6 @@ from haulout.cli.explaining_clouds import Clouds, clouds_beside, clouds_of, is_e
 from haulout.cli.explanation import as_json, as_text, explain, explain_maintenance
 from haulout.cli.machine_options import options_of as machine_options
 from haulout.cli.maintenance_options import options_of, pod_rules
-from haulout.cli.settings import ClusterApi
 from haulout.cli.settings_file import SettingsProblem, read_settings
 from haulout.cluster.key import node_key
 from haulout.cluster.project import RESOURCES
@@ -147,7 +146,7 @@ def read_setup(given: str, surfaces: str = "") -> Setup:
     profiles = read_config(settings.profiles_config) if settings.profiles_config else None
     mode = Mode(alone=False, rules=pod_rules(settings))
     maintenances = options_of(settings) if settings.nodemaintenance else None
-    machines = machine_options(settings.clusterapi or ClusterApi())
+    machines = machine_options(settings)
     clouds = clouds_of(settings) if profiles else Clouds()
     leader = (settings.lease.namespace or settings.lease.outside, settings.lease.name) if settings.lease else ("", "")
     return Setup(

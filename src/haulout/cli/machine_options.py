@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from haulout.base.bounds import span
-from haulout.cli.settings import ClusterApi
+from haulout.cli.settings import ClusterApi, Settings
 from haulout.surfaces.clusterapi.options import Options
 
 
-def options_of(settings: ClusterApi) -> Options:
+def options_of(whole: Settings) -> Options:
+    settings = whole.clusterapi or ClusterApi()
     within = settings.deletion_approval_timeout
     return Options(
         metal3=settings.enable_metal3_maintenance,
@@ -20,4 +21,6 @@ def options_of(settings: ClusterApi) -> Options:
         workload_requests=settings.workload_requests,
         server_ranges=settings.allowed_server_ranges,
         allow_http=settings.allow_http_kubeconfigs,
+        # An original alone accepts hosts that name no consumer, as its users know it.
+        owned_hosts_only=not whole.alone,
     )

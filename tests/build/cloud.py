@@ -14,7 +14,7 @@ TOKEN = "tok-1"
 
 
 class OpenStack:
-    """`servers` are (id, name) in the order of lists, `page` how many a list holds; `refuse` maps paths to statuses."""
+    """`servers` are (id, name) in the order of lists, `page` how many a list holds; `refuse` maps paths to statuses, `lead` to other places."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -22,6 +22,7 @@ class OpenStack:
         self.page = 1000
         self.pools: Any = []
         self.refuse: dict[str, int] = {}
+        self.lead: dict[str, str] = {}
         self.interface, self.region = "public", "r-1"
         self.asked: list[tuple[str, str]] = []
         self.scopes: list[Any] = []
@@ -42,6 +43,8 @@ class OpenStack:
         self.asked.append((request.method, request.path))
         if request.path in self.refuse:
             return web.Response(status=self.refuse[request.path], text=f"who says {PASSWORD}?")
+        if request.path in self.lead:
+            raise web.HTTPTemporaryRedirect(self.lead[request.path])
         if request.path == "/v3/auth/tokens":
             return await self._token(request)
         if request.headers.get("X-Auth-Token") != TOKEN:

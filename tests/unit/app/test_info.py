@@ -96,6 +96,33 @@ async def test_another_replica_says_what_keeps_it_from_asking_the_leader(
         await served.close()
 
 
+async def test_no_redirect_of_the_leader_is_followed() -> None:
+    """Whoever has the address of a pod that led could have a replica ask anybody."""
+    asked: list[str] = []
+
+    async def lead_on(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        raise web.HTTPFound("/elsewhere")
+
+    async def elsewhere(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.json_response([])
+
+    leader = await client({"/api/v1/info": lead_on, "/elsewhere": elsewhere})
+    api = Objects()
+    api.put("/api/v1/namespaces/ns/pods/pod", {"status": {"podIP": "127.0.0.1"}})
+    given = around(leads=lambda: False, leader=lambda: ("pod_1", "ns"))
+    given = msgspec.structs.replace(given, settings=Settings(http=f":{leader.port}"))
+    replica = await client({"/api/v1/info": info_route(given, api)})
+    try:
+        reply = await replica.get("/api/v1/info", allow_redirects=False)
+        assert (reply.status, reply.headers.get("Location")) == (302, None)
+        assert asked == ["/api/v1/info"]
+    finally:
+        await replica.close()
+        await leader.close()
+
+
 async def test_the_page_is_built_in_or_a_directorys(tmp_path: Path) -> None:
     folder = tmp_path / "static"
     routes = {"/static/{path:.*}": static_route(folder), "/{path:.*}": to_static}

@@ -156,6 +156,16 @@ async def test_refusals(cloud: OpenStack, access: CloudAccess, path: str, code: 
     assert PASSWORD not in str(caught.value)
 
 
+@pytest.mark.parametrize("path", ["/v3/auth/tokens", "/nova/servers/detail", "/nova/servers/i1"])
+async def test_no_redirect_is_followed(cloud: OpenStack, access: CloudAccess, path: str) -> None:
+    """It would carry the password or the token elsewhere."""
+    cloud.servers = [("i1", "node-1")]
+    cloud.lead[path] = "/elsewhere"
+    with pytest.raises(CloudError, match=r": the answer was 307 Temporary Redirect$"):
+        await delete(access, "node-1")
+    assert cloud.asked[-1][1] == path
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -523,11 +523,13 @@ class Issuer:
 
 
 @asynccontextmanager
-async def issuing(authority: trustme.CA) -> AsyncIterator[Issuer]:
+async def issuing(authority: trustme.CA, *before: Any) -> AsyncIterator[Issuer]:
+    """It serves the same under `/elsewhere`. `before`: middlewares."""
     issuer = Issuer()
-    app = web.Application()
-    app.router.add_get("/.well-known/openid-configuration", issuer.discovery)
-    app.router.add_post("/token", issuer.token)
+    app = web.Application(middlewares=before)
+    for place in ("", "/elsewhere"):
+        app.router.add_get(f"{place}/.well-known/openid-configuration", issuer.discovery)
+        app.router.add_post(f"{place}/token", issuer.token)
     async with serve(app, server_context(authority)) as issuer.url:
         yield issuer
 
@@ -603,6 +605,32 @@ class TestOidc:
                 await login(clock, self.oidc(issuer, authority)).proof()
         assert message in str(caught.value)
         assert "hush" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("path", "message"),
+        [
+            pytest.param("/.well-known/openid-configuration", "discovery document: HTTP 307", id="discovery"),
+            pytest.param("/token", "token answer: HTTP 307", id="token"),
+        ],
+    )
+    async def test_no_redirect_is_followed(self, clock: ManualClock, path: str, message: str) -> None:
+        """Neither the place of the tokens nor a refresh token comes from or goes to somebody else."""
+        authority, asked = trustme.CA(), list[str]()
+
+        @web.middleware
+        async def redirect(request: web.Request, handler: Any) -> web.StreamResponse:
+            asked.append(request.path)
+            if request.path == path:
+                raise web.HTTPTemporaryRedirect(f"/elsewhere{path}")
+            answer: web.StreamResponse = await handler(request)
+            return answer
+
+        async with issuing(authority, redirect) as issuer:
+            issuer.answer = {"id_token": jwt(None)}
+            with pytest.raises(ConfigInvalid, match=message):
+                await login(clock, self.oidc(issuer, authority)).proof()
+        assert asked[-1] == path
+        assert issuer.forms == []
 
     async def test_unknown_authority(self, clock: ManualClock) -> None:
         async with issuing(trustme.CA()) as issuer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -46,7 +47,7 @@ from tests.rig.clusterapi import (
     undefine,
 )
 from tests.rig.fleet import pod_object
-from tests.rig.operator import MaintenanceController, Platform
+from tests.rig.operator import HAULOUT, MaintenanceController, Platform
 from tests.rig.plane import ControlPlane
 from tests.rig.wait import eventually
 
@@ -285,6 +286,33 @@ def test_hosts_are_switched_off_by_whom_they_belong_to(
         assert {entry.code for entry in asked} == {403}
         assert len(asked) <= 2
         assert bridge.ready()
+
+
+def test_a_host_of_another_namespace_is_left_alone_beside_other_surfaces(
+    fleet: Fleet, plane: ControlPlane, prefix: str, tmp_path: Path
+) -> None:
+    """Whoever may write Machines in one namespace names a host of another; `explain` gives the operator's reason."""
+    theirs = Fleet(plane, f"{prefix}-b")
+    plane.api().create("namespaces", {"metadata": {"name": theirs.ns}})
+    theirs.host("h", consumerRef={"name": "m3", "namespace": prefix})
+    fleet.host("own", consumerRef={"name": "m3", "namespace": prefix})
+    approved: dict[str, Any] = {"labels": {REQUEST: "approved"}, "enabled": False}
+    stranger = fleet.machine(f"{prefix}-stranger", plane, provider=f"metal3://{theirs.ns}/h/m3", **approved)
+    since = plane.audit.mark()
+    metal3 = "{clusterapi: {enableMetal3Maintenance: true}}"
+    with Platform(plane, tmp_path, "", f"namespace: {prefix}", surfaces=metal3):
+        stranger.await_event("HostOwnershipMismatch")
+        # Whoever comes now is served after the stranger was refused.
+        fleet.machine(f"{prefix}-rightful", plane, provider=f"metal3://{prefix}/own/m3", **approved)
+        fleet.await_host("own", off=True, within=30)
+        words = ["explain", "machine", stranger.name, "-n", prefix, "--kubeconfig", str(plane.kubeconfig("operator"))]
+        said = subprocess.run([HAULOUT, *words], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert (
+        f"BareMetalHost {theirs.ns}/h is not switched off: it is in another namespace than the Machine" in said.stdout
+    )
+    written = plane.audit.entries(since=since, user="operator", what="baremetalhosts")
+    assert {entry.name for entry in written if entry.writes} == {"own"}
+    assert not theirs.is_off("h")
 
 
 def test_what_is_paused_is_left_alone(fleet: Fleet, plane: ControlPlane, prefix: str, tmp_path: Path) -> None:

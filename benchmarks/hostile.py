@@ -1,0 +1,206 @@
+"""Tenants who mean harm: kubeconfigs that are costly to read, and API servers that are costly to ask."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import dataclasses
+import gzip
+import json
+import multiprocessing
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from itertools import count
+from multiprocessing.connection import Connection
+
+import trustme
+
+from tests.rig.api import Api, Json
+
+MIB = 2**20
+BOMB = 800 * MIB
+# About as many as fit into a file that is still read.
+AUTHORITIES = 250
+BEGUN = b'{"type":"ADDED","object":{"metadata":{"name":"'
+PBES2, PBKDF2, HMAC_SHA256, AES_256 = (
+    bytes.fromhex(oid) for oid in ("2a864886f70d01050d", "2a864886f70d01050c", "2a864886f70d0209", "60864801650304012a")
+)
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+
+
+# API servers, in a process of their own, so that what they do costs the measuring nothing
+
+
+async def _silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """It takes every request and answers none."""
+    while await reader.read(2**16):
+        pass
+
+
+async def _endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """One line that does not end, whatever is asked."""
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(HEAD + b"Connection: close\r\n\r\n" + BEGUN)
+    while True:
+        writer.write(b"a" * 2**16)
+        await writer.drain()
+
+
+def _bomb() -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], object]:
+    """Less than a megabyte that unpacks to hundreds."""
+    body = gzip.compress(BEGUN + b"a" * BOMB)
+    head = HEAD + f"Content-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.readuntil(b"\r\n\r\n"):
+            writer.write(head + body)
+            await writer.drain()
+
+    return answer
+
+
+async def _serve(certificate: bytes, told: Connection) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    with trustme.Blob(certificate).tempfile() as path:
+        context.load_cert_chain(path)
+
+    def careless(answer: Callable[..., object]) -> Callable[..., object]:
+        async def run(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(OSError, EOFError):
+                await answer(reader, writer)  # type: ignore[misc]
+            writer.close()
+
+        return run
+
+    ports = {}
+    for name, answer in {"silent": _silent, "endless": _endless, "bomb": _bomb()}.items():
+        server = await asyncio.start_server(careless(answer), "127.0.0.1", 0, ssl=context)  # type: ignore[arg-type]
+        ports[name] = server.sockets[0].getsockname()[1]
+    told.send(ports)
+    await asyncio.Event().wait()
+
+
+def _run(certificate: bytes, told: Connection) -> None:
+    asyncio.run(_serve(certificate, told))
+
+
+@contextlib.contextmanager
+def _servers(authority: trustme.CA) -> Iterator[dict[str, int]]:
+    certificate = authority.issue_cert("127.0.0.1")
+    pem = certificate.private_key_pem.bytes() + b"".join(each.bytes() for each in certificate.cert_chain_pems)
+    ours, theirs = multiprocessing.Pipe()
+    spawned = multiprocessing.get_context("spawn")
+    process = spawned.Process(target=_run, args=(pem, theirs), daemon=True)
+    process.start()
+    try:
+        yield ours.recv()
+    finally:
+        process.terminate()
+        process.join()
+
+
+# Kubeconfigs
+
+
+def _config(server: str, authority: bytes, **user: str) -> str:
+    trusted = base64.b64encode(authority).decode()
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "it",
+            "clusters": [{"name": "it", "cluster": {"server": server, "certificate-authority-data": trusted}}],
+            "users": [{"name": "it", "user": user or {"token": "t"}}],
+            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+        }
+    )
+
+
+def _encrypted(authority: trustme.CA) -> dict[str, str]:
+    """A client key that says of itself that 2^31 - 1 hash rounds are needed to open it."""
+    rounds = _der(0x02, (2**31 - 1).to_bytes(4, "big"))
+    hashed = _der(0x30, _der(0x04, b"8 bytes!") + rounds + _der(0x30, _der(0x06, HMAC_SHA256) + _der(0x05, b"")))
+    scheme = _der(0x30, _der(0x06, PBKDF2) + hashed) + _der(0x30, _der(0x06, AES_256) + _der(0x04, b"i" * 16))
+    whole = _der(0x30, _der(0x30, _der(0x06, PBES2) + _der(0x30, scheme)) + _der(0x04, b"k" * 96))
+    text = base64.encodebytes(whole)
+    key = b"-----BEGIN ENCRYPTED PRIVATE KEY-----\n" + text + b"-----END ENCRYPTED PRIVATE KEY-----\n"
+    certificate = authority.issue_cert("jane@example.org").cert_chain_pems[0].bytes()
+    return {
+        "client-certificate-data": base64.b64encode(certificate).decode(),
+        "client-key-data": base64.b64encode(key).decode(),
+    }
+
+
+def _der(tag: int, content: bytes) -> bytes:
+    size = len(content)
+    return bytes([tag, *([size] if size < 0x80 else [0x81, size])]) + content
+
+
+def _kubeconfigs(authority: trustme.CA, ports: dict[str, int]) -> dict[str, str]:
+    pem = authority.cert_pem.bytes()
+    nowhere = "https://127.0.0.1:1"
+    served = {f"{name} server": _config(f"https://127.0.0.1:{port}", pem) for name, port in ports.items()}
+    return {
+        "encrypted key": _config(nowhere, pem, **_encrypted(authority)),
+        "sexagesimal number": f"current-context: 1{':59' * 80_000}\n",
+        "deep YAML": "[" * 250_000,
+        "large YAML": f"users: [{'{name: it}, ' * 70_000}]\n",
+        f"{AUTHORITIES} authorities": _config(nowhere, pem * AUTHORITIES),
+        **served,
+    }
+
+
+# Tenants
+
+
+@dataclasses.dataclass
+class Tenants:
+    """Each has a Secret with the kubeconfig of one cluster, and keeps writing it anew.
+
+    They write whether or not a Machine names their cluster, so that the API server always has the same to do.
+    """
+
+    api: Api
+    namespace: str
+    kinds: dict[str, str]
+    number: int
+
+    @property
+    def clusters(self) -> list[str]:
+        return [f"hostile-{i:03}" for i in range(self.number)]
+
+    def kind(self, i: int) -> str:
+        return list(self.kinds)[i % len(self.kinds)]
+
+    def secret(self, i: int, time: int) -> Json:
+        text = self.kinds[self.kind(i)] + "\n" * (time % 7)
+        return {"data": {"value": base64.b64encode(text.encode()).decode()}}
+
+    def write(self, over: threading.Event, pause: float) -> None:
+        for turn in count():
+            i = turn % self.number
+            if over.wait(pause):
+                return
+            self.api.patch(
+                "secrets", f"{self.clusters[i]}-kubeconfig", self.secret(i, turn // self.number), self.namespace
+            )
+
+
+@contextlib.contextmanager
+def tenants(api: Api, namespace: str, number: int, *, pause: float) -> Iterator[Tenants]:
+    """`pause`: seconds between one's writing and the next one's."""
+    authority, over = trustme.CA(), threading.Event()
+    with _servers(authority) as ports:
+        made = Tenants(api, namespace, _kubeconfigs(authority, ports), number)
+        for i, cluster in enumerate(made.clusters):
+            body = {"metadata": {"name": f"{cluster}-kubeconfig"}, "type": "cluster.x-k8s.io/secret"}
+            api.create("secrets", body | made.secret(i, 0), namespace)
+        thread = threading.Thread(target=made.write, args=(over, pause), daemon=True)
+        thread.start()
+        try:
+            yield made
+        finally:
+            over.set()
+            thread.join(60)

@@ -58,8 +58,10 @@ SCRIPTS = {
 }
 DOCKERFILE = """\
 # Build it with the version of config.json as its tag: docker build -t REGISTRY/{name}:0.1.0 .
+# What is in configmaps/ is for tests: on a host without a configMap it would count as one.
 FROM busybox:stable
-COPY . /skyhook-package
+COPY config.json /skyhook-package/config.json
+COPY skyhook_dir /skyhook-package/skyhook_dir
 """
 
 

@@ -69,14 +69,16 @@ def test_package_passes_all_modes_twice_without_changing_the_host_again(local: A
     assert list(dict.fromkeys(mode.removesuffix("-check") for mode in modes)) == list(STAGES)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_image_has_the_layout_of_packages(name: str) -> None:
-    recipe = (PACKAGES / name / "Dockerfile").read_text()
-    copied = dict(re.findall(r"^COPY (\S+) (\S+)$", recipe, re.MULTILINE))
-    present = {part for part in ("config.json", "skyhook_dir", "root_dir") if (PACKAGES / name / part).exists()}
-    assert {part: f"/skyhook-package/{part}" for part in present}.items() <= copied.items()
-    assert all((PACKAGES / name / part).exists() for part in copied)
-    assert "configmaps" not in copied, "an example for tests must not become what hosts use"
+@pytest.mark.parametrize("name", [*NAMES, "new"])
+def test_image_has_the_layout_of_packages(local: AgentHost, tmp_path: Path, name: str) -> None:
+    """And no `configmaps`: an example for tests must not become what hosts use."""
+    folder = PACKAGES / name
+    if name == "new":
+        folder = tmp_path / "new"
+        assert local.agent("new", str(folder)).code == 0
+    copied = dict(re.findall(r"^COPY (\S+) (/skyhook-package\S*)$", (folder / "Dockerfile").read_text(), re.MULTILINE))
+    parts = [part for part in ("config.json", "root_dir", "skyhook_dir") if (folder / part).exists()]
+    assert copied == {part: f"/skyhook-package/{part}" for part in parts}
 
 
 def test_kernel_tuning_writes_what_the_next_boot_uses(local: AgentHost) -> None:

@@ -30,6 +30,7 @@ def test_everything_that_is_copied_is_there_and_not_ignored() -> None:
 def test_every_original_is_there_by_its_name() -> None:
     (names,) = re.findall(r"for name in ([a-z -]+);", RECIPE)
     assert names.split() == sorted(DROP_INS)
+    assert "ln -s /opt/haulout/bin/haulout /usr/local/bin/skyhook-agent" in RECIPE
 
 
 def test_the_image_of_one_original_starts_it_whatever_it_is_called_by(tmp_path: Path) -> None:

@@ -52,6 +52,8 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
+    """A question to one webhook: its configuration and the AdmissionReview that it is sent."""
+
     webhook: Json
     review: Json
 

@@ -12,6 +12,8 @@ _MAX_DISRUPTED = 2000
 
 
 class Evictions:
+    """The eviction subresource of pods: it lets a pod go if the PodDisruptionBudgets that select it allow that."""
+
     def __init__(self, registry: Registry, pods: Kind, budgets: Kind) -> None:
         self._registry = registry
         self._pods = pods

@@ -18,6 +18,8 @@ class Details(StatusDetails, frozen=True, rename="camel"):
 
 
 class Expired(Status, frozen=True):
+    """The Status of a 410: the revision is too old. `resume` is the token with which a list can go on all the same."""
+
     resume: str = ""
 
 

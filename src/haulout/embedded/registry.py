@@ -40,6 +40,8 @@ class Deletion(msgspec.Struct, frozen=True):
 
 
 class Registry:
+    """The rules by which objects of every kind are created, changed and deleted, in front of the storage."""
+
     def __init__(
         self, storage: Storage, now: Callable[[], datetime], *, seed: int = 0, taint_new_nodes: bool = True
     ) -> None:

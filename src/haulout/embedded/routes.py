@@ -8,6 +8,8 @@ from haulout.embedded.seams import Resource
 
 
 class Route(NamedTuple):
+    """What a request's path addresses: an object, a collection or a subresource. Absent parts are empty."""
+
     resource: Resource
     namespace: str
     name: str

@@ -151,6 +151,13 @@ def find(table: Table, namespace: str, chosen: Filter, index_field: str = "spec.
 
 
 class Page(msgspec.Struct, frozen=True):
+    """One page of a list.
+
+    `revision`: the revision of the storage that the whole list shows.
+    `next`: the token for the next page; empty on the last one.
+    `remaining`: how many objects follow; None where that is not known.
+    """
+
     items: list[Json]
     revision: int
     next: str = ""

@@ -19,6 +19,8 @@ from haulout.kube.errors import ApiError
 
 
 class Showing:
+    """Answers one request that reads: get, list or watch, as JSON objects or as the tables that kubectl prints."""
+
     def __init__(self, server: Server, request: Request) -> None:
         self._server = server
         self._request = request

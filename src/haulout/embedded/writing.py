@@ -27,6 +27,8 @@ _ORPHANS = "child pods are preserved by default when jobs are deleted; set propa
 
 
 class Writing:
+    """Answers one request that writes: create, replace, patch or delete, with admission webhooks called in between."""
+
     def __init__(self, server: Server, admission: Admission, request: Request) -> None:
         self._server = server
         self._admission = admission

@@ -26,6 +26,8 @@ _READ: Mapping[str, Callable[[str], timedelta | int]] = {
 
 
 class PodBehaviour(Struct, frozen=True, kw_only=True):
+    """How long a simulated pod takes to start, become ready and stop, and how it ends."""
+
     # From being bound to Running, and from Running to Ready.
     starts_after: timedelta = timedelta(seconds=2)
     ready_after: timedelta = timedelta()
@@ -37,6 +39,8 @@ class PodBehaviour(Struct, frozen=True, kw_only=True):
 
 
 class KubeletOptions(Struct, frozen=True, kw_only=True):
+    """How the simulated kubelets behave: how pods run, when nodes become Ready, how often heartbeats come."""
+
     pod: PodBehaviour = PodBehaviour()
     # Of pods that belong to a Job and say nothing themselves.
     job_pods_run_for: timedelta = timedelta(minutes=1)

@@ -42,6 +42,8 @@ class _Sets(NamedTuple):
 
 
 class Deployments:
+    """The simulated controller of Deployments: it creates, scales and removes their ReplicaSets."""
+
     def __init__(self, objects: Objects, timers: Timers, deployments: Table, replica_sets: Owned, pods: Pods) -> None:
         self._objects = objects
         self._timers = timers

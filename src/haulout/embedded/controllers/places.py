@@ -17,6 +17,8 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 class Place(Struct):
+    """One node as the simulated scheduler sees it. `free` is what its pods have left of its allocatable resources."""
+
     node: Json
     zone: str
     free: Room

@@ -21,6 +21,8 @@ _TARGETED = {
 
 
 class PodCollector:
+    """The simulated pod garbage collector: it removes pods that no kubelet will ever remove."""
+
     def __init__(self, objects: Objects, timers: Timers, pods: Pods, nodes: Table) -> None:
         self._objects = objects
         self._timers = timers

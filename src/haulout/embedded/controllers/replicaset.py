@@ -36,6 +36,8 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 class ReplicaSets:
+    """The simulated controller of ReplicaSets: it creates and deletes pods until there are as many as wanted."""
+
     def __init__(self, objects: Objects, timers: Timers, names: Names, pods: Pods, replica_sets: Owned) -> None:
         self._objects = objects
         self._timers = timers

@@ -19,12 +19,16 @@ _LABELS = {"DaemonSet": HASH, "StatefulSet": "controller.kubernetes.io/hash"}
 
 
 class Revision(NamedTuple):
+    """One ControllerRevision: its name, the hash that pods carry, and the pod template that it stands for."""
+
     name: str
     hash: str
     template: Json
 
 
 class Revisions:
+    """The ControllerRevisions of StatefulSets or DaemonSets: found, created and removed by their controller."""
+
     def __init__(self, objects: Objects, table: Owned) -> None:
         self._objects = objects
         self._table = table

@@ -36,6 +36,8 @@ class _State(NamedTuple):
 
 
 class StatefulSets:
+    """The simulated controller of StatefulSets: it creates, replaces and deletes their numbered pods."""
+
     def __init__(
         self, objects: Objects, timers: Timers, names: Names, pods: Pods, sets: Table, revisions: Owned
     ) -> None:

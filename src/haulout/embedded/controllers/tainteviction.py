@@ -23,6 +23,8 @@ _TARGETED = {
 
 
 class TaintEviction:
+    """The simulated taint eviction controller: it deletes pods that do not tolerate a NoExecute taint of their node."""
+
     def __init__(self, objects: Objects, timers: Timers, pods: Pods, nodes: Table) -> None:
         self._objects = objects
         self._timers = timers

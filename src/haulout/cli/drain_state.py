@@ -25,6 +25,8 @@ PASSING = frozenset({0, 408, 409, 429})
 
 
 class Outcome(StrEnum):
+    """How a drain by hand stands or has ended, for one node or for all of them."""
+
     RUNNING = "running"
     DONE = "done"
     BLOCKED = "blocked"
@@ -69,6 +71,12 @@ class NodeState(msgspec.Struct, frozen=True):
 
 
 class DrainState(msgspec.Struct, frozen=True):
+    """A drain by hand at one moment, over all its nodes.
+
+    `seconds`: how long it has been running.
+    `causes`: why pods have not left yet, causes that block the drain first.
+    """
+
     seconds: float
     nodes: tuple[NodeState, ...]
     causes: tuple[Cause, ...] = ()

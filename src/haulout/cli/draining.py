@@ -72,7 +72,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class NotPossible(Exception):
-    pass
+    """A drain by hand that cannot begin or go on; the message tells the user why."""
 
 
 def drain_nodes(order: Order, cluster: Mapping[str, Any]) -> int:
@@ -124,6 +124,8 @@ async def find_nodes(names: tuple[str, ...], selector: str, transport: Transport
 
 
 class Draining(Reports):
+    """One run of the command `drain`: a kernel of its own, its watches, and what is printed while it lasts."""
+
     def __init__(
         self, wish: Wish, order: Order, before: Mapping[str, bool], transport: HttpTransport, clock: Clock
     ) -> None:

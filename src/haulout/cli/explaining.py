@@ -58,6 +58,8 @@ LIST_WITHIN = 60.0
 
 
 class NodeList(msgspec.Struct, frozen=True):
+    """A NodeList (core v1), in part: the answer to a list of Nodes."""
+
     items: tuple[Node, ...] = ()
 
 

@@ -16,14 +16,19 @@ T = TypeVar("T")
 
 
 class FlagProblem(Exception):
-    pass
+    """A command line that Go's flag package would refuse; the message has Go's words."""
 
 
 class HelpWanted(Exception):
-    pass
+    """The command line asks for help with -h or --help."""
 
 
 class Flag(msgspec.Struct, frozen=True):
+    """A flag of an original program.
+
+    `word`: what the help prints for its value.
+    """
+
     name: str
     default: Any
     help: str

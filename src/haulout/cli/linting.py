@@ -18,6 +18,12 @@ _PLACED = re.compile(r"(?P<file>.*?):(?P<line>\d+):(?P<column>\d+): (?:(?P<path>
 
 
 class Finding(msgspec.Struct, frozen=True):
+    """One error or warning about a configuration file, with its place.
+
+    `path`: the setting that it is about, such as `surfaces.profiles`.
+    `right`: what would be right; empty where there is no suggestion.
+    """
+
     file: str
     line: int
     column: int

@@ -22,6 +22,8 @@ ACROSS = 20
 
 
 class NodeMark(msgspec.Struct, frozen=True):
+    """One node in the picture and the state that its symbol shows."""
+
     name: str
     state: str
 

@@ -37,6 +37,12 @@ class PodRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PodRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What every drain of the process does with certain pods, whichever surface drains.
+
+    `annotation`: whether annotations of pods count, too.
+    `cluster_api_label`: whether Cluster API's label for pods that are not to be drained counts, too.
+    """
+
     rules: tuple[PodRule, ...] = ()
     annotation: bool = False
     cluster_api_label: bool = False
@@ -66,6 +72,8 @@ class Kubernikus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Esx(msgspec.Struct, frozen=True, kw_only=True):
+    """The ESX part of the profiles surface. `config` is the path of `esx.yaml`."""
+
     enabled: bool = False
     config: str = "config/esx.yaml"
 

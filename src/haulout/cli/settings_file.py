@@ -46,34 +46,46 @@ class SettingsProblem(Exception):
 
 
 class LogBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The block `log` of `haulout.yaml`: how log lines are written, and from which level on."""
+
     format: str = "json"
     level: str = "info"
 
 
 class ListenBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The block `listen` of `haulout.yaml`: the addresses of the HTTP servers."""
+
     http: str = ":8080"
     health: str = ":8081"
     webhooks: str = ":9443"
 
 
 class WebhooksBlock(msgspec.Struct, frozen=True):
+    """The block `webhooks` of `haulout.yaml`: the certificates and the Service of the admission webhooks."""
+
     certificates: str = "self"
     service: str = "haulout-webhook"
     secret: str = "haulout-webhook-cert"  # noqa: S105 - the name of a Secret
 
 
 class LeaderBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The block `leader` of `haulout.yaml`: whether replicas elect a leader, and by which Lease."""
+
     elect: bool = True
     lease: str = "haulout"
 
 
 class KubernikusBlock(msgspec.Struct, frozen=True, rename="camel"):
+    """The block `surfaces.profiles.kubernikus` of `haulout.yaml`: whether Kubernikus is served, and its files."""
+
     enabled: bool = False
     config: str = "config/kubernikus.yaml"
     credentials: str = "provider/cloudprovider.conf"
 
 
 class EsxBlock(msgspec.Struct, frozen=True, rename="camel"):
+    """The block `surfaces.profiles.esx` of `haulout.yaml`: whether ESX hosts are served, and its file."""
+
     enabled: bool = False
     config: str = "config/esx.yaml"
 
@@ -85,6 +97,12 @@ class LeaseBlock(msgspec.Struct, frozen=True):
 
 
 class ProfilesBlock(msgspec.Struct, frozen=True, rename="camel"):
+    """The block `surfaces.profiles` of `haulout.yaml`.
+
+    `metrics_timeout`: how long a process that ends waits for its metrics to be read once more.
+    `lease`: set where the original's Lease has to be held as well.
+    """
+
     config: str = "config/maintenance.yaml"
     kubernikus: KubernikusBlock = KubernikusBlock()
     esx: EsxBlock = EsxBlock()
@@ -104,6 +122,8 @@ class RuleBlock(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DrainBlock(msgspec.Struct, frozen=True):
+    """The block `drain` of `haulout.yaml`: what every drain does with certain pods, whichever surface drains."""
+
     honor_pod_annotations: bool = msgspec.field(default=True, name="honorPodAnnotations")
     honor_cluster_api_label: bool = msgspec.field(default=False, name="honorClusterAPILabel")
     rules: tuple[RuleBlock, ...] = ()
@@ -126,6 +146,8 @@ class DrainDefaultsBlock(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NodeMaintenanceBlock(msgspec.Struct, frozen=True, rename="camel"):
+    """The block `surfaces.nodemaintenance` of `haulout.yaml`; docs/nodemaintenance.md describes the settings."""
+
     lease_namespace: str = "medik8s-leases"
     lease_duration: str = "1h"
     max_concurrent_maintenances: int = 0
@@ -140,6 +162,8 @@ class NodeMaintenanceBlock(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ClusterApiBlock(msgspec.Struct, frozen=True, rename="camel"):
+    """The block `surfaces.clusterapi` of `haulout.yaml`; docs/clusterapi.md describes the settings."""
+
     enable_metal3_maintenance: bool = False
     allow_exec_kubeconfigs: bool = False
     guard_remediation: bool = False
@@ -154,6 +178,8 @@ class ClusterApiBlock(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SurfacesBlock(msgspec.Struct, frozen=True):
+    """The block `surfaces` of `haulout.yaml`. A surface whose block is None is switched off."""
+
     profiles: ProfilesBlock | None = None
     nodemaintenance: NodeMaintenanceBlock | None = None
     clusterapi: ClusterApiBlock | None = None

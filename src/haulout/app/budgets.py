@@ -19,6 +19,8 @@ UNREADABLE, READABLE = "BudgetsUnreadable", "BudgetsReadable"
 
 
 class Budgets(Part):
+    """NodeDisruptionBudgets as a part of the process: it serves their metrics and reports when they cannot be read."""
+
     declaration = BUDGETS
 
     def __init__(self, around: Surroundings) -> None:

@@ -29,6 +29,8 @@ LOOK_WITHIN = 8.0
 
 
 class ClusterApis(Part):
+    """The clusterapi surface as a part of the process: its settings, its metrics and the ways to workload clusters."""
+
     declaration = CLUSTERAPI
 
     def __init__(self, around: Surroundings) -> None:

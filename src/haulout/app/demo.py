@@ -91,6 +91,8 @@ async def _cluster(settings: ClusterSettings) -> None:
 
 
 class Demo:
+    """One run of the command `demo`: an embedded cluster, the operator on it, and the picture that is drawn of both."""
+
     def __init__(self, settings: DemoSettings) -> None:
         self._settings = settings
         self._acts: deque[str] = deque(maxlen=6)

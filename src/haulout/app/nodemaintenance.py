@@ -30,6 +30,8 @@ log = logging.getLogger("haulout.nodemaintenance")
 
 
 class NodeMaintenances(Part):
+    """The nodemaintenance surface as a part of the process: its settings, its metrics and its admission webhook."""
+
     declaration = NODEMAINTENANCE
 
     def __init__(self, around: Surroundings) -> None:

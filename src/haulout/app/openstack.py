@@ -36,6 +36,8 @@ class CloudError(Exception):
 
 
 class Credentials(msgspec.Struct, frozen=True):
+    """How to sign in to an OpenStack project at Keystone. The password is shown in no representation."""
+
     auth_url: str
     username: str
     password: str

@@ -88,7 +88,7 @@ CLOSELY_EVERY = 10
 
 
 class Fatal(Exception):
-    pass
+    """An error with which the process cannot run. The message says what the user has to set."""
 
 
 def run(settings: Settings) -> int:

@@ -99,6 +99,8 @@ def _is_types(path: Path) -> bool:
 
 
 class Reader:
+    """Collects the fields of Go structs and of the structs within them. `found`: JSON names and types, by struct."""
+
     def __init__(self, sources: dict[str, Source]) -> None:
         self._sources = sources
         self.found: dict[str, dict[str, str]] = {}

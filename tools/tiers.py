@@ -20,6 +20,13 @@ FULL = os.environ.get("HAULOUT_TEST") == "full"
 
 @dataclasses.dataclass(frozen=True)
 class Tier:
+    """A group of checks that runs as one: a command, or the tests of some folders.
+
+    `workers`: the processes that share the tests; "0" runs them in one.
+    `needs`: the programs that have to be on the machine.
+    `root`: it needs to run as root.
+    """
+
     name: str
     command: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
@@ -30,6 +37,8 @@ class Tier:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
+    """What became of a tier. `why`: the reason for which it did not run."""
+
     tier: Tier
     ran: bool
     ok: bool

@@ -20,7 +20,10 @@ class CronError(ValueError):
 
 
 class Cron(msgspec.Struct, frozen=True, cache_hash=True):
-    """`weekdays`: Monday is 0. `either`: both kinds of days are restricted, and one of them is enough."""
+    """A parsed cron expression: the minutes, hours, days, months and weekdays that match.
+
+    `weekdays`: Monday is 0. `either`: both kinds of days are restricted, and one of them is enough.
+    """
 
     times: tuple[time, ...]
     days: frozenset[int]

@@ -38,7 +38,10 @@ class MissingError(ExpandError):
 
 
 class Variable(msgspec.Struct, frozen=True):
-    """`${name}`, `${name:text}`, `${name:+text}` or `${name:?text}`; name and text may hold variables again."""
+    """A variable within a text, with what is done where it is or is not set.
+
+    `${name}`, `${name:text}`, `${name:+text}` or `${name:?text}`; name and text may hold variables again.
+    """
 
     name: Template
     operator: str = ""

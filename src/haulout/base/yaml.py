@@ -57,7 +57,10 @@ ScalarValue = str | int | float | bool | None
 
 
 class Scalar(msgspec.Struct, frozen=True):
-    """`text`: as written, where a word was read as true or false."""
+    """A single value of a parsed document, with the place at which it begins.
+
+    `text`: as written, where a word was read as true or false.
+    """
 
     value: ScalarValue
     place: Place
@@ -72,7 +75,9 @@ class Sequence(msgspec.Struct, frozen=True):
 
 
 class Mapping(msgspec.Struct, frozen=True):
-    """`keys` says where each key stands, `entries` what belongs to it.
+    """A mapping of a parsed document: its keys and values, each with its place.
+
+    `keys` says where each key stands, `entries` what belongs to it.
 
     `earlier`: where those stand that a later one of the same name has replaced, the last of them.
     """

@@ -50,7 +50,10 @@ class Boolean(Node):
 
 @dataclass
 class Number(Node):
-    """`ideal` is what it is where nothing says which kind is wanted; an OverflowError fits none."""
+    """A number constant, with each kind of Go number that it can be.
+
+    `ideal` is what it is where nothing says which kind is wanted; an OverflowError fits none.
+    """
 
     text: str
     ideal: object
@@ -168,7 +171,10 @@ class Action(Node):
 
 @dataclass
 class Branch(Node):
-    """`word`: if, with or range."""
+    """A block that is executed under a condition or for each member of a value.
+
+    `word`: if, with or range.
+    """
 
     word: str
     pipe: Pipe
@@ -193,7 +199,10 @@ class Call(Node):
 
 @dataclass
 class Jump(Node):
-    """`word`: break or continue."""
+    """The end of the innermost `range`, or of one of its rounds.
+
+    `word`: break or continue.
+    """
 
     word: str
 

@@ -62,7 +62,10 @@ class Nil:
 
 
 class Func:
-    """`takes`: the types of its arguments; `more`: of as many further ones as there are."""
+    """A function that templates can call, with the types that Go checks its arguments against.
+
+    `takes`: the types of its arguments; `more`: of as many further ones as there are.
+    """
 
     def __init__(self, call: Callable[..., Any], takes: Sequence[str] = (), more: str = "") -> None:
         self.call = call

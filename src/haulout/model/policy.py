@@ -10,7 +10,10 @@ from haulout.model.meta import Condition, LabelSelector, ObjectMeta
 
 
 class PodDisruptionBudgetSpec(Struct, frozen=True, gc=False, rename="camel"):
-    """In policy/v1 an absent selector selects no pod, an empty one every pod of the namespace."""
+    """The spec of a PodDisruptionBudget (policy/v1).
+
+    In policy/v1 an absent selector selects no pod, an empty one every pod of the namespace.
+    """
 
     selector: LabelSelector | None = None
     min_available: int | str | None = None
@@ -19,7 +22,10 @@ class PodDisruptionBudgetSpec(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class PodDisruptionBudgetStatus(Struct, frozen=True, gc=False, rename="camel"):
-    """`disrupted_pods`: evictions allowed but not yet seen by the budget's controller, with their times."""
+    """The status of a PodDisruptionBudget (policy/v1).
+
+    `disrupted_pods`: evictions allowed but not yet seen by the budget's controller, with their times.
+    """
 
     observed_generation: int = 0
     disruptions_allowed: int = 0

@@ -139,7 +139,9 @@ class _Happening(Struct, eq=False):
 
 
 class Recorder:
-    """`record` never waits and never fails; `run` writes. What does not fit is dropped, the oldest first, and counted.
+    """Writes Kubernetes events in the background, and merges those that repeat.
+
+    `record` never waits and never fails; `run` writes. What does not fit is dropped, the oldest first, and counted.
 
     So is what the `guard` withholds: whoever no longer leads has nothing more to say.
     """

@@ -19,7 +19,10 @@ METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """`body` is an `Excerpt` where the answer was too long to be held and the caller said what to keep of it."""
+    """The answer of an API server to one request.
+
+    `body` is an `Excerpt` where the answer was too long to be held and the caller said what to keep of it.
+    """
 
     status: int
     body: bytes

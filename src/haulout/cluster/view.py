@@ -78,7 +78,10 @@ class Record:
 
 
 class View:
-    """`explaining`: a person asks, so that the answer should carry its reasons."""
+    """The questions that one decision may ask of the store, each recorded as a topic that the decision has read.
+
+    `explaining`: a person asks, so that the answer should carry its reasons.
+    """
 
     def __init__(self, store: Store, record: Record | None = None, *, explaining: bool = False) -> None:
         self._store = store

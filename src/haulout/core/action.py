@@ -13,7 +13,10 @@ from haulout.cluster.rows import Row, Taint
 
 
 class Label(msgspec.Struct, frozen=True):
-    """A refusal is the outcome row of the name `outcome`, if it has one; so it is for the actions below."""
+    """Sets a label of the target, or removes it where `value` is None.
+
+    A refusal is the outcome row of the name `outcome`, if it has one; so it is for the actions below.
+    """
 
     target: Key
     name: str
@@ -93,7 +96,10 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Evict(msgspec.Struct, frozen=True):
-    """`surface`: for whom, so that it can be counted."""
+    """Evicts a pod through the eviction API, which obeys PodDisruptionBudgets.
+
+    `surface`: for whom, so that it can be counted.
+    """
 
     target: Key
     uid: str

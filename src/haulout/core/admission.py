@@ -17,7 +17,9 @@ class Unreadable(msgspec.Struct, frozen=True):
 
 
 class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The objects are what `Webhook.reads` takes from them, None if there is none. A rule trusts nothing in them.
+    """One request of the API server to review a write, as admission rules read it.
+
+    The objects are what `Webhook.reads` takes from them, None if there is none. A rule trusts nothing in them.
 
     `user` may be anybody who can reach the server.
     """
@@ -35,7 +37,9 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """`doubts`: objects on which the answer hangs and of which our picture may be old.
+    """The answer of an admission rule to one request.
+
+    `doubts`: objects on which the answer hangs and of which our picture may be old.
 
     They are looked at and the rule is asked once more, so that nobody is refused for what has changed meanwhile.
     """
@@ -52,7 +56,9 @@ Rule = Callable[[AdmissionRequest, View], Verdict]
 
 
 class Webhook(msgspec.Struct, frozen=True):
-    """`name` is that of its entry in the ValidatingWebhookConfiguration `registration`.
+    """An admission webhook: which objects it reviews, and the rule that answers.
+
+    `name` is that of its entry in the ValidatingWebhookConfiguration `registration`.
 
     `reads`: the fields that the rule reads of an object. Nothing else is decoded, however much is sent.
     """

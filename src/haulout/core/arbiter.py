@@ -28,7 +28,9 @@ FIRST = Rank(-MOST_PRIORITY - 1)
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """`turns`: one surface at a time may work on a node (off where a single original's behaviour is wanted).
+    """What the arbiter takes into account when it answers claims.
+
+    `turns`: one surface at a time may work on a node (off where a single original's behaviour is wanted).
 
     `budgets`: NodeDisruptionBudgets are obeyed; their decision has to be among those asked. `within`: decisions that
     belong to another's surface and share its turn, as (decision, surface).

@@ -19,7 +19,9 @@ TAINT = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """`before`: whether the node was unschedulable when the first claim came; `labels`: what else was, to be put back.
+    """What the annotation `haulout.dev/cordon` remembers of a node from before it was cordoned.
+
+    `before`: whether the node was unschedulable when the first claim came; `labels`: what else was, to be put back.
 
     `taint`: a surface has set the taint of the cordon itself, so that it goes with the cordon, whoever lifts that.
     """

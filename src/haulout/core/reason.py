@@ -11,7 +11,9 @@ from haulout.cluster.key import Key
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """`code` is stable and documented; `text` says it to a person; `because` leads towards the root.
+    """One reason why something waits or was refused, with the reasons behind it.
+
+    `code` is stable and documented; `text` says it to a person; `because` leads towards the root.
 
     `act`: what a person could do about it, as an order.
     """

@@ -29,7 +29,9 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """`selector` None: which nodes it concerns cannot be read, so it may be any. `surfaces` None: it refuses all.
+    """A NodeDisruptionBudget after its spec has been read.
+
+    `selector` None: which nodes it concerns cannot be read, so it may be any. `surfaces` None: it refuses all.
 
     `most` None: any number may be out. `problems`: what is wrong with it; the rest is as far as it could be read.
     """

@@ -18,7 +18,10 @@ RULING, CLOSED = "budget", "budget-closed"
 
 
 class Ruling(msgspec.Struct, frozen=True):
-    """A budget as it applies now. `allowed` None: any number may be out."""
+    """A budget with the number of nodes that it allows to be unavailable now.
+
+    A budget as it applies now. `allowed` None: any number may be out.
+    """
 
     budget: Budget
     allowed: int | None = None

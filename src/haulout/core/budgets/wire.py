@@ -17,7 +17,10 @@ SURFACES = ("profiles", "nodemaintenance", "notify", "clusterapi", "packages")
 
 
 class NodeDisruptionBudget(Struct, frozen=True):
-    """`spec` in whatever shape: one that could not be decoded would be overlooked, and must refuse instead."""
+    """A NodeDisruptionBudget (haulout.dev/v1alpha1) as the API server sends it, not checked.
+
+    `spec` in whatever shape: one that could not be decoded would be overlooked, and must refuse instead.
+    """
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Any = None

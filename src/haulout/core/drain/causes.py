@@ -16,7 +16,10 @@ GOING = frozenset({EVICTING, TERMINATING, PACED, PROVING})
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """`pods`: whom it concerns; none where a whole node's drain is refused, whose text names them."""
+    """One reason for which pods have not left their nodes, with all pods that it concerns.
+
+    `pods`: whom it concerns; none where a whole node's drain is refused, whose text names them.
+    """
 
     code: str
     text: str

@@ -39,7 +39,10 @@ class Standing(StrEnum):
 
 
 class PodStanding(msgspec.Struct, frozen=True):
-    """`error`: the server's words where it refused the eviction for good, so that only another try helps."""
+    """How one pod of a drain stands: evicted, waiting or refused.
+
+    `error`: the server's words where it refused the eviction for good, so that only another try helps.
+    """
 
     pod: PodRow
     standing: Standing
@@ -55,7 +58,9 @@ class PodStanding(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """`errors`: why the drain cannot begin at all. `pods`: those still to go, in the order of the server's lists.
+    """How far the drain of one node has come.
+
+    `errors`: why the drain cannot begin at all. `pods`: those still to go, in the order of the server's lists.
 
     `changes_at`: when time alone lets a pod go that is waited for. `proof`: whether the node has been shown to be
     empty; None where that is not asked, because a pod is still to go or the node is not cordoned.

@@ -70,7 +70,9 @@ class Fleet(msgspec.Struct, frozen=True):
 
 
 class CheckInput(msgspec.Struct, frozen=True):
-    """`node` is the draft that earlier plugins of this pass have worked on.
+    """What a check may read when it judges one node.
+
+    `node` is the draft that earlier plugins of this pass have worked on.
 
     `may_wait`: a no of this check can only ever keep a transition from happening, so that a limit may be answered
     with `Verdict.limits` instead of being counted. `in_maintenance(profile, label keys, skip after)` is the count of
@@ -97,7 +99,9 @@ Take = Callable[[], tuple[Write, ...] | datetime]
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """`until`: time alone changes it no sooner. `limits`: it passes if each has room, which is then taken, unless the
+    """The answer of a check.
+
+    `until`: time alone changes it no sooner. `limits`: it passes if each has room, which is then taken, unless the
     transition does not depend on it.
 
     `error` is a technical failure, which is more than a no; `times`: how often it has been met by now, where each
@@ -118,7 +122,9 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class TriggerInput(msgspec.Struct, frozen=True):
-    """`alone`: no other surface is served, so that nobody else's claims on the node count.
+    """What a trigger may read when it acts on one node.
+
+    `alone`: no other surface is served, so that nobody else's claims on the node count.
 
     `since`: when the profile came into its state. `rules`: what all drains of the process do with certain pods.
     """

@@ -17,7 +17,10 @@ class Discreet(msgspec.Struct, frozen=True):
 
 
 class Mail(Discreet, frozen=True):
-    """`address` is the server's, with its port. `login`: identity, user and password, if it is to be used."""
+    """A mail that is to be sent, and the server that sends it.
+
+    `address` is the server's, with its port. `login`: identity, user and password, if it is to be used.
+    """
 
     address: str
     sender: str

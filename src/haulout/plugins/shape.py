@@ -75,7 +75,10 @@ class Block(msgspec.Struct, frozen=True):
 
 
 class Min(NamedTuple):
-    """`Annotated[float, Min(0.001)]`: absent counts as zero, and is refused too."""
+    """The least number that a field of a configuration accepts.
+
+    `Annotated[float, Min(0.001)]`: absent counts as zero, and is refused too.
+    """
 
     limit: float
 

@@ -11,7 +11,10 @@ LESS = "found less nodes than specified by nodepool"
 
 
 class KubernikusCount(Config, frozen=True, kw_only=True):
-    """Without a Secret of both name and namespace, the credentials are those of the process's file."""
+    """The settings of a `kubernikusCount` check.
+
+    Without a Secret of both name and namespace, the credentials are those of the process's file.
+    """
 
     cluster: str
     cloud_provider_secret: CloudSecret = CloudSecret()

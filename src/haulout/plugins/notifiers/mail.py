@@ -6,7 +6,10 @@ from haulout.plugins.api import Config, Fill, Mail, notifier
 
 
 class MailConfig(Config, frozen=True, kw_only=True):
-    """Only `message` is a template. With `auth`, the password is sent to no server that could be overheard."""
+    """The settings of a `mail` notification.
+
+    Only `message` is a template. With `auth`, the password is sent to no server that could be overheard.
+    """
 
     auth: bool = False
     address: str

@@ -4,7 +4,10 @@ from haulout.plugins.api import Config, Fill, Post, notifier
 
 
 class Slack(Config, frozen=True, kw_only=True):
-    """Only `message` is a template. The hook is a secret: whoever knows it can post."""
+    """The settings of a `slack` notification.
+
+    Only `message` is a template. The hook is a secret: whoever knows it can post.
+    """
 
     hook: str
     channel: str

@@ -7,7 +7,10 @@ _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 class SlackThread(Config, frozen=True, kw_only=True):
-    """`title` and `message` are templates. The Lease says which thread is open, for all nodes alike."""
+    """The settings of a `slackThread` notification.
+
+    `title` and `message` are templates. The Lease says which thread is open, for all nodes alike.
+    """
 
     token: str
     lease_name: str

@@ -26,7 +26,10 @@ REFUSED = frozenset({Standing.BUDGET, Standing.SEVERAL_BUDGETS, Standing.NAMESPA
 
 
 class Eviction(Config, frozen=True, kw_only=True):
-    """After the time-outs a drain goes on, but says that it stalls; with force, what is left is then deleted."""
+    """The settings of an `eviction` trigger.
+
+    After the time-outs a drain goes on, but says that it stalls; with force, what is left is then deleted.
+    """
 
     action: str
     deletion_timeout: GoDuration = timedelta(minutes=10)

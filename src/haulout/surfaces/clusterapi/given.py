@@ -16,7 +16,10 @@ from haulout.surfaces.clusterapi.wire import MachineRow
 
 
 class Given(msgspec.Struct, frozen=True):
-    """`node` is None where it is not known. `others`: Machines that name the same Node."""
+    """Everything that a decision about one Machine reads.
+
+    `node` is None where it is not known. `others`: Machines that name the same Node.
+    """
 
     machine: MachineRow
     link: Link

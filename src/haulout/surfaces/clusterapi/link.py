@@ -42,7 +42,9 @@ class Problem(Enum):
 
 
 class Link(msgspec.Struct, frozen=True):
-    """`ready`: the Nodes of the cluster are known. `sources` have to be watched for it to become or stay so.
+    """The state of the connection to the workload cluster of a Machine.
+
+    `ready`: the Nodes of the cluster are known. `sources` have to be watched for it to become or stay so.
 
     `stale`: they are known as they were when the cluster could last be reached. `denied`: it answers, but not to whom the
     kubeconfig names. `until`: when a problem that is young now becomes worth telling. `secret`: whose kubeconfig counts.

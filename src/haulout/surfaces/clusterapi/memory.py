@@ -10,7 +10,10 @@ from haulout.cluster.view import MARK, View
 
 
 class Memory(Row, frozen=True, kw_only=True):
-    """`enabled`: it has been connected with its Node, which may still say so. `disabled_at`, `requested_at`: as seen."""
+    """What has been seen of a Machine, remembered as a row of our own.
+
+    `enabled`: it has been connected with its Node, which may still say so. `disabled_at`, `requested_at`: as seen.
+    """
 
     enabled: bool = False
     disabled_at: datetime | None = None

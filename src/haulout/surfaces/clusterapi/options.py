@@ -11,7 +11,9 @@ from haulout.surfaces.clusterapi.wire import SURFACE
 
 
 class Options(msgspec.Struct, frozen=True):
-    """`approve_within`: how long a deletion waits for its approval at most.
+    """The settings of the clusterapi surface, as decisions read them.
+
+    `approve_within`: how long a deletion waits for its approval at most.
 
     `server_ranges`, `allow_http`: which servers kubeconfigs may name. `owned_hosts_only`: a host is switched off only
     for the Machine that uses it, in its own namespace.

@@ -26,7 +26,10 @@ from haulout.surfaces.clusterapi.wire import (
 
 
 class Signals(msgspec.Struct, frozen=True):
-    """`managed`: a maintenance controller looks after the Node, whatever state it says."""
+    """What the labels of a Machine and its Node say about maintenance and deletion.
+
+    `managed`: a maintenance controller looks after the Node, whatever state it says.
+    """
 
     managed: bool
     enabled: bool
@@ -37,7 +40,10 @@ class Signals(msgspec.Struct, frozen=True):
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """`hook` on the Machine, `deleted` and `maintenance` on the Node; `approve`: the request is to be approved now."""
+    """The labels and annotations that a Machine and its Node should have.
+
+    `hook` on the Machine, `deleted` and `maintenance` on the Node; `approve`: the request is to be approved now.
+    """
 
     hook: bool = False
     deleted: bool = False

@@ -261,7 +261,10 @@ class Secret(Struct, frozen=True):
 
 
 class SecretRow(ObjectRow, frozen=True, kw_only=True):
-    """`value`: what stands under that key, None where there is no such key."""
+    """What is kept of a Secret: the key `value`, which holds a kubeconfig.
+
+    `value`: what stands under that key, None where there is no such key.
+    """
 
     value: bytes | None = None
 

@@ -18,7 +18,10 @@ Json = dict[str, object]
 
 
 class Holder(Enum):
-    """`FREE`: there is none, or another's has run out."""
+    """Who holds the Lease of a node.
+
+    `FREE`: there is none, or another's has run out.
+    """
 
     OURS = "ours"
     FREE = "free"

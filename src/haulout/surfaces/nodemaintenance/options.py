@@ -34,7 +34,10 @@ _SECONDS = tuple(name for name in DrainDefaults.__struct_fields__ if name.endswi
 
 
 class Options(msgspec.Struct, frozen=True):
-    """`alone`: the drop-in, which does what the original does and knows no other surfaces."""
+    """The settings of the nodemaintenance surface, as decisions read them.
+
+    `alone`: the drop-in, which does what the original does and knows no other surfaces.
+    """
 
     lease_namespace: str = LEASE_NAMESPACE
     lease_for: timedelta = timedelta(hours=1)

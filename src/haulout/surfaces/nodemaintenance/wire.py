@@ -82,7 +82,10 @@ class BlockedPod(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """On the wire zero and empty are left out, and absent counts as zero. `totalpods` is spelt like that."""
+    """The status of a NodeMaintenance.
+
+    On the wire zero and empty are left out, and absent counts as zero. `totalpods` is spelt like that.
+    """
 
     phase: str = ""
     drain_progress: int = 0
@@ -106,7 +109,10 @@ class NodeMaintenance(Struct, frozen=True):
 
 
 class MaintenanceRow(ObjectRow, frozen=True, kw_only=True):
-    """`seen` stands for everything that people edit: when it differs, somebody has kicked the maintenance."""
+    """What is kept of a NodeMaintenance.
+
+    `seen`: a digest of everything that people edit. When it changes, the maintenance is tried again at once.
+    """
 
     node: str = ""
     reason: str = ""

@@ -41,7 +41,9 @@ SHORTEST_PACE_FOR = timedelta(milliseconds=100)
 
 
 class Mode(msgspec.Struct, frozen=True):
-    """`alone`: the drop-in, which knows no other surfaces. `rules`: what all drains do with certain pods.
+    """How the profiles surface is served, beside its configuration file.
+
+    `alone`: the drop-in, which knows no other surfaces. `rules`: what all drains do with certain pods.
 
     `counts`: the pods that maintenance moves are counted by their owners.
     """

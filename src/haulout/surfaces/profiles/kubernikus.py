@@ -69,7 +69,10 @@ class Kubernikus(Config, frozen=True, kw_only=True):
 
 
 class Options(msgspec.Struct, frozen=True):
-    """`force`: pods that terminate for longer than they may are deleted. `alone`, `rules`: as for profiles."""
+    """The settings of Kubernikus, as decisions read them.
+
+    `force`: pods that terminate for longer than they may are deleted. `alone`, `rules`: as for profiles.
+    """
 
     pace_for: timedelta
     force: bool = False

@@ -61,7 +61,10 @@ class Notification(Instance[P], Generic[P], frozen=True):
 
 
 class Transition(msgspec.Struct, Generic[Ck, Tr], frozen=True):
-    """`checks` are those of the expression, in textual order, as often as they are mentioned."""
+    """One way out of a state: the check that has to pass, the triggers that then run, and the next state.
+
+    `checks` are those of the expression, in textual order, as often as they are mentioned.
+    """
 
     check: Expression
     text: str

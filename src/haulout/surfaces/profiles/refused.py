@@ -24,7 +24,10 @@ LONGEST_FOR = timedelta(minutes=2)
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """`until`: when the same is wanted again. `times`: how often it has been refused."""
+    """A write of a plugin that the API server has refused.
+
+    `until`: when the same is wanted again. `times`: how often it has been refused.
+    """
 
     refusal: Refusal
     times: int

@@ -24,7 +24,10 @@ class Occasion(msgspec.Struct, frozen=True):
 
 
 class Due(msgspec.Struct, frozen=True):
-    """`until`: time alone changes the answer no sooner. `reasons`: why not, as it is logged for those who look."""
+    """The answer of a schedule: whether a notification is to be sent now.
+
+    `until`: time alone changes the answer no sooner. `reasons`: why not, as it is logged for those who look.
+    """
 
     is_due: bool
     until: datetime | None = None

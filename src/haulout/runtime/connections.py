@@ -18,7 +18,10 @@ OnReconnect = Callable[[str, str], None]
 
 
 class Connections:
-    """`on_reconnect` is told the cluster and why, each time that a connection is there again; `on_close`, that it is left."""
+    """The state of the connection to each other cluster, published as rows that decisions read.
+
+    `on_reconnect` is told the cluster and why, each time that a connection is there again; `on_close`, that it is left.
+    """
 
     def __init__(
         self,

@@ -26,7 +26,10 @@ TURNS_TO_TAKE_IN = 3
 
 
 class Driver:
-    """`before_asking` run whenever the kernel is about to ask, so that nobody decides on a replaced configuration."""
+    """Runs a kernel in real time: it feeds the clock, sends the requests and hands the answers back.
+
+    `before_asking` run whenever the kernel is about to ask, so that nobody decides on a replaced configuration.
+    """
 
     def __init__(self, kernel: Kernel, sender: Sender, clock: Clock, metrics: Metrics) -> None:
         self._kernel = kernel

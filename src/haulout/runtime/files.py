@@ -9,7 +9,10 @@ Stat = tuple[int, int, int]
 
 
 class WatchedFile:
-    """`on_change` is told the content, or why there is none, once at first and then whenever that differs."""
+    """A file whose content is followed while the process runs.
+
+    `on_change` is told the content, or why there is none, once at first and then whenever that differs.
+    """
 
     def __init__(self, path: Path, on_change: Callable[[bytes | OSError], None]) -> None:
         self._path = path

@@ -54,7 +54,10 @@ class SendFailed(Exception):
 
 
 class Sender:
-    """`surfaces`: to which surface drains are counted that are wanted under another name."""
+    """Carries out the requests of a kernel: API writes, events, metrics, log lines and messages.
+
+    `surfaces`: to which surface drains are counted that are wanted under another name.
+    """
 
     def __init__(
         self,

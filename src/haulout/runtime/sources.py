@@ -56,7 +56,9 @@ class _Reading(msgspec.Struct):
 
 
 class Sources:
-    """`connect` makes a transport from a source's `access`.
+    """The watches that are open, kept equal to the sources that decisions ask for.
+
+    `connect` makes a transport from a source's `access`.
 
     When that changes, the old way is used until everything has been seen on the new one.
     """

@@ -194,7 +194,10 @@ def encode(uid: str, verdict: Verdict) -> bytes:
 
 
 class Admission:
-    """`look` brings the row of one object up to date; without it a rule's doubts stay what they are."""
+    """Answers AdmissionReviews of the API server by the rules of the surfaces.
+
+    `look` brings the row of one object up to date; without it a rule's doubts stay what they are.
+    """
 
     def __init__(self, store: Store, metrics: Metrics, look: Look | None = None) -> None:
         self._store = store

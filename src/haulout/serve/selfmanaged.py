@@ -79,7 +79,9 @@ class _Registration(msgspec.Struct, frozen=True):
 
 
 class SelfManagedCertificate:
-    """`webhooks` are entries of the ValidatingWebhookConfigurations `registrations`; the certificate has all `names`.
+    """A webhook certificate that the process issues, stores in a Secret and renews itself.
+
+    `webhooks` are entries of the ValidatingWebhookConfigurations `registrations`; the certificate has all `names`.
 
     Registrations are read by name alone, so that a role may be limited to these.
     """

@@ -14,7 +14,10 @@ PROTOCOLS = ["http/1.1"]
 
 
 class ServerIdentity:
-    """`context` is what a server listens with; until it has been given a certificate, every handshake fails."""
+    """The certificate that a TLS server presents, replaceable while the server runs.
+
+    `context` is what a server listens with; until it has been given a certificate, every handshake fails.
+    """
 
     def __init__(self) -> None:
         self.context = _context()

@@ -59,7 +59,10 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Admission:
-    """`handlers` answer for webhooks by name, without any socket; for the others there is `post`."""
+    """The admission webhooks of the embedded cluster: it finds and calls those that review a write.
+
+    `handlers` answer for webhooks by name, without any socket; for the others there is `post`.
+    """
 
     def __init__(
         self, server: Server, *, handlers: Mapping[str, Handler] | None = None, post: Post | None = None

@@ -21,7 +21,10 @@ _LONGEST_MANAGER = 128
 
 
 class Request:
-    """`headers` by their names in lower case. `warnings` grow while it is carried out."""
+    """One HTTP request to the embedded API server.
+
+    `headers` by their names in lower case. `warnings` grow while it is carried out.
+    """
 
     def __init__(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes

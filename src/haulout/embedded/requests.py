@@ -26,7 +26,10 @@ _TRANSIENT = {(group, plural): kind for group, plural, kind, _ in discovery.TRAN
 
 
 class Api:
-    """`handle` is the whole of it; it answers at once unless a webhook must be asked."""
+    """The embedded API server as a function from requests to answers.
+
+    `handle` is the whole of it; it answers at once unless a webhook must be asked.
+    """
 
     def __init__(self, server: Server, admission: Admission | None = None) -> None:
         self.server = server

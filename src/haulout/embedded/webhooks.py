@@ -28,7 +28,10 @@ _FAILURE = 'an error on the server ("unknown") has prevented the request from su
 
 
 class WebhookClient:
-    """`post` is what `Admission` wants. `services` gives an address such as https://127.0.0.1:9443 for "namespace/name"."""
+    """The client with which the embedded API server calls admission webhooks over HTTPS.
+
+    `post` is what `Admission` wants. `services` gives an address such as https://127.0.0.1:9443 for "namespace/name".
+    """
 
     def __init__(self, services: Mapping[str, str] | None = None) -> None:
         self._services = dict(services or {})

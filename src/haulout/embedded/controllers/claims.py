@@ -42,7 +42,10 @@ class Tally:
 
 
 class Claims:
-    """`wake` is called with the key of the workload that has changed, or a pod of it; `note` with the pod as well."""
+    """The pods that workloads of one kind own, adopt or release.
+
+    `wake` is called with the key of the workload that has changed, or a pod of it; `note` with the pod as well.
+    """
 
     def __init__(
         self,

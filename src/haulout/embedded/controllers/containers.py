@@ -42,7 +42,10 @@ class _Run:
 
 
 class Containers:
-    """`is_up` says of a node's name whether a kubelet runs there; what others do to pods is taken up from the table."""
+    """The simulated container runtime of all nodes: it starts, stops and ends the pods there.
+
+    `is_up` says of a node's name whether a kubelet runs there; what others do to pods is taken up from the table.
+    """
 
     def __init__(
         self, objects: Objects, timers: Timers, pods: Pods, options: KubeletOptions, is_up: Callable[[str], bool]

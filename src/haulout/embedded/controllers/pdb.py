@@ -60,7 +60,10 @@ class _Members:
 
 
 class DisruptionBudgets:
-    """`scalable` are the kinds that have a scale, by group and kind; Deployments are found through their ReplicaSets."""
+    """The simulated disruption controller: it keeps the status of PodDisruptionBudgets.
+
+    `scalable` are the kinds that have a scale, by group and kind; Deployments are found through their ReplicaSets.
+    """
 
     def __init__(
         self, objects: Objects, timers: Timers, pods: Pods, budgets: Table, scalable: dict[tuple[str, str], Table]

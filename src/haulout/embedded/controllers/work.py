@@ -17,7 +17,10 @@ _LAST_RETRY = timedelta(seconds=1000)
 
 
 class Work(Generic[K]):
-    """`look` writes; what is told of changes only asks for a look, so it may be told at any moment."""
+    """A queue of the keys that a simulated controller has to look at, each at most once.
+
+    `look` writes; what is told of changes only asks for a look, so it may be told at any moment.
+    """
 
     def __init__(self, timers: Timers, look: Callable[[K], None]) -> None:
         self._timers = timers

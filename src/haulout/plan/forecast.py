@@ -37,7 +37,10 @@ LOOK_AFTER_FOR = timedelta(seconds=1)
 
 
 class Span(msgspec.Struct, frozen=True):
-    """`ends_at` None: it still was when the plan ended."""
+    """A stretch of time in a plan during which a node was in one state.
+
+    `ends_at` None: it still was when the plan ended.
+    """
 
     state: str
     begins_at: datetime
@@ -63,7 +66,10 @@ class Course(msgspec.Struct, frozen=True):
 
 
 class Forecast(msgspec.Struct, frozen=True):
-    """`kept`: how long nodes waited together for what, the longest first."""
+    """The result of a plan: when each node goes and comes back, and what it waits for.
+
+    `kept`: how long nodes waited together for what, the longest first.
+    """
 
     begins_at: datetime
     ends_at: datetime

@@ -69,7 +69,10 @@ def write_bundle(nodes: tuple[str, ...], output: str, config: str, cluster: Mapp
 
 
 class Bundle:
-    """`files`: by their names in the archive. `missing`: what could not be read, and why."""
+    """The content of a support bundle before it is written to an archive.
+
+    `files`: by their names in the archive. `missing`: what could not be read, and why.
+    """
 
     def __init__(self, endpoint: Endpoint, *, own_namespace: str) -> None:
         self.files: dict[str, bytes] = {}

@@ -29,7 +29,10 @@ class NodeMark(msgspec.Struct, frozen=True):
 
 
 class Zone(msgspec.Struct, frozen=True):
-    """`used` of `most` may be out of service at once."""
+    """The nodes of one zone in the picture, with the budget that holds there.
+
+    `used` of `most` may be out of service at once.
+    """
 
     name: str
     nodes: tuple[NodeMark, ...]

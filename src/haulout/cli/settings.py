@@ -64,7 +64,10 @@ class NodeMaintenance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kubernikus(msgspec.Struct, frozen=True, kw_only=True):
-    """`credentials`: the file that holds them where no Secret is named; a check may ask for it, enabled or not."""
+    """The Kubernikus part of the profiles surface: whether it is served, and the paths of its files.
+
+    `credentials`: the file that holds them where no Secret is named; a check may ask for it, enabled or not.
+    """
 
     enabled: bool = False
     config: str = "config/kubernikus.yaml"
@@ -96,7 +99,9 @@ class ClusterApi(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
-    """`certificates`: self, cert-manager, or a directory with tls.crt and tls.key; originals: where theirs look.
+    """How admission webhooks are served: address, certificate, Service and Secret.
+
+    `certificates`: self, cert-manager, or a directory with tls.crt and tls.key; originals: where theirs look.
 
     `outside`: the namespace of the Secret outside of a pod, where none is set; empty: the context's.
     """
@@ -109,7 +114,9 @@ class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """`turns`: surfaces take turns on a node. `ready_at_once`: the readiness probe does not wait for the cluster.
+    """Everything that a process is started with.
+
+    `turns`: surfaces take turns on a node. `ready_at_once`: the readiness probe does not wait for the cluster.
 
     `alone`: one surface with its original's behaviour, which knows nothing of others. `scrape_within`: at the end, wait so long for one more look at the metrics. `log_level` is one of `logging`'s, `log_times` a word of zap's.
     `as_user`, `as_groups`: whom to impersonate. `pod_first`: in a pod its service account counts, whatever `context` says.
@@ -151,7 +158,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DemoSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`once`: to the end of one roll. `svg`: where the last picture is left. `kubeconfig` empty: a file of its own."""
+    """What the command line of `demo` asks for.
+
+    `once`: to the end of one roll. `svg`: where the last picture is left. `kubeconfig` empty: a file of its own.
+    """
 
     nodes: int = 60
     zones: int = 3

@@ -121,7 +121,10 @@ def run(settings: Settings) -> int:
 
 
 class Process(Reports):
-    """`replaced_by`: settings with which it has to be put together anew. `refused`: with these it cannot be."""
+    """One running operator: the surfaces of some settings with their kernel, watches, servers and leader election.
+
+    `replaced_by`: settings with which it has to be put together anew. `refused`: with these it cannot be.
+    """
 
     def __init__(self, settings: Settings, clock: Clock | None = None, refused: Settings | None = None) -> None:
         self.settings = settings

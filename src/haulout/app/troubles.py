@@ -30,7 +30,10 @@ MOST_OVERSIZED = 32
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """`over_at`: when it was over, if it is."""
+    """A trouble of the process, as its event tells it.
+
+    `over_at`: when it was over, if it is.
+    """
 
     reason: str
     note: str

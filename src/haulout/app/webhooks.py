@@ -48,7 +48,9 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 class Certificates(msgspec.Struct, frozen=True, kw_only=True):
-    """`files`: certificate and key, the first pair that is there counts. Without any, one of our own in `secret`.
+    """Where the server for admission webhooks takes its certificate from.
+
+    `files`: certificate and key, the first pair that is there counts. Without any, one of our own in `secret`.
 
     `own` off: files there must be, and those that are not there yet are waited for.
     """

@@ -15,6 +15,7 @@ from haulout.base.gotemplate.functions import FUNCTIONS
 from haulout.base.gotemplate.values import Func
 from haulout.cli.rights import NAMES, OPTIONS
 from haulout.cli.root import main
+from tests.build.restricted import excesses, pod_specs
 from tools.chart import CHART, templates, value
 
 Json = dict[str, Any]
@@ -142,3 +143,9 @@ def test_it_is_of_this_version() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
     assert all(Path(path).is_file() for path in (CHART / "crds").iterdir())
+
+
+@pytest.mark.parametrize("values", [{}, {"profiles": {"configSecret": "secret"}}], ids=["as it is", "with a Secret"])
+def test_the_pods_have_no_privileges(values: Json) -> None:
+    (spec,) = pod_specs(installed(**values))
+    assert excesses(spec) == []

@@ -26,6 +26,7 @@ from haulout.surfaces.nodemaintenance.wire import (
     Status,
 )
 from haulout.surfaces.profiles.declare import PROFILES
+from tests.build.restricted import excesses, pod_specs
 
 Capture = pytest.CaptureFixture[str]
 Json = dict[str, Any]
@@ -349,3 +350,37 @@ def test_passwords_may_come_from_secrets(capsys: Capture) -> None:
 
 def names(kind: type[msgspec.Struct]) -> set[str]:
     return {field.encode_name for field in msgspec.structs.fields(kind)}
+
+
+@pytest.mark.parametrize("words", [[], ["nodemaintenance"], ["clusterapi", "--metal3"], ["profiles"]])
+def test_the_pods_have_no_privileges(capsys: Capture, words: list[str]) -> None:
+    (spec,) = pod_specs(printed(capsys, "manifests", *words))
+    assert excesses(spec) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "line"),
+    [
+        (("securityContext", "runAsNonRoot"), False, "the pod may run as root"),
+        (("securityContext", "seccompProfile"), {"type": "Unconfined"}, "the pod has no seccomp profile"),
+        (("hostNetwork",), True, "the pod shares hostNetwork"),
+        (("volumes", 0, "emptyDir"), {}, "volume settings holds more than configuration"),
+        (("serviceAccountName",), "default", "the pod has the rights of the namespace's default account"),
+        (("containers", 0, "securityContext", "allowPrivilegeEscalation"), True, "haulout may gain privileges"),
+        (
+            ("containers", 0, "securityContext", "readOnlyRootFilesystem"),
+            False,
+            "haulout may write to its root file system",
+        ),
+        (("containers", 0, "securityContext", "capabilities"), {"drop": ["KILL"]}, "haulout has capabilities"),
+        (("containers", 0, "securityContext", "runAsUser"), 0, "haulout overrides the pod's security context"),
+        (("containers", 0, "volumeMounts", 0, "readOnly"), False, "haulout may write to /etc/haulout"),
+    ],
+)
+def test_each_privilege_would_be_noticed(capsys: Capture, path: tuple[Any, ...], value: Any, line: str) -> None:
+    (spec,) = pod_specs(printed(capsys, "manifests"))
+    place: Any = spec
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    assert excesses(spec) == [line]

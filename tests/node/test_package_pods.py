@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
+from haulout.agent.digest import digest_of
 from tests.build.agent import step
 from tests.build.agent_table import MODES, ROWS, TRACE
 from tests.rig.api import Json
@@ -43,13 +45,17 @@ def commands(host: Path) -> Path:
     return host / COMMANDS
 
 
-def load_example(node: Node, name: str) -> None:
-    parts = {
-        path: source
-        for path, source in tree(EXAMPLES / name).items()
-        if path.startswith(("config.json", "skyhook_dir/", "root_dir/"))
-    }
-    node.load_image(f"haulout.test/{name}:1.0.0", {f"skyhook-package/{path}": source for path, source in parts.items()})
+def load_example(node: Node, name: str, shipped: Path) -> str:
+    """Make the image of an example from the files that its container file ships. Return their digest."""
+    for part in ("config.json", "skyhook_dir", "root_dir"):
+        source = EXAMPLES / name / part
+        if source.is_dir():
+            shutil.copytree(source, shipped / part)
+        elif source.exists():
+            shutil.copy(source, shipped / part)
+    files = {f"skyhook-package/{path}": source for path, source in tree(shipped).items()}
+    node.load_image(f"haulout.test/{name}:1.0.0", files)
+    return digest_of(str(shipped))
 
 
 def load_package(node: Node, name: str, version: str, scripts: dict[str, str], **modes: list[Json]) -> None:
@@ -60,7 +66,10 @@ def load_package(node: Node, name: str, version: str, scripts: dict[str, str], *
         "expected_config_files": [],
         "modes": {mode.replace("_", "-"): steps for mode, steps in modes.items()},
     }
-    files: dict[str, bytes | Path] = {"skyhook-package/config.json": json.dumps(config).encode()}
+    files: dict[str, bytes | Path] = {
+        "skyhook-package/config.json": json.dumps(config).encode(),
+        f"skyhook-package/root_dir/etc/{name}.conf": f"of {name}\n".encode(),
+    }
     for path, body in scripts.items():
         files[f"skyhook-package/skyhook_dir/{path}"] = f"#!/bin/sh\n{body}\n".encode()
     node.load_image(f"haulout.test/{name}:{version}", files)
@@ -70,15 +79,18 @@ def results(told_results: list[Json]) -> list[tuple[str, str, int, int]]:
     return [(each["mode"], each["result"], each["ran"], each["skipped"]) for each in told_results]
 
 
-def test_package_goes_through_all_its_stages(node: Node, host: Path, namespace: str, commands: Path) -> None:
+def test_package_goes_through_all_its_stages(
+    node: Node, host: Path, namespace: str, commands: Path, tmp_path: Path
+) -> None:
     """Files appear on the host, a service is restarted, and uninstall takes back what the package wrote."""
-    load_example(node, "registry-mirror")
+    digest = load_example(node, "registry-mirror", tmp_path)
     config = host / "etc/containerd/config.toml"
     config.parent.mkdir(exist_ok=True)
     config.write_text("version = 2\n")
     (host / "run/systemd/system").mkdir(parents=True, exist_ok=True)
     mirrors = {"mirrors": "docker.io https://mirror.example.com\n"}
-    pods = PackagePods(node.plane.api(), namespace, node.name, "registry-mirror", env=QUICK, config=mirrors)
+    env = {**QUICK, "SKYHOOK_PACKAGE_TREE_DIGEST": digest}
+    pods = PackagePods(node.plane.api(), namespace, node.name, "registry-mirror", env=env, config=mirrors)
 
     assert results(pods.run("apply")) == [("apply", "succeeded", 1, 0), ("apply-check", "succeeded", 1, 0)]
     assert 'config_path = "/etc/containerd/certs.d"' in config.read_text()
@@ -101,8 +113,10 @@ def test_package_goes_through_all_its_stages(node: Node, host: Path, namespace: 
     assert [entry["version"] for entry in history["history"]] == ["uninstalled", "1.0.0"]
 
 
-def test_reboot_is_confirmed_by_the_boot_id(node: Node, host: Path, namespace: str, commands: Path) -> None:
-    load_example(node, "kernel-tuning")
+def test_reboot_is_confirmed_by_the_boot_id(
+    node: Node, host: Path, namespace: str, commands: Path, tmp_path: Path
+) -> None:
+    load_example(node, "kernel-tuning", tmp_path)
     (host / "run/systemd/system").mkdir(parents=True, exist_ok=True)
     node.boot(FIRST_BOOT)
     pods = PackagePods(
@@ -173,8 +187,11 @@ def test_state_of_the_original_is_honoured_and_ours_is_laid_out_alike(
         (state / path).parent.mkdir(parents=True, exist_ok=True)
         (state / path).write_text(text)
 
+    (host / "etc/carried.conf").write_text("of an administrator\n")
+    etc = (host / "etc").stat().st_mode
     assert results(pods.run("upgrade"))[0] == ("upgrade", "succeeded", 1, 0)
     assert (host / "var/versions").read_text() == "1.1.0 1.2.0 1.1.0 1.2.0\n"
+    assert ((host / "etc/carried.conf").read_text(), (host / "etc").stat().st_mode) == ("of carried\n", etc)
     assert results(pods.run("apply"))[0] == ("apply", "succeeded", 1, 1)
     assert (host / "var/once").read_text() == "once\n", "the other one has run under the original"
     assert results(pods.interrupt("service", services=["cron"])) == [("interrupt", "succeeded", 1, 1)]

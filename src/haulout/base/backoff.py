@@ -9,7 +9,9 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class Backoff:
-    """Spans in seconds: each drawn from a share of a span that doubles with every failure in a row.
+    """The waiting times between tries of something that fails.
+
+    Each, in seconds, is drawn from a share of a span that doubles with every failure in a row.
 
     The share is full jitter, between nothing and all of it, unless told otherwise.
     """

@@ -18,7 +18,10 @@ def after(instant: datetime, span: timedelta) -> datetime | None:
 
 
 class Clock(Protocol):
-    """Handed to everything that needs the time, so that tests and plans bring their own."""
+    """The source of the current time and of elapsed time.
+
+    It is handed to everything that needs the time, so that tests and plans bring their own.
+    """
 
     def now(self) -> datetime:
         """The wall clock: an aware UTC instant."""

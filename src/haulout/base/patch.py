@@ -13,7 +13,10 @@ class PatchFailed(ValueError):
 
 
 class NotRepresentable(ValueError):
-    """A merge patch cannot set a member to null: null is how it removes one."""
+    """A change that no merge patch can express.
+
+    A merge patch cannot set a member to null: null is how it removes one.
+    """
 
 
 def same(a: Any, b: Any) -> bool:

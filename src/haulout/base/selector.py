@@ -88,7 +88,10 @@ class Requirement(msgspec.Struct, frozen=True, order=True):
 
 
 class Selector(msgspec.Struct, frozen=True):
-    """All requirements hold. Requirements are sorted: equal selectors are equal, and print the same."""
+    """A compiled label selector.
+
+    It matches where all requirements hold. They are sorted, so that equal selectors compare and print alike.
+    """
 
     requirements: tuple[Requirement, ...] = ()
 

@@ -31,7 +31,10 @@ class _Label(NamedTuple):
 
 @total_ordering
 class Version:
-    """Equal in precedence is equal: what stands after a `+` says nothing about the order."""
+    """A semantic version that can be compared.
+
+    Versions of equal precedence are equal: what follows a `+` does not count.
+    """
 
     __slots__ = ("_order", "text")
 

@@ -34,28 +34,42 @@ class WindowError(ValueError):
 
 
 class Span(NamedTuple):
-    """From the start on, up to and without the end."""
+    """A stretch of time.
+
+    The start belongs to it, the end does not.
+    """
 
     start: datetime
     end: datetime
 
 
 class Edge(NamedTuple):
-    """Whether an instant lies inside, and before when that does not change; None: never."""
+    """The answer of a window about one instant.
+
+    `inside`: whether the instant lies in the window.
+    `until`: the instant before which that does not change; None where it never does.
+    """
 
     inside: bool
     until: datetime | None
 
 
 class Repeated(msgspec.Struct, frozen=True, cache_hash=True):
-    """As long as stated, whatever clocks do meanwhile."""
+    """The pattern of a window that begins at each instant of a cron expression and lasts for a fixed time.
+
+    A change to or from daylight saving time does not change how long it lasts.
+    """
 
     cron: Cron
     lasts_for: timedelta
 
 
 class Weekly(msgspec.Struct, frozen=True, cache_hash=True):
-    """Between two times on the wall, beginning on these days (Monday is 0); over midnight where the end is not later."""
+    """The pattern of a window that begins on some weekdays and lies between two times of day.
+
+    `days`: the weekdays on which it begins (Monday is 0).
+    `end`: where it is not later than `start`, the window ends on the next day.
+    """
 
     days: frozenset[int]
     start: time
@@ -63,7 +77,10 @@ class Weekly(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class Window(msgspec.Struct, frozen=True, cache_hash=True):
-    """Allows or denies. Nothing is both: a denial wins."""
+    """A stretch of time that comes again, in which something is allowed or denied.
+
+    Where one window allows and another denies, the denial wins.
+    """
 
     pattern: Repeated | Weekly
     zone: str = ""
@@ -136,7 +153,10 @@ def _joined(starts: Iterable[At], lasts_for: timedelta) -> list[tuple[At, At]]:
 
 
 class Windows(msgspec.Struct, frozen=True, cache_hash=True):
-    """Open while something allows it, or nothing is there that would, and nothing denies it."""
+    """All windows of one budget together.
+
+    They are open while none denies, and at least one allows or there is none that allows at all.
+    """
 
     all: tuple[Window, ...] = ()
 

@@ -102,7 +102,10 @@ class _Wrong(Exception):
 
 
 class Lexer:
-    """One item at a time: an error ends it, and what follows is never looked at."""
+    """Splits a template into items.
+
+    Items are read one at a time: an error ends the reading, and what follows is never looked at.
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text

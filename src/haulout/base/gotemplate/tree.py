@@ -188,7 +188,10 @@ class Branch(Node):
 
 @dataclass
 class Call(Node):
-    """{{template}}, and what is left of {{block}}."""
+    """A call of another template.
+
+    It is written as {{template}}; a {{block}} becomes one, too.
+    """
 
     name: str
     pipe: Pipe | None

@@ -63,7 +63,9 @@ class _Call(msgspec.Struct, frozen=True):
 
 
 class HttpTransport:
-    """Follows the files of its endpoint: a new CA or client certificate makes new connections, old ones end in peace.
+    """The HTTP connection to one API server.
+
+    It follows the files of its endpoint: a new CA or client certificate makes new connections, old ones end in peace.
 
     No answer costs more memory than `bounds` say, whatever the server sends. `tls` is the context of an endpoint whose
     certificates never change; without it, one is made when needed.

@@ -27,7 +27,10 @@ _RELEASE_FOR = 2.0
 
 
 class Terms(Struct, frozen=True):
-    """Seconds: a silent holder is replaced after `duration`, but has stopped writing after `renew_within`."""
+    """The time spans of a leader election.
+
+    All are in seconds. A silent holder is replaced after `duration`, but has stopped writing after `renew_within`.
+    """
 
     duration: float = 15.0
     renew_within: float = 10.0
@@ -42,7 +45,9 @@ class Terms(Struct, frozen=True):
 
 
 class Election:
-    """Spans are measured by `clock.elapsed()`, here and only here: another machine's clock is never trusted.
+    """A candidate in a leader election by a Lease.
+
+    Spans are measured by `clock.elapsed()`, here and only here: another machine's clock is never trusted.
 
     Another holder's lease has run out once nothing in it has changed for its duration, as seen from here.
     """

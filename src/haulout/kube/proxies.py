@@ -32,7 +32,9 @@ def through(proxy: URL | None, reach: Reach | None = None, **settings: Any) -> d
 
 
 class SocksConnector(aiohttp.TCPConnector):
-    """Names are the proxy's to resolve, as Go has it: whoever needs a proxy need not know them.
+    """Connects to an API server through a SOCKS proxy.
+
+    The proxy resolves names, as in Go: a machine that needs a proxy may not be able to.
 
     The connection behind the proxy is aiohttp's own: what aiohttp-socks makes of it forgets `tls-server-name`.
     """

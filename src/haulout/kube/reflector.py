@@ -94,7 +94,10 @@ class Sink(Protocol[T_contra]):
 
 
 class Tuning(Struct, frozen=True):
-    """All spans in seconds."""
+    """The time spans of a reflector.
+
+    All are in seconds.
+    """
 
     page_size: int = 500
     answer_for: float = 60.0  # for one page, and until a watch begins to be answered
@@ -146,7 +149,9 @@ class State(enum.Enum):
 
 
 class Reflector(Generic[T]):
-    """Tells `sink` of every object under `path`, for as long as `run` runs: for ever, unless it `gives_up` on an error.
+    """A list and watch of one kind, which keeps a sink equal to what the API server has.
+
+    It tells `sink` of every object under `path`, for as long as `run` runs: for ever, unless it `gives_up` on an error.
 
     `always_served`: whoever does not know this kind is no API server, and has not said that there are no objects.
     """

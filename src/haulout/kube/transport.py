@@ -29,7 +29,9 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Transport(Protocol):
-    """Raises `ApiError` for 400 and above, `ConnectionFailed` or `RequestTimeout` where no answer came.
+    """A way to send requests to one API server.
+
+    Raises `ApiError` for 400 and above, `ConnectionFailed` or `RequestTimeout` where no answer came.
 
     A body or line that is too long to be held becomes an `Excerpt` of what the caller wants to `keep` of it. Where the
     caller does not say, or where it goes on without an end, `TooLarge` is raised.

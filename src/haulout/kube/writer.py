@@ -73,7 +73,9 @@ class Gate:
 
 
 class Writer:
-    """Answers are the raw bytes of the object, for the caller to decode; refusals are raised as they are.
+    """Sends the writes to one API server: patches, creations, evictions and deletions.
+
+    Answers are the raw bytes of the object, for the caller to decode; refusals are raised as they are.
 
     Nothing is retried: what to do after a refusal is a decision. `key` is whose turn a request takes. A server that
     asks for less traffic (429 with Retry-After, unless from a PodDisruptionBudget or a webhook) is obeyed by every later request.

@@ -6,7 +6,10 @@ from typing import NamedTuple
 
 
 class Key(NamedTuple):
-    """One row of one table. The home cluster is `""`; what is not a Kubernetes object has a kind of ours."""
+    """The name of a row: cluster, kind, namespace and name.
+
+    The home cluster is `""`; what is not a Kubernetes object has a kind of ours.
+    """
 
     cluster: str
     kind: str

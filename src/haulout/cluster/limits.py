@@ -20,25 +20,37 @@ NOWHERE: frozenset[Group] = frozenset()
 
 
 class Membership(NamedTuple):
-    """A row counts in a group, for good or only before an instant."""
+    """The statement of a count that a row belongs to a group.
+
+    `until`: it belongs there only before this instant; None: for as long as the row does not change.
+    """
 
     group: Group
     until: datetime | None = None
 
 
 class AtLeast(NamedTuple):
-    """Stands for whether a group has so many members: who asks only that is not woken by other changes of the number."""
+    """The topic for whether a group has at least so many members.
+
+    A subject that has read only this is not woken by other changes of the number.
+    """
 
     group: Group
     members: int
 
 
 class AnotherGroup(msgspec.Struct, frozen=True):
-    """As the group of a limit: at most so many groups have members. Who would come to one of those needs `Joined`."""
+    """A stand-in for the group of a limit: the limit is on the number of groups that have members.
+
+    A row that would join a group that has members already needs `Joined` instead.
+    """
 
 
 class Joined(msgspec.Struct, frozen=True):
-    """As the group of a limit: there is room for whoever comes to a group that has members already."""
+    """A stand-in for the group of a limit: there is room in a group that has members already.
+
+    It is used beside `AnotherGroup`: a row that joins such a group does not raise the number of groups.
+    """
 
     group: Group
 

@@ -75,7 +75,10 @@ class Patch(msgspec.Struct, frozen=True):
 
 
 class Create(msgspec.Struct, frozen=True):
-    """The name is fixed, so that a creation whose answer got lost is not made twice."""
+    """Creates an object.
+
+    The name is fixed, so that a creation whose answer got lost is not made twice.
+    """
 
     target: Key
     body: Mapping[str, Any]

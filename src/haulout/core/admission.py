@@ -11,7 +11,7 @@ from haulout.cluster.view import View
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """In the place of an object that is not as its kind demands."""
+    """An object in an admission request that does not fit its type."""
 
     why: str
 

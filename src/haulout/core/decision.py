@@ -27,7 +27,10 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """Steps in order; claims whether granted or not; `until`: time alone changes the answer no sooner than this.
+    """The answer of a decision function: what it wants done, what it claims, and why.
+
+    Steps are in order, and claims are made whether granted or not.
+    `until`: the instant before which time alone does not change the answer.
 
     `marks` are rows for others to count: what is known of a key from several tables at once.
     """

@@ -34,7 +34,10 @@ DISRUPTIVE = frozenset({Want.CORDON, Want.DRAIN})
 
 
 class Rank(msgspec.Struct, frozen=True, order=True):
-    """Who comes first: the higher priority, then the older claim, then the name."""
+    """The order in which the arbiter answers claims.
+
+    The higher priority comes first, then the older claim, then the name.
+    """
 
     urgency: int = 0
     since: datetime = LONG_AGO
@@ -79,7 +82,10 @@ class Hold(Row, frozen=True, kw_only=True):
 
 
 class Blocked(Row, frozen=True, kw_only=True):
-    """A surface cannot say what it claims of this node: nothing new is granted there meanwhile."""
+    """The row that stands for the claims of a surface while its decision about a node fails.
+
+    While it stands, nothing new is granted on the node.
+    """
 
     surface: str
     node: Key

@@ -19,7 +19,7 @@ _PERCENT = re.compile("(100|[1-9]?[0-9])%")
 
 
 class Share(msgspec.Struct, frozen=True):
-    """So many of a hundred."""
+    """A percentage of nodes."""
 
     percent: int
 

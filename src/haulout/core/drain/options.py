@@ -36,7 +36,10 @@ ACTS = {act.name.lower(): act for act in Act}
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """An act for the pods that it describes; what it leaves out does not matter to it. Lower orders go first."""
+    """A rule for certain pods, which holds in every drain of the process.
+
+    A field that is left out matches every pod. Pods of lower `order` go first.
+    """
 
     act: Act
     namespaces: frozenset[str] = frozenset()
@@ -64,7 +67,9 @@ class PodRules(msgspec.Struct, frozen=True):
 
 
 class DrainOptions(msgspec.Struct, frozen=True):
-    """The defaults are kubectl's. `grace_for` None: each pod's own. `skip_ending_for` 0: terminating ones are waited for.
+    """How one drain treats the pods of its node.
+
+    The defaults are kubectl's. `grace_for` None: each pod's own. `skip_ending_for` 0: terminating ones are waited for.
 
     `own`: labels of the pods that go last because they do the draining. `skip_lost_for`: on a node that does not
     answer, pods that should have been gone for so long are not waited for. `by_request`: pods are not evicted but
@@ -89,7 +94,10 @@ class DrainOptions(msgspec.Struct, frozen=True):
 
 
 class DrainRow(Row, frozen=True, kw_only=True):
-    """A surface wants a node drained. After `deadline_at`, where it is to `force_after`, pods are deleted."""
+    """The row by which a surface asks for a node to be drained.
+
+    With `force_after`, pods that are left after `deadline_at` are deleted.
+    """
 
     surface: str
     node: Key

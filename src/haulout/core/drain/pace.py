@@ -34,7 +34,9 @@ HEARD_WITHIN_FOR = timedelta(seconds=1)
 
 
 class Permit(Row, frozen=True, kw_only=True):
-    """A budget's answer about one pod. `charged`: let go, and the budget does not show it yet; `tried_at`: last refused.
+    """The row that says whether a PodDisruptionBudget lets one pod go.
+
+    `charged`: the pod was let go, and the budget does not show it yet; `tried_at`: last refused.
 
     `tried_version`: what the budget had said when the pod was last let go; `heard`: it has said more since.
     """

@@ -24,7 +24,10 @@ PHASE = 2
 
 
 class EvictionRow(Row, frozen=True, kw_only=True):
-    """A pod that is to go now. `by_budget`: budgets are asked; `healthy`: it counts as available under them."""
+    """The row by which a drain asks for one pod to be evicted or deleted.
+
+    `by_budget`: budgets are asked. `healthy`: the pod counts as available under them.
+    """
 
     pod: Key
     node: Key

@@ -140,7 +140,9 @@ class TriggerInput(msgspec.Struct, frozen=True):
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """Not finished; what has been changed so far stands, and the trigger runs again. `node` is the draft by now.
+    """A trigger's answer when it is not finished yet.
+
+    What has been changed so far stands, and the trigger runs again. `node` is the draft by now.
 
     `marks` stand until then; `until`: time alone changes it no sooner; `says` is told once for as long as it is said.
     `only_stores`: it goes on as soon as what it has changed is stored or what it reads is listed or proven, so that nobody
@@ -162,7 +164,10 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 class Also(msgspec.Struct, frozen=True):
-    """The changed draft, and what is to be written to other objects before it."""
+    """A trigger's answer when other objects have to be written, too.
+
+    It holds the changed draft of the node, and what is written to other objects before that.
+    """
 
     node: NodeRow
     writes: tuple[Write, ...]

@@ -6,7 +6,10 @@ from haulout.plugins.config import Config
 
 
 class CloudSecret(Config, frozen=True, kw_only=True):
-    """Only both together name a Secret."""
+    """The name and the namespace of a Secret that holds the credentials of a cloud.
+
+    Only both together name a Secret.
+    """
 
     name: str = ""
     namespace: str = ""

@@ -10,7 +10,10 @@ import msgspec
 
 
 class Discreet(msgspec.Struct, frozen=True):
-    """Holds secrets, which are in no log and no trace: it is shown by its name alone."""
+    """The base of messages that hold secrets.
+
+    Its representation is the name of the class alone, so that no log and no trace shows the secrets.
+    """
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(...)"
@@ -31,7 +34,9 @@ class Mail(Discreet, frozen=True):
 
 
 class Post(Discreet, frozen=True):
-    """JSON to an address. `expects`: what the answer must be, to the letter; without it, any status below 300 will do.
+    """An HTTP POST that is to be sent.
+
+    The body is sent as JSON. `expects`: what the answer must be, to the letter; without it, any status below 300 will do.
 
     `refusal` is said where the answer is another. The address may hold a secret, and is never said.
     """

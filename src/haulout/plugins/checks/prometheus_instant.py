@@ -12,7 +12,10 @@ PROBE = "prometheus"
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """What the probe answers. The value as it is written: NaN, which equals nothing, would be news each time."""
+    """One value that a Prometheus query has returned.
+
+    The value is a text, because the number NaN equals nothing and would count as a change each time.
+    """
 
     value: str
     warnings: tuple[str, ...] = ()

@@ -90,7 +90,10 @@ class Login(Config, frozen=True, kw_only=True):
 
 
 class VCenterSettings(Config, frozen=True, kw_only=True):
-    """By zone: its one letter or digit is `$AZ` in the address."""
+    """How to reach the vCenter of each zone.
+
+    `credentials` are by zone: its one letter or digit is `$AZ` in the address.
+    """
 
     template_url: str
     insecure: bool = False
@@ -106,7 +109,10 @@ class Esx(Config, frozen=True, kw_only=True):
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What decisions need to know; how to sign in is not among it. `force`: as for Kubernikus."""
+    """The settings of ESX, as decisions read them.
+
+    The credentials are not among them. `force`: as for Kubernikus.
+    """
 
     pace_for: timedelta
     jitter: float
@@ -135,7 +141,10 @@ class StartMachine(msgspec.Struct, frozen=True):
 
 
 class StopMachine(msgspec.Struct, frozen=True):
-    """Its guest is asked, and looked at every `poll_for`; after `give_up_for` it is switched off."""
+    """A message to a vCenter: shut down the virtual machine of a node.
+
+    The guest is asked to shut down and looked at every `poll_for`; after `give_up_for` it is switched off.
+    """
 
     machine: str
     zone: str

@@ -82,7 +82,10 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class ServerDeletion(msgspec.Struct, frozen=True):
-    """The server of this very name is to go; `secret` is where the credentials are."""
+    """A message to OpenStack: delete the server of a node.
+
+    `secret` is where the credentials are.
+    """
 
     server: str
     secret: tuple[str, str]

@@ -39,7 +39,10 @@ _STATES = {str(state): state for state in State}
 
 
 class Plugins(msgspec.Struct, Generic[Ck, Nt, Tr], frozen=True):
-    """What there is, by type name."""
+    """All plugins that `maintenance.yaml` may name.
+
+    They are by type name.
+    """
 
     checks: Mapping[str, Ck]
     notifiers: Mapping[str, Nt]

@@ -15,7 +15,10 @@ _DAY = timedelta(days=1)
 
 
 class Occasion(msgspec.Struct, frozen=True):
-    """What a schedule may know. `sent_at`: the instance's last delivery; `transition_at`: the profile's last move."""
+    """What a schedule reads to say whether a notification is due.
+
+    `sent_at`: the instance's last delivery; `transition_at`: the profile's last move.
+    """
 
     current: str
     previous: str
@@ -35,7 +38,10 @@ class Due(msgspec.Struct, frozen=True):
 
 
 class Periodic(Config, frozen=True, kw_only=True):
-    """On every change of state, and then in every interval until the node is operational again."""
+    """A schedule that repeats a notification.
+
+    It sends on every change of state, and then in every interval until the node is operational again.
+    """
 
     interval: GoDuration = timedelta(hours=1)
 
@@ -51,7 +57,10 @@ class Periodic(Config, frozen=True, kw_only=True):
 
 
 class Scheduled(Config, frozen=True, kw_only=True):
-    """Once a day from an instant on, on some weekdays, all in UTC; whatever the state."""
+    """A schedule that sends a notification once a day.
+
+    It sends from a time of day on, on some weekdays, all in UTC, whatever the state is.
+    """
 
     instant: str = ""
     weekdays: tuple[str, ...] = ()
@@ -101,7 +110,10 @@ class Scheduled(Config, frozen=True, kw_only=True):
 
 
 class Oneshot(Config, frozen=True, kw_only=True):
-    """Once for every state, some time after it was entered."""
+    """A schedule that sends a notification once for each state.
+
+    It sends some time after the state was entered.
+    """
 
     delay: GoDuration = timedelta(minutes=1)
 

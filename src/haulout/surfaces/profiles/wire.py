@@ -79,14 +79,20 @@ class DataError(ValueError):
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """An instant as it is written: one that nobody changes is written back as it was, to the last digit."""
+    """An instant in the maintenance data of a node.
+
+    `text` is how it is written: an instant that does not change is written back to the last digit.
+    """
 
     text: str
     at: datetime
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """Where a profile is. The states are words: one that we do not know fails the profile, not the annotation."""
+    """The state of one profile of a node.
+
+    The states are texts: one that we do not know fails the profile, not the whole annotation.
+    """
 
     transition: Stamp
     current: str

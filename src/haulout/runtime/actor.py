@@ -76,7 +76,10 @@ class Wakes(Protocol):
 
 
 class Reports:
-    """Where the actor says what went wrong; silent unless somebody listens."""
+    """The receiver of the actor's reports about writes that did not succeed.
+
+    This base class ignores them; a subclass overrides what it wants to know.
+    """
 
     def refused(self, subject: Subject, body: Body, answer: Refused) -> None: ...
 
@@ -125,7 +128,10 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 class Backoff(msgspec.Struct, frozen=True):
-    """The same action is not sent before this; after a conflict a newer `version` of its target ends the wait."""
+    """The delay before an action that was refused is sent again.
+
+    The same action is not sent before this; after a conflict a newer `version` of its target ends the wait.
+    """
 
     failures: int
     not_before: datetime

@@ -14,7 +14,10 @@ from haulout.runtime.rooms import Subject
 
 
 class Kernel:
-    """Does no I/O and asks no clock: whoever drives it feeds the store, sends the requests and says what time it is."""
+    """Store, loop and actor together: from watch events to requests, without I/O.
+
+    It does not ask the clock, either: its driver feeds the store, sends the requests and hands in the time.
+    """
 
     def __init__(
         self,

@@ -171,7 +171,10 @@ class Snapshot(Collector):
 
 
 class Metrics:
-    """Cheap to count in; a `snapshot` of it is put into text off the event loop."""
+    """The counters, gauges and histograms of a process.
+
+    Counting is cheap. A `snapshot` is turned into text off the event loop.
+    """
 
     def __init__(self) -> None:
         self._counters: dict[str, dict[Labels, float]] = {}

@@ -19,7 +19,10 @@ ORDINARY = frozenset({"expired"})
 
 
 class Outage(msgspec.Struct, frozen=True):
-    """Over by now. `code` and `why`: the last cause, or the last denial if there was one."""
+    """A past time during which a watch did not work.
+
+    `code` and `why`: the last cause, or the last denial if there was one.
+    """
 
     cluster: str
     kind: str
@@ -30,7 +33,7 @@ class Outage(msgspec.Struct, frozen=True):
 
 
 class Interruptions:
-    """Those of one watch."""
+    """The interruptions of one watch, and whether they have been reported."""
 
     def __init__(self, cluster: str, kind: str, clock: Clock) -> None:
         self._cluster = cluster

@@ -24,7 +24,9 @@ class ProbeFailed(Exception):
 
 
 class Prober:
-    """One task a fact. What is compared is the value and whether it is fresh: a probe that finds the same wakes nobody.
+    """Keeps the facts current that decisions read, by asking the outside world.
+
+    Each fact has a task of its own. A probe that finds the same value, as fresh as before, wakes no subject.
 
     A failure is news each time, because those who rely on the answer count how often they had to do without.
     """

@@ -58,7 +58,9 @@ class _Demand(msgspec.Struct):
 
 
 class Proofs:
-    """Each proof costs one list and stands for as long as a decision reads it.
+    """The proofs that decisions read: for each, whether a LIST has shown the node to be empty.
+
+    Each proof costs one list and stands for as long as a decision reads it.
 
     It is void once its node is uncordoned, gone or made anew. A node is cordoned when its proof is first read, and the
     list is sent after that, so that it shows every pod that was bound before the cordon. `emit` hands out a request

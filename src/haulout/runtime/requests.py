@@ -58,7 +58,10 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """Carried out. `row`: the object as answered; `metadata`: only that part of it was asked for."""
+    """The answer to a request that was carried out.
+
+    `row`: the object as answered; `metadata`: only that part of it was asked for.
+    """
 
     row: Row | None = None
     metadata: ObjectRow | None = None
@@ -72,7 +75,7 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """Answered, and not carried out."""
+    """The answer to a request that the server did not carry out."""
 
     code: int
     message: str = ""
@@ -91,13 +94,19 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """No answer: whether it was carried out is not known."""
+    """The outcome of a request to which no answer came.
+
+    Whether the request was carried out is not known.
+    """
 
     message: str = ""
 
 
 class Withdrawn(msgspec.Struct, frozen=True):
-    """Never sent: when its turn came, the world was no longer as it had been decided upon."""
+    """The outcome of a request that was not sent.
+
+    When its turn came, the rows were no longer as the decision had read them.
+    """
 
 
 Answer = Done | Listed | Refused | Lost | Withdrawn

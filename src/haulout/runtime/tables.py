@@ -173,7 +173,9 @@ def _name(metadata: ObjectMeta) -> str:
 
 
 class TakingOver(TableSink):
-    """Stands beside another that watches the same through other access, and takes its place once it has seen it all.
+    """The sink of a watch that replaces another one.
+
+    The other one watches the same kind through other access, and is replaced once this one has listed everything.
 
     Until then it only gathers: whatever becomes of it, the other's picture stays whole.
     """

@@ -34,7 +34,10 @@ T = TypeVar("T")
 
 
 class User(msgspec.Struct, frozen=True):
-    """As the API server describes whoever has the token; the rest of it is handed on as it came."""
+    """The user to whom a token belongs.
+
+    It is described by the API server. Fields that we do not read are handed on as they came.
+    """
 
     username: str = ""
     uid: str = ""

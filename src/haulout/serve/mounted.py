@@ -22,7 +22,10 @@ CLOSELY_EVERY = 10
 
 
 class MountedCertificate:
-    """Certificate and key are replaced one after the other: until they fit, the last pair stays in force."""
+    """A server certificate in mounted files, followed while the server runs.
+
+    Certificate and key are replaced one after the other: until they fit, the last pair stays in force.
+    """
 
     def __init__(self, identity: ServerIdentity, certificate: Path, key: Path, metrics: Metrics) -> None:
         self._identity = identity

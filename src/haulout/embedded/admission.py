@@ -41,7 +41,7 @@ class HookFailed(Exception):
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """A write that is under way."""
+    """A write that admission webhooks review."""
 
     kind: Kind
     operation: str

@@ -21,7 +21,10 @@ DISCOVERY_V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscovery
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """Either a body, or a watch whose lines are the body."""
+    """An HTTP answer of the embedded API server.
+
+    It has either a body, or a watch whose lines are the body.
+    """
 
     status: int
     body: bytes = b""

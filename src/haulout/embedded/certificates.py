@@ -16,7 +16,10 @@ from cryptography.x509.oid import NameOID
 
 
 class ServingPair(msgspec.Struct, frozen=True):
-    """PEM. The certificate signs itself, so whoever trusts it trusts the server."""
+    """The certificate and the key with which the embedded API server serves HTTPS.
+
+    Both are PEM. The certificate is self-signed, so that a client that trusts it trusts the server.
+    """
 
     certificate: bytes
     key: bytes

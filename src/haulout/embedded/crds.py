@@ -135,7 +135,10 @@ DEFINITION = Kind(
 
 
 class Definitions:
-    """Serves what is defined, and takes the objects away with their definition."""
+    """The CustomResourceDefinitions of the embedded cluster and the kinds that follow from them.
+
+    Serves what is defined, and takes the objects away with their definition.
+    """
 
     def __init__(self, registry: Registry, catalog: Catalog, scales: dict[str, tuple[str, str, str]]) -> None:
         self._registry = registry

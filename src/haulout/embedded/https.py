@@ -28,7 +28,10 @@ _LARGEST_BODY = 3 * 2**20
 
 
 class HttpFace:
-    """Serves between entering and leaving. Who presents `token` may do everything, others nothing."""
+    """The HTTPS server in front of an embedded API server.
+
+    It serves while its context is entered. Clients that present `token` may do everything, others nothing.
+    """
 
     def __init__(
         self,

@@ -18,7 +18,10 @@ _FOREVER = 1e9
 
 
 class InProcessTransport:
-    """Implements `haulout.kube.transport.Transport`."""
+    """A transport to an embedded API server in the same process, without any socket.
+
+    Implements `haulout.kube.transport.Transport`.
+    """
 
     def __init__(self, api: Api) -> None:
         self._api = api

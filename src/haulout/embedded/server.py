@@ -33,7 +33,10 @@ EVENTS_FOR = timedelta(hours=1)
 
 
 class Server:
-    """Implements `Objects`. Deterministic: the same calls at the same times give the same objects."""
+    """The embedded API server without HTTP: it stores objects by the real server's rules.
+
+    Implements `Objects`. Deterministic: the same calls at the same times give the same objects.
+    """
 
     def __init__(
         self, timers: Timers, *, seed: int = 0, taint_new_nodes: bool = True, log_length: int = LOG_LENGTH

@@ -146,7 +146,10 @@ class Table:
 
 
 class Storage:
-    """All tables, and the one counter."""
+    """Everything that an embedded cluster stores, with one revision for each change.
+
+    It has a table for each kind, and one counter of revisions for all of them.
+    """
 
     def __init__(self, *, log_length: int = LOG_LENGTH) -> None:
         self.revision = 1

@@ -12,7 +12,10 @@ from haulout.base.clock import Clock
 
 
 class VirtualTimers:
-    """Time passes only when asked to, and then all at once: what is due happens in order, each at its instant."""
+    """Timers on a virtual clock.
+
+    Time passes only when asked to, and then all at once: what is due happens in order, each at its instant.
+    """
 
     def __init__(self, start: datetime) -> None:
         self._now = start
@@ -73,7 +76,10 @@ class FastClock:
 
 
 class LoopTimers:
-    """On the running event loop, by a clock that goes `speed` times as fast as the loop does."""
+    """Timers on the running event loop.
+
+    They go by a clock that goes `speed` times as fast as the loop does.
+    """
 
     def __init__(self, clock: Clock, loop: asyncio.AbstractEventLoop | None = None, *, speed: float = 1.0) -> None:
         self._clock = clock

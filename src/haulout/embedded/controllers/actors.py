@@ -76,7 +76,10 @@ class ActorOptions(Struct, frozen=True, kw_only=True):
 
 
 class Actors:
-    """Nothing happens before `start`; afterwards, everything does by changes and timers."""
+    """All simulated controllers, the scheduler and the kubelets of an embedded cluster.
+
+    Nothing happens before `start`; afterwards, everything does by changes and timers.
+    """
 
     def __init__(self, objects: Objects, timers: Timers, options: ActorOptions | None = None) -> None:
         options = options or ActorOptions()

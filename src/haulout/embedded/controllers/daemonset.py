@@ -30,7 +30,10 @@ _FIRST_BACKOFF, _LAST_BACKOFF = timedelta(seconds=1), timedelta(minutes=15)
 
 
 class DaemonSets:
-    """A change of a node or pod concerns that node only, and of the sets only those whose wish for it has changed."""
+    """The simulated controller of DaemonSets: it keeps one pod of a set on each node that suits it.
+
+    A change of a node or pod concerns that node only, and of the sets only those whose wish for it has changed.
+    """
 
     def __init__(
         self,

@@ -29,7 +29,9 @@ class _Item(NamedTuple):
 
 
 class GarbageCollector:
-    """Follows all built-in kinds but events, and custom kinds as long as they are served.
+    """The simulated garbage collector: it deletes objects whose owners are gone.
+
+    Follows all built-in kinds but events, and custom kinds as long as they are served.
 
     Owners of kinds that it does not know are taken for present: what belongs to them is never collected.
     """

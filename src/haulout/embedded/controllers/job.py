@@ -39,7 +39,10 @@ class _Count(NamedTuple):
 
 
 class Jobs:
-    """Without indexed completion and pod failure policies."""
+    """The simulated controller of Jobs: it runs pods until enough of them have succeeded.
+
+    Indexed completion and pod failure policies are not simulated.
+    """
 
     def __init__(self, objects: Objects, timers: Timers, names: Names, pods: Pods, jobs: Table) -> None:
         self._objects = objects

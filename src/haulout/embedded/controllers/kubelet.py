@@ -51,7 +51,10 @@ class _Host:
 
 
 class Kubelets:
-    """Nodes with the annotation `simulate.haulout.dev/unmanaged` are left alone."""
+    """The simulated kubelets of all nodes: they report nodes as Ready and run their pods.
+
+    Nodes with the annotation `simulate.haulout.dev/unmanaged` are left alone.
+    """
 
     def __init__(
         self,

@@ -14,7 +14,10 @@ _LONGEST_BASE = 58
 
 
 class Names:
-    """The same calls in the same order give the same names, whatever else happens in the world."""
+    """The source of generated names.
+
+    The same calls in the same order give the same names, whatever else happens in the world.
+    """
 
     def __init__(self, seed: int) -> None:
         self._seed = seed

@@ -26,7 +26,10 @@ _REPORTED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
 class LifecycleOptions(Struct, frozen=True, kw_only=True):
-    """The defaults of kube-controller-manager 1.36."""
+    """The times after which a silent node counts as not ready.
+
+    The defaults of kube-controller-manager 1.36.
+    """
 
     silent_after: timedelta = timedelta(seconds=50)
     starting_for: timedelta = timedelta(seconds=60)
@@ -47,7 +50,10 @@ class _Zone:
 
 
 class NodeLifecycle:
-    """Heartbeats are conditions and leases that are renewed; without leases, only nodes that are called silent are."""
+    """The simulated node lifecycle controller: it marks and taints nodes that no longer send heartbeats.
+
+    Heartbeats are conditions and leases that are renewed; without leases, only nodes that are called silent are.
+    """
 
     def __init__(
         self,

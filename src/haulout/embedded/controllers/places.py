@@ -31,7 +31,10 @@ class _Placed(NamedTuple):
 
 
 class Places:
-    """Pods count for their node whether it is known or not."""
+    """All nodes and their pods as the simulated scheduler sees them.
+
+    Pods count for their node whether it is known or not.
+    """
 
     def __init__(self) -> None:
         self.nodes: dict[str, Place] = {}

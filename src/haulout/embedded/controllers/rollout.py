@@ -15,7 +15,10 @@ Sizes = dict[Key, int]
 
 
 class Rollout(NamedTuple):
-    """ReplicaSets come from old to new; answers name only those whose size is to change (pkg/controller/deployment)."""
+    """The arithmetic of a Deployment's rolling update.
+
+    ReplicaSets come from old to new; answers name only those whose size is to change (pkg/controller/deployment).
+    """
 
     size: int
     surge: int

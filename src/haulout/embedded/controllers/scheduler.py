@@ -51,7 +51,10 @@ class _Shape(NamedTuple):
 
 
 class Scheduler:
-    """Pods that fit nowhere wait by shape: when something changes, one of each shape is tried before the others."""
+    """The simulated scheduler: it binds pods to nodes that have room for them.
+
+    Pods that fit nowhere wait by shape: when something changes, one of each shape is tried before the others.
+    """
 
     def __init__(self, objects: Objects, timers: Timers, pods: Pods, nodes: Table) -> None:
         self._objects = objects

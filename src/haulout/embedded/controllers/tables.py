@@ -13,7 +13,10 @@ Listener = Callable[[Json | None, Json | None], None]
 
 
 class Table:
-    """Own writes are entered at once by `put` and `refresh`; the change that tells of them later is no news."""
+    """The objects of one kind as a simulated controller sees them.
+
+    Own writes are entered at once by `put` and `refresh`; the change that tells of them later is no news.
+    """
 
     def __init__(self, objects: Objects, resource: Resource) -> None:
         self.resource = resource

@@ -48,7 +48,10 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Course(msgspec.Struct, frozen=True):
-    """What becomes of one node. `waits_for`: where it does not get back, what it last waited for."""
+    """The way of one node through a plan.
+
+    `waits_for`: where it does not get back, what it last waited for.
+    """
 
     node: str
     spans: tuple[Span, ...]

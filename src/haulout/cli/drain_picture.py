@@ -55,7 +55,10 @@ def cause_lines(cause: Cause, most: int = MOST_PODS) -> list[str]:
 
 
 class Lines:
-    """What has happened since the last look, a line each, in the words of `kubectl drain`."""
+    """The plain output of a drain by hand.
+
+    It prints a line for each thing that has happened since the last look, in the words of `kubectl drain`.
+    """
 
     def __init__(self, *, verb: str, every: float = 30.0) -> None:
         self._verb = verb

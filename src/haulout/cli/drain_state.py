@@ -47,7 +47,9 @@ GRAVITY = (Outcome.FAILED, Outcome.INTERRUPTED, Outcome.RUNNING, Outcome.TIMED_O
 
 
 class NodeState(msgspec.Struct, frozen=True):
-    """Pods by "namespace/name". `before`: it was cordoned already. `stuck`: nothing moves unless somebody helps.
+    """One node of a drain by hand at one moment.
+
+    Pods are named as "namespace/name". `before`: the node was cordoned already. `stuck`: nothing moves without help.
 
     `last_grace_ends_at`: when the last grace period ends, if every pod that is left is terminating.
     """
@@ -104,7 +106,9 @@ class DrainState(msgspec.Struct, frozen=True):
 
 
 class Tracker:
-    """Remembers whom it has seen, so that it can tell who has gone. `before`: which nodes were cordoned at the start.
+    """Follows a drain by hand in the store and makes a DrainState of it at any moment.
+
+    It remembers the pods that it has seen, to know which have gone. `before`: which nodes were cordoned at the start.
 
     `refusals`: nodes that may not be cordoned, with the server's words.
     """

@@ -60,7 +60,10 @@ PASSING = frozenset({0, 408, 409, 429})
 
 
 class Order(msgspec.Struct, frozen=True):
-    """The command line. `timeout_for` zero: for as long as it takes. `wait`: for budgets to open."""
+    """What the command line of `drain` asks for.
+
+    `timeout_for` zero: no time limit. `wait`: whether to wait for budgets to open.
+    """
 
     nodes: tuple[str, ...]
     options: DrainOptions

@@ -64,7 +64,9 @@ class NodeList(msgspec.Struct, frozen=True):
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """Whose decisions are asked. `together`: they run in one process, take turns and obey budgets.
+    """The surfaces and settings for which `explain` runs decisions.
+
+    `together`: the surfaces run in one process, take turns and obey budgets.
 
     `pods`: those of nodes that are emptied for their machines are looked at.
     `leases`: surfaces that act only while the Lease of their original is held, with its namespace.

@@ -43,7 +43,10 @@ TELLING = frozenset({SURFACE, ESX, KUBERNIKUS})
 
 
 class Holding(msgspec.Struct, frozen=True):
-    """Who wants something of the node, since when, and whether it has it."""
+    """A claim on a node, as `explain` shows it.
+
+    It says which surface and object make the claim, since when, and whether it is granted.
+    """
 
     surface: str
     slot: str
@@ -54,7 +57,9 @@ class Holding(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """Of a node, or of the NodeMaintenance or Machine that stands there. `act`: what would let it go on.
+    """What `explain` says about one object.
+
+    The object is a Node, a NodeMaintenance or a Machine. `act`: what would let it go on.
 
     `last_grace_ends_at`: when the last grace period of the pods of its drains ends, if nothing but those is waited for.
     """

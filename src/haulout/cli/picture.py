@@ -41,7 +41,10 @@ class Zone(msgspec.Struct, frozen=True):
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """One moment. `waiting`: how many nodes wait, and for what; `acts`: what was done last, the newest first."""
+    """Everything that is drawn of a fleet at one moment.
+
+    `waiting`: how many nodes wait, and for what; `acts`: what was done last, the newest first.
+    """
 
     title: str
     seconds: float

@@ -171,7 +171,9 @@ class DemoSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What will happen when. `nodes` above 0: so many made-up ones; else those of a `snapshot`, else of a cluster.
+    """What the command line of `plan` asks for.
+
+    `nodes` above 0: so many made-up nodes; else those of a `snapshot`, else of a cluster.
 
     `labels` are set on every node at the start. `after`: state, seconds and a label that a node then gets: what is done
     to it from outside. `cluster`: how to get to one, in the words of the command line.
@@ -198,7 +200,10 @@ class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """An embedded cluster to play with. `speed`: how many of its seconds pass in one of ours."""
+    """What the command line of `cluster` asks for.
+
+    `speed`: how many seconds of the embedded cluster pass in one real second.
+    """
 
     nodes: int = 60
     zones: int = 3

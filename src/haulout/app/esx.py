@@ -47,7 +47,10 @@ TASK_WITHIN = 600.0
 
 
 class Esx(Part):
-    """The file has to be right at the start; later, nothing is done while it is not."""
+    """The ESX part of the profiles surface as a part of the process: it follows `esx.yaml`.
+
+    The file has to be right at the start; later, nothing is done while it is not.
+    """
 
     declaration = ESX
 

@@ -66,7 +66,10 @@ class _Cluster(msgspec.Struct, frozen=True):
 
 
 class Kubernikus(Part):
-    """While its file is invalid nothing is done for it; everything else goes on."""
+    """The Kubernikus part of the profiles surface as a part of the process: it follows `kubernikus.yaml`.
+
+    While its file is invalid nothing is done for it; everything else goes on.
+    """
 
     declaration = KUBERNIKUS
 

@@ -29,7 +29,10 @@ AT_ONCE = 8
 
 
 class Notifications:
-    """A channel. What is wrong is raised as `SendFailed`, in words that give no credentials away."""
+    """Sends the notifications of the profiles surface: by mail, to Slack or into a Slack thread.
+
+    A failure is raised as `SendFailed`, with a message that holds no credentials.
+    """
 
     def __init__(
         self,

@@ -39,7 +39,10 @@ log = logging.getLogger("haulout.profiles")
 
 
 class Profiles(Part):
-    """While the file is invalid nothing is done, as the original has it; the gauge and the log say so."""
+    """The profiles surface as a part of the process: it follows `maintenance.yaml`.
+
+    While the file is invalid nothing is done, as the original has it; the gauge and the log say so.
+    """
 
     declaration = PROFILES
 

@@ -39,7 +39,10 @@ class _Answer(msgspec.Struct, rename="camel"):
 
 
 class Prometheus:
-    """A probe: what it cannot answer it raises as `ProbeFailed`, in words."""
+    """Asks a Prometheus server for the current value of a query.
+
+    A query that cannot be answered raises `ProbeFailed` with the reason.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

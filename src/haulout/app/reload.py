@@ -31,7 +31,10 @@ KEPT = frozenset({"namespace", "http", "health", "lease"})
 
 
 class Reload:
-    """A file that is broken keeps the last good settings in force, and is said to be broken."""
+    """The settings file of a running process, read again when it changes.
+
+    While the file is invalid, the last good settings stay in force and the errors are reported.
+    """
 
     def __init__(
         self,

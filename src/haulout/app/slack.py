@@ -46,7 +46,10 @@ class _Said(msgspec.Struct):
 
 
 class Threads:
-    """One title for all who reply while it lives: whoever comes second waits until the first has written the Lease."""
+    """The Slack threads that are open: it writes titles and replies, and remembers the thread in a Lease.
+
+    All replies within the life of a thread share its title. A second sender waits until the first has written the Lease.
+    """
 
     def __init__(self, writer: Writer, clock: Clock, api: str = SLACK_API) -> None:
         self._writer = writer

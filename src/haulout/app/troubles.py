@@ -42,7 +42,10 @@ class Statement(msgspec.Struct, frozen=True):
 
 
 class Troubles:
-    """Every replica sees the same, and the leader alone tells. Until then the last about each thing waits."""
+    """The troubles of the process that are reported as Kubernetes events, such as an invalid file.
+
+    Every replica sees the same troubles, but only the leader reports them. Another keeps the last one about each thing.
+    """
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()

@@ -28,7 +28,10 @@ Properties = vmodl.query.PropertyCollector
 
 
 class VCenter:
-    """A session. Names are looked up once a session, which is short."""
+    """A signed-in session with one vCenter.
+
+    Names are looked up once in a session, which is short.
+    """
 
     def __init__(self, url: URL, username: str, password: str, *, insecure: bool) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if insecure else ssl.create_default_context()

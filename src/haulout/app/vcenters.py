@@ -28,7 +28,10 @@ class ToolsUnavailable(VCenterError):
 
 
 class VCenters:
-    """One thread for all of them: the library blocks. Whoever is the last to leave signs out of every vCenter."""
+    """The sessions with the vCenters of all zones.
+
+    They share one thread, because the library blocks. The last user signs out of every vCenter.
+    """
 
     def __init__(self, settings: Callable[[], VCenterSettings | None]) -> None:
         self._settings = settings

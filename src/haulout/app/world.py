@@ -26,7 +26,10 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 class World:
-    """Server, actors and the face that clients see."""
+    """An embedded cluster that is ready to use.
+
+    It has the API server, the simulated controllers and the HTTPS server that clients connect to.
+    """
 
     def __init__(
         self, *, speed: float = 1.0, kubelet: KubeletOptions | None = None, host: str = "127.0.0.1", port: int = 0

@@ -13,6 +13,7 @@ import pytest
 from tests.real.profiles import GO, PROFILE, roll_config, states
 from tests.rig.api import ApiError
 from tests.rig.fleet import node_object
+from tests.rig.maintenances import define
 from tests.rig.operator import HAULOUT, MaintenanceController, environment
 from tests.rig.plane import ControlPlane
 from tests.rig.wait import eventually
@@ -54,7 +55,9 @@ def folder(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, prefix
 
 @pytest.fixture(scope="module")
 def reader(plane: ControlPlane) -> str:
-    user = plane.limited_user([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}])
+    kinds = (("", "nodes"), ("nodemaintenance.medik8s.io", "nodemaintenances"))
+    rules = [{"apiGroups": [group], "resources": [kind], "verbs": ["list", "watch"]} for group, kind in kinds]
+    user = plane.limited_user(rules)
     eventually(lambda: plane.api(user).items("nodes") is not None, "it may read", refused=(ApiError,))
     return user
 
@@ -117,6 +120,16 @@ def test_json_and_that_nothing_is_written(plane: ControlPlane, explain: Explain,
     assert (transition["code"], transition["because"][0]["code"]) == ("waits-for-grant", "no-room")
     asked = set(plane.audit.counts(since=since, user=reader))
     assert asked == {"list nodemaintenances", "list nodes", "watch nodes"}
+
+
+def test_maintenances_that_may_not_be_read_are_not_taken_for_none(plane: ControlPlane, folder: Path) -> None:
+    define(plane.api())
+    user = plane.limited_user([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}])
+    eventually(lambda: plane.api(user).items("nodes") is not None, "it may read", refused=(ApiError,))
+    argv, env = [str(HAULOUT), "explain", "explained-b"], environment(KUBECONFIG=str(plane.kubeconfig(user)))
+    done = subprocess.run(argv, cwd=folder, env=env, text=True, capture_output=True, check=False, timeout=60)
+    (line,) = {line.strip() for line in text(done) if "NodeMaintenances cannot be read" in line}
+    assert 'cannot list resource "nodemaintenances"' in line or 'cannot watch resource "nodemaintenances"' in line
 
 
 def test_as_somebody_else(plane: ControlPlane, explain: Explain) -> None:

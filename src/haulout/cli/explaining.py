@@ -233,8 +233,19 @@ async def _is_maintained(node: str, transport: Transport) -> bool:
     except NotFound:
         return False
     except ApiError:
-        return True
+        return await _is_served(MAINTENANCES.api_version, transport)
     return any(item.spec is not None and item.spec.node_name == node for item in found)
+
+
+async def _is_served(api_version: str, transport: Transport) -> bool:
+    """Whether the server knows the API. Everybody may ask that, and who may not list a kind is told no more than that."""
+    try:
+        await transport.request("GET", f"/apis/{api_version}")
+    except NotFound:
+        return False
+    except ApiError:
+        return True
+    return True
 
 
 async def picture(setup: Setup, transport: Transport) -> Kernel:

@@ -15,13 +15,17 @@ from haulout.core.drain.options import Act
 from haulout.core.drain.pace import allowance, uses_budget
 from haulout.core.drain.plan import asks_budgets
 from haulout.core.drain.report import PodStanding, Progress, Standing, closed, several
+from haulout.core.drain.select import Fate
 
 
 def foreseen(view: View, state: Progress, now: datetime) -> Progress:
     """The same drain, its pods as they would stand once they were to go. Nobody has been asked to let them."""
-    evicted = {pod.key for pod, fate in state.selection.pods if fate.act is Act.EVICT}
-    pods = tuple(_foreseen(view, each, now) if each.pod.key in evicted else each for each in state.pods)
-    return msgspec.structs.replace(state, pods=pods)
+
+    def standing_of(pod: PodRow, fate: Fate) -> PodStanding:
+        standing = state.standing_of(pod, fate)
+        return _foreseen(view, standing, now) if fate.act is Act.EVICT else standing
+
+    return msgspec.structs.replace(state, standing_of=standing_of)
 
 
 def _foreseen(view: View, each: PodStanding, now: datetime) -> PodStanding:

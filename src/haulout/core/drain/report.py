@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import cached_property, partial
 
 import msgspec
 
@@ -57,19 +58,31 @@ class PodStanding(msgspec.Struct, frozen=True):
         return self.standing not in (Standing.EVICTING, Standing.TERMINATING)
 
 
-class Progress(msgspec.Struct, frozen=True):
+class Progress(msgspec.Struct, frozen=True, dict=True):
     """How far the drain of one node has come.
 
-    `errors`: why the drain cannot begin at all. `pods`: those still to go, in the order of the server's lists.
+    `errors`: why the drain cannot begin at all. `standing_of` returns what a pod that is still to go waits for.
 
     `changes_at`: when time alone lets a pod go that is waited for. `proof`: whether the node has been shown to be
     empty; None where that is not asked, because a pod is still to go or the node is not cordoned.
     """
 
     selection: Selection
-    pods: tuple[PodStanding, ...] = ()
+    standing_of: Callable[[PodRow, Fate], PodStanding]
     changes_at: datetime | None = None
     proof: Value | None = None
+
+    @cached_property
+    def pods(self) -> tuple[PodStanding, ...]:
+        """The pods still to go, in the order of the server's lists.
+
+        Reading them subscribes the decision to the budgets' answer about every single pod: of 30 pods under 30 budgets,
+        that is 30 more askings. So a decision reads them when it has to tell of them, and not before.
+        """
+        return tuple(self._standings())
+
+    def _standings(self) -> Iterator[PodStanding]:
+        return (self.standing_of(pod, fate) for pod, fate in self.selection.pods if fate.awaited and not fate.error)
 
     @property
     def errors(self) -> str:
@@ -78,7 +91,7 @@ class Progress(msgspec.Struct, frozen=True):
     @property
     def cleared(self) -> bool:
         """Whether our rows show no pod that is waited for. They may be out of date: nothing final follows from it."""
-        return not self.pods and not self.errors
+        return not any(fate.awaited or fate.error for _, fate in self.selection.pods)
 
     @property
     def done(self) -> bool:
@@ -99,7 +112,12 @@ class Progress(msgspec.Struct, frozen=True):
     @property
     def failed(self) -> bool:
         """Whoever is left has been refused: nothing more happens until the next try."""
-        return bool(self.pods) and all(each.error for each in self.pods)
+        refused = False
+        for each in self._standings():
+            if not each.error:
+                return False
+            refused = True
+        return refused
 
     @property
     def ends_at(self) -> datetime | None:
@@ -117,8 +135,7 @@ def progress(view: View, drain: DrainRow, now: datetime) -> Progress:
     node = view.get(drain.node, NodeRow)
     pods = view.rows(PODS_OF_NODE, drain.node.name, PodRow, drain.node.cluster)
     selection = selected(view, drain, pods, node, now)
-    standings = tuple(_standing(view, pod, fate) for pod, fate in selection.pods if fate.awaited and not fate.error)
-    return Progress(selection, standings, changes_at(pods, drain.options, now, node))
+    return Progress(selection, partial(_standing, view), changes_at(pods, drain.options, now, node))
 
 
 def conclusion(view: View, drain: DrainRow, now: datetime) -> Progress:

@@ -49,16 +49,14 @@ def drain_status(
         if refusal is not None:
             return list(refusal.actions), None, ()
         return _succeeded(given, state), None, ()
-    # With the lease in hand, the errors of an earlier loss are not those of the next.
-    current = replace(_conditions(given, state, status), error_on_lease_count=0)
     if status.phase in (SUCCEEDED, FAILED):
-        again = replace(current, phase=RUNNING, last_update=second(now))
+        again = replace(_current(given, state), phase=RUNNING, last_update=second(now))
         return [_written(given, state, _passed(state, again))], None, ()
     deadline_at = deadline_of(status, wanted)
     if deadline_at is not None and now >= deadline_at and not wanted.force_after:
         assert wanted.deadline_for is not None
         text = f"the drain did not end within {to_text(wanted.deadline_for)}: {_error(state, wanted)}"
-        over = replace(failed_with(_passed(state, current), text, now), phase=FAILED)
+        over = replace(failed_with(_passed(state, _current(given, state)), text, now), phase=FAILED)
         return [(*_written(given, state, over), told(row.key, *FAILED_EVENT, warning=True))], None, ()
     began_at = _pass_began_at(given)
     ends_at = began_at + wanted.timeout_for if wanted.timeout_for else None
@@ -70,11 +68,9 @@ def drain_status(
         tried_at = max((each.refused_at for each in state.pods if each.refused_at), default=None)
         is_news = error != status.last_error or (tried_at is not None and tried_at > began_at + timedelta(seconds=1))
         if is_over or is_news:
-            failed = failed_with(_passed(state, current), error, now)
+            failed = failed_with(_passed(state, _current(given, state)), error, now)
             return [(*_written(given, state, failed), *_said(given))], None, ()
-    # The original writes which pods are left at the end of each pass, together with its error, and the drop-in does so.
-    latest = current if given.options.alone else _passed(state, current)
-    report, report_at, mark = _report(given, state, latest, began_at)
+    report, report_at, mark = _report(given, state, began_at)
     future = ends_at if ends_at is not None and ends_at > now else None
     return report, earliest(future, report_at, deadline_at if deadline_at and deadline_at > now else None), mark
 
@@ -105,6 +101,11 @@ def _pass_began_at(given: Given) -> datetime:
     """Bounded by what is stored, so that a restart does not begin it anew."""
     instants = [given.status.last_update, given.lease.acquired_at if given.lease else None]
     return max((instant for instant in instants if instant is not None), default=given.now)
+
+
+def _current(given: Given, state: Progress) -> Status:
+    """Return the status as the drain stands. With the lease in hand, errors of an earlier loss count no more."""
+    return replace(_conditions(given, state, given.status), error_on_lease_count=0)
 
 
 def _passed(state: Progress, current: Status) -> Status:
@@ -184,18 +185,20 @@ def _with_drained_message(status: Status, message: str) -> Status:
     )
 
 
-def _report(
-    given: Given, state: Progress, current: Status, began_at: datetime
-) -> tuple[list[Step], datetime | None, tuple[Row, ...]]:
+def _report(given: Given, state: Progress, began_at: datetime) -> tuple[list[Step], datetime | None, tuple[Row, ...]]:
     """What is known of the drain now, written between two passes; the time of the pass is left alone."""
-    standing = _last_report(given)
-    if current == _without_end(given.status):
-        return [], None, standing
-    reported_at = next((last.value for last in standing if isinstance(last.value, datetime)), began_at)
+    last = _last_report(given)
+    reported_at = next((each.value for each in last if isinstance(each.value, datetime)), began_at)
     due_at = max(began_at, reported_at) + REPORT_EVERY_FOR
+    # What is not told yet is not worked out either, so that the pods' budgets do not wake this decision meanwhile.
     if given.now < due_at:
-        return [], due_at, standing
-    return [_written(given, state, current)], None, (Value(key=_report_key(given), value=given.now),)
+        return [], due_at, last
+    current = _current(given, state)
+    # The original writes which pods are left at the end of each pass, together with its error, and the drop-in does so.
+    latest = current if given.options.alone else _passed(state, current)
+    if latest == _without_end(given.status):
+        return [], None, last
+    return [_written(given, state, latest)], None, (Value(key=_report_key(given), value=given.now),)
 
 
 def _last_report(given: Given) -> tuple[Value, ...]:

@@ -12,7 +12,7 @@ from haulout.base.duration import to_text
 from haulout.cluster.rows import PodRow
 from haulout.core.action import Patch
 from haulout.core.drain.report import PodStanding, Progress, Standing
-from haulout.core.drain.select import aggregate
+from haulout.core.drain.select import Fate, aggregate
 from haulout.model.meta import Condition, wire_time
 from haulout.surfaces.nodemaintenance.wire import SUCCEEDED, BlockedPod, MaintenanceRow, PodReference, Status
 
@@ -90,14 +90,14 @@ def with_errors(progress: Progress, stood: Sequence[BlockedPod]) -> Progress:
     Only the process that was refused knows what the server said. Another one, such as `explain`, reads it here.
     """
     told = {(each.namespace, each.name): each for each in stood if each.reason == BLOCKING[Standing.FAILED]}
-    pods = tuple(
-        replace(each, standing=Standing.FAILED, message=error.message, since=error.since)
-        if each.standing is Standing.EVICTING
-        and (error := told.get((each.pod.key.namespace, each.pod.key.name))) is not None
-        else each
-        for each in progress.pods
-    )
-    return replace(progress, pods=pods)
+
+    def standing_of(pod: PodRow, fate: Fate) -> PodStanding:
+        each, error = progress.standing_of(pod, fate), told.get((pod.key.namespace, pod.key.name))
+        if each.standing is not Standing.EVICTING or error is None:
+            return each
+        return replace(each, standing=Standing.FAILED, message=error.message, since=error.since)
+
+    return replace(progress, standing_of=standing_of)
 
 
 def with_condition(status: Status, kind: str, value: bool, reason: str, message: str, now: datetime) -> Status:

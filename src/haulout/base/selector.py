@@ -96,7 +96,10 @@ class Selector(msgspec.Struct, frozen=True):
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        return all(requirement.matches(labels) for requirement in self.requirements)
+        for requirement in self.requirements:  # noqa: SIM110 - asked a thousand times for a node that is drained
+            if not requirement.matches(labels):
+                return False
+        return True
 
     def equalities(self) -> dict[str, str]:
         """Labels that whatever matches must carry, with just this value: what an index can look up."""

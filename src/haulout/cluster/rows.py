@@ -96,7 +96,10 @@ class PodRow(ObjectRow, frozen=True, kw_only=True, gc=False):
 
     @property
     def controller(self) -> Owner | None:
-        return next((owner for owner in self.owners if owner.controller), None)
+        for owner in self.owners:
+            if owner.controller:
+                return owner
+        return None
 
     @property
     def ended(self) -> bool:

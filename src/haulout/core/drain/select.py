@@ -36,7 +36,7 @@ class Fate(msgspec.Struct, frozen=True):
 
     @property
     def goes(self) -> bool:
-        return self.act in (Act.EVICT, Act.DELETE)
+        return self.act is Act.EVICT or self.act is Act.DELETE
 
     @property
     def awaited(self) -> bool:
@@ -45,6 +45,7 @@ class Fate(msgspec.Struct, frozen=True):
 
 
 IGNORED = Fate(Act.IGNORE)
+EVICTED = Fate(Act.EVICT)
 SKIPPED = Fate(Act.IGNORE, skipped=True)
 NO_RULES = PodRules()
 
@@ -117,7 +118,8 @@ LAST = 2**31
 
 def changes_at(pods: Iterable[PodRow], options: DrainOptions, now: datetime, node: NodeRow | None) -> datetime | None:
     """When time alone changes a fate: a terminating pod is no longer waited for."""
-    instants = (instant for pod in pods for instant in (_overdue_at(pod, options, node), forced_at(pod, options)))
+    going = (pod for pod in pods if pod.deleting_at is not None)
+    instants = (instant for pod in going for instant in (_overdue_at(pod, options, node), forced_at(pod, options)))
     return min((instant for instant in instants if instant is not None and instant > now), default=None)
 
 
@@ -134,7 +136,7 @@ def _ruled(pod: PodRow, rules: PodRules, node: NodeRow | None) -> Fate | None:
 
 
 def _said(pod: PodRow, rules: PodRules, node: NodeRow | None) -> Fate | None:
-    if rules.annotation:
+    if rules.annotation and pod.annotations:
         act = ACTS.get(pod.annotations.get(POD_ANNOTATION, "").strip().lower())
         if act is not None:
             return Fate(act)
@@ -142,7 +144,7 @@ def _said(pod: PodRow, rules: PodRules, node: NodeRow | None) -> Fate | None:
         act = _said_to_cluster_api(pod)
         if act is not None:
             return Fate(act)
-    rule = next((rule for rule in rules.rules if rule.concerns(pod)), None)
+    rule = next((rule for rule in rules.rules if rule.concerns(pod)), None) if rules.rules else None
     return Fate(rule.act, order=rule.order) if rule is not None else None
 
 
@@ -193,11 +195,11 @@ def _filtered(pod: PodRow, options: DrainOptions, daemonset: DaemonSetLookup) ->
                 return Fate(Act.BLOCK, error="DaemonSet-managed Pods (use --ignore-daemonsets to ignore)")
             return Fate(Act.IGNORE, warning="ignoring DaemonSet-managed Pods")
     if pod.ended:
-        return Fate(Act.EVICT)
+        return EVICTED
     if pod.local_data and not options.delete_local_data:
         return Fate(Act.BLOCK, error="Pods with local storage (use --delete-emptydir-data to override)")
     if owner is not None:
-        return Fate(Act.EVICT)
+        return EVICTED
     if options.force:
         return Fate(Act.EVICT, warning="deleting Pods that declare no controller")
     return Fate(Act.BLOCK, error="cannot delete Pods that declare no controller (use --force to override)")

@@ -97,6 +97,7 @@ class Fleet:
         pods: int = 0,
         most: int = 0,
         seed: int = 0,
+        brief: bool = False,
         limits: Mapping[str, Json] | None = None,
         on_statement: Callable[[Statement], None] = lambda statement: None,
     ) -> None:
@@ -106,7 +107,7 @@ class Fleet:
         self._random = Random(seed)
         self.time = VirtualTimers(START)
         self.world = Server(self.time, seed=seed)
-        options = ActorOptions(seed=seed, heartbeats=False, kubelet=KubeletOptions(pod=POD))
+        options = ActorOptions(seed=seed, heartbeats=False, brief=brief, kubelet=KubeletOptions(pod=POD))
         self.actors = Actors(self.world, self.time, options)
         self._limits = limits or {}
         self._on_statement = on_statement

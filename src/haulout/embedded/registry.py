@@ -50,11 +50,15 @@ class Registry:
         # Names and UIDs need not be secret, only the same in each run.
         self._random = Random(seed)  # noqa: S311
         self._taint_new_nodes = taint_new_nodes
+        self._tables: dict[Kind, Table] = {}
         self._instant: datetime | None = None
         self._stamp = ""
 
     def table(self, kind: Kind) -> Table:
-        return self.storage.table(kind.table_name)
+        table = self._tables.get(kind)
+        if table is None:
+            table = self._tables[kind] = self.storage.table(kind.table_name)
+        return table
 
     def begin(self, kind: Kind, namespace: str, sent: Any, unknown: list[str]) -> Json:
         """What was sent as the object that it would become, named and with defaults. Raises `fields.Misfit`."""
@@ -144,6 +148,14 @@ class Registry:
         if problems:
             raise refusals.invalid(kind.kind, self._blamed_group(kind), was["name"], problems)
         return old if _same(kind, obj, old) else obj
+
+    def revise_status(self, kind: Kind, old: Json, status: Json) -> Json:
+        """The object with another status as it would be stored; `old` itself if nothing changes. Raises `Invalid`."""
+        obj = {**old, "status": status}
+        kind.reprepare_status(obj, old)
+        if problems := kind.recheck_status(obj, old):
+            raise refusals.invalid(kind.kind, self._blamed_group(kind), old["metadata"]["name"], problems)
+        return old if obj["status"] == old.get("status") and obj == old else obj
 
     def replace(self, kind: Kind, old: Json, obj: Json, *, dry_run: bool = False) -> Json:
         """Stores what `revise` returned; the object goes if it was only waiting for its last finalizer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -102,6 +103,11 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     deprecation: str = ""
 
     @property
+    def has_plain_status(self) -> bool:
+        """Whether its status is of a known type and is stored as it is shown."""
+        return self.has_status and bool(self.type) and self.to_wire is None
+
+    @property
     def resource(self) -> Resource:
         return Resource(self.group, self.version, self.plural)
 
@@ -126,6 +132,12 @@ def decoder(type_name: str) -> Decode:
         return result
 
     return decode
+
+
+@lru_cache(None)
+def status_decoder(type_name: str) -> Decode:
+    """Decodes the status of a type alone."""
+    return decoder(fields.fields_of(type_name)["status"].type)
 
 
 def path_selector(*steps: str, empty: str = "") -> Select:
@@ -231,6 +243,7 @@ BUILT_IN: tuple[Kind, ...] = (
         short_names=("no",),
         has_status=True,
         default=nodes.default,
+        reprepare_status=nodes.default,
         check=nodes.check,
         recheck=nodes.recheck,
         recheck_status=nodes.recheck,

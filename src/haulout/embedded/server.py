@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +15,7 @@ from haulout.embedded.eviction import Evictions
 from haulout.embedded.namespaces import NamespaceController
 from haulout.embedded.patches import strategic_merge
 from haulout.embedded.registry import Deletion, Registry, check_update, parse
-from haulout.embedded.resources import BUILT_IN, Catalog, Kind
+from haulout.embedded.resources import BUILT_IN, Catalog, Kind, status_decoder
 from haulout.embedded.seams import Change, Json, Resource, Timers
 from haulout.embedded.selecting import find, make_filter
 from haulout.embedded.storage import LOG_LENGTH, Entry, Storage
@@ -49,8 +49,9 @@ class Server:
         self.evictions = Evictions(self.registry, self.kind(PODS), self.kind(BUDGETS))
         self.scales = Scales(self.registry)
         self.definitions = Definitions(self.registry, self.catalog, self.scales.paths)
-        self._subscribers: dict[Resource, list[Callable[[Change], None]]] = {}
-        self._pending: deque[tuple[Callable[[Change], None], Change]] = deque()
+        self._subscribers: dict[Resource, tuple[Callable[[Change], None], ...]] = {}
+        # Changes, each with those who have not been told of it yet.
+        self._pending: deque[tuple[Iterator[Callable[[Change], None]], Change]] = deque()
         self._dispatching = False
         for name in FIRST_NAMESPACES:
             self.create(NAMESPACES, {"metadata": {"name": name}})
@@ -88,6 +89,8 @@ class Server:
         if subresource == "scale":
             return self.scales.replace(kind, old, obj)
         check_update(kind, old, obj, whole=True)
+        if subresource == "status" and kind.has_plain_status and _differs_in_status_alone(obj, old):
+            return self.put(kind, old, self._with_status(kind, old, obj["status"]))
         return self.show(kind, self.change(kind, old, self.merged(kind, old, obj, []), subresource=subresource))
 
     def patch(
@@ -104,10 +107,23 @@ class Server:
         old = self.existing(kind, namespace, name)
         if subresource == "scale":
             return self.scales.replace(kind, old, merge(self.scales.get(kind, old), body))
+        if subresource == "status" and kind.has_plain_status and not strategic and _is_status_alone(body):
+            return self.put(kind, old, self._with_status(kind, old, merge(old.get("status"), body["status"])))
         shown = self.show(kind, old)
         sent = strategic_merge(kind.type, shown, dict(body)) if strategic else merge(shown, body)
         check_update(kind, old, sent, whole=False)
         return self.show(kind, self.change(kind, old, self.merged(kind, old, sent, []), subresource=subresource))
+
+    def _with_status(self, kind: Kind, old: Json, status: Any) -> Json:
+        """Return what the whole way would come to where nothing but a status is sent.
+
+        Most writes of the simulated controllers and kubelets are such.
+        """
+        try:
+            decoded = status_decoder(kind.type)(status, old.get("status"), [])
+        except fields.Misfit:
+            raise unreadable(kind, misfit(kind, {**old, "status": status})) from None
+        return self.registry.revise_status(kind, old, decoded)
 
     def delete(
         self,
@@ -133,9 +149,9 @@ class Server:
     def subscribe(self, resource: Resource, on_change: Callable[[Change], None]) -> None:
         subscribers = self._subscribers.get(resource)
         if subscribers is not None:
-            subscribers.append(on_change)
+            self._subscribers[resource] = (*subscribers, on_change)
             return
-        self._subscribers[resource] = [on_change]
+        self._subscribers[resource] = (on_change,)
         kind = self.catalog.get(resource)
         plain = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
         table = self.storage.table(kind.table_name if kind else plain)
@@ -146,7 +162,7 @@ class Server:
         if kind is not None and kind.to_wire is not None:
             obj, old = kind.to_wire(obj), old and kind.to_wire(old)
         change = Change(entry.type, resource, obj, old)
-        self._pending.extend((on_change, change) for on_change in self._subscribers[resource])
+        self._pending.append((iter(self._subscribers[resource]), change))
         if not self._dispatching:
             self._dispatching = True
             self.timers.at(self.timers.now(), self._dispatch)
@@ -155,8 +171,10 @@ class Server:
         """Later than the write, so that nobody is told of a change while making it."""
         try:
             while self._pending:
-                on_change, change = self._pending.popleft()
-                on_change(change)
+                subscribers, change = self._pending[0]
+                for on_change in subscribers:
+                    on_change(change)
+                self._pending.popleft()
         finally:
             self._dispatching = False
             if self._pending:
@@ -223,6 +241,15 @@ class Server:
                 self.storage.remove(table, obj)
         if self._events_at:
             self.timers.at(self._events_at[0][0], self._expire_events)
+
+
+def _is_status_alone(body: Mapping[str, Any]) -> bool:
+    return len(body) == 1 and isinstance(body.get("status"), dict)
+
+
+def _differs_in_status_alone(obj: Json, old: Json) -> bool:
+    """Whether the rest is the stored object itself, as where an actor replaces the status of what it was given."""
+    return isinstance(obj.get("status"), dict) and all(obj[name] is old.get(name) for name in obj if name != "status")
 
 
 def misfit(kind: Kind, sent: Any) -> str:

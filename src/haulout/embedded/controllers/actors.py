@@ -66,11 +66,16 @@ ALL: tuple[Actor, ...] = (
 
 
 class ActorOptions(Struct, frozen=True, kw_only=True):
-    """Which actors there are, and how they behave."""
+    """Which actors there are, and how they behave.
+
+    `brief`: they leave out what a client alone would see: the statuses of Deployments and ReplicaSets, and the last
+    status of a pod that its kubelet removes at the same instant. Of the 18 writes for a pod that moves, 11 are left.
+    """
 
     actors: tuple[Actor, ...] = ALL
     seed: int = 0
     heartbeats: bool = True
+    brief: bool = False
     kubelet: KubeletOptions = KubeletOptions()
     lifecycle: LifecycleOptions = LifecycleOptions()
 
@@ -137,11 +142,12 @@ class Actors:
         sets, revisions = self._owned(REPLICA_SETS), self._owned(CONTROLLER_REVISIONS)
         deployments, stateful, daemons = (self._table(one) for one in (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS))
         jobs, budgets = self._table(JOBS), self._table(DISRUPTION_BUDGETS)
+        brief = self._options.brief
         lifecycle = self._lifecycle() if "nodelifecycle" in chosen else None
         if "kubelet" in chosen:
             options, beat = self._options.kubelet, self._options.heartbeats
             self._kubelets = Kubelets(
-                objects, timers, self._names, pods, nodes, options, heartbeats=beat, hearing=lifecycle
+                objects, timers, self._names, pods, nodes, options, heartbeats=beat, hearing=lifecycle, brief=brief
             )
         if "tainteviction" in chosen:
             TaintEviction(objects, timers, pods, nodes)
@@ -150,9 +156,9 @@ class Actors:
         if "scheduler" in chosen:
             Scheduler(objects, timers, pods, nodes)
         if "deployment" in chosen:
-            Deployments(objects, timers, deployments, sets, pods)
+            Deployments(objects, timers, deployments, sets, pods, brief=brief)
         if "replicaset" in chosen:
-            ReplicaSets(objects, timers, self._names, pods, sets)
+            ReplicaSets(objects, timers, self._names, pods, sets, brief=brief)
         if "statefulset" in chosen:
             StatefulSets(objects, timers, self._names, pods, stateful, revisions)
         if "daemonset" in chosen:

@@ -32,19 +32,24 @@ class Tally:
     def __init__(self) -> None:
         self.active = self.ready = self.leaving = 0
 
-    def count(self, pod: Json, by: int) -> None:
-        if is_active(pod):
-            self.active += by
-            if is_ready(pod):
-                self.ready += by
-        elif is_terminating(pod):
-            self.leaving += by
+    def count(self, share: tuple[int, int, int], by: int) -> None:
+        self.active += by * share[0]
+        self.ready += by * share[1]
+        self.leaving += by * share[2]
+
+
+def _share(pod: Json) -> tuple[int, int, int]:
+    """Return what one pod adds to the three numbers of a tally."""
+    if is_active(pod):
+        return 1, int(is_ready(pod)), 0
+    return 0, 0, int(is_terminating(pod))
 
 
 class Claims:
     """The pods that workloads of one kind own, adopt or release.
 
     `wake` is called with the key of the workload that has changed, or a pod of it; `note` with the pod as well.
+    `by_tally`: the workload reads no more of its pods than their tally, so that other changes do not wake it.
     """
 
     def __init__(
@@ -57,6 +62,8 @@ class Claims:
         kind: str,
         wake: Callable[[Key], None],
         note: Callable[[Key, Json | None, Json | None], None] = lambda key, old, new: None,
+        *,
+        by_tally: bool = False,
     ) -> None:
         self._objects = objects
         self._names = names
@@ -66,6 +73,7 @@ class Claims:
         self._kind = kind
         self._wake = wake
         self._note = note
+        self._by_tally = by_tally
         self._keys: dict[str, Key] = {}
         self._selectors = Selectors()
         self._tallies: dict[str, Tally] = {}
@@ -180,21 +188,25 @@ class Claims:
         tally = self._tallies.get(uid)
         if tally is None:
             tally = self._tallies[uid] = Tally()
-        if old:
-            tally.count(old, -1)
-        if new:
-            tally.count(new, 1)
+        before = _share(old) if old else None
+        after = _share(new) if new else None
+        if before and before != after:
+            tally.count(before, -1)
+        if after and before != after:
+            tally.count(after, 1)
         if uid not in self._pods.by_owner:
             self._tallies.pop(uid, None)
         key = self._keys.get(uid)
         if key is None:
             return
-        if new and (old is None or labels_of(old) != labels_of(new)):
+        relabelled = new is not None and (old is None or labels_of(old) != labels_of(new))
+        if new and relabelled:
             selector = self._selectors.get(key)
             if selector and not selector.matches(labels_of(new)):
                 self._doubt(key, key_of(new))
         self._note(key, old, new)
-        self._wake(key)
+        if before != after or relabelled or not self._by_tally:
+            self._wake(key)
 
     def _on_orphan(self, old: Json | None, new: Json | None) -> None:
         if new is None:

@@ -48,13 +48,21 @@ class Containers:
     """
 
     def __init__(
-        self, objects: Objects, timers: Timers, pods: Pods, options: KubeletOptions, is_up: Callable[[str], bool]
+        self,
+        objects: Objects,
+        timers: Timers,
+        pods: Pods,
+        options: KubeletOptions,
+        is_up: Callable[[str], bool],
+        *,
+        brief: bool = False,
     ) -> None:
         self._objects = objects
         self._timers = timers
         self._pods = pods
         self._options = options
         self._is_up = is_up
+        self._brief = brief
         self._runs: dict[Key, _Run] = {}
         self._crashing: set[Key] = set()
         self._unwell: set[Key] = set()
@@ -147,7 +155,8 @@ class Containers:
         pod, _ = self._current(key)
         if pod is None:
             return
-        if not has_ended(pod):
+        # With a finalizer it stays, so that what it says of itself is seen.
+        if not has_ended(pod) and not (self._brief and not pod["metadata"].get("finalizers")):
             self._write(key, podstatus.ended(pod, self._timers.now(), code))
         with suppress(NotFound, Conflict):
             self._objects.delete(PODS, *key, uid=pod["metadata"]["uid"], grace=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -41,16 +42,41 @@ class _Sets(NamedTuple):
         return [*self.old, self.new] if self.new else self.old
 
 
-class Deployments:
-    """The simulated controller of Deployments: it creates, scales and removes their ReplicaSets."""
+class _Settled(NamedTuple):
+    """A Deployment that has nothing to roll: the parts that say so, as the very objects, and the keys of `_Sets.all`."""
 
-    def __init__(self, objects: Objects, timers: Timers, deployments: Table, replica_sets: Owned, pods: Pods) -> None:
+    parts: tuple[object, ...]
+    sets: list[Key]
+
+
+def _parts(deployment: Json, sets: _Sets) -> tuple[object, ...]:
+    return tuple(part for one in (deployment, *sets.all) for part in (one["spec"], one["metadata"].get("annotations")))
+
+
+class Deployments:
+    """The simulated controller of Deployments: it creates, scales and removes their ReplicaSets.
+
+    `brief`: it leaves their statuses as they are, see `ActorOptions`.
+    """
+
+    def __init__(
+        self,
+        objects: Objects,
+        timers: Timers,
+        deployments: Table,
+        replica_sets: Owned,
+        pods: Pods,
+        *,
+        brief: bool = False,
+    ) -> None:
         self._objects = objects
         self._timers = timers
         self._deployments = deployments
+        self._brief = brief
         self._sets = replica_sets
         self._pods = pods
         self._keys: dict[str, Key] = {}
+        self._settled: dict[Key, _Settled] = {}
         self._work: Work[Key] = Work(timers, self._look)
         deployments.listen(self._on_deployment)
         replica_sets.listen_owned(("apps", "Deployment"), self._on_set)
@@ -71,12 +97,39 @@ class Deployments:
         deployment = self._deployments.get(key)
         if deployment is None:
             self._work.forget(key)
+            self._settled.pop(key, None)
             return
         self._adopt(deployment)
-        sets = self._sets_of(deployment)
-        if not is_terminating(deployment):
-            deployment, sets = self._roll(deployment, sets)
-        self._write_status(key, deployment, sets)
+        sets = self._settled_sets(key, deployment)
+        if sets is None:
+            sets = self._sets_of(deployment)
+            if not is_terminating(deployment):
+                deployment, sets = self._roll(deployment, sets)
+            self._settle(key, deployment, sets)
+        if not self._brief:
+            self._write_status(key, deployment, sets)
+
+    def _settle(self, key: Key, deployment: Json, sets: _Sets) -> None:
+        """Remember a Deployment that has nothing to roll, whatever the statuses of its ReplicaSets say."""
+        self._settled.pop(key, None)
+        is_whole = sets.new is not None and wanted(sets.new) == wanted(deployment) and not any(map(wanted, sets.old))
+        if is_whole and len(sets.old) <= _kept_sets(deployment) and not is_terminating(deployment):
+            self._settled[key] = _Settled(_parts(deployment, sets), [key_of(one) for one in sets.all])
+
+    def _settled_sets(self, key: Key, deployment: Json) -> _Sets | None:
+        """Return its ReplicaSets if neither they nor the Deployment have changed in anything but a status since then.
+
+        Of the six looks for a pod that moves, all but the first few are such; rolling is four fifths of a look.
+        """
+        settled = self._settled.get(key)
+        if settled is None or is_terminating(deployment):
+            return None
+        found = [self._sets.get(one) for one in settled.sets]
+        owned = [one for one in found if one is not None]
+        if len(owned) != len(found) or len(self._sets.by_owner.get(deployment["metadata"]["uid"], ())) != len(owned):
+            return None
+        sets = _Sets(owned[-1], owned[:-1])
+        return sets if all(map(operator.is_, _parts(deployment, sets), settled.parts)) else None
 
     def _roll(self, deployment: Json, sets: _Sets) -> tuple[Json, _Sets]:
         spec = deployment["spec"]
@@ -199,8 +252,7 @@ class Deployments:
                 self._sets.put(self._objects.patch(REPLICA_SETS, *key_of(one), body))
 
     def _clean_up(self, deployment: Json, sets: _Sets) -> None:
-        limit = deployment["spec"].get("revisionHistoryLimit")
-        kept = 10 if limit is None else int(limit)
+        kept = _kept_sets(deployment)
         if len(sets.old) <= kept or not progress.is_complete(deployment, deployment.get("status") or {}):
             return
         idle = [
@@ -223,6 +275,11 @@ class Deployments:
         written = self._objects.patch(DEPLOYMENTS, *key_of(deployment), body, subresource=subresource)
         self._deployments.put(written)
         return written
+
+
+def _kept_sets(deployment: Json) -> int:
+    limit = deployment["spec"].get("revisionHistoryLimit")
+    return 10 if limit is None else int(limit)
 
 
 def _recreates(deployment: Json) -> bool:

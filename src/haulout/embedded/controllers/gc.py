@@ -88,7 +88,7 @@ class GarbageCollector:
         uid = change.object["metadata"]["uid"]
         if change.type == "DELETED":
             self._remove(uid)
-        else:
+        elif change.old is None or _owning(change.object) != _owning(change.old):
             self._enter(kind, change.object)
             self._consider(change.object)
 
@@ -220,6 +220,12 @@ class GarbageCollector:
         kept = [one for one in obj["metadata"].get("finalizers") or () if one != finalizer]
         body = {"metadata": {"finalizers": kept or None}}
         self._objects.patch(self._kinds[item.kind], item.namespace, item.name, body)
+
+
+def _owning(obj: Json) -> tuple[object, ...]:
+    """Return all that garbage collection reads of an object. A change of anything else, such as a status, is no news."""
+    metadata = obj["metadata"]
+    return metadata.get("ownerReferences"), metadata.get("finalizers"), "deletionTimestamp" in metadata
 
 
 def _blocked(references: list[Json] | tuple[Json, ...]) -> frozenset[str]:

@@ -67,6 +67,7 @@ class Kubelets:
         *,
         heartbeats: bool = True,
         hearing: Hearing | None = None,
+        brief: bool = False,
     ) -> None:
         self._objects = objects
         self._timers = timers
@@ -77,7 +78,7 @@ class Kubelets:
         self._hearing = hearing
         self._hosts: dict[str, _Host] = {}
         nodes.listen(self._on_node)
-        self.containers = Containers(objects, timers, pods, options, self.is_up)
+        self.containers = Containers(objects, timers, pods, options, self.is_up, brief=brief)
 
     def is_up(self, name: str) -> bool:
         host = self._hosts.get(name)

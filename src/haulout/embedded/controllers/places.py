@@ -38,6 +38,8 @@ class Places:
 
     def __init__(self) -> None:
         self.nodes: dict[str, Place] = {}
+        # Counts every change of the nodes and of what is on them.
+        self.changes = 0
         # By zone: the nodes' numbers of pods and names, sorted.
         self._zones: dict[str, list[tuple[int, str]]] = {}
         self._placed: dict[Key, _Placed] = {}
@@ -46,6 +48,7 @@ class Places:
         self._spread: dict[str, Counter[str]] = {}
 
     def put_node(self, name: str, node: Json | None) -> None:
+        self.changes += 1
         if old := self.nodes.pop(name, None):
             self._leave(old.zone, name)
         if node:
@@ -90,6 +93,7 @@ class Places:
             del self._zones[zone]
 
     def _move(self, held: _Placed, by: int) -> None:
+        self.changes += 1
         name = held.node
         place = self.nodes.get(name)
         if place:

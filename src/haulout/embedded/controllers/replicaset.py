@@ -36,14 +36,22 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 class ReplicaSets:
-    """The simulated controller of ReplicaSets: it creates and deletes pods until there are as many as wanted."""
+    """The simulated controller of ReplicaSets: it creates and deletes pods until there are as many as wanted.
 
-    def __init__(self, objects: Objects, timers: Timers, names: Names, pods: Pods, replica_sets: Owned) -> None:
+    `brief`: it leaves their statuses as they are, see `ActorOptions`.
+    """
+
+    def __init__(
+        self, objects: Objects, timers: Timers, names: Names, pods: Pods, replica_sets: Owned, *, brief: bool = False
+    ) -> None:
         self._objects = objects
         self._timers = timers
         self._sets = replica_sets
+        self._brief = brief
         self._work: Work[Key] = Work(timers, self._look)
-        self._claims = Claims(objects, names, pods, replica_sets, "apps/v1", "ReplicaSet", self._work.add)
+        self._claims = Claims(
+            objects, names, pods, replica_sets, "apps/v1", "ReplicaSet", self._work.add, by_tally=True
+        )
 
     def _look(self, key: Key) -> None:
         owner = self._sets.get(key)
@@ -53,7 +61,8 @@ class ReplicaSets:
         self._claims.settle(owner)
         if not is_terminating(owner):
             self._manage(key, owner)
-        self._write_status(key, owner)
+        if not self._brief:
+            self._write_status(key, owner)
 
     def _manage(self, key: Key, owner: Json) -> None:
         surplus = self._claims.tally(owner).active - wanted(owner)

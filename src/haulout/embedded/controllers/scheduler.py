@@ -67,6 +67,8 @@ class Scheduler:
         self._stuck: dict[_Shape, dict[Key, None]] = {}
         self._retry = False
         self._static: dict[bytes, dict[str, str]] = {}
+        # Why pods of a shape fit nowhere, and as of which change of the nodes and what is on them.
+        self._reasons: dict[_Shape, tuple[int, str]] = {}
         nodes.listen(self._on_node)
         pods.listen(self._on_pod)
 
@@ -191,6 +193,15 @@ class Scheduler:
         self._pods.put(self._objects.patch(PODS, *key, {"status": {"conditions": conditions}}, subresource="status"))
 
     def _why(self, pod: Json, shape: _Shape) -> str:
+        """Worked out once for all pods that are alike: 30,000 pods that wait for 1,000 nodes took half a minute."""
+        known = self._reasons.get(shape)
+        if known is None or known[0] != self._places.changes:
+            if len(self._reasons) >= _SHAPES:
+                self._reasons.clear()
+            known = self._reasons[shape] = self._places.changes, self._reason(pod, shape)
+        return known[1]
+
+    def _reason(self, pod: Json, shape: _Shape) -> str:
         if not self._places.nodes:
             return "no nodes available to schedule pods"
         reasons: Counter[str] = Counter()

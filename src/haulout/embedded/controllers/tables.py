@@ -62,10 +62,13 @@ class Table:
             self._take_out(key, old)
 
     def _on_change(self, change: Change) -> None:
+        key = key_of(change.object)
         if change.type != "DELETED":
-            self.put(change.object)
+            # Most changes are writes of our own, entered already.
+            if self.rows.get(key) is not change.object:
+                self.put(change.object)
             return
-        key, uid = key_of(change.object), change.object["metadata"]["uid"]
+        uid = change.object["metadata"]["uid"]
         self._removed.discard(uid)
         old = self.rows.get(key)
         if old is not None and old["metadata"]["uid"] == uid:

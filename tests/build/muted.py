@@ -9,13 +9,13 @@ from haulout.plan.virtual import VirtualDriver
 
 def mute(driver: VirtualDriver, kind: str = "Pod") -> None:
     """From now on nothing that happens to objects of this kind is told."""
-    take = driver._take
+    hear = driver._hear
 
     def heard(projector: Any, change: Any) -> None:
         if projector.resource.kind != kind:
-            take(projector, change)
+            hear(projector, change)
 
-    driver._take = heard  # type: ignore[method-assign]
+    driver._hear = heard  # type: ignore[method-assign]
 
 
 class Lists:

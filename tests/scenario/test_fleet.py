@@ -68,6 +68,30 @@ def test_drained_nodes_are_back_with_all_their_pods_after_a_month() -> None:
     assert [each["status"].get("readyReplicas") for each in workloads] == [5] * 12
 
 
+def test_what_the_world_of_a_plan_leaves_out_changes_nothing_that_is_decided() -> None:
+    fleet, watch = drained_month()
+    brief = Fleet(12, pods=5, zones=2, most=3, limits={"two": {"maxUnavailable": 2}}, brief=True)
+    seen = Watch(brief)
+    brief.run()
+    assert seen.entered_at == watch.entered_at
+    assert brief.world.storage.revision < fleet.world.storage.revision
+
+
+def test_a_node_maintenance_is_not_asked_more_often_where_there_are_more_pods() -> None:
+    few, many = (asked_for_maintenances(pods) for pods in (3, 12))
+    # Once more for every pod would be 108 times.
+    assert many < few + 12
+
+
+def asked_for_maintenances(pods: int) -> int:
+    """How often NodeMaintenances are asked while 12 nodes are drained, each pod of a node under a budget of its own."""
+    fleet = Fleet(12, pods=pods, most=1)
+    due: list[str] = []
+    fleet.kernel.loop.on_due = lambda subject: due.append(subject.decider)
+    fleet.run(days=7)
+    return due.count("nodemaintenance")
+
+
 def test_a_node_budget_holds_over_all_zones_at_every_change() -> None:
     fleet, watch = drained_month()
     assert max(watch.most_inside.values()) == fleet.most

@@ -12,6 +12,7 @@ from typing import Any
 import click
 import msgspec
 
+from haulout.app.plan_progress import progress_bar
 from haulout.base import yaml
 from haulout.base.clock import SystemClock
 from haulout.base.selector import SelectorError, parse
@@ -33,6 +34,7 @@ from haulout.kube.http import HttpTransport
 from haulout.kube.listing import read_list
 from haulout.model.meta import wire_micro_time
 from haulout.plan.chart import svg_chart, text_chart
+from haulout.plan.collector import without_collector
 from haulout.plan.forecast import MAINTENANCES, Done, Forecast, Simulation
 from haulout.surfaces.profiles.wire import PROFILE_LABEL, attached_profiles
 
@@ -110,17 +112,19 @@ def _draw(forecast: Forecast, path: str) -> None:
 def _simulated(settings: PlanSettings, setup: Setup, objects: Objects, lacks: list[str]) -> Forecast:
     begins_at = datetime.fromisoformat(settings.at).astimezone(UTC) if settings.at else datetime.now(UTC)
     done = [Done(state, timedelta(seconds=seconds), label, value) for state, seconds, label, value in settings.after]
-    simulation = Simulation(
-        setup.enabled,
-        objects,
-        begins_at=begins_at.replace(microsecond=0),
-        together=setup.together,
-        done=done,
-        work_for=timedelta(seconds=settings.work_for),
-        seed=settings.seed,
-        on_problem=lacks.append,
-    )
-    return simulation.run(timedelta(days=settings.days))
+    with without_collector(), progress_bar() as on_progress:
+        simulation = Simulation(
+            setup.enabled,
+            objects,
+            begins_at=begins_at.replace(microsecond=0),
+            together=setup.together,
+            done=done,
+            work_for=timedelta(seconds=settings.work_for),
+            seed=settings.seed,
+            on_problem=lacks.append,
+            on_progress=on_progress,
+        )
+        return simulation.run(timedelta(days=settings.days))
 
 
 # What there is
@@ -192,13 +196,21 @@ def _made_up(count: int, zones: int) -> Iterator[tuple[Resource, Json]]:
 def _snapshot(path: str) -> Objects:
     try:
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-        documents = [document for document in yaml.load_all(data, bounds=yaml.SNAPSHOT) if isinstance(document, dict)]
+        documents = [document for document in _documents(data) if isinstance(document, dict)]
     except OSError as error:
         raise click.ClickException(f"{path}: {error.strerror}") from None
     except yaml.YamlError as error:
         raise click.ClickException(f"{path} is not YAML: {error}") from None
     bodies = [body for document in documents for body in document.get("items", [document])]
     return _ordered([body for body in bodies if isinstance(body, dict)])
+
+
+def _documents(data: bytes) -> list[Any]:
+    """Return what YAML or JSON holds. JSON is YAML, too, but is read far faster as what it is."""
+    try:
+        return [msgspec.json.decode(data)]
+    except (msgspec.DecodeError, RecursionError):
+        return yaml.load_all(data, bounds=yaml.SNAPSHOT)
 
 
 async def _live(cluster: dict[str, Any], lacks: list[str]) -> Objects:

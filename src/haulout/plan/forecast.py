@@ -113,13 +113,14 @@ class Simulation:
         work_for: timedelta = timedelta(hours=1),
         seed: int = 0,
         on_problem: Callable[[str], None] = lambda text: None,
+        on_progress: Callable[[str, float | None], None] = lambda what, share: None,
     ) -> None:
         self._done = tuple(done)
         self._work_for = work_for
         self._begins_at = begins_at
         self._time = VirtualTimers(begins_at - SETTLING_FOR)
         self._world = Server(self._time, seed=seed)
-        self._actors = Actors(self._world, self._time, ActorOptions(seed=seed, heartbeats=False))
+        self._actors = Actors(self._world, self._time, ActorOptions(seed=seed, heartbeats=False, brief=True))
         self._assembly = assemble(surfaces, together=together)
         self._kernel = self._assembly.kernel
         self._driver = VirtualDriver(self._kernel, self._world, self._time, own_kinds=self._assembly.kinds)
@@ -131,6 +132,9 @@ class Simulation:
         self._looked_at = begins_at
         self._because = ""
         self._looks = False
+        self._on_progress = on_progress
+        self._shown_at = begins_at
+        on_progress(f"placing the pods of {len(objects)} objects", None)
         # Maintenances begin with the plan; everything else is there before.
         later = [each for each in objects if each[0] == MAINTENANCES]
         for resource, obj in objects:
@@ -150,10 +154,19 @@ class Simulation:
             self._driver.watch(source.kind, source.keep)
         for obj in self._world.list(NODES):
             self._note(obj)
-        self._driver.run(ends_at)
+        self._driver.run(ends_at, lambda: self._show_progress(within))
         courses = [self._course(name, spans) for name, spans in sorted(self._spans.items())]
         kept = tuple((text, timedelta(seconds=seconds)) for text, seconds in self._kept.most_common())
         return Forecast(self._begins_at, ends_at, tuple(courses), kept)
+
+    def _show_progress(self, within: timedelta) -> bool:
+        """Show how far the clock has come. Always False: the plan goes on."""
+        now = self._time.now()
+        if now != self._shown_at:
+            self._shown_at = now
+            passed = now - self._begins_at
+            self._on_progress(f"day {passed.days + 1} of {-(-within // timedelta(days=1))}", passed / within)
+        return False
 
     def _create(self, resource: WorldResource, obj: Json, on_problem: Callable[[str], None]) -> None:
         try:

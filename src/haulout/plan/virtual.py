@@ -41,6 +41,8 @@ class VirtualDriver:
         self._on_statement = on_statement
         self._projectors: dict[str, Projector] = {}
         self._places: dict[str, WorldResource] = {}
+        # The last change of each object since the kernel last ran: it decides on instants, not on what passed in between.
+        self._news: dict[tuple[str, str, str], tuple[Projector, WorldChange]] = {}
         self._resources = {**RESOURCES, **{resource.kind: resource for resource in own_kinds}}
 
     def resource(self, kind: str) -> Resource:
@@ -51,7 +53,7 @@ class VirtualDriver:
         """Lists a kind of the world into the store, and follows it."""
         resource = self.resource(kind)
         projector = self._projectors[kind] = Projector(resource, "", keep)
-        self._world.subscribe(self._place(kind), lambda change: self._take(projector, change))
+        self._world.subscribe(self._place(kind), lambda change: self._hear(projector, change))
         self._kernel.store.begin_list("", kind)
         rows = [self._row(projector, obj) for obj in self._world.list(self._place(kind), resource.namespace)]
         for row in rows:
@@ -75,6 +77,7 @@ class VirtualDriver:
         """Everything that can happen at this instant, in the world and in the kernel."""
         while True:
             self._time.run_due()
+            self._take_in()
             self._kernel.run(self._time.now())
             requests = self._kernel.take_requests()
             if not requests:
@@ -88,12 +91,19 @@ class VirtualDriver:
                     case _ as body:
                         self._kernel.answered(request.id, self._carried_out(body), self._time.now())
 
-    def _take(self, projector: Projector, change: WorldChange) -> None:
-        store, meta, resource = self._kernel.store, change.object["metadata"], projector.resource
-        key = Key("", resource.kind, meta.get("namespace", ""), meta["name"])
-        if resource.namespace not in ("", key.namespace):
-            return
-        version = version_number(meta["resourceVersion"])
+    def _hear(self, projector: Projector, change: WorldChange) -> None:
+        meta, resource = change.object["metadata"], projector.resource
+        namespace = meta.get("namespace", "")
+        if resource.namespace in ("", namespace):
+            self._news[resource.kind, namespace, meta["name"]] = projector, change
+
+    def _take_in(self) -> None:
+        news, self._news = self._news, {}
+        for (kind, namespace, name), (projector, change) in news.items():
+            self._take(Key("", kind, namespace, name), projector, change)
+
+    def _take(self, key: Key, projector: Projector, change: WorldChange) -> None:
+        store, version = self._kernel.store, version_number(change.object["metadata"]["resourceVersion"])
         if change.type == "DELETED":
             store.remove(key, version)
             return

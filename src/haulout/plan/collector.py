@@ -1,0 +1,24 @@
+"""Python's cyclic garbage collector, kept out of a simulation."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Switch the cyclic garbage collector off for a while.
+
+    It would go through every object of the simulated cluster again and again: with 1,000 nodes of 30 pods that is a
+    third of a plan's time, and more with every node. What a plan lets go of has no cycles: 9,000 pods that moved left
+    32 objects for the collector.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

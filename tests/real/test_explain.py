@@ -82,7 +82,7 @@ def test_who_works_on_a_node_and_until_when(explain: Explain) -> None:
     assert lines[0] == "node explained-a"
     assert lines[1].startswith("  held by profiles, profile slow, since ")
     assert lines[2:4] == ["  profile slow is in-maintenance", "    to operational if hold: not yet"]
-    assert re.fullmatch(r"      hold does not pass, until 20\S+ \S+ UTC \(in 5\dm\d+s\)", lines[4])
+    assert re.fullmatch(r"      hold does not pass, until 20\S+ \S+ UTC \(in (1h0m0s|5\dm\d+s)\)", lines[4])
 
 
 def test_whom_a_node_waits_for(explain: Explain) -> None:

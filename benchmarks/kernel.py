@@ -21,9 +21,9 @@ from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.drain.deciders import DRAIN_DECIDERS
 from haulout.core.drain.options import DrainOptions, drain_row
 from haulout.core.holds import Claim, Want
-from haulout.runtime.kernel import Kernel
-from haulout.runtime.requests import Request, Telling
-from haulout.runtime.rooms import Subject
+from haulout.kernel.kernel import Kernel
+from haulout.kernel.requests import Request, Telling
+from haulout.kernel.rooms import Subject
 from haulout.surfaces.profiles.decide import decide
 from haulout.surfaces.profiles.engine import SURFACE
 from haulout.surfaces.profiles.load import load

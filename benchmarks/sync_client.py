@@ -14,9 +14,9 @@ from haulout.base.clock import SystemClock
 from haulout.cluster.indexes import PODS_OF_NODE, PODS_OF_OWNER
 from haulout.cluster.project import Keep
 from haulout.cluster.store import Listing
+from haulout.kernel.kernel import Kernel
 from haulout.kube.config import load as load_endpoint
 from haulout.kube.http import HttpTransport
-from haulout.runtime.kernel import Kernel
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
 

@@ -12,9 +12,9 @@ from haulout.cluster.rows import Connection, ObjectRow, Value
 from haulout.core.action import Measure, Say
 from haulout.core.decision import Source
 from haulout.core.declaration import Enabled
-from haulout.runtime.assemble import assemble
-from haulout.runtime.requests import Answer, Body, Change, Refused, Request, Telling
-from haulout.runtime.rooms import Subject
+from haulout.kernel.assemble import assemble
+from haulout.kernel.requests import Answer, Body, Change, Refused, Request, Telling
+from haulout.kernel.rooms import Subject
 from haulout.surfaces.clusterapi.declare import CLUSTERAPI
 from haulout.surfaces.clusterapi.options import Options
 from haulout.surfaces.clusterapi.surface import sources

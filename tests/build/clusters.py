@@ -13,12 +13,12 @@ from haulout.cluster.rows import Connection, NodeRow, Value
 from haulout.cluster.store import Listing
 from haulout.cluster.view import CONFIG, View
 from haulout.core.decision import Decider, Decision, Source
+from haulout.kernel.kernel import Kernel
 from haulout.kube.excerpt import Shape
 from haulout.kube.recorder import Recorder
 from haulout.kube.transport import JSON, Reply, Transport
 from haulout.kube.writer import Writer
 from haulout.runtime.connections import Connections
-from haulout.runtime.kernel import Kernel
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
 from haulout.runtime.sender import Sender

@@ -8,7 +8,7 @@ import msgspec
 
 from haulout.cluster.rows import Row
 from haulout.core.action import Create, Delete, Evict
-from haulout.runtime.requests import Body, Change
+from haulout.kernel.requests import Body, Change
 
 
 def content(row: Row | None) -> Row | None:

@@ -20,11 +20,11 @@ from haulout.embedded.controllers.actors import ActorOptions
 from haulout.embedded.controllers.behaviour import KubeletOptions, PodBehaviour
 from haulout.embedded.controllers.kinds import NODES, PODS
 from haulout.embedded.seams import Change
+from haulout.kernel.actor import Reports
+from haulout.kernel.assemble import assemble
+from haulout.kernel.requests import Body, Refused
+from haulout.kernel.rooms import Subject
 from haulout.plan.virtual import VirtualDriver
-from haulout.runtime.actor import Reports
-from haulout.runtime.assemble import assemble
-from haulout.runtime.requests import Body, Refused
-from haulout.runtime.rooms import Subject
 from tests.build.workloads import World, is_leaving
 
 LABEL = "drain"

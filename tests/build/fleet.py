@@ -24,10 +24,10 @@ from haulout.embedded.controllers.kinds import DEPLOYMENTS, DISRUPTION_BUDGETS, 
 from haulout.embedded.seams import Change, Json, Resource
 from haulout.embedded.server import Server
 from haulout.embedded.timers import VirtualTimers
+from haulout.kernel.assemble import assemble
+from haulout.kernel.kernel import Kernel
+from haulout.kernel.rooms import Subject
 from haulout.plan.virtual import Statement, VirtualDriver
-from haulout.runtime.assemble import assemble
-from haulout.runtime.kernel import Kernel
-from haulout.runtime.rooms import Subject
 from haulout.surfaces.nodemaintenance.declare import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.wire import API_VERSION, GROUP, KIND, PLURAL, SUCCEEDED, VERSION

@@ -8,7 +8,7 @@ from enum import Enum
 from types import FunctionType, MethodType
 from typing import Any
 
-from haulout.runtime.kernel import Kernel
+from haulout.kernel.kernel import Kernel
 
 _LEAVES = (str, bytes, int, float, bool, type(None), type, FunctionType, MethodType, Enum)
 

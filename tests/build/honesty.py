@@ -17,7 +17,7 @@ from haulout.core.action import Annotate, Cordon, Create, Delete, Edit, Evict, F
 from haulout.core.decision import Decider, Decision, earliest
 from haulout.core.edit import applied
 from haulout.core.holds import LONG_AGO, Claim, Grant, grant_key, hold_key
-from haulout.runtime.jobs import plan, signature
+from haulout.kernel.jobs import plan, signature
 
 TICK = timedelta(milliseconds=1)
 MOMENT = timedelta(microseconds=1)

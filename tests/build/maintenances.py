@@ -12,12 +12,12 @@ from haulout.core.decision import Decider
 from haulout.core.declaration import Enabled
 from haulout.embedded.controllers.kinds import NODES
 from haulout.embedded.seams import Json, Resource
+from haulout.kernel.actor import Reports
+from haulout.kernel.assemble import assemble
+from haulout.kernel.requests import Answer, Body, Change, ListPods, Look, Refused, Telling
+from haulout.kernel.rooms import Subject
 from haulout.model.meta import wire_micro_time
 from haulout.plan.virtual import VirtualDriver
-from haulout.runtime.actor import Reports
-from haulout.runtime.assemble import assemble
-from haulout.runtime.requests import Answer, Body, Change, ListPods, Look, Refused, Telling
-from haulout.runtime.rooms import Subject
 from haulout.surfaces.nodemaintenance.declare import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.wire import API_VERSION, GROUP, KIND, PLURAL, SEEN_ANNOTATION, VERSION, lease_name

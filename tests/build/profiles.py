@@ -13,8 +13,8 @@ from haulout.cluster.rows import NodeRow, Value
 from haulout.cluster.view import CONFIG
 from haulout.core.action import Measure, Say, Tell
 from haulout.core.arbiter import Rules, arbiter
+from haulout.kernel.requests import Change, Telling
 from haulout.plugins.api import Check, Notifier, Trigger
-from haulout.runtime.requests import Change, Telling
 from haulout.surfaces.profiles.engine import SURFACE
 from haulout.surfaces.profiles.load import Plugins, load
 from haulout.surfaces.profiles.surface import DECIDER, known_plugins

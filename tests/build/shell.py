@@ -12,6 +12,7 @@ import msgspec
 
 from haulout.cluster.project import Keep, Projector
 from haulout.core.decision import Decider
+from haulout.kernel.kernel import Kernel
 from haulout.kube.errors import ConnectionFailed
 from haulout.kube.excerpt import Shape
 from haulout.kube.lease import Election, Terms
@@ -20,7 +21,6 @@ from haulout.kube.transport import JSON, Reply
 from haulout.kube.writer import Writer
 from haulout.model.node import Node
 from haulout.runtime.driver import LONGEST_REQUEST, Driver
-from haulout.runtime.kernel import Kernel
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
 from haulout.runtime.sender import Channel, Sender

@@ -6,7 +6,7 @@ from random import Random
 
 from haulout.cluster.key import node_key
 from haulout.core.arbiter import Rules, arbiter
-from haulout.runtime.requests import Telling
+from haulout.kernel.requests import Telling
 from tests.build.desk import FATES, Cluster, Desk
 from tests.build.rows import node
 from tests.build.toy import roll

@@ -12,8 +12,8 @@ from haulout.cluster.rows import LeaseRow, NodeRow, ObjectRow, PodRow, Row, Tain
 from haulout.cluster.store import Store
 from haulout.core.action import Create, Delete, Evict, Send
 from haulout.core.budgets.wire import NodeBudgetRow
+from haulout.kernel.requests import Answer, Body, Change, Done, Listed, ListPods, Look, Refused, Telling
 from haulout.model.lease import LeaseSpec
-from haulout.runtime.requests import Answer, Body, Change, Done, Listed, ListPods, Look, Refused, Telling
 
 
 class World:

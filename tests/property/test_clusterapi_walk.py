@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow, ObjectRow
-from haulout.runtime.requests import Answer, Change, Lost, Refused, Withdrawn
+from haulout.kernel.requests import Answer, Change, Lost, Refused, Withdrawn
 from haulout.surfaces.clusterapi.options import Options
 from haulout.surfaces.clusterapi.wire import (
     CLEANUP,

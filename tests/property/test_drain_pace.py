@@ -19,9 +19,9 @@ from haulout.core.action import Evict
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.declaration import Enabled
 from haulout.core.drain.options import DrainOptions, drain_row
-from haulout.runtime.assemble import assemble
-from haulout.runtime.requests import Answer, Body, Done, Lost, Refused, Request
-from haulout.runtime.rooms import Subject
+from haulout.kernel.assemble import assemble
+from haulout.kernel.requests import Answer, Body, Done, Lost, Refused, Request
+from haulout.kernel.rooms import Subject
 from tests.build.drains import declared
 from tests.build.examples import examples
 from tests.build.podrows import budget, budget_key, pod

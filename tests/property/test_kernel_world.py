@@ -12,9 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from haulout.cluster.key import Key, node_key
 from haulout.core.action import Send
 from haulout.core.arbiter import Rules, arbiter
-from haulout.runtime.kernel import Kernel
-from haulout.runtime.requests import Answer, Change, Lost, Refused, Request, Telling, Withdrawn
-from haulout.runtime.rooms import Subject
+from haulout.kernel.kernel import Kernel
+from haulout.kernel.requests import Answer, Change, Lost, Refused, Request, Telling, Withdrawn
+from haulout.kernel.rooms import Subject
 from tests.build.examples import examples
 from tests.build.rows import START, node
 from tests.build.toy import roll

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from haulout.core.action import Create, Delete, Evict
 from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS, NODES
 from haulout.embedded.seams import Json, Resource
-from haulout.runtime.requests import Change, Refused
+from haulout.kernel.requests import Change, Refused
 from haulout.surfaces.nodemaintenance.options import Options
 from tests.build.examples import examples
 from tests.build.maintenances import LEASES, MAINTENANCES, Maintenances

@@ -19,8 +19,8 @@ from haulout.core.action import Label
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.edit import apply_all
 from haulout.core.holds import Rank
-from haulout.runtime.loop import Loop
-from haulout.runtime.rooms import Subject
+from haulout.kernel.loop import Loop
+from haulout.kernel.rooms import Subject
 from tests.build.examples import examples
 from tests.build.rows import START, at, node
 

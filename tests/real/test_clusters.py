@@ -17,6 +17,7 @@ from haulout.cluster.store import Listing
 from haulout.cluster.view import CONFIG, View
 from haulout.core.action import Label
 from haulout.core.decision import NOTHING, Decider, Decision, Source
+from haulout.kernel.kernel import Kernel
 from haulout.kube.config import from_secret
 from haulout.kube.http import HttpTransport
 from haulout.kube.reach import Reach
@@ -24,7 +25,6 @@ from haulout.kube.recorder import Recorder
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.runtime.driver import Driver
-from haulout.runtime.kernel import Kernel
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
 from haulout.runtime.sender import Sender

@@ -18,10 +18,10 @@ from haulout.core.drain.deciders import DRAIN_DECIDERS
 from haulout.core.holds import Claim, Want
 from haulout.embedded.controllers.kinds import NODES
 from haulout.embedded.seams import Json
+from haulout.kernel.kernel import Kernel
+from haulout.kernel.requests import Answer, Refused, Request, Telling
 from haulout.plan.virtual import VirtualDriver
 from haulout.plugins.config import ConfigProblem
-from haulout.runtime.kernel import Kernel
-from haulout.runtime.requests import Answer, Refused, Request, Telling
 from haulout.surfaces.profiles.kubernikus import (
     DECIDERS,
     DELETE_LABEL,

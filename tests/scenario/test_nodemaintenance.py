@@ -12,8 +12,8 @@ from haulout.core.drain.options import Act, PodRules, Rule
 from haulout.embedded.controllers.actors import ActorOptions
 from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS, NODES, PODS
 from haulout.embedded.seams import Resource
+from haulout.kernel.requests import Change, Refused
 from haulout.model.meta import wire_time
-from haulout.runtime.requests import Change, Refused
 from haulout.surfaces.nodemaintenance.wire import API_VERSION
 from tests.build.drains import QUICK
 from tests.build.maintenances import DEFINITIONS, LEASES, MAINTENANCES, NAMESPACES, Maintenances, definition, options

@@ -15,9 +15,9 @@ from haulout.core.declaration import Enabled
 from haulout.core.drain.options import PodRules
 from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS, NODES
 from haulout.embedded.seams import Json
+from haulout.kernel.assemble import assemble
+from haulout.kernel.requests import Telling
 from haulout.plan.virtual import VirtualDriver
-from haulout.runtime.assemble import assemble
-from haulout.runtime.requests import Telling
 from haulout.surfaces.profiles.declare import PROFILES, Options
 from haulout.surfaces.profiles.engine import Mode
 from haulout.surfaces.profiles.info import node_info

@@ -8,7 +8,7 @@ from haulout.cluster.key import node_key
 from haulout.cluster.view import View
 from haulout.core.drain.report import reasons
 from haulout.embedded.controllers.kinds import NODES
-from haulout.runtime.requests import Refused
+from haulout.kernel.requests import Refused
 from haulout.surfaces.profiles.engine import Mode
 from haulout.surfaces.profiles.kubernikus import ServerDeletion
 from tests.build.drains import Drains

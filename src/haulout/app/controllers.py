@@ -12,10 +12,10 @@ from haulout.base.clock import Clock
 from haulout.cluster.key import Key
 from haulout.cluster.view import NotListed, View
 from haulout.core.decision import Decider, Decision
-from haulout.runtime.loop import Loop
+from haulout.kernel.loop import Loop
+from haulout.kernel.requests import Refused
+from haulout.kernel.rooms import Subject
 from haulout.runtime.metrics import Metrics, Sample
-from haulout.runtime.requests import Refused
-from haulout.runtime.rooms import Subject
 
 TOTAL = "controller_runtime_reconcile_total"
 ERRORS = ("controller_runtime_reconcile_errors_total", "controller_runtime_terminal_reconcile_errors_total")

@@ -26,8 +26,8 @@ from haulout.cluster.view import NotListed
 from haulout.core.reason import roots
 from haulout.embedded.controllers.behaviour import KubeletOptions, PodBehaviour
 from haulout.embedded.seams import Change, Json
+from haulout.kernel.rooms import Subject
 from haulout.kube.errors import ApiError
-from haulout.runtime.rooms import Subject
 
 STATE = "cloud.sap/maintenance-state"
 PROFILE = "cloud.sap/maintenance-profile"

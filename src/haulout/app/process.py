@@ -39,6 +39,10 @@ from haulout.core.budgets.declare import BUDGETS
 from haulout.core.decision import Source
 from haulout.core.declaration import Enabled
 from haulout.core.surface_lease import lease_row
+from haulout.kernel.actor import Reports
+from haulout.kernel.assemble import assemble
+from haulout.kernel.requests import Body, Refused
+from haulout.kernel.rooms import Subject
 from haulout.kube.bounds import AWAY
 from haulout.kube.config import SERVICE_ACCOUNT, Opened
 from haulout.kube.config import load as load_endpoint
@@ -59,16 +63,12 @@ from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.model.event import ObjectReference
 from haulout.plugins.load import PluginProblem
-from haulout.runtime.actor import Reports
-from haulout.runtime.assemble import assemble
 from haulout.runtime.connections import Connections
 from haulout.runtime.driver import LONGEST_REQUEST, Driver
 from haulout.runtime.logs import set_up_logs
 from haulout.runtime.metrics import Metrics, Sample, process_samples
 from haulout.runtime.probes import Prober
 from haulout.runtime.pump import Pump
-from haulout.runtime.requests import Body, Refused
-from haulout.runtime.rooms import Subject
 from haulout.runtime.sender import Sender
 from haulout.runtime.sources import Sources
 from haulout.runtime.traffic import Traffic

@@ -26,6 +26,11 @@ from haulout.cluster.rows import NodeRow
 from haulout.cluster.store import Listing
 from haulout.core.declaration import Enabled
 from haulout.core.drain.options import DrainOptions
+from haulout.kernel.actor import Reports
+from haulout.kernel.assemble import assemble
+from haulout.kernel.proofs import settle
+from haulout.kernel.requests import Body, Refused
+from haulout.kernel.rooms import Subject
 from haulout.kube.errors import KubeError, NotFound
 from haulout.kube.http import HttpTransport
 from haulout.kube.listing import read_list
@@ -33,14 +38,9 @@ from haulout.kube.recorder import Recorder
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.model.node import Node
-from haulout.runtime.actor import Reports
-from haulout.runtime.assemble import assemble
 from haulout.runtime.driver import LONGEST_REQUEST, Driver
 from haulout.runtime.metrics import Metrics
-from haulout.runtime.proofs import settle
 from haulout.runtime.pump import Pump
-from haulout.runtime.requests import Body, Refused
-from haulout.runtime.rooms import Subject
 from haulout.runtime.sender import Sender
 from haulout.surfaces.byhand.decide import SURFACE, Wish
 from haulout.surfaces.byhand.declare import BYHAND

@@ -28,6 +28,9 @@ from haulout.cluster.store import Listing
 from haulout.core.decision import Source
 from haulout.core.declaration import Enabled
 from haulout.core.surface_lease import lease_row
+from haulout.kernel.assemble import Assembly, assemble, merged
+from haulout.kernel.kernel import Kernel
+from haulout.kernel.proofs import settle
 from haulout.kube.config import load as load_endpoint
 from haulout.kube.endpoint import Endpoint, impersonation
 from haulout.kube.errors import ApiError, KubeError, NotFound, Unauthorized
@@ -38,10 +41,7 @@ from haulout.model.lease import Lease
 from haulout.model.node import Node
 from haulout.plugins.config import ConfigProblem
 from haulout.plugins.load import PluginProblem
-from haulout.runtime.assemble import Assembly, assemble, merged
-from haulout.runtime.kernel import Kernel
 from haulout.runtime.metrics import Metrics
-from haulout.runtime.proofs import settle
 from haulout.runtime.pump import Pump
 from haulout.surfaces.clusterapi.options import Options as MachineOptions
 from haulout.surfaces.nodemaintenance.declare import NODEMAINTENANCE

@@ -21,8 +21,8 @@ from haulout.core.drain.report import progress
 from haulout.core.drain.report import reasons as drain_reasons
 from haulout.core.holds import HOLDS_OF_NODE, LONG_AGO, Grant, Hold, grant_key
 from haulout.core.reason import Reason, best_act, roots
-from haulout.runtime.kernel import Kernel
-from haulout.runtime.rooms import Subject
+from haulout.kernel.kernel import Kernel
+from haulout.kernel.rooms import Subject
 from haulout.surfaces.nodemaintenance.counts import is_marked
 from haulout.surfaces.nodemaintenance.given import SURFACE
 from haulout.surfaces.nodemaintenance.marked import left_behind

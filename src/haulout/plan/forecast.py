@@ -20,10 +20,10 @@ from haulout.embedded.seams import Change, Json
 from haulout.embedded.seams import Resource as WorldResource
 from haulout.embedded.server import Server
 from haulout.embedded.timers import VirtualTimers
+from haulout.kernel.assemble import assemble
+from haulout.kernel.rooms import Subject
 from haulout.kube.errors import ApiError
 from haulout.plan.virtual import VirtualDriver
-from haulout.runtime.assemble import assemble
-from haulout.runtime.rooms import Subject
 from haulout.surfaces.nodemaintenance.wire import SUCCEEDED
 from haulout.surfaces.profiles.wire import STATE_LABEL
 

@@ -17,9 +17,9 @@ from haulout.embedded.seams import Change as WorldChange
 from haulout.embedded.seams import Json, Objects
 from haulout.embedded.seams import Resource as WorldResource
 from haulout.embedded.timers import VirtualTimers
+from haulout.kernel.kernel import Kernel
+from haulout.kernel.requests import Answer, Body, Change, Done, Listed, ListPods, Look, Refused, Telling
 from haulout.kube.errors import ApiError
-from haulout.runtime.kernel import Kernel
-from haulout.runtime.requests import Answer, Body, Change, Done, Listed, ListPods, Look, Refused, Telling
 
 Statement = Telling | Measure | Say
 

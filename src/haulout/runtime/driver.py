@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 
 from haulout.base.clock import Clock
 from haulout.core.action import Measure, Say
-from haulout.runtime.kernel import Kernel
+from haulout.kernel.kernel import Kernel
+from haulout.kernel.requests import Answer, ListPods, Look, Lost, Request, Telling
 from haulout.runtime.metrics import Metrics
-from haulout.runtime.requests import Answer, ListPods, Look, Lost, Request, Telling
 from haulout.runtime.sender import Sender
 
 log = logging.getLogger(__name__)

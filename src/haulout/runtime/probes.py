@@ -12,7 +12,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Store
 from haulout.cluster.view import FactDemand
-from haulout.runtime.loop import Loop
+from haulout.kernel.loop import Loop
 
 Probe = Callable[[Any], Awaitable[Any]]
 # A probe that does not answer is stale after this many of its paces.

@@ -13,17 +13,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.project import Projector, field_equals, version_number
 from haulout.cluster.rows import ObjectRow, Row
 from haulout.core.action import Create, Delete, Evict, Measure, Say, Send, Tell
-from haulout.kube.codec import Broken, Garbled, Kind, Shortened
-from haulout.kube.errors import ApiError, ConnectionFailed, KubeError, NotFound, RequestTimeout, TooLarge
-from haulout.kube.excerpt import shape_of
-from haulout.kube.recorder import Recorder, Reporter
-from haulout.kube.writer import Guard, Withheld, Writer
-from haulout.model.event import ObjectReference
-from haulout.model.meta import PartialObject
-from haulout.runtime.logs import LEVELS, foreign
-from haulout.runtime.metrics import Metrics
-from haulout.runtime.pump import Pump
-from haulout.runtime.requests import (
+from haulout.kernel.requests import (
     Answer,
     Body,
     Change,
@@ -37,6 +27,16 @@ from haulout.runtime.requests import (
     Telling,
     Withdrawn,
 )
+from haulout.kube.codec import Broken, Garbled, Kind, Shortened
+from haulout.kube.errors import ApiError, ConnectionFailed, KubeError, NotFound, RequestTimeout, TooLarge
+from haulout.kube.excerpt import shape_of
+from haulout.kube.recorder import Recorder, Reporter
+from haulout.kube.writer import Guard, Withheld, Writer
+from haulout.model.event import ObjectReference
+from haulout.model.meta import PartialObject
+from haulout.runtime.logs import LEVELS, foreign
+from haulout.runtime.metrics import Metrics
+from haulout.runtime.pump import Pump
 
 log = logging.getLogger(__name__)
 acts = logging.getLogger("haulout.acts")

@@ -12,10 +12,10 @@ import msgspec
 from haulout.base.clock import Clock
 from haulout.cluster.rows import Connection
 from haulout.core.decision import Source
+from haulout.kernel.loop import Loop
 from haulout.kube.errors import ConfigRefused, KubeError
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
-from haulout.runtime.loop import Loop
 from haulout.runtime.pump import Pump
 from haulout.runtime.sender import Sender
 

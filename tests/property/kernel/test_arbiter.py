@@ -20,7 +20,7 @@ from haulout.core.action import Annotate, Create, Label, Tell
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.holds import Claim, Grant, Hold, Want, grant_key, hold_key, is_granted
-from haulout.runtime.requests import Answer, Look, Lost
+from haulout.kernel.requests import Answer, Look, Lost
 from tests.build.desk import FATES, Cluster, Desk, Script, Wish, pod_key, targets, together
 from tests.build.examples import examples
 from tests.build.rows import at, node

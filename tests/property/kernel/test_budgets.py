@@ -20,7 +20,7 @@ from haulout.core.budgets.status import TELLER
 from haulout.core.budgets.wire import KIND, NodeBudgetRow
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.holds import Claim, Grant, Want, grant_key, is_granted
-from haulout.runtime.requests import Answer, Lost
+from haulout.kernel.requests import Answer, Lost
 from tests.build.budgets import Opinion, budget
 from tests.build.desk import FATES, Cluster, Desk
 from tests.build.examples import examples

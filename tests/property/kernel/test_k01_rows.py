@@ -14,8 +14,8 @@ from haulout.cluster.limits import Count, Limit, Membership
 from haulout.cluster.rows import NodeRow, ObjectRow, PodRow, Row, Taint
 from haulout.cluster.store import Index, Listing, Store
 from haulout.core.action import Annotate, Cordon, Create, Edit, Finalize, Label, Patch, SetTaint
-from haulout.runtime.jobs import plan, request_body
-from haulout.runtime.requests import Change, Done, Look, Refused
+from haulout.kernel.jobs import plan, request_body
+from haulout.kernel.requests import Change, Done, Look, Refused
 from tests.build.desk import Cluster, Desk, Script, pod_key, steps, together
 from tests.build.examples import examples
 from tests.build.rows import node

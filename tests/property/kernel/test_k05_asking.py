@@ -24,8 +24,8 @@ from haulout.core.action import Label, Measure, Say, Tell
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.decision import NOTHING, Decide, Decider, Decision, Source
 from haulout.core.holds import Claim, Grant, Rank, Want, grant_key, hold_key
-from haulout.runtime.loop import Loop
-from haulout.runtime.rooms import Subject
+from haulout.kernel.loop import Loop
+from haulout.kernel.rooms import Subject
 from tests.build.desk import Cluster, Desk, Script, pod_key, steps, targets
 from tests.build.examples import examples
 from tests.build.rows import START, at, node

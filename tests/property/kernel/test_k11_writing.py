@@ -18,9 +18,9 @@ from haulout.core.action import Action, Annotate, Cordon, Create, Delete, Evict,
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.holds import Claim, Grant, Want, grant_key, hold_key, is_granted
-from haulout.runtime.actor import Reports
-from haulout.runtime.requests import Answer, Body, Change, Done, Look, Lost, Refused, Request, Withdrawn
-from haulout.runtime.rooms import Subject
+from haulout.kernel.actor import Reports
+from haulout.kernel.requests import Answer, Body, Change, Done, Look, Lost, Refused, Request, Withdrawn
+from haulout.kernel.rooms import Subject
 from tests.build.compare import content, wish_of
 from tests.build.desk import FATES, RETRY_AFTER, Cluster, Desk, Script, pod, pod_key, steps, targets, together
 from tests.build.examples import examples

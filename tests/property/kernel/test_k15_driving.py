@@ -18,9 +18,9 @@ from haulout.cluster.store import Listing
 from haulout.cluster.view import View
 from haulout.core.action import Annotate, Label
 from haulout.core.decision import NOTHING, Decider, Decision
+from haulout.kernel.requests import Lost
 from haulout.kube.lease import Terms
 from haulout.runtime.driver import SLICE
-from haulout.runtime.requests import Lost
 from tests.build.desk import Cluster, Desk, Script, steps, targets
 from tests.build.examples import examples
 from tests.build.objects import Objects

@@ -16,7 +16,7 @@ from haulout.core.action import Annotate, Create, Evict, Label, Send, Tell
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.decision import NOTHING, Decider, Decision, Source
 from haulout.core.holds import Claim, Want
-from haulout.runtime.requests import Done, Lost, Refused
+from haulout.kernel.requests import Done, Lost, Refused
 from tests.build.desk import FATES, Cluster, Desk, Script, pod, pod_key, steps
 from tests.build.examples import examples
 from tests.build.footprint import footprint

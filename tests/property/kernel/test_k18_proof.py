@@ -15,8 +15,8 @@ from haulout.core.action import Cordon
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
 from haulout.core.drain.report import conclusion
-from haulout.runtime.kernel import Kernel
-from haulout.runtime.requests import Answer, ListPods, Request, Telling
+from haulout.kernel.kernel import Kernel
+from haulout.kernel.requests import Answer, ListPods, Request, Telling
 from tests.build.desk import Cluster, Desk, pod, pod_key
 from tests.build.examples import examples
 from tests.build.rows import START, node

@@ -22,9 +22,9 @@ from haulout.core.drain.report import progress
 from haulout.core.drain.report import reasons as drain_reasons
 from haulout.core.drain.started import ANNOTATION as STARTED
 from haulout.core.holds import PRIORITY_ANNOTATION
-from haulout.runtime.assemble import assemble
-from haulout.runtime.requests import Answer, Done, Refused
-from haulout.runtime.rooms import Subject
+from haulout.kernel.assemble import assemble
+from haulout.kernel.requests import Answer, Done, Refused
+from haulout.kernel.rooms import Subject
 from haulout.surfaces.clusterapi.declare import CLUSTERAPI
 from haulout.surfaces.clusterapi.options import Options as MachineOptions
 from haulout.surfaces.nodemaintenance.declare import NODEMAINTENANCE

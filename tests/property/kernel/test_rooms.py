@@ -18,9 +18,9 @@ from haulout.core.arbiter import Rules, arbiter
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.edit import apply_all
 from haulout.core.holds import Rank
-from haulout.runtime.loop import Loop
-from haulout.runtime.requests import Lost
-from haulout.runtime.rooms import Order, Queue, Rooms, Subject
+from haulout.kernel.loop import Loop
+from haulout.kernel.requests import Lost
+from haulout.kernel.rooms import Order, Queue, Rooms, Subject
 from tests.build.desk import Cluster, Desk, Script, steps
 from tests.build.examples import examples
 from tests.build.rows import START, node

@@ -19,6 +19,8 @@ from haulout.cli.settings import ClusterApi, Esx, Kubernikus, NodeMaintenance, S
 from haulout.cluster.key import Key
 from haulout.cluster.store import Listing
 from haulout.core.action import Evict
+from haulout.kernel.requests import Change, Refused
+from haulout.kernel.rooms import Subject
 from haulout.kube.errors import (
     ApiError,
     ConnectionFailed,
@@ -31,8 +33,6 @@ from haulout.kube.errors import (
 )
 from haulout.kube.writer import Writer
 from haulout.runtime.logs import fields
-from haulout.runtime.requests import Change, Refused
-from haulout.runtime.rooms import Subject
 from haulout.surfaces.nodemaintenance.wire import MaintenanceRow, maintenance_key
 
 

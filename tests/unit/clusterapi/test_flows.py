@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from haulout.cluster.rows import ObjectRow
+from haulout.kernel.requests import Change, Lost, Refused
 from haulout.model.meta import wire_time
-from haulout.runtime.requests import Change, Lost, Refused
 from haulout.surfaces.clusterapi.options import Options
 from haulout.surfaces.clusterapi.wire import (
     CLEANUP,

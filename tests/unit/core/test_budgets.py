@@ -35,9 +35,9 @@ from haulout.core.holds import (
     read_priority,
 )
 from haulout.core.reason import Reason
+from haulout.kernel.requests import Change, Telling
+from haulout.kernel.rooms import Subject
 from haulout.model.meta import ObjectMeta
-from haulout.runtime.requests import Change, Telling
-from haulout.runtime.rooms import Subject
 from tests.build.budgets import budget
 from tests.build.desk import Cluster, Desk, Script, targets
 from tests.build.rows import START, node

@@ -12,8 +12,8 @@ from haulout.core.action import Label
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.embedded.controllers.kinds import LEASES, NODES
 from haulout.embedded.seams import Json
+from haulout.kernel.kernel import Kernel
 from haulout.plan.virtual import VirtualDriver
-from haulout.runtime.kernel import Kernel
 from tests.build.workloads import START, World, node
 
 DAY = timedelta(days=1)

@@ -14,8 +14,8 @@ from haulout.core.action import Label, Measure, Say, Tell
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.decision import Decider, Decision
 from haulout.core.holds import Claim, Want, is_granted
+from haulout.kernel.requests import Refused
 from haulout.plugins.api import CheckInput, Config, Failed, Retry, TriggerInput, Verdict, check, trigger
-from haulout.runtime.requests import Refused
 from haulout.surfaces.profiles.engine import SURFACE
 from haulout.surfaces.profiles.surface import DECIDER
 from haulout.surfaces.profiles.wire import (

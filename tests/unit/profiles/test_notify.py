@@ -10,9 +10,9 @@ import pytest
 from haulout.cluster.key import node_key
 from haulout.cluster.rows import NodeRow
 from haulout.core.action import Send
+from haulout.kernel.requests import Done, Refused, Request
+from haulout.kernel.rooms import Subject
 from haulout.plugins.api import CheckInput, Config, Verdict, check
-from haulout.runtime.requests import Done, Refused, Request
-from haulout.runtime.rooms import Subject
 from haulout.surfaces.profiles.notices import Notice
 from haulout.surfaces.profiles.wire import DATA_ANNOTATION, NEVER, parse_data, stamp
 from tests.build.profiles import OPERATIONAL, REQUIRED, Profiles, config_text, worker

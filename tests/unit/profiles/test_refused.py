@@ -9,7 +9,7 @@ from haulout.cluster.project import within
 from haulout.cluster.view import View
 from haulout.core.action import Create, Say
 from haulout.core.arbiter import Rules, arbiter
-from haulout.runtime.requests import Change, Refused
+from haulout.kernel.requests import Change, Refused
 from haulout.surfaces.profiles.engine import SURFACE
 from haulout.surfaces.profiles.info import node_info
 from haulout.surfaces.profiles.surface import DECIDER

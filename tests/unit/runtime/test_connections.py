@@ -11,9 +11,9 @@ from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import Connection
 from haulout.cluster.store import Store
 from haulout.core.action import Label
+from haulout.kernel.requests import Refused
 from haulout.runtime.connections import Connections
 from haulout.runtime.pump import AWAY
-from haulout.runtime.requests import Refused
 from tests.build.desk import Cluster, Desk, Script, steps
 from tests.build.rows import START, at, node
 

@@ -16,9 +16,7 @@ from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow, ObjectRow
 from haulout.core.action import Create, Delete, Evict, Label, Measure, Say, Send, Tell
 from haulout.core.decision import NOTHING, Decision
-from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout, error_from_reply
-from haulout.runtime.driver import LONGEST_REQUEST
-from haulout.runtime.requests import (
+from haulout.kernel.requests import (
     Answer,
     Body,
     Change,
@@ -31,6 +29,8 @@ from haulout.runtime.requests import (
     Request,
     Withdrawn,
 )
+from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout, error_from_reply
+from haulout.runtime.driver import LONGEST_REQUEST
 from haulout.runtime.sender import SendFailed
 from tests.build.desk import Script, pod_key, steps
 from tests.build.fakeapi import refusal

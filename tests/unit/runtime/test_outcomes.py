@@ -11,7 +11,7 @@ from haulout.cluster.rows import NodeRow, Value
 from haulout.cluster.view import OUTCOME, View
 from haulout.core.action import Label, Send
 from haulout.core.decision import NOTHING, Decider, Decision
-from haulout.runtime.requests import Answer, Done, Lost, Refused
+from haulout.kernel.requests import Answer, Done, Lost, Refused
 from tests.build.desk import Cluster, Desk, Script, steps
 from tests.build.rows import at, node
 

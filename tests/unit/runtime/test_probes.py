@@ -11,8 +11,8 @@ from haulout.cluster.rows import Value
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import FactDemand, View
 from haulout.core.decision import NOTHING, Decider, Decision
-from haulout.runtime.actor import Actor
-from haulout.runtime.loop import Loop
+from haulout.kernel.actor import Actor
+from haulout.kernel.loop import Loop
 from haulout.runtime.probes import ProbeFailed, Prober
 from tests.build.rows import START, node
 

@@ -27,7 +27,7 @@ from haulout.core.action import (
     Tell,
 )
 from haulout.core.edit import merge_patch
-from haulout.runtime.requests import Body, Change
+from haulout.kernel.requests import Body, Change
 
 
 class Job(msgspec.Struct, frozen=True):

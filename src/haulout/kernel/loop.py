@@ -18,7 +18,7 @@ from haulout.cluster.store import CountOf, Listing, Store, TableName, Topic
 from haulout.cluster.view import CONFIG, GRANT, HOLD, OUTCOME, PROOF, FactDemand, NotListed, Record, View, holds_table
 from haulout.core.decision import NOTHING, Decider, Decision, Source, earliest, ensure_hashable
 from haulout.core.holds import Blocked, Grant, Hold, grant_key, hold_key
-from haulout.runtime.rooms import Order, Rooms, Subject
+from haulout.kernel.rooms import Order, Rooms, Subject
 
 TICK_FOR = timedelta(milliseconds=1)
 AFTER_FAILURE_FOR = timedelta(minutes=1)

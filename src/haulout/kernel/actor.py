@@ -22,9 +22,9 @@ from haulout.core.action import Edit, Refusal, Send, Statement, Tell
 from haulout.core.decision import Decision
 from haulout.core.edit import apply_all, changes_nothing
 from haulout.core.holds import Grant, grant_key, hold_key
-from haulout.runtime.jobs import Batch, Job, is_ending, plan, request_body, signature
-from haulout.runtime.proofs import Proofs
-from haulout.runtime.requests import (
+from haulout.kernel.jobs import Batch, Job, is_ending, plan, request_body, signature
+from haulout.kernel.proofs import Proofs
+from haulout.kernel.requests import (
     Answer,
     Body,
     Change,
@@ -37,7 +37,7 @@ from haulout.runtime.requests import (
     Telling,
     Withdrawn,
 )
-from haulout.runtime.rooms import Subject
+from haulout.kernel.rooms import Subject
 
 LOOK_AFTER_FOR = timedelta(seconds=5)
 CONFLICT_FOR = timedelta(seconds=1)

@@ -7,10 +7,10 @@ from datetime import datetime
 
 from haulout.cluster.store import Store
 from haulout.core.decision import Decider, earliest
-from haulout.runtime.actor import Actor, Reports
-from haulout.runtime.loop import Loop
-from haulout.runtime.requests import Answer, Request
-from haulout.runtime.rooms import Subject
+from haulout.kernel.actor import Actor, Reports
+from haulout.kernel.loop import Loop
+from haulout.kernel.requests import Answer, Request
+from haulout.kernel.rooms import Subject
 
 
 class Kernel:

@@ -15,8 +15,8 @@ from haulout.cluster.store import Store
 from haulout.cluster.view import FAILED, PROVEN
 from haulout.core.action import Refusal
 from haulout.core.drain.proof import node_of
-from haulout.runtime.requests import Answer, Listed, ListPods, Lost, Refused, Request
-from haulout.runtime.rooms import Subject
+from haulout.kernel.requests import Answer, Listed, ListPods, Lost, Refused, Request
+from haulout.kernel.rooms import Subject
 
 POD = "Pod"
 

@@ -60,9 +60,16 @@ class Registry:
             table = self._tables[kind] = self.storage.table(kind.table_name)
         return table
 
-    def begin(self, kind: Kind, namespace: str, sent: Any, unknown: list[str]) -> Json:
-        """What was sent as the object that it would become, named and with defaults. Raises `fields.Misfit`."""
-        obj = kind.decode(sent, None, unknown)
+    def begin(self, kind: Kind, namespace: str, sent: Any, unknown: list[str], *, like: Json | None = None) -> Json:
+        """What was sent as the object that it would become, named and with defaults. Raises `fields.Misfit`.
+
+        `like`: an object that was made of the same spec. They share it as it was completed: no object is changed in place.
+        """
+        if like is not None:
+            shared = {"spec": like["spec"]}
+            obj = kind.decode({**sent, **shared}, shared, unknown)
+        else:
+            obj = kind.decode(sent, None, unknown)
         if kind.to_stored is not None:
             obj = kind.to_stored(obj)
         else:
@@ -79,7 +86,7 @@ class Registry:
             meta["name"] = meta["generateName"][:_LONGEST_PREFIX] + suffix
         meta["uid"] = self._new_uid()
         meta["creationTimestamp"] = self.stamp()
-        kind.default(obj, None)
+        kind.default(obj, like)
         self._allocate(kind, obj)
         if self._taint_new_nodes and kind.kind == "Node" and not kind.group:
             nodes.taint_new(obj)
@@ -91,8 +98,8 @@ class Registry:
         if kind.allocate is not None:
             kind.allocate(obj, self.table(kind).items())
 
-    def finish(self, kind: Kind, obj: Json) -> Json:
-        """The object as it would be stored. Raises `Invalid`."""
+    def finish(self, kind: Kind, obj: Json, *, like: Json | None = None) -> Json:
+        """The object as it would be stored; its spec has been checked if it is `like` another's. Raises `Invalid`."""
         if kind.respecified is not None:
             obj["metadata"]["generation"] = 1
         if kind.status_type:
@@ -100,7 +107,8 @@ class Registry:
         kind.prepare(obj)
         meta = obj["metadata"]
         problems = names.check_new(meta, kind.name_rule, qualified=not kind.custom)
-        problems += kind.check_new(obj) + kind.check(obj)
+        problems += kind.check_new(obj)
+        problems += kind.check(obj) if like is None else []
         if problems:
             raise refusals.invalid(kind.kind, self._blamed_group(kind), meta.get("name", ""), problems)
         return obj

@@ -39,7 +39,9 @@ class Objects(Protocol):
         """In the order of namespace and name; `namespace` empty: all of them."""
         ...
 
-    def create(self, resource: Resource, obj: Json) -> Json: ...
+    def create(self, resource: Resource, obj: Json, *, like: Json | None = None) -> Json:
+        """`like`: what was created earlier of the very same spec, which is then not completed and checked again."""
+        ...
 
     def update(self, resource: Resource, obj: Json, *, subresource: str = "") -> Json:
         """Refused with a conflict unless the object's resourceVersion, where it has one, is the current one."""

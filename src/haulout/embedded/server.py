@@ -75,13 +75,13 @@ class Server:
         found = find(self.registry.table(kind), namespace, make_filter(kind, labels, fields))
         return found if kind.to_wire is None else [kind.to_wire(obj) for obj in found]
 
-    def create(self, resource: Resource, obj: Json) -> Json:
+    def create(self, resource: Resource, obj: Json, *, like: Json | None = None) -> Json:
         if resource == BINDINGS:
             return self.bind(obj["metadata"].get("namespace", ""), obj["metadata"]["name"], obj)
         kind = self.kind(resource)
         namespace = obj.get("metadata", {}).get("namespace", "") if kind.namespaced else ""
-        draft = self.begin(kind, namespace, obj, [])
-        return self.show(kind, self.store(kind, self.registry.finish(kind, draft)))
+        draft = self.begin(kind, namespace, obj, [], like=like)
+        return self.show(kind, self.store(kind, self.registry.finish(kind, draft, like=like)))
 
     def update(self, resource: Resource, obj: Json, *, subresource: str = "") -> Json:
         kind, meta = self.kind(resource), obj["metadata"]
@@ -190,9 +190,11 @@ class Server:
     def show(self, kind: Kind, obj: Json) -> Json:
         return obj if kind.to_wire is None else kind.to_wire(obj)
 
-    def begin(self, kind: Kind, namespace: str, sent: Any, unknown: builtins.list[str]) -> Json:
+    def begin(
+        self, kind: Kind, namespace: str, sent: Any, unknown: builtins.list[str], *, like: Json | None = None
+    ) -> Json:
         try:
-            return self.registry.begin(kind, namespace, sent, unknown)
+            return self.registry.begin(kind, namespace, sent, unknown, like=like)
         except fields.Misfit:
             raise unreadable(kind, misfit(kind, sent)) from None
 

@@ -75,6 +75,8 @@ class Claims:
         self._note = note
         self._by_tally = by_tally
         self._keys: dict[str, Key] = {}
+        # By the owner's UID: the spec of its template, and the first pod that was made of it.
+        self._first_made: dict[str, tuple[Json, Json]] = {}
         self._selectors = Selectors()
         self._tallies: dict[str, Tally] = {}
         # Pods that may have to be adopted or let go by the next look at their workload.
@@ -125,12 +127,17 @@ class Claims:
         }
         if not body["metadata"]["annotations"]:
             del body["metadata"]["annotations"]
+        uid = owner["metadata"]["uid"]
+        spec, first = self._first_made.get(uid, ({}, {}))
+        like = first if spec is template["spec"] else None
         if name:
             body["metadata"]["name"] = name
-            created = self._objects.create(PODS, body)
+            created = self._objects.create(PODS, body, like=like)
         else:
             body["metadata"]["generateName"] = base
-            created = self._create_named(body, base)
+            created = self._create_named(body, base, like)
+        if like is None:
+            self._first_made[uid] = template["spec"], created
         self._pods.put(created)
         return created
 
@@ -141,12 +148,12 @@ class Claims:
                 self._objects.delete(PODS, *key, uid=pod["metadata"]["uid"])
             self._pods.refresh(key)
 
-    def _create_named(self, body: Json, base: str) -> Json:
+    def _create_named(self, body: Json, base: str, like: Json | None) -> Json:
         namespace = body["metadata"]["namespace"]
         while True:
             body["metadata"]["name"] = self._names.generated(namespace, base)
             try:
-                return self._objects.create(PODS, body)
+                return self._objects.create(PODS, body, like=like)
             except Conflict as error:
                 if not error.exists:
                     raise
@@ -162,6 +169,7 @@ class Claims:
             self._doubtful.pop(key, None)
             if old:
                 self._keys.pop(old["metadata"]["uid"], None)
+                self._first_made.pop(old["metadata"]["uid"], None)
         else:
             self._keys[new["metadata"]["uid"]] = key
             if old is None or old["spec"].get("selector") != new["spec"].get("selector"):

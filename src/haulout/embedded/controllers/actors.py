@@ -70,6 +70,7 @@ class ActorOptions(Struct, frozen=True, kw_only=True):
 
     `brief`: they leave out what a client alone would see: the statuses of Deployments and ReplicaSets, and the last
     status of a pod that its kubelet removes at the same instant. Of the 18 writes for a pod that moves, 11 are left.
+    A rollout waits for these statuses, so that in a brief world the templates of Deployments must not be changed.
     """
 
     actors: tuple[Actor, ...] = ALL

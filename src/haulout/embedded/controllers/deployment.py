@@ -117,10 +117,7 @@ class Deployments:
             self._settled[key] = _Settled(_parts(deployment, sets), [key_of(one) for one in sets.all])
 
     def _settled_sets(self, key: Key, deployment: Json) -> _Sets | None:
-        """Return its ReplicaSets if neither they nor the Deployment have changed in anything but a status since then.
-
-        Of the six looks for a pod that moves, all but the first few are such; rolling is four fifths of a look.
-        """
+        """Return its ReplicaSets if neither they nor the Deployment have changed in anything but a status since then."""
         settled = self._settled.get(key)
         if settled is None or is_terminating(deployment):
             return None

@@ -141,7 +141,7 @@ class Draining(Reports):
         self._signalled = asyncio.Event()
         self._refusals: dict[str, str] = {}
         self._driver: Driver | None = None
-        # Whatever the operator does meanwhile, a person's drain waits for nobody's turn and obeys no budget of nodes.
+        # A person's drain waits for no other surface's turn and obeys no NodeDisruptionBudget.
         assembly = assemble([Enabled(BYHAND, wish)], together=False, reports=self)
         self.kernel, self._sources = assembly.kernel, assembly.sources()
         self._pump = Pump(self.kernel.store, clock, self._metrics, self._stir)

@@ -255,7 +255,7 @@ async def picture(setup: Setup, transport: Transport) -> Kernel:
     """
     assembly = assemble(setup.enabled, together=setup.together)
     kernel = assembly.kernel
-    # Nobody needs all the pods of a cluster where nothing is wanted of this node.
+    # All pods of a cluster are listed only where a surface wants something of this node.
     wanted = merged(
         source
         for each in assembly.enabled

@@ -281,6 +281,8 @@ class Actor:
     def tick(self, now: datetime) -> None:
         """Looks that are due, and subjects whose back-off has ended."""
         self._forget_edits(now)
+        for cluster in [cluster for cluster, until in self._throttled.items() if until <= now]:
+            del self._throttled[cluster]
         while self._timers and self._timers[0][0] <= now:
             _, _, what = heapq.heappop(self._timers)
             if isinstance(what, Subject):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-# What is being done, and the share of it that has been: None where nobody can tell.
+# What is being done, and the share of it that has been: None where that is not known.
 OnProgress = Callable[[str, float | None], None]
 
 

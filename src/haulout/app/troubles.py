@@ -25,7 +25,7 @@ OVERSIZED = "ObjectTooLarge"
 MOST = 32
 # An outage may cost us the lease, and the next to lead tells of it; whoever leads much later does not.
 NEWS_FOR = timedelta(minutes=5)
-# How many oversized objects are told of in an hour. Whoever may create pods may create any number of them.
+# How many oversized objects are told of in an hour. A tenant who may create pods may create any number of them.
 MOST_OVERSIZED = 32
 
 

@@ -109,7 +109,7 @@ class Bounds(msgspec.Struct, frozen=True):
 CONFIGURATION = Bounds(size=2**24, nodes=10**6, text=2**25)
 # A dump of a whole cluster, from its administrator.
 SNAPSHOT = Bounds(size=2**31, nodes=10**8, text=2**32)
-# A document from somebody who need not be trusted. Reading one takes a few milliseconds at most.
+# A document from a source that is not trusted. Reading one takes a few milliseconds at most.
 FOREIGN = Bounds(size=2**18, nodes=2000, text=2**18, depth=32, aliases=False)
 
 

@@ -364,7 +364,7 @@ def _covers(budget: Json, pods: list[Json]) -> bool:
 
 
 def _write(path: Path, files: Mapping[str, bytes], now: datetime) -> None:
-    """Write a new file that its owner alone can read: what a cluster runs is nobody else's business.
+    """Write a new file that its owner alone can read, because it tells what a cluster runs.
 
     A file or link that is there already stays as it is. Somebody else may have put it there to read what is written.
     """

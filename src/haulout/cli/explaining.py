@@ -289,7 +289,10 @@ async def _holder(namespace: str, name: str, transport: Transport) -> str:
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
     try:
         reply = await transport.request("GET", path)
-    except ApiError:
+    except NotFound:
+        return ""
+    except ApiError as error:
+        click.echo(f"Lease {namespace}/{name} cannot be read, so that it counts as not held: {error}", err=True)
         return ""
     return msgspec.json.decode(reply.body, type=Lease).spec.holder_identity or ""
 

@@ -385,7 +385,7 @@ PLUGINS = frozenset(
         "waitExclude",
     ]
 )
-# Labels are named by whoever sets them; below these every name may stand.
+# Users choose the names of labels, so every name is kept below these fields.
 LABEL_MAPS = ("matchLabels",)
 DURATION = re.compile(r"([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h|d))+")
 # A reference to a variable says where the secret is, not what it is; one with a default says both.

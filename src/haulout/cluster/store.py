@@ -114,7 +114,7 @@ class Store:
         self.on_replaced: Callable[[Key], None] = lambda key: None
         self.on_listed: Callable[[TableName], None] = lambda table: None
         self.now: datetime | None = None
-        # A table was closed in which something was counted: perhaps nobody reads that any more.
+        # A table was closed in which something was counted: the count may have no reader any more.
         self.has_idle_counts = False
 
     # Reading

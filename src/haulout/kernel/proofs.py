@@ -157,7 +157,7 @@ class Proofs:
         demand.request = self._emit(ListPods(node, proof))
 
     def _failed(self, proof: Key, demand: _Demand, answer: Answer, now: datetime) -> None:
-        """A list that failed proves nothing: it is repeated later, and whoever waits for it is told why."""
+        """Plan to repeat a list that failed, and tell the decisions that wait for it why. It proves nothing."""
         demand.failures += 1
         code, message, cause = 0, "the list was not sent", ""
         delay = self._delay(proof, demand.failures)

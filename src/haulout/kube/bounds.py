@@ -29,7 +29,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 HOME = Bounds()
-# There may be hundreds of other clusters, and whoever runs one need not mean well.
+# There may be hundreds of other clusters, and the owner of one may be hostile.
 AWAY = Bounds(object=2**18, body=2**20, most=16 * 2**20, refusal=2**16, ahead=2**16)
 
 

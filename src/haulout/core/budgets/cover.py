@@ -93,7 +93,7 @@ class Cover(msgspec.Struct, frozen=True):
                 domains = Unavailable(budget.selector, budget.topology_key)
                 another = Limit(domains, AnotherGroup(), budget.most_domains)
                 same = Limit(domains, Joined(domains.group_of(self.node)), 0)
-                # A node without the label is a domain of its own, which nobody but itself can open.
+                # A node without the label is a domain of its own, which no other node can open.
                 alone = budget.topology_key not in self.node.labels and not itself
                 found.append(BudgetNeed(ruling, "domain-taken", (another,) if alone else (another, same)))
         return tuple(found)

@@ -1,4 +1,4 @@
-"""Writes src/haulout/embedded/kinds.json: the fields of the built-in kinds, read off the Go types that `make tools` builds."""
+"""Writes src/haulout/embedded/rules/kinds.json: the fields of the built-in kinds, read off the Go types that `make tools` builds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 GO_DIR = Path(__file__).parent / "go" / "kube"
-OUT = Path(__file__).parent.parent / "src" / "haulout" / "embedded" / "kinds.json"
+OUT = Path(__file__).parent.parent / "src" / "haulout" / "embedded" / "rules" / "kinds.json"
 
 CORE, META = "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg/apis/meta/v1"
 # Go package -> what stands before its types in the file.

@@ -8,11 +8,7 @@ from datetime import UTC, datetime, timedelta
 from inspect import isawaitable
 from typing import Any, NamedTuple
 
-from haulout.embedded.answers import Answer
-from haulout.embedded.requests import Api
-from haulout.embedded.seams import Change, Json, Resource
-from haulout.embedded.server import Server
-from haulout.embedded.timers import VirtualTimers
+from haulout.embedded import Api, Change, Json, Resource, Response, Server, VirtualTimers
 from haulout.kube.transport import JSON, JSON_PATCH, MERGE_PATCH
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -71,9 +67,9 @@ class World:
         answer = self._send(method, address, body, patch=patch)
         return said(await answer if isawaitable(answer) else answer)
 
-    def watch(self, address: str, *, accept: str = JSON) -> Answer:
+    def watch(self, address: str, *, accept: str = JSON) -> Response:
         answer = self._send("GET", address, accept=accept)
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, Response)
         return answer
 
     def _send(
@@ -102,7 +98,7 @@ class World:
         return changes
 
 
-def said(answer: Answer) -> Said:
+def said(answer: Response) -> Said:
     try:
         body = json.loads(answer.body)
     except ValueError:
@@ -110,7 +106,7 @@ def said(answer: Answer) -> Said:
     return Said(answer.status, body, answer.headers)
 
 
-def events(answer: Answer) -> list[tuple[str, Json]]:
+def events(answer: Response) -> list[tuple[str, Json]]:
     """What a watch has told so far."""
     assert answer.watch is not None
     lines = [json.loads(line) for line in answer.watch.lines]
@@ -118,7 +114,7 @@ def events(answer: Answer) -> list[tuple[str, Json]]:
     return [(line["type"], line["object"]) for line in lines]
 
 
-def short(answer: Answer) -> list[str]:
+def short(answer: Response) -> list[str]:
     return [f"{kind} {obj['metadata'].get('name', '')}".strip() for kind, obj in events(answer)]
 
 

@@ -16,10 +16,7 @@ from haulout.core.declaration import Declaration, Enabled
 from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
 from haulout.core.drain.report import Progress, conclusion, reasons
 from haulout.core.reason import Reason
-from haulout.embedded.controllers.actors import ActorOptions
-from haulout.embedded.controllers.behaviour import KubeletOptions, PodBehaviour
-from haulout.embedded.controllers.kinds import NODES, PODS
-from haulout.embedded.seams import Change
+from haulout.embedded import NODES, PODS, ActorOptions, Change, KubeletOptions, PodBehaviour
 from haulout.kernel.actor import Reports
 from haulout.kernel.assemble import assemble
 from haulout.kernel.requests import Body, Refused

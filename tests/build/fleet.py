@@ -18,12 +18,21 @@ import yaml
 from haulout.cli.manifests import crd
 from haulout.core.budgets.wire import KIND as NODE_BUDGET
 from haulout.core.declaration import Enabled
-from haulout.embedded.controllers.actors import ActorOptions, Actors
-from haulout.embedded.controllers.behaviour import KubeletOptions, PodBehaviour
-from haulout.embedded.controllers.kinds import DEPLOYMENTS, DISRUPTION_BUDGETS, NODES, PODS
-from haulout.embedded.seams import Change, Json, Resource
-from haulout.embedded.server import Server
-from haulout.embedded.timers import VirtualTimers
+from haulout.embedded import (
+    DEPLOYMENTS,
+    DISRUPTION_BUDGETS,
+    NODES,
+    PODS,
+    ActorOptions,
+    Actors,
+    Change,
+    Json,
+    KubeletOptions,
+    PodBehaviour,
+    Resource,
+    Server,
+    VirtualTimers,
+)
 from haulout.kernel.assemble import assemble
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject

@@ -10,8 +10,7 @@ import msgspec
 from haulout.core.action import Create, Delete, Evict, Measure, Say
 from haulout.core.decision import Decider
 from haulout.core.declaration import Enabled
-from haulout.embedded.controllers.kinds import NODES
-from haulout.embedded.seams import Json, Resource
+from haulout.embedded import NODES, Json, Resource
 from haulout.kernel.actor import Reports
 from haulout.kernel.assemble import assemble
 from haulout.kernel.requests import Answer, Body, Change, ListPods, Look, Refused, Telling

@@ -15,10 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from haulout.app.world import World
-from haulout.embedded.controllers.behaviour import KubeletOptions, PodBehaviour
-from haulout.embedded.controllers.kinds import NODES, PODS
-from haulout.embedded.seams import Json, Resource
+from haulout.embedded import NODES, PODS, Json, KubeletOptions, PodBehaviour, Resource, World
 from tests.build.workloads import node, replica_set, template
 
 HAULOUT = Path(sys.executable).parent / "haulout"

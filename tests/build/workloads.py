@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from haulout.embedded.controllers.actors import ActorOptions, Actors
-from haulout.embedded.controllers.kinds import (
+from haulout.embedded import (
     DAEMON_SETS,
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
@@ -16,10 +15,15 @@ from haulout.embedded.controllers.kinds import (
     PODS,
     REPLICA_SETS,
     STATEFUL_SETS,
+    ActorOptions,
+    Actors,
+    Change,
+    Json,
+    Objects,
+    Resource,
+    Server,
+    VirtualTimers,
 )
-from haulout.embedded.seams import Change, Json, Objects, Resource
-from haulout.embedded.server import Server
-from haulout.embedded.timers import VirtualTimers
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 KINDS = {

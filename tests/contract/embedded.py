@@ -9,13 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 
 from haulout.base.clock import SystemClock
-from haulout.embedded.admission import Admission
-from haulout.embedded.controllers.actors import ActorOptions, Actors
-from haulout.embedded.https import HttpFace
-from haulout.embedded.requests import Api
-from haulout.embedded.server import Server
-from haulout.embedded.timers import LoopTimers
-from haulout.embedded.webhooks import WebhookClient
+from haulout.embedded import ActorOptions, Actors, Admission, Api, HttpFace, LoopTimers, Server, WebhookClient
 from tests.contract.hooks import Hooks
 from tests.contract.world import Site
 

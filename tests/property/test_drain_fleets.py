@@ -7,8 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS
-from haulout.embedded.seams import Json
+from haulout.embedded import DISRUPTION_BUDGETS, Json
 from tests.build.drains import QUICK, Drains
 from tests.build.examples import examples
 from tests.build.workloads import World, budget, deployment, is_leaving, stateful_set, template

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haulout.core.action import Create, Delete, Evict
-from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS, NODES
-from haulout.embedded.seams import Json, Resource
+from haulout.embedded import DISRUPTION_BUDGETS, NODES, Json, Resource
 from haulout.kernel.requests import Change, Refused
 from haulout.surfaces.nodemaintenance.options import Options
 from tests.build.examples import examples

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from haulout.embedded.controllers.kinds import NODES
-from haulout.embedded.seams import Json, Resource
+from haulout.embedded import NODES, Json, Resource
 from tests.build.maintenances import definition
 from tests.build.served import PATIENCE, Served
 from tests.build.workloads import node

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS, NODES, PODS
+from haulout.embedded import DISRUPTION_BUDGETS, NODES, PODS
 from tests.build.served import PATIENCE, Served
 from tests.build.workloads import budget, node, pod, replica_set, template
 

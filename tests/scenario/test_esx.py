@@ -13,8 +13,7 @@ from haulout.cluster.view import CONFIG, FACT
 from haulout.core.action import Evict, Say, Send
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.drain.deciders import DRAIN_DECIDERS
-from haulout.embedded.controllers.kinds import NODES
-from haulout.embedded.seams import Json
+from haulout.embedded import NODES, Json
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.requests import Answer, Refused, Request, Telling
 from haulout.plan.virtual import VirtualDriver

@@ -8,7 +8,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from haulout.embedded.controllers.kinds import DEPLOYMENTS
+from haulout.embedded import DEPLOYMENTS
 from tests.build.fleet import MAINTENANCES, MONTH, START, Fleet, Watch, in_window
 
 ROOT = Path(__file__).parents[2]

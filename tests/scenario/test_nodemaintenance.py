@@ -9,9 +9,7 @@ import pytest
 from haulout.base import selector
 from haulout.core.action import Create
 from haulout.core.drain.options import Act, PodRules, Rule
-from haulout.embedded.controllers.actors import ActorOptions
-from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS, NODES, PODS
-from haulout.embedded.seams import Resource
+from haulout.embedded import DISRUPTION_BUDGETS, NODES, PODS, ActorOptions, Resource
 from haulout.kernel.requests import Change, Refused
 from haulout.model.meta import wire_time
 from haulout.surfaces.nodemaintenance.wire import API_VERSION

@@ -13,7 +13,7 @@ from haulout.core import cordon
 from haulout.core.action import Delete, Evict
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.holds import Claim, Want, is_granted, is_kept_by_others
-from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS, NODES
+from haulout.embedded import DISRUPTION_BUDGETS, NODES
 from haulout.kernel.requests import Refused
 from haulout.surfaces.nodemaintenance.options import Options
 from tests.build.maintenances import MAINTENANCES, Maintenances, options

@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from haulout.app.world import World
-from haulout.embedded.controllers.kinds import NODES
-from haulout.embedded.seams import Change, Json
+from haulout.embedded import NODES, Change, Json, World
 from haulout.model.meta import wire_time
 from tests.build.served import PATIENCE, Served
 from tests.build.workloads import node

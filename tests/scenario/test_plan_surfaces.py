@@ -15,7 +15,7 @@ import yaml
 from haulout.app.plan import plan
 from haulout.cli.root import main
 from haulout.cli.settings import PlanSettings
-from haulout.embedded.seams import Json
+from haulout.embedded import Json
 from tests.build.workloads import deployment, node
 
 PROFILES = """

@@ -13,8 +13,7 @@ from haulout.cluster.view import View
 from haulout.core.action import Say
 from haulout.core.declaration import Enabled
 from haulout.core.drain.options import PodRules
-from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS, NODES
-from haulout.embedded.seams import Json
+from haulout.embedded import DISRUPTION_BUDGETS, NODES, Json
 from haulout.kernel.assemble import assemble
 from haulout.kernel.requests import Telling
 from haulout.plan.virtual import VirtualDriver

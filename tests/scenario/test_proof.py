@@ -7,7 +7,7 @@ import pytest
 from haulout.cluster.key import node_key
 from haulout.cluster.view import View
 from haulout.core.drain.report import reasons
-from haulout.embedded.controllers.kinds import NODES
+from haulout.embedded import NODES
 from haulout.kernel.requests import Refused
 from haulout.surfaces.profiles.engine import Mode
 from haulout.surfaces.profiles.kubernikus import ServerDeletion

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from haulout.embedded.controllers.kinds import DISRUPTION_BUDGETS, PODS
-from haulout.embedded.seams import Json
-from haulout.embedded.server import EVENTS
+from haulout.embedded import DISRUPTION_BUDGETS, EVENTS, PODS, Json
 from tests.build.maintenances import LEASES, MAINTENANCES, definition
 from tests.build.served import HAULOUT, PATIENCE, Served
 from tests.build.workloads import budget, node, pod

@@ -16,7 +16,7 @@ from haulout.core.action import Label
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.drain.options import POD_ANNOTATION, PodRules
 from haulout.core.holds import PRIORITY_ANNOTATION, Claim, Want, is_granted
-from haulout.embedded.controllers.kinds import NODES, PODS
+from haulout.embedded import NODES, PODS
 from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.wire import KIND
 from tests.build.maintenances import MAINTENANCES, Maintenances

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from haulout.embedded.controllers.kinds import NODES
+from haulout.embedded import NODES
 from tests.build.served import PATIENCE, Served
 from tests.build.workloads import node
 from tests.rig.receiver import Receiver

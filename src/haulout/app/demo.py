@@ -17,15 +17,13 @@ from rich.console import Console
 from rich.live import Live
 
 from haulout.app.process import Process
-from haulout.app.world import NODES, ZONE, World, read_manifests
 from haulout.base.address import AddressError, split_address
 from haulout.cli.picture import NodeMark, Picture, Zone, drawn, fitted, line
 from haulout.cli.settings import ClusterSettings, DemoSettings, Settings
 from haulout.cluster.key import node_key
 from haulout.cluster.view import NotListed
 from haulout.core.reason import roots
-from haulout.embedded.controllers.behaviour import KubeletOptions, PodBehaviour
-from haulout.embedded.seams import Change, Json
+from haulout.embedded import NODES, ZONE, Change, Json, KubeletOptions, PodBehaviour, World, read_manifests
 from haulout.kernel.rooms import Subject
 from haulout.kube.errors import ApiError
 

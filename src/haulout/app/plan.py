@@ -19,16 +19,17 @@ from haulout.base.selector import SelectorError, parse
 from haulout.cli.explaining import Setup, endpoint_of, read_setup
 from haulout.cli.manifests import crd
 from haulout.cli.settings import PlanSettings
-from haulout.embedded.controllers.behaviour import UNMANAGED
-from haulout.embedded.controllers.kinds import (
+from haulout.embedded import (
+    CUSTOM_RESOURCE_DEFINITIONS,
     DAEMON_SETS,
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
     NODES,
     STATEFUL_SETS,
+    UNMANAGED,
+    Json,
+    Resource,
 )
-from haulout.embedded.crds import DEFINITION
-from haulout.embedded.seams import Json, Resource
 from haulout.kube.errors import Forbidden, KubeError, NotFound
 from haulout.kube.http import HttpTransport
 from haulout.kube.listing import read_list
@@ -155,7 +156,7 @@ def _ground(setup: Setup, found: Objects) -> Iterator[tuple[Resource, Json]]:
     wanted |= {DEFINED["NodeDisruptionBudget"]} if setup.together else set()
     wanted |= {DEFINED["NodeMaintenance"]} if setup.maintenances else set()
     for name in sorted(wanted):
-        yield DEFINITION.resource, yaml.load(crd(name))
+        yield CUSTOM_RESOURCE_DEFINITIONS, yaml.load(crd(name))
     own = setup.maintenances.lease_namespace if setup.maintenances else ""
     if own and not any(resource == NAMESPACES and body["metadata"]["name"] == own for resource, body in found):
         yield NAMESPACES, {"metadata": {"name": own}}

@@ -14,12 +14,8 @@ from haulout.cluster.view import NotListed
 from haulout.core.declaration import Enabled
 from haulout.core.holds import HOLDS_OF_NODE, Hold
 from haulout.core.reason import Reason, roots
-from haulout.embedded.controllers.actors import ActorOptions, Actors
-from haulout.embedded.controllers.kinds import NODES
-from haulout.embedded.seams import Change, Json
-from haulout.embedded.seams import Resource as WorldResource
-from haulout.embedded.server import Server
-from haulout.embedded.timers import VirtualTimers
+from haulout.embedded import NODES, ActorOptions, Actors, Change, Json, Server, VirtualTimers
+from haulout.embedded import Resource as WorldResource
 from haulout.kernel.assemble import assemble
 from haulout.kernel.rooms import Subject
 from haulout.kube.errors import ApiError

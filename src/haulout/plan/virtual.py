@@ -13,10 +13,9 @@ from haulout.cluster.key import Key
 from haulout.cluster.project import RESOURCES, Keep, Projector, Resource, field_equals, version_number
 from haulout.core.action import Create, Delete, Evict, Measure, Say, Send
 from haulout.core.decision import earliest
-from haulout.embedded.seams import Change as WorldChange
-from haulout.embedded.seams import Json, Objects
-from haulout.embedded.seams import Resource as WorldResource
-from haulout.embedded.timers import VirtualTimers
+from haulout.embedded import Change as WorldChange
+from haulout.embedded import Json, Objects, VirtualTimers
+from haulout.embedded import Resource as WorldResource
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.requests import Answer, Body, Change, Done, Listed, ListPods, Look, Refused, Telling
 from haulout.kube.errors import ApiError

@@ -19,11 +19,7 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 from haulout.app.notifications import AT_ONCE, Notifications
 from haulout.base.clock import ManualClock
 from haulout.cluster.key import node_key
-from haulout.embedded.inprocess import InProcessTransport
-from haulout.embedded.requests import Api
-from haulout.embedded.seams import Resource
-from haulout.embedded.server import Server
-from haulout.embedded.timers import LoopTimers
+from haulout.embedded import Api, InProcessTransport, LoopTimers, Resource, Server
 from haulout.kube.writer import Writer
 from haulout.plugins.api import Notifier
 from haulout.plugins.notifiers.mail import MailConfig, mail

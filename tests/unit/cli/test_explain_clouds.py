@@ -15,10 +15,7 @@ from haulout.cli.explaining import picture, read_setup
 from haulout.cli.explaining_clouds import is_emptied
 from haulout.cli.explanation import as_text, explain
 from haulout.cluster.key import node_key
-from haulout.embedded.controllers.kinds import NODES
-from haulout.embedded.inprocess import InProcessTransport
-from haulout.embedded.requests import Api
-from haulout.embedded.server import Server
+from haulout.embedded import NODES, Api, InProcessTransport, Server
 from tests.build.profiles import config_text
 from tests.build.workloads import World, budget, deployment, node
 

@@ -10,7 +10,7 @@ from haulout.cluster.key import Key, node_key
 from haulout.cluster.view import View
 from haulout.core.decision import Decider, Decision
 from haulout.core.holds import Claim, Want
-from haulout.embedded.controllers.kinds import PODS
+from haulout.embedded import PODS
 from haulout.surfaces.nodemaintenance.wire import maintenance_key
 from tests.build.drains import Drains
 from tests.build.maintenances import MAINTENANCES, Maintenances

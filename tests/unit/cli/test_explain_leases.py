@@ -11,10 +11,7 @@ import pytest
 from haulout.cli.explaining import picture, read_setup
 from haulout.cli.explanation import as_text, explain
 from haulout.cluster.key import node_key
-from haulout.embedded.inprocess import InProcessTransport
-from haulout.embedded.requests import Api
-from haulout.embedded.seams import Json, Resource
-from haulout.embedded.server import Server
+from haulout.embedded import Api, InProcessTransport, Json, Resource, Server
 from tests.build.drains import QUICK
 from tests.build.profiles import config_text
 from tests.build.workloads import World

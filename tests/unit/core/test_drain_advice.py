@@ -8,7 +8,7 @@ from haulout.cluster.key import Key
 from haulout.core.drain.causes import causes
 from haulout.core.drain.options import DrainOptions
 from haulout.core.reason import Reason, best_act, roots
-from haulout.embedded.controllers.kinds import PODS
+from haulout.embedded import PODS
 from tests.build.drains import Drains
 from tests.build.workloads import budget, daemon_set, deployment, pod, stateful_set, template
 

@@ -10,9 +10,8 @@ import pytest
 import trustme
 from aiohttp import web
 
-from haulout.embedded.admission import Admission, HookFailed
-from haulout.embedded.seams import Json, Resource
-from haulout.embedded.webhooks import WebhookClient
+from haulout.embedded import Admission, Json, Resource, WebhookClient
+from haulout.embedded.face.admission import HookFailed
 from tests.build.apiserver import BUDGETS, NODES, PODS, World, budget, node, pod
 from tests.build.server import serve, server_context
 

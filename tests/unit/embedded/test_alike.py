@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from haulout.embedded.controllers.kinds import PODS
-from haulout.embedded.seams import Json
+from haulout.embedded import PODS, Json
 from tests.build.apiserver import World
 from tests.build.workloads import template
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from haulout.embedded import schemas
-from haulout.embedded.crds import CRDS
-from haulout.embedded.seams import Json, Resource
+from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, Json, Resource
+from haulout.embedded.rules import schemas
 from haulout.kube.errors import Invalid, NotFound
 from tests.build.apiserver import World, events
 
@@ -88,12 +87,12 @@ def widget(name: str = "w", /, **spec: Any) -> Json:
 @pytest.fixture
 def world() -> World:
     world = World()
-    world.server.create(CRDS, definition())
+    world.server.create(CUSTOM_RESOURCE_DEFINITIONS, definition())
     return world
 
 
 def test_a_definition_is_established_at_once(world: World) -> None:
-    found = world.server.get(CRDS, "", "widgets.ex.io")
+    found = world.server.get(CUSTOM_RESOURCE_DEFINITIONS, "", "widgets.ex.io")
     assert found is not None
     assert [(each["type"], each["status"]) for each in found["status"]["conditions"]] == [
         ("NamesAccepted", "True"),
@@ -246,19 +245,19 @@ def test_a_definition_takes_its_objects_with_it(world: World) -> None:
     )
     said = world.ask("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.ex.io")
     assert said.body["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
-    assert world.server.get(CRDS, "", "widgets.ex.io") is not None
+    assert world.server.get(CUSTOM_RESOURCE_DEFINITIONS, "", "widgets.ex.io") is not None
     world.server.patch(WIDGETS, "default", "w", {"metadata": {"finalizers": None}})
-    assert world.server.get(CRDS, "", "widgets.ex.io") is None
+    assert world.server.get(CUSTOM_RESOURCE_DEFINITIONS, "", "widgets.ex.io") is None
     with pytest.raises(NotFound):
         world.server.list(WIDGETS)
-    world.server.create(CRDS, definition())
+    world.server.create(CUSTOM_RESOURCE_DEFINITIONS, definition())
     assert world.server.list(WIDGETS) == []
 
 
 def test_a_definition_that_changes_changes_its_kind(world: World) -> None:
     loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     changed = definition(schema={"openAPIV3Schema": loose}, subresources={})
-    world.server.patch(CRDS, "", "widgets.ex.io", {"spec": changed["spec"]})
+    world.server.patch(CUSTOM_RESOURCE_DEFINITIONS, "", "widgets.ex.io", {"spec": changed["spec"]})
     made = world.server.create(WIDGETS, widget(anything="goes") | {"status": {"phase": "X"}})
     assert (made["spec"], made["status"]) == ({"anything": "goes"}, {"phase": "X"})
 
@@ -274,7 +273,7 @@ def test_a_definition_that_changes_changes_its_kind(world: World) -> None:
 )  # fmt: skip
 def test_definitions_that_are_refused(change: Json, problem: str) -> None:
     with pytest.raises(Invalid) as refusal:
-        World().server.create(CRDS, definition() | change)
+        World().server.create(CUSTOM_RESOURCE_DEFINITIONS, definition() | change)
     assert str(refusal.value).partition("is invalid: ")[2] == problem
 
 
@@ -295,17 +294,17 @@ def test_filling_shares_what_it_does_not_change() -> None:
 
 def test_a_definition_with_another_s_names_waits_for_them() -> None:
     world = World()
-    world.server.create(CRDS, definition())
+    world.server.create(CUSTOM_RESOURCE_DEFINITIONS, definition())
     names = definition()["spec"]["names"]
     rival = definition() | {"metadata": {"name": f"rivals.{definition()['spec']['group']}"}}
     rival["spec"] = {**rival["spec"], "names": {**names, "plural": "rivals", "singular": "rival", "shortNames": []}}
-    world.server.create(CRDS, rival)
+    world.server.create(CUSTOM_RESOURCE_DEFINITIONS, rival)
 
     def established() -> str:
-        found = world.server.get(CRDS, "", rival["metadata"]["name"])
+        found = world.server.get(CUSTOM_RESOURCE_DEFINITIONS, "", rival["metadata"]["name"])
         assert found is not None
         return str(found["status"]["conditions"][-1]["status"])
 
     assert established() == "False"
-    world.server.delete(CRDS, "", definition()["metadata"]["name"])
+    world.server.delete(CUSTOM_RESOURCE_DEFINITIONS, "", definition()["metadata"]["name"])
     assert established() == "True"

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from haulout.embedded.seams import Json
-from haulout.embedded.server import NAMESPACES
+from haulout.embedded import NAMESPACES, Json
 from haulout.kube.errors import Conflict, Forbidden, Invalid
 from tests.build.apiserver import CONFIG_MAPS, DEPLOYMENTS, NODES, PODS, World, deployment, node, pod
 

@@ -12,11 +12,8 @@ import pytest
 import yaml
 
 from haulout.base.clock import ManualClock, SystemClock
-from haulout.embedded import protobuf
-from haulout.embedded.https import HttpFace
-from haulout.embedded.inprocess import InProcessTransport
-from haulout.embedded.seams import Json
-from haulout.embedded.timers import LoopTimers, VirtualTimers
+from haulout.embedded import HttpFace, InProcessTransport, Json, LoopTimers, VirtualTimers
+from haulout.embedded.face import protobuf
 from haulout.kube.endpoint import Endpoint, Secret, StaticToken
 from haulout.kube.errors import ConnectionFailed, NotFound, RequestTimeout, Unauthorized
 from haulout.kube.http import HttpTransport

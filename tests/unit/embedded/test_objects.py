@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from haulout.embedded.seams import Json
+from haulout.embedded import Json
 from haulout.kube.errors import ApiError, Conflict, Invalid, NotFound
 from tests.build.apiserver import (
     CONFIG_MAPS,

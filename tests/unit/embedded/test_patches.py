@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from haulout.embedded.patches import strategic_merge
-from haulout.embedded.seams import Json
+from haulout.embedded import Json
+from haulout.embedded.store.patches import strategic_merge
 from haulout.kube.errors import ApiError
 from tests.build.apiserver import NODES, World, node
 

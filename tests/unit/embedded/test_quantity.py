@@ -1,6 +1,6 @@
 import pytest
 
-from haulout.embedded import quantity
+from haulout.embedded.rules import quantity
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from haulout.embedded.seams import Json, Resource
+from haulout.embedded import Json, Resource
 from tests.build.apiserver import World
 
 SERVICES = Resource("", "v1", "services")

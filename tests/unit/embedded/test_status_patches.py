@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from haulout.embedded.controllers.kinds import DEPLOYMENTS, DISRUPTION_BUDGETS, NODES, PODS, REPLICA_SETS
-from haulout.embedded.seams import Json, Resource
+from haulout.embedded import DEPLOYMENTS, DISRUPTION_BUDGETS, NODES, PODS, REPLICA_SETS, Json, Resource
 from haulout.kube.errors import ApiError
 from tests.build.apiserver import World
 from tests.build.workloads import budget, deployment, node, template

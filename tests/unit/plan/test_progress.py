@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from haulout.app.plan_progress import progress_bar
-from haulout.embedded.controllers.kinds import NODES
+from haulout.embedded import NODES
 from haulout.plan.collector import without_collector
 from haulout.plan.forecast import Simulation
 

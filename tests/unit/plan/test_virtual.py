@@ -10,8 +10,7 @@ from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
 from haulout.core.action import Label
 from haulout.core.decision import NOTHING, Decider, Decision
-from haulout.embedded.controllers.kinds import LEASES, NODES
-from haulout.embedded.seams import Json
+from haulout.embedded import LEASES, NODES, Json
 from haulout.kernel.kernel import Kernel
 from haulout.plan.virtual import VirtualDriver
 from tests.build.workloads import START, World, node

@@ -13,8 +13,7 @@ import pytest
 from cryptography import x509
 
 from haulout.base.clock import ManualClock
-from haulout.embedded.inprocess import InProcessTransport
-from haulout.embedded.seams import Json, Resource
+from haulout.embedded import InProcessTransport, Json, Resource
 from haulout.kube.transport import JSON, Reply
 from haulout.serve.certificates import AUTHORITY_FOR, names_of
 from haulout.serve.selfmanaged import SelfManagedCertificate

@@ -10,9 +10,20 @@ from msgspec import Struct
 from haulout.embedded.controllers.behaviour import KubeletOptions
 from haulout.embedded.controllers.daemonset import DaemonSets
 from haulout.embedded.controllers.deployment import Deployments
-from haulout.embedded.controllers.gc import GarbageCollector
+from haulout.embedded.controllers.disruption_budgets import DisruptionBudgets
+from haulout.embedded.controllers.garbage_collector import GarbageCollector
+from haulout.embedded.controllers.generated_names import Names
 from haulout.embedded.controllers.job import Jobs
-from haulout.embedded.controllers.kinds import (
+from haulout.embedded.controllers.kubelet import Kubelets
+from haulout.embedded.controllers.nodelifecycle import LifecycleOptions, NodeLifecycle
+from haulout.embedded.controllers.pod_collector import PodCollector
+from haulout.embedded.controllers.replicaset import ReplicaSets
+from haulout.embedded.controllers.scheduler import Scheduler
+from haulout.embedded.controllers.statefulset import StatefulSets
+from haulout.embedded.controllers.tables import Owned, Pods, Table
+from haulout.embedded.controllers.tainteviction import TaintEviction
+from haulout.embedded.interfaces import Objects, Resource, Timers
+from haulout.embedded.resources import (
     CONTROLLER_REVISIONS,
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -23,17 +34,6 @@ from haulout.embedded.controllers.kinds import (
     REPLICA_SETS,
     STATEFUL_SETS,
 )
-from haulout.embedded.controllers.kubelet import Kubelets
-from haulout.embedded.controllers.names import Names
-from haulout.embedded.controllers.nodelifecycle import LifecycleOptions, NodeLifecycle
-from haulout.embedded.controllers.pdb import DisruptionBudgets
-from haulout.embedded.controllers.podgc import PodCollector
-from haulout.embedded.controllers.replicaset import ReplicaSets
-from haulout.embedded.controllers.scheduler import Scheduler
-from haulout.embedded.controllers.statefulset import StatefulSets
-from haulout.embedded.controllers.tables import Owned, Pods, Table
-from haulout.embedded.controllers.tainteviction import TaintEviction
-from haulout.embedded.seams import Objects, Resource, Timers
 
 Actor = Literal[
     "scheduler",

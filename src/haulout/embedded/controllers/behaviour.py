@@ -9,8 +9,8 @@ from datetime import timedelta
 from msgspec import Struct, field, structs
 
 from haulout.base import duration
-from haulout.embedded.controllers.reading import annotations_of, controller_of
-from haulout.embedded.seams import Json
+from haulout.embedded.controllers.object_fields import annotations_of, controller_of
+from haulout.embedded.interfaces import Json
 
 PREFIX = "simulate.haulout.dev/"
 # On a node: nobody simulates its kubelet.

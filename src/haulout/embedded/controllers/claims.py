@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from haulout.base.selector import Selector, SelectorError, from_object
-from haulout.embedded.controllers.kinds import PODS, group_kind
-from haulout.embedded.controllers.names import Names
-from haulout.embedded.controllers.reading import (
+from haulout.embedded.controllers.generated_names import Names
+from haulout.embedded.controllers.object_fields import (
     Key,
     controller_of,
     is_active,
@@ -18,9 +17,11 @@ from haulout.embedded.controllers.reading import (
     labels_of,
     owned_by,
 )
-from haulout.embedded.controllers.selecting import Selectors
+from haulout.embedded.controllers.owner_kinds import group_kind
+from haulout.embedded.controllers.selector_index import Selectors
 from haulout.embedded.controllers.tables import Pods, Table
-from haulout.embedded.seams import Json, Objects
+from haulout.embedded.interfaces import Json, Objects
+from haulout.embedded.resources import PODS
 from haulout.kube.errors import Conflict, NotFound
 
 

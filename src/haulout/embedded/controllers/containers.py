@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 from haulout.base.bounds import span
 from haulout.embedded.controllers import podstatus
 from haulout.embedded.controllers.behaviour import KubeletOptions
-from haulout.embedded.controllers.kinds import PODS
-from haulout.embedded.controllers.reading import (
+from haulout.embedded.controllers.object_fields import (
     Key,
     has_ended,
     instant,
@@ -21,7 +20,8 @@ from haulout.embedded.controllers.reading import (
     phase_of,
 )
 from haulout.embedded.controllers.tables import Pods
-from haulout.embedded.seams import Json, Objects, Timers
+from haulout.embedded.interfaces import Json, Objects, Timers
+from haulout.embedded.resources import PODS
 from haulout.kube.errors import Conflict, NotFound
 
 _FIRST_BACKOFF, _LAST_BACKOFF = timedelta(seconds=10), timedelta(minutes=5)

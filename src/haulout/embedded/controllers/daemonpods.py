@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from haulout.embedded.controllers.fitting import NO_EXECUTE, NO_SCHEDULE, matches_affinity, pinned_to, untolerated
-from haulout.embedded.controllers.reading import Key, key_of, node_of
-from haulout.embedded.seams import Json
+from haulout.embedded.controllers.node_fit import NO_EXECUTE, NO_SCHEDULE, matches_affinity, pinned_to, untolerated
+from haulout.embedded.controllers.object_fields import Key, key_of, node_of
+from haulout.embedded.interfaces import Json
 
 # What the daemon controller adds (pkg/controller/daemon/util/daemonset_util.go), in its order.
 _TOLERATED = (

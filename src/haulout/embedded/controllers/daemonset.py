@@ -6,9 +6,8 @@ from datetime import timedelta
 
 from haulout.embedded.controllers.claims import Claims
 from haulout.embedded.controllers.daemonpods import Known, Share, Wish, pinned, wish_of, with_tolerations
-from haulout.embedded.controllers.kinds import DAEMON_SETS
-from haulout.embedded.controllers.names import Names
-from haulout.embedded.controllers.reading import (
+from haulout.embedded.controllers.generated_names import Names
+from haulout.embedded.controllers.object_fields import (
     Key,
     available_at,
     has_ended,
@@ -22,8 +21,9 @@ from haulout.embedded.controllers.reading import (
 )
 from haulout.embedded.controllers.revisions import HASH, Revision, Revisions
 from haulout.embedded.controllers.tables import Owned, Pods, Table
-from haulout.embedded.controllers.work import Work
-from haulout.embedded.seams import Json, Objects, Timers
+from haulout.embedded.controllers.work_queue import WorkQueue
+from haulout.embedded.interfaces import Json, Objects, Timers
+from haulout.embedded.resources import DAEMON_SETS
 
 # A failed pod is replaced after so long, doubling to the last.
 _FIRST_BACKOFF, _LAST_BACKOFF = timedelta(seconds=1), timedelta(minutes=15)
@@ -52,7 +52,7 @@ class DaemonSets:
         self._sets = sets
         self._revisions = Revisions(objects, revisions)
         self._known: dict[Key, Known] = {}
-        self._work: Work[Key] = Work(timers, self._look)
+        self._work: WorkQueue[Key] = WorkQueue(timers, self._look)
         sets.listen(self._on_set)
         self._claims = Claims(objects, names, pods, sets, "apps/v1", "DaemonSet", self._work.add, self._on_pod)
         nodes.listen(self._on_node)

@@ -7,10 +7,9 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from haulout.base.selector import SelectorError, from_object
-from haulout.embedded.controllers import progress
-from haulout.embedded.controllers.kinds import DEPLOYMENTS, REPLICA_SETS
-from haulout.embedded.controllers.names import content_hash
-from haulout.embedded.controllers.reading import (
+from haulout.embedded.controllers import deployment_status
+from haulout.embedded.controllers.generated_names import content_hash
+from haulout.embedded.controllers.object_fields import (
     Key,
     annotations_of,
     controller_of,
@@ -22,8 +21,9 @@ from haulout.embedded.controllers.reading import (
 from haulout.embedded.controllers.replicaset import wanted
 from haulout.embedded.controllers.rollout import DESIRED, MAXIMUM, Rollout, fenceposts
 from haulout.embedded.controllers.tables import Owned, Pods, Table
-from haulout.embedded.controllers.work import Work
-from haulout.embedded.seams import Json, Objects, Timers
+from haulout.embedded.controllers.work_queue import WorkQueue
+from haulout.embedded.interfaces import Json, Objects, Timers
+from haulout.embedded.resources import DEPLOYMENTS, REPLICA_SETS
 from haulout.kube.errors import Conflict, NotFound
 
 HASH = "pod-template-hash"
@@ -77,7 +77,7 @@ class Deployments:
         self._pods = pods
         self._keys: dict[str, Key] = {}
         self._settled: dict[Key, _Settled] = {}
-        self._work: Work[Key] = Work(timers, self._look)
+        self._work: WorkQueue[Key] = WorkQueue(timers, self._look)
         deployments.listen(self._on_deployment)
         replica_sets.listen_owned(("apps", "Deployment"), self._on_set)
 
@@ -229,7 +229,7 @@ class Deployments:
                 raise
             return self._patched(deployment, {"status": {"collisionCount": collisions + 1}}, "status")
         deployment = self._note_revision(deployment, revision)
-        conditions = progress.begun(deployment, f"{name}-{digest}", self._timers.now())
+        conditions = deployment_status.begun(deployment, f"{name}-{digest}", self._timers.now())
         return self._patched(deployment, {"status": {"conditions": conditions}}, "status")
 
     def _note_revision(self, deployment: Json, revision: int) -> Json:
@@ -250,10 +250,12 @@ class Deployments:
 
     def _clean_up(self, deployment: Json, sets: _Sets) -> None:
         kept = _kept_sets(deployment)
-        if len(sets.old) <= kept or not progress.is_complete(deployment, deployment.get("status") or {}):
+        if len(sets.old) <= kept or not deployment_status.is_complete(deployment, deployment.get("status") or {}):
             return
         idle = [
-            one for one in sorted(sets.old, key=_revision) if not wanted(one) and not progress.count(one, "replicas")
+            one
+            for one in sorted(sets.old, key=_revision)
+            if not wanted(one) and not deployment_status.count(one, "replicas")
         ]
         for one in idle[: len(sets.old) - kept]:
             with suppress(NotFound):
@@ -261,7 +263,7 @@ class Deployments:
             self._sets.refresh(key_of(one))
 
     def _write_status(self, key: Key, deployment: Json, sets: _Sets) -> None:
-        status, look_at = progress.status(deployment, sets.new, sets.old, self._timers.now())
+        status, look_at = deployment_status.status(deployment, sets.new, sets.old, self._timers.now())
         if look_at:
             self._work.add_at(key, look_at)
         old = deployment.get("status") or {}

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from haulout.base.bounds import span
 from haulout.embedded.controllers.claims import Claims
-from haulout.embedded.controllers.kinds import JOBS, PODS
-from haulout.embedded.controllers.names import Names
-from haulout.embedded.controllers.reading import (
+from haulout.embedded.controllers.generated_names import Names
+from haulout.embedded.controllers.object_fields import (
     Key,
     condition,
     instant,
@@ -23,8 +22,9 @@ from haulout.embedded.controllers.reading import (
     with_condition,
 )
 from haulout.embedded.controllers.tables import Pods, Table
-from haulout.embedded.controllers.work import Work
-from haulout.embedded.seams import Json, Objects, Timers
+from haulout.embedded.controllers.work_queue import WorkQueue
+from haulout.embedded.interfaces import Json, Objects, Timers
+from haulout.embedded.resources import JOBS, PODS
 from haulout.kube.errors import NotFound
 
 TRACKING = "batch.kubernetes.io/job-tracking"
@@ -51,7 +51,7 @@ class Jobs:
         self._jobs = jobs
         # How many pods in a row have failed, and when the last did: new ones wait.
         self._failures: dict[Key, tuple[int, datetime]] = {}
-        self._work: Work[Key] = Work(timers, self._look)
+        self._work: WorkQueue[Key] = WorkQueue(timers, self._look)
         self._claims = Claims(objects, names, pods, jobs, "batch/v1", "Job", self._work.add)
 
     def _look(self, key: Key) -> None:

@@ -8,17 +8,11 @@ from typing import Protocol
 
 from haulout.embedded.controllers.behaviour import KubeletOptions, is_managed
 from haulout.embedded.controllers.containers import Containers
-from haulout.embedded.controllers.kinds import LEASES, NODES
-from haulout.embedded.controllers.names import Names
-from haulout.embedded.controllers.reading import (
-    condition,
-    key_of,
-    micro_timestamp,
-    timestamp,
-    with_condition,
-)
+from haulout.embedded.controllers.generated_names import Names
+from haulout.embedded.controllers.object_fields import condition, key_of, micro_timestamp, timestamp, with_condition
 from haulout.embedded.controllers.tables import Pods, Table
-from haulout.embedded.seams import Json, Objects, Timers
+from haulout.embedded.interfaces import Json, Objects, Timers
+from haulout.embedded.resources import LEASES, NODES
 from haulout.kube.errors import Conflict, NotFound
 
 LEASE_NAMESPACE = "kube-node-lease"

@@ -7,20 +7,13 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from haulout.embedded.controllers.fitting import NO_EXECUTE
-from haulout.embedded.controllers.kinds import NODES, PODS
+from haulout.embedded.controllers.node_fit import NO_EXECUTE
 from haulout.embedded.controllers.nodetaints import NOT_READY, UNREACHABLE, of_readiness, swept
-from haulout.embedded.controllers.reading import (
-    condition,
-    is_ready,
-    key_of,
-    labels_of,
-    timestamp,
-    with_condition,
-)
+from haulout.embedded.controllers.object_fields import condition, is_ready, key_of, labels_of, timestamp, with_condition
 from haulout.embedded.controllers.tables import Pods, Table
-from haulout.embedded.controllers.work import Work
-from haulout.embedded.seams import Json, Objects, Timers
+from haulout.embedded.controllers.work_queue import WorkQueue
+from haulout.embedded.interfaces import Json, Objects, Timers
+from haulout.embedded.resources import NODES, PODS
 
 _REPORTED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
@@ -74,7 +67,7 @@ class NodeLifecycle:
         self._checks: dict[str, Callable[[], None]] = {}
         self._zones: dict[str, _Zone] = {}
         self._zone_of: dict[str, _Zone] = {}
-        self._work: Work[str] = Work(timers, self._look)
+        self._work: WorkQueue[str] = WorkQueue(timers, self._look)
         nodes.listen(self._on_node)
         if leases:
             leases.listen(self._on_lease)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from haulout.embedded.controllers.fitting import NO_SCHEDULE
-from haulout.embedded.controllers.reading import condition
-from haulout.embedded.seams import Json
+from haulout.embedded.controllers.node_fit import NO_SCHEDULE
+from haulout.embedded.controllers.object_fields import condition
+from haulout.embedded.interfaces import Json
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"

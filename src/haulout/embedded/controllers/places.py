@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from haulout.embedded.controllers.fitting import NOTHING, Room, allocatable, requested
-from haulout.embedded.controllers.reading import Key, controller_of, labels_of, node_of
-from haulout.embedded.seams import Json
+from haulout.embedded.controllers.node_fit import NOTHING, Room, allocatable, requested
+from haulout.embedded.controllers.object_fields import Key, controller_of, labels_of, node_of
+from haulout.embedded.interfaces import Json
 
 ZONE = "topology.kubernetes.io/zone"
 

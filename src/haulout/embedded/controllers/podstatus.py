@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from haulout.embedded.controllers.reading import timestamp
-from haulout.embedded.seams import Json
+from haulout.embedded.controllers.object_fields import timestamp
+from haulout.embedded.interfaces import Json
 
 _RUNNING = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
 _OF_READINESS = frozenset(("Ready", "ContainersReady"))

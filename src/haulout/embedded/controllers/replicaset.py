@@ -10,9 +10,8 @@ from functools import cmp_to_key
 from typing import Any
 
 from haulout.embedded.controllers.claims import Claims
-from haulout.embedded.controllers.kinds import REPLICA_SETS
-from haulout.embedded.controllers.names import Names
-from haulout.embedded.controllers.reading import (
+from haulout.embedded.controllers.generated_names import Names
+from haulout.embedded.controllers.object_fields import (
     Key,
     annotations_of,
     available_at,
@@ -27,8 +26,9 @@ from haulout.embedded.controllers.reading import (
     phase_of,
 )
 from haulout.embedded.controllers.tables import Owned, Pods
-from haulout.embedded.controllers.work import Work
-from haulout.embedded.seams import Json, Objects, Timers
+from haulout.embedded.controllers.work_queue import WorkQueue
+from haulout.embedded.interfaces import Json, Objects, Timers
+from haulout.embedded.resources import REPLICA_SETS
 
 # The controller creates and deletes no more than this in one look (pkg/controller/replicaset/replica_set.go).
 _BURST = 500
@@ -48,7 +48,7 @@ class ReplicaSets:
         self._timers = timers
         self._sets = replica_sets
         self._brief = brief
-        self._work: Work[Key] = Work(timers, self._look)
+        self._work: WorkQueue[Key] = WorkQueue(timers, self._look)
         self._claims = Claims(
             objects, names, pods, replica_sets, "apps/v1", "ReplicaSet", self._work.add, by_tally=True
         )

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from haulout.embedded.controllers.kinds import CONTROLLER_REVISIONS
-from haulout.embedded.controllers.names import content_hash
-from haulout.embedded.controllers.reading import key_of, owned_by
+from haulout.embedded.controllers.generated_names import content_hash
+from haulout.embedded.controllers.object_fields import key_of, owned_by
 from haulout.embedded.controllers.tables import Owned
-from haulout.embedded.seams import Json, Objects
+from haulout.embedded.interfaces import Json, Objects
+from haulout.embedded.resources import CONTROLLER_REVISIONS
 from haulout.kube.errors import Conflict, NotFound
 
 HASH = "controller-revision-hash"

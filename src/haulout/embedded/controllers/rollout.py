@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from haulout.embedded.controllers.reading import Key, annotations_of, key_of, scaled
+from haulout.embedded.controllers.object_fields import Key, annotations_of, key_of, scaled
 from haulout.embedded.controllers.replicaset import wanted
-from haulout.embedded.seams import Json
+from haulout.embedded.interfaces import Json
 
 DESIRED = "deployment.kubernetes.io/desired-replicas"
 MAXIMUM = "deployment.kubernetes.io/max-replicas"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from haulout.embedded.controllers.fitting import (
+from haulout.embedded.controllers.node_fit import (
     NO_EXECUTE,
     NO_SCHEDULE,
     UNSCHEDULABLE_TAINT,
@@ -20,9 +20,7 @@ from haulout.embedded.controllers.fitting import (
     tolerates,
     untolerated,
 )
-from haulout.embedded.controllers.kinds import PODS
-from haulout.embedded.controllers.places import Place, Places
-from haulout.embedded.controllers.reading import (
+from haulout.embedded.controllers.object_fields import (
     Key,
     condition,
     has_ended,
@@ -32,12 +30,13 @@ from haulout.embedded.controllers.reading import (
     node_of,
     with_condition,
 )
+from haulout.embedded.controllers.places import Place, Places
 from haulout.embedded.controllers.tables import Pods, Table
-from haulout.embedded.controllers.work import Work
-from haulout.embedded.seams import Json, Objects, Resource, Timers
+from haulout.embedded.controllers.work_queue import WorkQueue
+from haulout.embedded.interfaces import Json, Objects, Timers
+from haulout.embedded.resources import BINDINGS, PODS
 from haulout.kube.errors import Conflict, NotFound
 
-BINDINGS = Resource("", "v1", "bindings")
 _BLOCKING = frozenset((NO_EXECUTE, NO_SCHEDULE))
 # Pods of as many different wishes are remembered; more than a cluster has.
 _SHAPES = 4096
@@ -60,7 +59,7 @@ class Scheduler:
         self._objects = objects
         self._timers = timers
         self._pods = pods
-        self._work: Work[str] = Work(timers, lambda _: self._pass())
+        self._work: WorkQueue[str] = WorkQueue(timers, lambda _: self._pass())
         self._places = Places()
         self._queue: list[tuple[int, int, Key]] = []
         self._arrivals = 0

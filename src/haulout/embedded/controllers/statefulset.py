@@ -6,9 +6,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from haulout.embedded.controllers.claims import Claims
-from haulout.embedded.controllers.kinds import STATEFUL_SETS
-from haulout.embedded.controllers.names import Names
-from haulout.embedded.controllers.reading import (
+from haulout.embedded.controllers.generated_names import Names
+from haulout.embedded.controllers.object_fields import (
     Key,
     available_at,
     has_ended,
@@ -21,8 +20,9 @@ from haulout.embedded.controllers.reading import (
 from haulout.embedded.controllers.replicaset import wanted
 from haulout.embedded.controllers.revisions import HASH, Revision, Revisions
 from haulout.embedded.controllers.tables import Owned, Pods, Table
-from haulout.embedded.controllers.work import Work
-from haulout.embedded.seams import Json, Objects, Timers
+from haulout.embedded.controllers.work_queue import WorkQueue
+from haulout.embedded.interfaces import Json, Objects, Timers
+from haulout.embedded.resources import STATEFUL_SETS
 
 
 class _State(NamedTuple):
@@ -45,7 +45,7 @@ class StatefulSets:
         self._timers = timers
         self._sets = sets
         self._revisions = Revisions(objects, revisions)
-        self._work: Work[Key] = Work(timers, self._look)
+        self._work: WorkQueue[Key] = WorkQueue(timers, self._look)
         self._claims = Claims(objects, names, pods, sets, "apps/v1", "StatefulSet", self._work.add)
 
     def _look(self, key: Key) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from haulout.embedded.controllers.kinds import PODS, group_kind
-from haulout.embedded.controllers.reading import Key, controller_of, key_of, node_of, version_of
-from haulout.embedded.seams import Change, Json, Objects, Resource
+from haulout.embedded.controllers.object_fields import Key, controller_of, key_of, node_of, version_of
+from haulout.embedded.controllers.owner_kinds import group_kind
+from haulout.embedded.interfaces import Change, Json, Objects, Resource
+from haulout.embedded.resources import PODS
 
 # Called with the object before and after; None: it was not there, or is not there any more.
 Listener = Callable[[Json | None, Json | None], None]

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from haulout.base.bounds import span
-from haulout.embedded.controllers.fitting import NO_EXECUTE, tolerates
-from haulout.embedded.controllers.kinds import PODS
-from haulout.embedded.controllers.reading import Key, has_ended, is_terminating, key_of, node_of, with_condition
+from haulout.embedded.controllers.node_fit import NO_EXECUTE, tolerates
+from haulout.embedded.controllers.object_fields import Key, has_ended, is_terminating, key_of, node_of, with_condition
 from haulout.embedded.controllers.tables import Pods, Table
-from haulout.embedded.controllers.work import Work
-from haulout.embedded.seams import Json, Objects, Timers
+from haulout.embedded.controllers.work_queue import WorkQueue
+from haulout.embedded.interfaces import Json, Objects, Timers
+from haulout.embedded.resources import PODS
 from haulout.kube.errors import NotFound
 
 _TARGETED = {
@@ -32,7 +32,7 @@ class TaintEviction:
         self._taints: dict[str, tuple[Json, ...]] = {}
         # When the pod began to be only tolerated, when it goes, and how to call that off.
         self._planned: dict[Key, tuple[datetime, datetime, Callable[[], None]]] = {}
-        self._work: Work[Key] = Work(timers, self._evict)
+        self._work: WorkQueue[Key] = WorkQueue(timers, self._evict)
         nodes.listen(self._on_node)
         pods.listen(self._on_pod)
 

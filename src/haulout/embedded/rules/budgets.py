@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from haulout.embedded.refusals import Problem, unsupported, wrong
+from haulout.embedded.interfaces import Json
 from haulout.embedded.rules.podspec import check_selector
+from haulout.embedded.rules.refusals import Problem, unsupported, wrong
 from haulout.embedded.rules.workloads import check_share
-from haulout.embedded.seams import Json
 
 _POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 _COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from haulout.embedded import names
-from haulout.embedded.refusals import Problem, missing, wrong
-from haulout.embedded.seams import Json
+from haulout.embedded.interfaces import Json
+from haulout.embedded.rules import metadata
+from haulout.embedded.rules.refusals import Problem, missing, wrong
 
 # Core's name -> events.k8s.io's name.
 _RENAMED = {
@@ -67,7 +67,7 @@ def _check(event: Json, reporter: str) -> list[Problem]:
     component = event.get("reportingComponent", "")
     if not component:
         problems.append(missing(reporter))
-    problems += [wrong(reporter, component, text) for text in names.label_key(component)]
+    problems += [wrong(reporter, component, text) for text in metadata.label_key(component)]
     for member in ("reportingInstance", "action", "reason"):
         value = event.get(member, "")
         if not value:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 
-from haulout.embedded.refusals import Problem, duplicate, forbidden_field, wrong
+from haulout.embedded.interfaces import Json
 from haulout.embedded.rules.podspec import check_taints
-from haulout.embedded.seams import Json
+from haulout.embedded.rules.refusals import Problem, duplicate, forbidden_field, wrong
 
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from haulout.embedded import names, refusals
-from haulout.embedded.refusals import Problem, forbidden_field, wrong
+from haulout.embedded.interfaces import Json
+from haulout.embedded.rules import metadata, refusals
 from haulout.embedded.rules.podspec import check_spec, default_requests, default_spec
-from haulout.embedded.seams import Json
+from haulout.embedded.rules.refusals import Problem, forbidden_field, wrong
 
 PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _UNREACHABLE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -110,7 +110,7 @@ def recheck_status(pod: Json, old: Json) -> list[Problem]:
     return [
         wrong(f"status.conditions[{index}].Type", condition["type"], text)
         for index, condition in enumerate(pod["status"].get("conditions", ()))
-        for text in names.label_key(condition["type"])
+        for text in metadata.label_key(condition["type"])
     ]
 
 

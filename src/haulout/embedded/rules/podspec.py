@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import Any
 
-from haulout.embedded import names
-from haulout.embedded.quantity import amount
-from haulout.embedded.refusals import (
+from haulout.embedded.interfaces import Json
+from haulout.embedded.rules import metadata
+from haulout.embedded.rules.quantity import amount
+from haulout.embedded.rules.refusals import (
     Problem,
     duplicate,
     forbidden_field,
@@ -16,7 +17,6 @@ from haulout.embedded.refusals import (
     unsupported,
     wrong,
 )
-from haulout.embedded.seams import Json
 
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _RESTARTS = ("Always", "OnFailure", "Never")
@@ -133,9 +133,9 @@ def check_spec(spec: Json, path: str, restarts: Iterable[str] = _RESTARTS) -> li
     if spec["dnsPolicy"] not in _DNS:
         problems.append(unsupported(f"{path}.dnsPolicy", spec["dnsPolicy"], _DNS))
     if "nodeSelector" in spec:
-        problems += names.check_labels(spec["nodeSelector"], f"{path}.nodeSelector")
+        problems += metadata.check_labels(spec["nodeSelector"], f"{path}.nodeSelector")
     if name := spec.get("nodeName"):
-        problems += [wrong(f"{path}.nodeName", name, text) for text in names.subdomain(name)]
+        problems += [wrong(f"{path}.nodeName", name, text) for text in metadata.subdomain(name)]
     problems += _check_node_affinity((spec.get("affinity") or {}).get("nodeAffinity") or {}, path)
     for index, toleration in enumerate(spec.get("tolerations", ())):
         problems += check_toleration(toleration, f"{path}.tolerations[{index}]")
@@ -150,7 +150,7 @@ def _check_container(container: Json, path: str, seen: set[str], volumes: Contai
     if not name:
         problems.append(missing(f"{path}.name"))
     else:
-        problems += [wrong(f"{path}.name", name, text) for text in names.label(name)]
+        problems += [wrong(f"{path}.name", name, text) for text in metadata.label(name)]
         if name in seen:
             problems.append(duplicate(f"{path}.name", name))
         seen.add(name)
@@ -223,7 +223,7 @@ def _check_volumes(volumes: Iterable[Json], path: str) -> list[Problem]:
         if not name:
             problems.append(missing(f"{path}[{index}].name"))
         else:
-            problems += [wrong(f"{path}[{index}].name", name, text) for text in names.label(name)]
+            problems += [wrong(f"{path}[{index}].name", name, text) for text in metadata.label(name)]
             if name in seen:
                 problems.append(duplicate(f"{path}[{index}].name", name))
             seen.add(name)
@@ -251,7 +251,7 @@ def _check_term(term: Json, path: str) -> list[Problem]:
     for index, expression in enumerate(term.get("matchExpressions", ())):
         here = f"{path}.matchExpressions[{index}]"
         problems += _check_operator(expression, here)
-        problems += [wrong(f"{here}.key", expression["key"], text) for text in names.label_key(expression["key"])]
+        problems += [wrong(f"{here}.key", expression["key"], text) for text in metadata.label_key(expression["key"])]
     return problems
 
 
@@ -275,11 +275,11 @@ def check_toleration(toleration: Json, path: str) -> list[Problem]:
     key, operator = toleration.get("key", ""), toleration.get("operator", "")
     effect = toleration.get("effect", "")
     if key:
-        problems += [wrong(f"{path}.key", key, text) for text in names.label_key(key)]
+        problems += [wrong(f"{path}.key", key, text) for text in metadata.label_key(key)]
     elif operator != "Exists":
         text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         problems.append(wrong(f"{path}.operator", operator, text))
-    if operator in {"", "Equal"} and (texts := names.label_value(toleration.get("value", ""))):
+    if operator in {"", "Equal"} and (texts := metadata.label_value(toleration.get("value", ""))):
         problems.append(wrong(f"{path}.operator", toleration["value"], ";".join(texts)))
     if operator == "Exists" and toleration.get("value"):
         text = "value must be empty when `operator` is 'Exists'"
@@ -295,7 +295,7 @@ def check_toleration(toleration: Json, path: str) -> list[Problem]:
 
 def check_selector(selector: Json, path: str) -> list[Problem]:
     """A label selector in an object."""
-    problems = names.check_labels(selector.get("matchLabels", {}), f"{path}.matchLabels")
+    problems = metadata.check_labels(selector.get("matchLabels", {}), f"{path}.matchLabels")
     for index, expression in enumerate(selector.get("matchExpressions", ())):
         here = f"{path}.matchExpressions[{index}]"
         operator, values = expression.get("operator", ""), expression.get("values", [])
@@ -307,9 +307,9 @@ def check_selector(selector: Json, path: str) -> list[Problem]:
         elif values:
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
             problems.append(forbidden_field(f"{here}.values", text))
-        problems += [wrong(f"{here}.key", expression["key"], text) for text in names.label_key(expression["key"])]
+        problems += [wrong(f"{here}.key", expression["key"], text) for text in metadata.label_key(expression["key"])]
         for number, value in enumerate(values):
-            problems += [wrong(f"{here}.values[{number}]", value, text) for text in names.label_value(value)]
+            problems += [wrong(f"{here}.values[{number}]", value, text) for text in metadata.label_value(value)]
     return problems
 
 
@@ -326,8 +326,8 @@ def check_taints(taints: Iterable[Json], path: str) -> list[Problem]:
     for index, taint in enumerate(taints):
         here = f"{path}[{index}]"
         key, value, effect = taint["key"], taint.get("value", ""), taint["effect"]
-        problems += [wrong(f"{here}.key", key, text) for text in names.label_key(key)]
-        if texts := names.label_value(value):
+        problems += [wrong(f"{here}.key", key, text) for text in metadata.label_key(key)]
+        if texts := metadata.label_value(value):
             problems.append(wrong(f"{here}.value", value, ";".join(texts)))
         if not effect:
             problems.append(missing(f"{here}.effect"))

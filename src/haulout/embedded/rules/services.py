@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Network
 
-from haulout.embedded import names
-from haulout.embedded.refusals import Problem, duplicate, missing, unsupported, wrong
-from haulout.embedded.seams import Json
+from haulout.embedded.interfaces import Json
+from haulout.embedded.rules import metadata
+from haulout.embedded.rules.refusals import Problem, duplicate, missing, unsupported, wrong
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _OUTSIDE = frozenset({"LoadBalancer", "NodePort"})
@@ -117,14 +117,14 @@ def check(service: Json) -> list[Problem]:
     if not spec.get("ports") and spec["type"] != "ExternalName" and spec.get("clusterIP") != HEADLESS:
         problems.append(missing("spec.ports"))
     problems += _check_ports(spec.get("ports", ()))
-    problems += names.check_labels(spec.get("selector", {}), "spec.selector")
+    problems += metadata.check_labels(spec.get("selector", {}), "spec.selector")
     if spec["sessionAffinity"] not in _AFFINITIES:
         problems.append(unsupported("spec.sessionAffinity", spec["sessionAffinity"], _AFFINITIES))
     if spec["type"] not in _TYPES:
         problems.append(unsupported("spec.type", spec["type"], _TYPES))
     if spec["type"] == "ExternalName":
         name = spec.get("externalName", "")
-        texts = names.subdomain(name.removesuffix("."))
+        texts = metadata.subdomain(name.removesuffix("."))
         problems += (
             [wrong("spec.externalName", name, text) for text in texts] if name else [missing("spec.externalName")]
         )
@@ -138,7 +138,7 @@ def _check_ports(ports: Iterable[Json]) -> Iterator[Problem]:
         if several and not name:
             yield missing(f"{path}.name")
         if name:
-            yield from (wrong(f"{path}.name", name, text) for text in names.label(name))
+            yield from (wrong(f"{path}.name", name, text) for text in metadata.label(name))
             if name in seen:
                 yield duplicate(f"{path}.name", name)
             seen.add(name)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from haulout.base.selector import from_object
-from haulout.embedded import names
-from haulout.embedded.refusals import Problem, forbidden_field, missing, unsupported, wrong
+from haulout.embedded.interfaces import Json
+from haulout.embedded.rules import metadata
 from haulout.embedded.rules.podspec import check_selector, check_spec, default_spec, in_order
-from haulout.embedded.seams import Json
+from haulout.embedded.rules.refusals import Problem, forbidden_field, missing, unsupported, wrong
 
 _PERCENT = re.compile("[0-9]+%").fullmatch
 _SELECTED = "`selector` does not match template `labels`"
@@ -127,7 +127,7 @@ def _not_negative(part: Json, path: str, *members: str) -> list[Problem]:
 
 def _check_selector(spec: Json, kind: str, *, required: bool = True) -> list[Problem]:
     selector, labels = spec.get("selector"), spec["template"]["metadata"].get("labels")
-    problems = names.check_labels(labels or {}, "spec.template.labels")
+    problems = metadata.check_labels(labels or {}, "spec.template.labels")
     mismatch = wrong("spec.template.metadata.labels", labels, _SELECTED)
     if selector is None:
         return [*([missing("spec.selector")] if required else []), *problems, mismatch]
@@ -284,7 +284,7 @@ def _check_job_spec(spec: Json) -> list[Problem]:
         if spec[member] not in known:
             problems.append(unsupported(f"spec.{member}", spec[member], known))
     policy, path = spec["template"]["spec"]["restartPolicy"], "spec.template.spec.restartPolicy"
-    found = names.check_labels(spec["template"]["metadata"].get("labels", {}), "spec.template.labels")
+    found = metadata.check_labels(spec["template"]["metadata"].get("labels", {}), "spec.template.labels")
     found += check_spec(spec["template"]["spec"], "spec.template.spec", (policy,))
     if not policy:
         found.append(missing(path, 'valid values: "OnFailure", "Never"'))

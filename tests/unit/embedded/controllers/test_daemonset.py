@@ -1,4 +1,4 @@
-from haulout.embedded.controllers.kinds import DAEMON_SETS, NODES, PODS
+from haulout.embedded import DAEMON_SETS, NODES, PODS
 from tests.build.workloads import World, daemon_set, node, template
 
 QUICK = template("agent", notes={"stops-after": "1s"})

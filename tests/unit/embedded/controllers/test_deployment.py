@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from haulout.embedded.controllers.kinds import DEPLOYMENTS, PODS, REPLICA_SETS
+from haulout.embedded import DEPLOYMENTS, PODS, REPLICA_SETS
 from haulout.embedded.controllers.rollout import Rollout, fenceposts
 from tests.build.workloads import World, condition_of, deployment, is_leaving, template
 

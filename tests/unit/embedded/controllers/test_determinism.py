@@ -8,8 +8,7 @@ from datetime import timedelta
 
 import msgspec
 
-from haulout.embedded.controllers.actors import ActorOptions
-from haulout.embedded.controllers.kinds import DEPLOYMENTS, NODES, REPLICA_SETS
+from haulout.embedded import DEPLOYMENTS, NODES, REPLICA_SETS, ActorOptions
 from tests.build.workloads import (
     World,
     budget,

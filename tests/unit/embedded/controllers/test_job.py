@@ -1,4 +1,4 @@
-from haulout.embedded.controllers.kinds import JOBS
+from haulout.embedded import JOBS
 from tests.build.workloads import World, condition_of, job, template
 
 

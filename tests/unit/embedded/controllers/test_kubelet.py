@@ -3,10 +3,7 @@ from datetime import timedelta
 import pytest
 from msgspec import structs
 
-from haulout.embedded.controllers.actors import ActorOptions
-from haulout.embedded.controllers.behaviour import KubeletOptions, PodBehaviour
-from haulout.embedded.controllers.kinds import NODES, PODS
-from haulout.embedded.seams import Json
+from haulout.embedded import NODES, PODS, ActorOptions, Json, KubeletOptions, PodBehaviour
 from tests.build.workloads import World, condition_of, deployment, is_leaving, node, pod
 
 

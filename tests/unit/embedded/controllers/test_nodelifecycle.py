@@ -1,5 +1,4 @@
-from haulout.embedded.controllers.actors import ActorOptions
-from haulout.embedded.controllers.kinds import LEASES, NODES, PODS
+from haulout.embedded import LEASES, NODES, PODS, ActorOptions
 from tests.build.workloads import World, condition_of, daemon_set, deployment, is_leaving, node, pod
 
 

@@ -2,10 +2,9 @@ from datetime import timedelta
 
 import pytest
 
-from haulout.embedded.controllers.kinds import PODS, REPLICA_SETS
-from haulout.embedded.controllers.reading import timestamp
+from haulout.embedded import PODS, REPLICA_SETS, Json
+from haulout.embedded.controllers.object_fields import timestamp
 from haulout.embedded.controllers.replicaset import first_to_go
-from haulout.embedded.seams import Json
 from tests.build.workloads import START, World, pod, replica_set
 
 

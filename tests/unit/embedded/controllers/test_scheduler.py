@@ -2,8 +2,7 @@ from collections import Counter
 
 import pytest
 
-from haulout.embedded.controllers.kinds import NODES, PODS
-from haulout.embedded.seams import Json
+from haulout.embedded import NODES, PODS, Json
 from tests.build.workloads import World, condition_of, deployment, node, pod, template
 
 TOLERATING = [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]

@@ -1,5 +1,4 @@
-from haulout.embedded.controllers.actors import ActorOptions
-from haulout.embedded.controllers.kinds import PODS, STATEFUL_SETS
+from haulout.embedded import PODS, STATEFUL_SETS, ActorOptions
 from tests.build.workloads import World, is_leaving, stateful_set, template
 
 QUICK = template("db", notes={"stops-after": "1s"})

@@ -1,0 +1,116 @@
+"""What a Deployment says of itself: counts, whether it is available, and whether its rollout gets on."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from haulout.base.bounds import span
+from haulout.embedded.controllers.object_fields import condition, instant, timestamp
+from haulout.embedded.controllers.replicaset import wanted
+from haulout.embedded.controllers.rollout import fenceposts
+from haulout.embedded.interfaces import Json
+
+_AVAILABLE, _UPDATED, _TIMED_OUT = "NewReplicaSetAvailable", "ReplicaSetUpdated", "ProgressDeadlineExceeded"
+_NO_DEADLINE = 2**31 - 1
+
+
+def status(deployment: Json, new: Json | None, old: list[Json], now: datetime) -> tuple[Json, datetime | None]:
+    """And when time alone may change it."""
+    sets = [*old, new] if new else old
+    available = sum(count(one, "availableReplicas") for one in sets)
+    result: Json = {
+        "observedGeneration": deployment["metadata"].get("generation", 0),
+        "replicas": sum(count(one, "replicas") for one in sets),
+        "updatedReplicas": count(new, "replicas") if new else 0,
+        "readyReplicas": sum(count(one, "readyReplicas") for one in sets),
+        "availableReplicas": available,
+        "unavailableReplicas": max(sum(map(wanted, sets)) - available, 0),
+        "terminatingReplicas": sum(count(one, "terminatingReplicas") for one in sets),
+    }
+    enough = available >= wanted(deployment) - fenceposts(deployment)[1]
+    conditions = _set((deployment.get("status") or {}).get("conditions") or [], _availability(enough), now)
+    late_at = None
+    if new and (deadline := _deadline(deployment)) is not None:
+        conditions, late_at = _progress(deployment, (result, conditions), new["metadata"]["name"], deadline, now)
+    result["conditions"] = conditions
+    return result, late_at
+
+
+def begun(deployment: Json, replica_set: str, now: datetime) -> list[Json]:
+    """The conditions once the ReplicaSet of a new template has been made."""
+    conditions: list[Json] = (deployment.get("status") or {}).get("conditions") or []
+    if _deadline(deployment) is None:
+        return conditions
+    new = _progressing("True", "NewReplicaSetCreated", f'Created new replica set "{replica_set}"')
+    return _set(conditions, new, now)
+
+
+def is_complete(deployment: Json, state: Json) -> bool:
+    size = wanted(deployment)
+    counts = (state.get("updatedReplicas", 0), state.get("replicas", 0), state.get("availableReplicas", 0))
+    return counts == (size, size, size) and state.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
+
+
+def count(replica_set: Json, name: str) -> int:
+    return int((replica_set.get("status") or {}).get(name, 0))
+
+
+def _progress(
+    deployment: Json, found: tuple[Json, list[Json]], name: str, deadline: timedelta, now: datetime
+) -> tuple[list[Json], datetime | None]:
+    """The conditions with a word about progress, and when there will have been none for too long."""
+    state, conditions = found
+    current = condition(deployment, "Progressing")
+    if state["replicas"] == state["updatedReplicas"] and current and current.get("reason") == _AVAILABLE:
+        return conditions, None
+    if is_complete(deployment, state):
+        text = f'ReplicaSet "{name}" has successfully progressed.'
+        return _set(conditions, _progressing("True", _AVAILABLE, text), now), None
+    if _gets_on(deployment.get("status") or {}, state):
+        new = _progressing("True", _UPDATED, f'ReplicaSet "{name}" is progressing.')
+        return _set(conditions, new, now, fresh=True), None
+    if current is None or current.get("reason") == _TIMED_OUT:
+        return conditions, None
+    late_at = instant(current.get("lastUpdateTime")) + deadline
+    if now > late_at:
+        text = f'ReplicaSet "{name}" has timed out progressing.'
+        return _set(conditions, _progressing("False", _TIMED_OUT, text), now), None
+    return conditions, late_at + timedelta(seconds=1)
+
+
+def _set(conditions: list[Json], new: Json, now: datetime, *, fresh: bool = False) -> list[Json]:
+    """As `SetDeploymentCondition`: what says the same is left alone unless it is to be `fresh`; the rest goes last."""
+    found = next((one for one in conditions if one["type"] == new["type"]), None)
+    since = timestamp(now)
+    if found and found["status"] == new["status"]:
+        if not fresh and found.get("reason") == new["reason"]:
+            return conditions
+        since = found["lastTransitionTime"]
+    others = [one for one in conditions if one["type"] != new["type"]]
+    return [*others, {**new, "lastUpdateTime": timestamp(now), "lastTransitionTime": since}]
+
+
+def _deadline(deployment: Json) -> timedelta | None:
+    seconds = deployment["spec"].get("progressDeadlineSeconds")
+    seconds = 600 if seconds is None else int(seconds)
+    return None if seconds == _NO_DEADLINE else span(seconds)
+
+
+def _availability(enough: bool) -> Json:
+    if enough:
+        reason, message = "MinimumReplicasAvailable", "Deployment has minimum availability."
+    else:
+        reason, message = "MinimumReplicasUnavailable", "Deployment does not have minimum availability."
+    return {"type": "Available", "status": str(enough), "reason": reason, "message": message}
+
+
+def _progressing(state: str, reason: str, message: str) -> Json:
+    return {"type": "Progressing", "status": state, "reason": reason, "message": message}
+
+
+def _gets_on(old: Json, new: Json) -> bool:
+    def left(state: Json) -> int:
+        return int(state.get("replicas", 0)) - int(state.get("updatedReplicas", 0))
+
+    grows = ("updatedReplicas", "readyReplicas", "availableReplicas")
+    return left(new) < left(old) or any(new[name] > old.get(name, 0) for name in grows)

@@ -1,0 +1,270 @@
+"""PodDisruptionBudgets: the numbers that evictions are judged by, as the disruption controller computes them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta
+
+from haulout.base.selector import EVERYTHING, Selector, SelectorError, from_object
+from haulout.embedded.controllers.object_fields import (
+    Key,
+    controller_of,
+    instant,
+    is_ready,
+    is_terminating,
+    key_of,
+    labels_of,
+    scaled,
+    timestamp,
+)
+from haulout.embedded.controllers.owner_kinds import group_kind
+from haulout.embedded.controllers.replicaset import wanted
+from haulout.embedded.controllers.selector_index import Selectors
+from haulout.embedded.controllers.tables import Pods, Table
+from haulout.embedded.controllers.work_queue import WorkQueue
+from haulout.embedded.interfaces import Json, Objects, Timers
+from haulout.embedded.resources import DISRUPTION_BUDGETS
+
+# So long after an eviction was let through its pod is taken for gone, whether it is being deleted or not.
+DELETION_TIMEOUT = timedelta(minutes=2)
+
+
+class _SyncFailed(Exception):
+    """The numbers cannot be had; the message goes into the condition."""
+
+
+class _Members:
+    """The pods that a budget selects, counted as they come and go."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Json] = {}
+        self.healthy = 0
+        self.owners: Counter[str] = Counter()
+
+    def put(self, pod: Json) -> None:
+        self.drop(pod["metadata"]["name"])
+        self.pods[pod["metadata"]["name"]] = pod
+        self._count(pod, 1)
+
+    def drop(self, name: str) -> None:
+        if pod := self.pods.pop(name, None):
+            self._count(pod, -1)
+
+    def _count(self, pod: Json, by: int) -> None:
+        if _is_healthy(pod):
+            self.healthy += by
+        owner = controller_of(pod)
+        uid = owner["uid"] if owner else ""
+        self.owners[uid] += by
+        if not self.owners[uid]:
+            del self.owners[uid]
+
+
+class DisruptionBudgets:
+    """The simulated disruption controller: it keeps the status of PodDisruptionBudgets.
+
+    `scalable` are the kinds that have a scale, by group and kind; Deployments are found through their ReplicaSets.
+    """
+
+    def __init__(
+        self, objects: Objects, timers: Timers, pods: Pods, budgets: Table, scalable: dict[tuple[str, str], Table]
+    ) -> None:
+        self._objects = objects
+        self._timers = timers
+        self._pods = pods
+        self._budgets = budgets
+        self._scalable = scalable
+        self._selectors = Selectors()
+        self._members: dict[Key, _Members] = {}
+        self._work: WorkQueue[Key] = WorkQueue(timers, self._look)
+        budgets.listen(self._on_budget)
+        pods.listen(self._on_pod)
+
+    def _on_budget(self, old: Json | None, new: Json | None) -> None:
+        key = key_of(new or old or {})
+        if new is None:
+            self._selectors.remove(key)
+            self._members.pop(key, None)
+        elif old is None or old["spec"].get("selector") != new["spec"].get("selector"):
+            self._select(key, new)
+        self._work.add(key)
+
+    def _select(self, key: Key, budget: Json) -> None:
+        members = self._members[key] = _Members()
+        selector = _selector(budget)
+        if selector is None:
+            self._selectors.remove(key)
+            return
+        self._selectors.set(key, selector)
+        for pod in self._pods.by_namespace.get(key[0], {}).values():
+            if selector.matches(labels_of(pod)):
+                members.put(pod)
+
+    def _on_pod(self, old: Json | None, new: Json | None) -> None:
+        pod = new or old or {}
+        namespace, name = key_of(pod)
+        after = list(self._selectors.matching(namespace, labels_of(new))) if new else []
+        if old and new and labels_of(old) == labels_of(new):
+            before = set(after)
+        else:
+            before = set(self._selectors.matching(namespace, labels_of(old))) if old else set()
+        counts_alike = old is not None and new is not None and _counting(old) == _counting(new)
+        for key in after:
+            is_member = key in before
+            before.discard(key)
+            self._members[key].put(pod)
+            if not (is_member and counts_alike):
+                self._work.add(key)
+        for key in sorted(before):
+            self._members[key].drop(name)
+            self._work.add(key)
+
+    def _look(self, key: Key) -> None:
+        budget = self._objects.get(DISRUPTION_BUDGETS, *key)
+        if budget is None or key not in self._members:
+            self._work.forget(key)
+            return
+        members, now = self._members[key], self._timers.now()
+        try:
+            expected, desired = self._expected(budget["spec"], members)
+        except _SyncFailed as failure:
+            self._write(budget, _failed(budget, str(failure), now))
+            return
+        disrupted = self._disrupted(key, budget, members, now)
+        counted_out = [name for name in disrupted if _is_healthy(members.pods[name])]
+        healthy = members.healthy - len(counted_out)
+        allowed = max(healthy - desired, 0) if expected > 0 else 0
+        status = {
+            "disruptionsAllowed": allowed,
+            "currentHealthy": healthy,
+            "desiredHealthy": desired,
+            "expectedPods": expected,
+            "observedGeneration": budget["metadata"].get("generation", 0),
+        }
+        if disrupted:
+            status["disruptedPods"] = disrupted
+        reason = "SufficientPods" if allowed else "InsufficientPods"
+        status["conditions"] = _conditions(budget, allowed > 0, reason, "", status["observedGeneration"], now)
+        self._write(budget, status)
+
+    def _write(self, budget: Json, status: Json) -> None:
+        if (budget.get("status") or {}) != status:
+            body = {**budget, "status": status}
+            self._budgets.put(self._objects.update(DISRUPTION_BUDGETS, body, subresource="status"))
+
+    def _disrupted(self, key: Key, budget: Json, members: _Members, now: datetime) -> dict[str, str]:
+        """Of the pods whose eviction was let through, those that may still vanish without being deleted by then."""
+        found = {}
+        for name, at in ((budget.get("status") or {}).get("disruptedPods") or {}).items():
+            pod, until = members.pods.get(name), instant(at) + DELETION_TIMEOUT
+            if pod is None or is_terminating(pod) or until <= now:
+                continue
+            found[name] = at
+            self._work.add_at(key, until)
+        return found
+
+    def _expected(self, spec: Json, members: _Members) -> tuple[int, int]:
+        """How many pods there should be, and how many of them healthy; percentages are rounded up."""
+        if spec.get("maxUnavailable") is not None:
+            expected = self._scale(members)
+            return expected, max(expected - scaled(spec["maxUnavailable"], expected, up=True), 0)
+        least = spec.get("minAvailable")
+        if isinstance(least, str):
+            expected = self._scale(members)
+            return expected, scaled(least, expected, up=True)
+        return (len(members.pods), int(least)) if least is not None else (0, 0)
+
+    def _scale(self, members: _Members) -> int:
+        """The wanted size of all controllers of these pods; pods without one do not count."""
+        scales: dict[str, int] = {}
+        if not any(members.owners):
+            return 0
+        seen: set[str] = set()
+        for pod in members.pods.values():
+            reference = controller_of(pod)
+            if reference is None or reference["uid"] in seen:
+                continue
+            seen.add(reference["uid"])
+            uid, size = self._scale_of(pod, reference)
+            scales[uid] = size
+            if len(seen) >= len(members.owners) - ("" in members.owners):
+                break
+        return sum(scales.values())
+
+    def _scale_of(self, pod: Json, reference: Json) -> tuple[str, int]:
+        table = self._scalable.get(group_kind(reference))
+        if table is None:
+            raise _SyncFailed(_no_scale(reference))
+        owner = table.get((pod["metadata"]["namespace"], reference["name"]))
+        if owner is None or owner["metadata"]["uid"] != reference["uid"]:
+            raise _SyncFailed(f'found no controllers for pod "{pod["metadata"]["name"]}"')
+        above = controller_of(owner)
+        if above and group_kind(above) == ("apps", "Deployment"):
+            deployment = self._scalable["apps", "Deployment"].get((pod["metadata"]["namespace"], above["name"]))
+            if deployment and deployment["metadata"]["uid"] == above["uid"]:
+                return above["uid"], wanted(deployment)
+        return reference["uid"], wanted(owner)
+
+
+def _selector(budget: Json) -> Selector | None:
+    """None selects nothing; an empty one selects every pod of the namespace."""
+    given = budget["spec"].get("selector")
+    if given is None:
+        return None
+    try:
+        return from_object(given) if given else EVERYTHING
+    except SelectorError:
+        return None
+
+
+def _is_healthy(pod: Json) -> bool:
+    return not is_terminating(pod) and is_ready(pod)
+
+
+def _counting(pod: Json) -> tuple[object, ...]:
+    """Return all that a budget's numbers depend upon: of the seven changes of a pod that moves, three change none."""
+    return is_terminating(pod), is_ready(pod), controller_of(pod)
+
+
+def _failed(budget: Json, message: str, now: datetime) -> Json:
+    old = budget.get("status") or {}
+    conditions = _conditions(budget, False, "SyncFailed", message, old.get("observedGeneration", 0), now)
+    return {
+        "currentHealthy": 0,
+        "desiredHealthy": 0,
+        "expectedPods": 0,
+        **old,
+        "disruptionsAllowed": 0,
+        "conditions": conditions,
+    }
+
+
+def _conditions(budget: Json, allowed: bool, reason: str, message: str, generation: int, now: datetime) -> list[Json]:
+    new = {
+        "type": "DisruptionAllowed",
+        "status": str(allowed),
+        "observedGeneration": generation,
+        "lastTransitionTime": timestamp(now),
+        "reason": reason,
+        "message": message,
+    }
+    if not generation:
+        del new["observedGeneration"]
+    result: list[Json] = list((budget.get("status") or {}).get("conditions") or ())
+    for place, found in enumerate(result):
+        if found["type"] == new["type"]:
+            if found["status"] == new["status"]:
+                new["lastTransitionTime"] = found["lastTransitionTime"]
+            result[place] = new
+            return result
+    return [*result, new]
+
+
+def _no_scale(reference: Json) -> str:
+    group, kind = group_kind(reference)
+    plural = f"{kind.lower()}s"
+    return (
+        f"{plural}.{group} does not implement the scale subresource"
+        if group
+        else f"{plural} does not implement the scale subresource"
+    )

@@ -1,0 +1,163 @@
+"""Whether a pod may be on a node: node selector, required node affinity, taints and tolerations, resources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from haulout.embedded.controllers.object_fields import labels_of
+from haulout.embedded.interfaces import Json
+from haulout.embedded.rules import quantity
+
+NO_EXECUTE, NO_SCHEDULE = "NoExecute", "NoSchedule"
+UNSCHEDULABLE_TAINT: Json = {"key": "node.kubernetes.io/unschedulable", "effect": NO_SCHEDULE}
+
+
+def tolerates(toleration: Json, taint: Json) -> bool:
+    if toleration.get("effect") and toleration["effect"] != taint["effect"]:
+        return False
+    if toleration.get("key") and toleration["key"] != taint["key"]:
+        return False
+    match toleration.get("operator") or "Equal":
+        case "Equal":
+            return bool(toleration.get("value", "") == taint.get("value", ""))
+        case "Exists":
+            return True
+        case _:
+            return False
+
+
+def untolerated(taints: Iterable[Json], tolerations: Iterable[Json], effects: frozenset[str]) -> Json | None:
+    """The first taint of these effects that no toleration covers."""
+    tolerations = tuple(tolerations)
+    for taint in taints:
+        if taint["effect"] in effects and not any(tolerates(toleration, taint) for toleration in tolerations):
+            return taint
+    return None
+
+
+def pinned_to(spec: Json) -> str | None:
+    """The node's name, if required affinity leaves no other, as on the pods of a DaemonSet."""
+    terms = _required_terms(spec)
+    if not terms or len(terms) != 1 or terms[0].get("matchExpressions"):
+        return None
+    fields: list[Json] = terms[0].get("matchFields") or []
+    if len(fields) == 1 and fields[0].get("key") == "metadata.name" and fields[0].get("operator") == "In":
+        values: list[str] = fields[0].get("values") or []
+        return str(values[0]) if len(values) == 1 else None
+    return None
+
+
+def matches_affinity(spec: Json, node: Json) -> bool:
+    """nodeSelector, and one of the terms of required node affinity."""
+    labels = labels_of(node)
+    selector: dict[str, str] = spec.get("nodeSelector") or {}
+    if any(labels.get(name) != value for name, value in selector.items()):
+        return False
+    terms = _required_terms(spec)
+    return terms is None or any(_term_matches(term, labels, node) for term in terms)
+
+
+def _required_terms(spec: Json) -> list[Json] | None:
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    return None if required is None else required.get("nodeSelectorTerms") or []
+
+
+def _term_matches(term: Json, labels: dict[str, str], node: Json) -> bool:
+    expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    if not expressions and not fields:
+        return False
+    name = {"metadata.name": node["metadata"]["name"]}
+    return all(_holds(one, labels) for one in expressions) and all(_holds(one, name) for one in fields)
+
+
+def _holds(requirement: Json, labels: dict[str, str]) -> bool:
+    value = labels.get(requirement["key"])
+    values = requirement.get("values") or ()
+    match requirement["operator"]:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt":
+            return _compare(value, values, lambda a, b: a > b)
+        case "Lt":
+            return _compare(value, values, lambda a, b: a < b)
+        case _:
+            return False
+
+
+def _compare(value: str | None, values: Any, holds: Callable[[int, int], bool]) -> bool:
+    try:
+        return holds(int(value or ""), int(values[0]))
+    except (ValueError, IndexError):
+        return False
+
+
+class Room(NamedTuple):
+    """What a pod asks for, or a node has: CPU in thousandths, memory in bytes, pods."""
+
+    cpu: int
+    memory: int
+    pods: int
+
+    def plus(self, other: Room) -> Room:
+        return Room(self.cpu + other.cpu, self.memory + other.memory, self.pods + other.pods)
+
+    def minus(self, other: Room) -> Room:
+        return Room(self.cpu - other.cpu, self.memory - other.memory, self.pods - other.pods)
+
+    def lacking(self, wanted: Room) -> tuple[str, ...]:
+        """Why what is wanted does not fit, in the scheduler's words."""
+        found = []
+        if wanted.pods > self.pods:
+            found.append("Too many pods")
+        if wanted.cpu and wanted.cpu > self.cpu:
+            found.append("Insufficient cpu")
+        if wanted.memory and wanted.memory > self.memory:
+            found.append("Insufficient memory")
+        return tuple(found)
+
+
+NOTHING = Room(0, 0, 0)
+
+
+def requested(spec: Json) -> Room:
+    """The sum of the containers or the largest init container, with sidecars and overhead, and one pod."""
+    running, starting = NOTHING, NOTHING
+    sidecars = NOTHING
+    for container in spec.get("initContainers") or ():
+        asked = _room(container)
+        if container.get("restartPolicy") == "Always":
+            sidecars = sidecars.plus(asked)
+            starting = _larger(starting, sidecars)
+        else:
+            starting = _larger(starting, sidecars.plus(asked))
+    for container in spec.get("containers") or ():
+        running = running.plus(_room(container))
+    needed = _larger(running.plus(sidecars), starting)
+    overhead = spec.get("overhead")
+    return needed.plus(_of(overhead) if overhead else NOTHING)._replace(pods=1)
+
+
+def allocatable(node: Json) -> Room:
+    room = (node.get("status") or {}).get("allocatable") or {}
+    return _of(room)._replace(pods=quantity.whole(room.get("pods", 0)))
+
+
+def _room(container: Json) -> Room:
+    requests = (container.get("resources") or {}).get("requests")
+    return _of(requests) if requests else NOTHING
+
+
+def _of(amounts: Json) -> Room:
+    return Room(quantity.thousandths(amounts.get("cpu", 0)), quantity.whole(amounts.get("memory", 0)), 0)
+
+
+def _larger(one: Room, other: Room) -> Room:
+    return Room(max(one.cpu, other.cpu), max(one.memory, other.memory), 0)

@@ -1,0 +1,137 @@
+"""What the actors read in objects, and the small values that they write: conditions, times, owner references."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from haulout.embedded.interfaces import Json
+
+Key = tuple[str, str]
+
+# The instant that nobody has written down.
+LONG_AGO = datetime.fromtimestamp(0, UTC)
+
+
+def key_of(obj: Json) -> Key:
+    """Namespace and name."""
+    metadata = obj["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def labels_of(obj: Json) -> dict[str, str]:
+    return obj["metadata"].get("labels") or {}
+
+
+def annotations_of(obj: Json) -> dict[str, str]:
+    return obj["metadata"].get("annotations") or {}
+
+
+def version_of(obj: Json) -> int:
+    return int(obj["metadata"].get("resourceVersion") or 0)
+
+
+def controller_of(obj: Json) -> Json | None:
+    """The one owner reference that says `controller`."""
+    for reference in obj["metadata"].get("ownerReferences") or ():
+        if reference.get("controller"):
+            found: Json = reference
+            return found
+    return None
+
+
+def owned_by(owner: Json, api_version: str, kind: str) -> Json:
+    """The reference that makes `owner` the controller of something."""
+    metadata = owner["metadata"]
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def is_terminating(obj: Json) -> bool:
+    return "deletionTimestamp" in obj["metadata"]
+
+
+def phase_of(pod: Json) -> str:
+    phase: str = (pod.get("status") or {}).get("phase") or "Pending"
+    return phase
+
+
+def has_ended(pod: Json) -> bool:
+    return phase_of(pod) in {"Succeeded", "Failed"}
+
+
+def is_active(pod: Json) -> bool:
+    """Neither ended nor on its way out: what workload controllers count."""
+    return not is_terminating(pod) and not has_ended(pod)
+
+
+def node_of(pod: Json) -> str:
+    name: str = pod["spec"].get("nodeName") or ""
+    return name
+
+
+def condition(obj: Json, kind: str) -> Json | None:
+    for found in (obj.get("status") or {}).get("conditions") or ():
+        if found["type"] == kind:
+            answer: Json = found
+            return answer
+    return None
+
+
+def is_ready(obj: Json) -> bool:
+    """A pod or a node whose Ready condition is True."""
+    found = condition(obj, "Ready")
+    return found is not None and found["status"] == "True"
+
+
+def available_at(pod: Json, min_ready: int) -> datetime | None:
+    """When a ready pod counts as available; None while it is not ready."""
+    found = condition(pod, "Ready")
+    if found is None or found["status"] != "True":
+        return None
+    since = instant(found.get("lastTransitionTime"))
+    if since is LONG_AGO:
+        # Nobody knows: enough for those who need not wait, never for the others.
+        return None if min_ready else since
+    return datetime.fromtimestamp(since.timestamp() + min_ready, UTC)
+
+
+def with_condition(conditions: Iterable[Json], new: Json, now: datetime) -> list[Json]:
+    """The list with `new` in the place of the condition of its type, or at the end; a change of status gets a time."""
+    result = list(conditions)
+    for place, found in enumerate(result):
+        if found["type"] == new["type"]:
+            since = found.get("lastTransitionTime") if found["status"] == new["status"] else None
+            result[place] = {**new, "lastTransitionTime": since or timestamp(now)}
+            return result
+    return [*result, {**new, "lastTransitionTime": timestamp(now)}]
+
+
+@functools.lru_cache(maxsize=4096)
+def instant(text: str | None) -> datetime:
+    return datetime.fromisoformat(text) if text else LONG_AGO
+
+
+@functools.lru_cache(maxsize=256)
+def timestamp(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def micro_timestamp(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def scaled(value: Any, total: int, *, up: bool) -> int:
+    """An int, or a percentage of the total, as `intstr.GetScaledValueFromIntOrPercent`."""
+    if isinstance(value, int):
+        return value
+    percent = int(str(value).removesuffix("%")) * total
+    return -(-percent // 100) if up else percent // 100

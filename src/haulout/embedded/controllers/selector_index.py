@@ -1,0 +1,48 @@
+"""Which selectors match a set of labels, without trying all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from haulout.base.selector import Selector
+from haulout.embedded.controllers.object_fields import Key
+
+
+class Selectors:
+    """Selectors by the key of the object that has them; looked up within the namespace of that key."""
+
+    def __init__(self) -> None:
+        self._selectors: dict[Key, Selector] = {}
+        self._buckets: dict[tuple[str, str, str], dict[Key, Selector]] = {}
+
+    def set(self, key: Key, selector: Selector) -> None:
+        if self._selectors.get(key) == selector:
+            return
+        self.remove(key)
+        self._selectors[key] = selector
+        self._buckets.setdefault(_bucket(key[0], selector), {})[key] = selector
+
+    def get(self, key: Key) -> Selector | None:
+        return self._selectors.get(key)
+
+    def remove(self, key: Key) -> None:
+        if selector := self._selectors.pop(key, None):
+            bucket = _bucket(key[0], selector)
+            self._buckets[bucket].pop(key)
+            if not self._buckets[bucket]:
+                del self._buckets[bucket]
+
+    def matching(self, namespace: str, labels: Mapping[str, str]) -> Iterator[Key]:
+        if not self._buckets:
+            return
+        for name, value in ("", ""), *labels.items():
+            for key, selector in self._buckets.get((namespace, name, value), {}).items():
+                if selector.matches(labels):
+                    yield key
+
+
+def _bucket(namespace: str, selector: Selector) -> tuple[str, str, str]:
+    """A label that whatever matches must carry; none for selectors that require none."""
+    # min(): any would do, but always the same.
+    name, value = min(selector.equalities().items(), default=("", ""))
+    return namespace, name, value

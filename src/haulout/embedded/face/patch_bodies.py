@@ -1,0 +1,78 @@
+"""The bodies of patch requests, decoded into functions that change an object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from haulout.base import patch as json_patches
+from haulout.embedded.interfaces import Json
+from haulout.embedded.rules import refusals
+from haulout.embedded.rules.refusals import cannot_unmarshal, go_error
+from haulout.embedded.store.patches import apply_operations, strategic_merge
+from haulout.kube.transport import JSON_PATCH, MERGE_PATCH
+
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCHES = frozenset({"application/apply-patch+yaml", "application/apply-patch+cbor"})
+
+Apply = Callable[[Json], Any]
+
+
+def patcher(content_type: str, type_name: str) -> Callable[[bytes], Apply]:
+    """What makes of a patch that which is to be done with the object. Raises `UnsupportedMediaType`."""
+    kind = content_type.partition(";")[0].strip()
+    if kind in APPLY_PATCHES:
+        text = "server-side apply is not supported by the embedded cluster: use a merge patch, a strategic merge patch or `kubectl apply --server-side=false`"
+        raise refusals.refusal(415, "UnsupportedMediaType", text)
+    if kind == JSON_PATCH:
+        return _from_operations
+    if kind == MERGE_PATCH:
+        return _from_merge
+    if not type_name:
+        raise refusals.unknown_format((JSON_PATCH, MERGE_PATCH, "application/apply-patch+yaml"))
+    if kind != STRATEGIC_MERGE_PATCH:
+        raise refusals.refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", details=refusals.Details())
+    return lambda body: _from_strategic(type_name, body)
+
+
+def _from_operations(body: bytes) -> Apply:
+    patch = _decoded(body, "error decoding patch: ")
+    wanted = "handlers.jsonPatchOp"
+    if not isinstance(patch, list):
+        raise refusals.bad_request(f"error decoding patch: {cannot_unmarshal(patch, f'[]{wanted}')}")
+    strange = next((operation for operation in patch if not isinstance(operation, dict)), None)
+    if strange is not None:
+        raise refusals.bad_request(f"error decoding patch: {cannot_unmarshal(strange, wanted)}")
+    return lambda obj: _json_patch(obj, patch)
+
+
+def _from_merge(body: bytes) -> Apply:
+    patch = _decoded(body, "error decoding patch: ")
+    if not isinstance(patch, dict):
+        raise refusals.bad_request(f"error decoding patch: {cannot_unmarshal(patch, 'map[string]interface {}')}")
+    return lambda obj: json_patches.merge(obj, patch)
+
+
+def _from_strategic(type_name: str, body: bytes) -> Apply:
+    patch = _decoded(body, "")
+    if not isinstance(patch, dict):
+        raise refusals.bad_request(cannot_unmarshal(patch, "map[string]interface {}"))
+    return lambda obj: strategic_merge(type_name, obj, patch)
+
+
+def _decoded(body: bytes, prefix: str) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise refusals.bad_request(f"{prefix}{go_error(body, error)}") from None
+
+
+def _json_patch(obj: Json, operations: list[Any]) -> Any:
+    try:
+        return apply_operations(obj, operations)
+    except json_patches.PatchFailed:
+        # The real server keeps the reason to itself.
+        text = "the server rejected our request due to an error in our request"
+        raise refusals.refusal(422, "Invalid", text, details=refusals.Details()) from None

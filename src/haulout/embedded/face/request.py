@@ -1,0 +1,206 @@
+"""One request, and what stands in it: the object that was sent, options of the query and of deletions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from haulout.embedded.face import responses
+from haulout.embedded.face.routes import Route
+from haulout.embedded.interfaces import Json
+from haulout.embedded.rules import refusals
+from haulout.embedded.rules.fields import unknown_fields
+from haulout.embedded.rules.refusals import Problem
+from haulout.embedded.store.kinds import Kind
+from haulout.embedded.store.registry import Deletion
+from haulout.embedded.store.server import unreadable
+from haulout.kube.errors import ApiError
+
+_PROPAGATIONS = ("Foreground", "Background", "Orphan")
+_VALIDATIONS = ("", "Ignore", "Strict", "Warn")
+_LONGEST_MANAGER = 128
+
+
+class Request:
+    """One HTTP request to the embedded API server.
+
+    `headers` by their names in lower case. `warnings` grow while it is carried out.
+    """
+
+    def __init__(
+        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
+    ) -> None:
+        self.method = method
+        self.path = path
+        self.query = query
+        self.body = body
+        self.content_type = headers.get("content-type", "")
+        self.form = responses.PLAIN
+        self.warnings: list[str] = []
+        self._accept = headers.get("accept", "")
+
+    def negotiate(self, *, custom: bool = False) -> None:
+        """Settles the form of the answer; `custom` where it is about a custom kind."""
+        self.form = responses.negotiate(self._accept, custom=custom)
+
+    @property
+    def plain(self) -> responses.Form:
+        """The form for what has no table."""
+        return responses.Form(media=self.form.media)
+
+    def value(self, kind: str, type_name: str) -> Json:
+        """The object that was sent, whatever its kind; `type_name` is the Go type where there is one."""
+        return responses.read_body(self.body, self.content_type, kind, type_name) or {}
+
+    def write_options(self, options: str) -> bool:
+        """Whether it is only to be tried. Raises where the query makes no sense for a write."""
+        dry, checked = self.query.get("dryRun", ""), self.query.get("fieldValidation", "")
+        problems = []
+        if "force" in self.query and options == "PatchOptions":
+            problems.append(refusals.forbidden_field("force", "may not be specified for non-apply patch"))
+        problems += _manager_problems(self.query.get("fieldManager", ""))
+        problems += _dry_run_problems([dry] if dry else [])
+        if checked not in _VALIDATIONS:
+            problems.append(refusals.unsupported("fieldValidation", checked, _VALIDATIONS))
+        if problems:
+            raise refusals.invalid(options, "meta.k8s.io", "", problems)
+        return bool(dry)
+
+    def obj(self, kind: Kind, known: Iterable[Kind]) -> Json:
+        """The object that was sent, of the right kind."""
+        sent = self.value(kind.kind, kind.type)
+        if not kind.custom:
+            if why := strange_kind(kind, sent, known):
+                version = str(sent.get("apiVersion") or kind.api_version).rpartition("/")[2]
+                given = sent.get("kind") or kind.kind
+                raise refusals.bad_request(f'{given} in version "{version}" cannot be handled as a {kind.kind}: {why}')
+            return sent
+        if not sent.get("kind"):
+            text = self.body.decode(errors="replace")
+            raise responses.unrecognized(self.body, kind.kind, f"Object 'Kind' is missing in '{text}'")
+        check_custom(kind, sent)
+        return sent
+
+    def judge_unknown(self, kind: Kind, sent: Any, unknown: list[str], *, patched: bool = False) -> None:
+        """Warns of unknown fields, or refuses them, as the query wants it."""
+        if not unknown:
+            return
+        policy = self.query.get("fieldValidation") or "Warn"
+        paths = unknown_fields(kind.type, sent) if kind.type else sorted(unknown)
+        if patched:
+            # The patched object is read again as the server prints it, in the order of names.
+            paths.sort()
+        if policy == "Warn":
+            self.warnings += [f'unknown field "{path}"' for path in paths]
+        if policy == "Strict":
+            found = ", ".join(f'unknown field "{path}"' for path in paths)
+            why = f"strict decoding error: {found}"
+            raise unpatchable(sent, why) if patched else unreadable(kind, why)
+
+    def deletion(self) -> Deletion:
+        """By the body, or by the query where there is none."""
+        if not self.body.strip():
+            return read_deletion(self._queried())
+        sent = self.value("DeleteOptions", "meta.DeleteOptions")
+        kind = sent.get("kind") or "DeleteOptions"
+        if kind != "DeleteOptions":
+            version = sent.get("apiVersion") or "v1"
+            raise refusals.bad_request(_unregistered(kind, version))
+        return read_deletion(sent)
+
+    def _queried(self) -> Json:
+        """DeleteOptions as the query has them."""
+        read: Mapping[str, Callable[[str], Any]] = {
+            "propagationPolicy": str,
+            "orphanDependents": lambda text: text == "true",
+            "dryRun": lambda text: [text],
+            "gracePeriodSeconds": str,
+        }
+        return {name: read[name](value) for name, value in self.query.items() if name in read}
+
+
+def read_deletion(asked: Json) -> Deletion:
+    """From DeleteOptions. Raises where they make no sense."""
+    policy, orphan, dry = asked.get("propagationPolicy"), asked.get("orphanDependents"), asked.get("dryRun") or []
+    problems = []
+    if policy is not None and orphan is not None:
+        text = "orphanDependents and deletionPropagation cannot be both set"
+        problems.append(refusals.wrong("propagationPolicy", policy, text))
+    if policy not in {None, *_PROPAGATIONS}:
+        problems.append(refusals.unsupported("propagationPolicy", policy, (*_PROPAGATIONS, "nil")))
+    problems += _dry_run_problems(dry)
+    if problems:
+        raise refusals.invalid("DeleteOptions", "meta.k8s.io", "", problems)
+    conditions = asked.get("preconditions") or {}
+    grace = _grace(asked.get("gracePeriodSeconds"))
+    return Deletion(grace, conditions.get("uid"), conditions.get("resourceVersion"), policy, orphan, bool(dry))
+
+
+def _grace(given: Any) -> int | None:
+    try:
+        return None if given is None else int(given)
+    except (TypeError, ValueError):
+        raise refusals.bad_request(f'strconv.ParseInt: parsing "{given}": invalid syntax') from None
+
+
+def _manager_problems(name: str) -> list[Problem]:
+    field = "fieldManager"
+    problems = [refusals.too_long(field, _LONGEST_MANAGER)] if len(name.encode()) > _LONGEST_MANAGER else []
+    return problems + [
+        refusals.wrong(field, name, f"invalid character U+{ord(sign):04X} (at position {index})")
+        for index, sign in enumerate(name)
+        if not sign.isprintable()
+    ]
+
+
+def _dry_run_problems(asked: list[str]) -> list[Problem]:
+    return [refusals.unsupported("dryRun", asked, ("All",))] if set(asked) - {"All"} else []
+
+
+def strange_kind(kind: Kind, sent: Json, known: Iterable[Kind]) -> str:
+    """Why what was sent cannot be of this built-in kind, by its own words; empty if it can."""
+    given, version = sent.get("kind") or kind.kind, sent.get("apiVersion") or kind.api_version
+    if given == kind.kind and version == kind.api_version:
+        return ""
+    if any(each.kind == given and each.api_version == version for each in known):
+        package = kind.group.partition(".")[0] or "core"
+        return f"converting (v1.{given}) to ({package}.{kind.kind}): unknown conversion"
+    return _unregistered(given, version)
+
+
+def _unregistered(kind: str, version: str) -> str:
+    return f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+
+
+def check_custom(kind: Kind, sent: Json) -> None:
+    """Custom objects say of which kind they are."""
+    if sent.get("kind") != kind.kind:
+        name = (sent.get("metadata") or {}).get("name", "")
+        problem = refusals.wrong("kind", sent.get("kind", ""), f"must be {kind.kind}")
+        raise refusals.invalid(sent.get("kind", ""), kind.group, name, [problem])
+    version = sent.get("apiVersion", "")
+    if version != kind.api_version:
+        text = f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
+        raise refusals.bad_request(text)
+
+
+def check_place(route: Route, sent: Json, *, named: bool, whole: bool = False) -> None:
+    """The name and namespace in the object, where given, are those of the address; `whole` objects have to be named."""
+    meta = sent.get("metadata") or {}
+    if not isinstance(meta, dict):
+        return
+    name, namespace = meta.get("name"), meta.get("namespace")
+    if whole and not name:
+        why = "name must be provided"
+        raise refusals.bad_request(f"the name of the object ({route.name} based on URL) was undeterminable: {why}")
+    if named and name and name != route.name:
+        raise refusals.bad_request(f"the name of the object ({name}) does not match the name on the URL ({route.name})")
+    if route.within and namespace and namespace != route.namespace:
+        raise refusals.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+
+
+def unpatchable(sent: Any, why: str) -> ApiError:
+    problem = refusals.wrong("patch", refusals.show(sent), why)
+    return refusals.invalid("", "", "", [problem])

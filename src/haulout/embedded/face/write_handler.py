@@ -1,0 +1,178 @@
+"""Creating, replacing, patching and deleting for one request, with a word for the webhooks in between."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from haulout.embedded.face import responses
+from haulout.embedded.face.admission import Admission, Attempt, Call
+from haulout.embedded.face.list_options import read_list_options
+from haulout.embedded.face.pages import page
+from haulout.embedded.face.patch_bodies import patcher
+from haulout.embedded.face.read_handler import ReadHandler
+from haulout.embedded.face.request import Request, check_custom, check_place, strange_kind, unpatchable
+from haulout.embedded.face.responses import Response
+from haulout.embedded.face.routes import Route
+from haulout.embedded.interfaces import Json
+from haulout.embedded.rules import refusals
+from haulout.embedded.rules.fields import Misfit
+from haulout.embedded.store import crds
+from haulout.embedded.store.kinds import Kind
+from haulout.embedded.store.registry import Deletion, check_update
+from haulout.embedded.store.server import Server, misfit, unreadable
+
+# A write yields the webhooks that have a say, one by one, and is given their answers; where there is none, it never yields.
+Steps = Generator[Call, Json, Response]
+
+# As often as the real server tries again when others change the object meanwhile.
+_ATTEMPTS = 5
+_ORPHANS = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
+
+
+class WriteHandler:
+    """Answers one request that writes: create, replace, patch or delete, with admission webhooks called in between."""
+
+    def __init__(self, server: Server, admission: Admission, request: Request) -> None:
+        self._server = server
+        self._admission = admission
+        self._request = request
+        self._reads = ReadHandler(server, request)
+
+    def post(self, kind: Kind, route: Route) -> Steps:
+        dry = self._request.write_options("CreateOptions")
+        sent = self._request.obj(kind, self._server.catalog)
+        check_place(route, sent, named=False)
+        return (yield from self._create(kind, route, sent, dry=dry))
+
+    def _create(self, kind: Kind, route: Route, sent: Json, *, dry: bool) -> Steps:
+        unknown: list[str] = []
+        draft = self._server.begin(kind, route.namespace, sent, unknown)
+        self._request.judge_unknown(kind, sent, unknown)
+        attempt = Attempt(kind, "CREATE", "", route.namespace, draft["metadata"].get("name", ""), dry)
+        changed = yield from self._admission.mutate(attempt, draft, None, self._request.warnings)
+        if changed is not draft:
+            draft = self._remade(kind, draft, changed)
+        ready = self._server.registry.finish(kind, draft)
+        yield from self._admission.validate(attempt, ready, None, self._request.warnings)
+        stored = self._server.store(kind, ready, dry_run=dry)
+        self._note(kind, stored)
+        return self._reads.one(201, kind, stored)
+
+    def _remade(self, kind: Kind, draft: Json, changed: Json) -> Json:
+        """What a webhook made of a new object, decoded and completed again; its identity stays."""
+        sent = self._server.show(kind, changed)
+        try:
+            again = self._server.registry.merge(kind, draft, sent, [])
+        except Misfit:
+            raise unreadable(kind, misfit(kind, sent)) from None
+        again["metadata"] = {**again["metadata"]}
+        for member in ("uid", "creationTimestamp", "namespace"):
+            if member in draft["metadata"]:
+                again["metadata"][member] = draft["metadata"][member]
+        return again
+
+    def put(self, kind: Kind, route: Route, subresource: str) -> Steps:
+        dry = self._request.write_options("UpdateOptions")
+        sent = self._request.obj(kind, self._server.catalog)
+        check_place(route, sent, named=True, whole=True)
+        missing = self._server.registry.table(kind).get(route.namespace, route.name) is None
+        if missing and kind.create_on_update and not subresource:
+            meta = {name: value for name, value in sent["metadata"].items() if name != "resourceVersion"}
+            return (yield from self._create(kind, route, {**sent, "metadata": meta}, dry=dry))
+        for _ in range(_ATTEMPTS):
+            old = self._server.existing(kind, route.namespace, route.name)
+            check_update(kind, old, sent, whole=True)
+            unknown: list[str] = []
+            draft = self._server.merged(kind, old, sent, unknown)
+            self._request.judge_unknown(kind, sent, unknown)
+            done = yield from self._change(kind, route, old, draft, subresource, dry=dry)
+            if done is not None:
+                return done
+        raise refusals.conflict(kind.plural, kind.group, route.name)
+
+    def patch(self, kind: Kind, route: Route, subresource: str) -> Steps:
+        read = patcher(self._request.content_type, kind.type)
+        dry = self._request.write_options("PatchOptions")
+        self._server.existing(kind, route.namespace, route.name)
+        apply = read(self._request.body)
+        for _ in range(_ATTEMPTS):
+            old = self._server.existing(kind, route.namespace, route.name)
+            sent = apply(self._server.show(kind, old))
+            if not isinstance(sent, dict):
+                raise unpatchable(sent, "the patch leaves no object")
+            check_place(route, sent, named=True)
+            if kind.custom:
+                check_custom(kind, sent)
+            elif why := strange_kind(kind, sent, self._server.catalog):
+                raise unpatchable(sent, why)
+            check_update(kind, old, sent, whole=False)
+            unknown: list[str] = []
+            try:
+                draft = self._server.registry.merge(kind, old, sent, unknown)
+            except Misfit:
+                raise unpatchable(sent, misfit(kind, sent)) from None
+            self._request.judge_unknown(kind, sent, unknown, patched=True)
+            done = yield from self._change(kind, route, old, draft, subresource, dry=dry)
+            if done is not None:
+                return done
+        raise refusals.conflict(kind.plural, kind.group, route.name)
+
+    def _change(
+        self, kind: Kind, route: Route, old: Json, draft: Json, subresource: str, *, dry: bool
+    ) -> Generator[Call, Json, Response | None]:
+        """None if somebody else changed the object while a webhook was asked."""
+        attempt = Attempt(kind, "UPDATE", subresource, route.namespace, route.name, dry)
+        changed = yield from self._admission.mutate(attempt, draft, old, self._request.warnings)
+        if changed is not draft:
+            draft = self._server.merged(kind, old, self._server.show(kind, changed), [])
+        revised = self._server.registry.revise(kind, old, draft, subresource=subresource)
+        yield from self._admission.validate(attempt, revised, old, self._request.warnings)
+        if self._server.registry.table(kind).get(route.namespace, route.name) is not old:
+            return None
+        result = self._server.put(kind, old, revised, dry_run=dry)
+        self._note(kind, result)
+        return self._reads.one(200, kind, result)
+
+    def delete(self, kind: Kind, route: Route) -> Steps:
+        asked = self._deletion(kind)
+        old = self._server.existing(kind, route.namespace, route.name)
+        attempt = Attempt(kind, "DELETE", "", route.namespace, route.name, asked.dry_run)
+        yield from self._admission.validate(attempt, None, old, self._request.warnings)
+        obj, gone = self._server.remove(kind, self._server.existing(kind, route.namespace, route.name), asked)
+        if gone and not kind.returns_deleted:
+            meta = obj["metadata"]
+            done = refusals.success(kind.plural, kind.group, meta["name"], meta["uid"])
+            return responses.respond(200, done, self._request.plain, self._request.warnings)
+        return self._reads.one(200, kind, obj)
+
+    def _deletion(self, kind: Kind) -> Deletion:
+        asked = self._request.deletion()
+        if kind.propagation == "Orphan" and asked.propagation is None and asked.orphan is None:
+            self._request.warnings.append(_ORPHANS)
+        return asked
+
+    def delete_all(self, kind: Kind, route: Route) -> Steps:
+        asked, table = self._deletion(kind), self._server.registry.table(kind)
+        wanted = read_list_options({name: value for name, value in self._request.query.items() if name != "watch"})
+        found = page(self._server.storage, table, route.namespace, self._reads.chosen(kind), wanted)
+        deleted = []
+        for obj in found.items:
+            namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+            # Whoever deletes a collection has named nothing.
+            attempt = Attempt(kind, "DELETE", "", namespace, "", asked.dry_run)
+            yield from self._admission.validate(attempt, None, obj, self._request.warnings)
+            current = table.get(namespace, name)
+            if current is not None:
+                deleted.append(self._server.remove(kind, current, asked)[0])
+        return self._reads.many(kind, deleted, {"resourceVersion": str(found.revision)})
+
+    def _note(self, kind: Kind, obj: Json) -> None:
+        """What the server lets pass, but not without a word."""
+        if kind is crds.DEFINITION:
+            self._request.warnings += crds.warnings(obj)
+        if kind.custom:
+            self._request.warnings += [
+                f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers'
+                for name in obj["metadata"].get("finalizers", ())
+                if "/" not in name and name not in {"orphan", "foregroundDeletion"}
+            ]

@@ -1,0 +1,458 @@
+"""The fields of the built-in kinds as Go decodes and prints them: what is unknown goes, what is empty is left out."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import lru_cache
+from importlib import resources
+from typing import Any, NamedTuple
+
+import msgspec
+
+from haulout.base.number import INT64_MAX, INT64_MIN
+from haulout.embedded.interfaces import Json
+from haulout.embedded.rules.quantity import canonical
+
+# Takes a value, the value that stood there before (what is the same object needs no second look) and a list for unknown
+# fields; returns the value as the server prints it.
+Convert = Callable[[Any, Any, list[str]], Any]
+
+_INT32_MIN, _INT32_MAX = -(1 << 31), (1 << 31) - 1
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_MICRO_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{6,9})(Z|[+-]\d\d:\d\d)")
+
+
+_NO_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
+
+
+class Misfit(Exception):
+    """A value that is not of its field's type. Where and how is for `diagnose` to say."""
+
+
+class Field(NamedTuple):
+    """One field of a Go struct."""
+
+    type: str
+    pointer: bool
+    # How Go leaves it out: "empty", "zero" or not at all.
+    omit: str
+    # Strategic merge patches merge the items by this key; "" for items that are values, None for lists that are replaced.
+    merge_key: str | None
+    retain: bool
+    # In protobuf; 0 where there is none.
+    number: int = 0
+
+
+@lru_cache(1)
+def _declared() -> dict[str, dict[str, str]]:
+    data = resources.files("haulout.embedded.rules").joinpath("kinds.json").read_bytes()
+    return msgspec.json.decode(data, type=dict[str, dict[str, str]])
+
+
+@lru_cache(None)
+def fields_of(name: str) -> dict[str, Field]:
+    """The fields of a struct, in Go's order."""
+    return {field: _parse(text) for field, text in _declared()[name].items() if not field.startswith("+")}
+
+
+def inlined(name: str) -> dict[int, str]:
+    """Structs whose fields stand in this one in JSON, by their number in protobuf, where each is a message of its own."""
+    return {int(field[1:]): text for field, text in _declared()[name].items() if field.startswith("+")}
+
+
+def is_struct(name: str) -> bool:
+    return name in _declared()
+
+
+def _parse(text: str) -> Field:
+    kind, *flags = text.split(" ")
+    merge = next((flag[6:] for flag in flags if flag.startswith("merge=")), None)
+    omit = next((flag for flag in flags if flag in {"empty", "zero"}), "")
+    number = next((int(flag[1:]) for flag in flags if flag.startswith("#")), 0)
+    return Field(kind.removeprefix("*"), kind.startswith("*"), omit, merge, "retain" in flags, number)
+
+
+def normalise(name: str, value: Any, old: Any, unknown: list[str]) -> Json:
+    """The object as the server would print it; raises `Misfit`. `unknown` grows by a name for each unknown field."""
+    result: Json = converter(name)(value, old, unknown)
+    return result
+
+
+@lru_cache(None)
+def converter(type_name: str) -> Convert:
+    base = type_name.partition(":")[0]
+    if base.startswith("[]"):
+        return _list_of(base[2:])
+    if base.startswith("{}"):
+        return _map_of(base[2:])
+    if base in _LEAVES:
+        return _LEAVES[base]
+    return _Struct(base).convert
+
+
+class _Slot(NamedTuple):
+    """How a field is treated, decided once."""
+
+    plain: type | None
+    keep_empty: bool
+    convert: Convert
+
+
+class _Struct:
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._slots: dict[str, _Slot] | None = None
+        self._always: tuple[tuple[str, Callable[[], Any]], ...] = ()
+
+    def _prepare(self) -> dict[str, _Slot]:
+        """Late, as types may contain themselves."""
+        slots, always = {}, []
+        for name, field in fields_of(self._name).items():
+            kind = field.type.partition(":")[0]
+            nothing = _zero(field)
+            if nothing is not None:
+                always.append((name, nothing))
+            keep = field.pointer or not field.omit or kind in {"time", "microtime", "any"} or is_struct(kind)
+            slots[name] = _Slot(_PLAIN.get(kind), keep and field.omit != "zero", converter(field.type))
+        self._slots, self._always = slots, tuple(always)
+        return slots
+
+    def convert(self, value: Any, old: Any, unknown: list[str]) -> Any:
+        if value.__class__ is not dict:
+            if value is None:
+                value = {}
+            else:
+                raise Misfit
+        slots = self._slots
+        if slots is None:
+            slots = self._prepare()
+        before = old if old.__class__ is dict else _NOTHING
+        result = {}
+        for name, item in value.items():
+            if item is None:
+                continue
+            slot = slots.get(name)
+            if slot is None:
+                unknown.append(name)
+                continue
+            previous = before.get(name)
+            if item is previous and item.__class__ is not str:
+                result[name] = item
+                continue
+            shown = item if item.__class__ is slot.plain else slot.convert(item, previous, unknown)
+            if shown or slot.keep_empty:
+                result[name] = shown
+        for name, nothing in self._always:
+            if name not in result:
+                result[name] = nothing()
+        return result
+
+
+_NOTHING: Json = {}
+# Classes whose values need no conversion.
+_PLAIN: dict[str, type] = {"string": str, "bool": bool}
+
+
+def _zero(field: Field) -> Callable[[], Any] | None:
+    """What Go prints for a field that is not given; None where it prints nothing."""
+    kind = field.type.partition(":")[0]
+    if field.omit == "zero":
+        return None
+    if field.pointer or kind.startswith(("[]", "{}")) or kind in {"any", "bytes"}:
+        return None if field.omit else _null
+    if is_struct(kind):
+        return lambda: converter(kind)({}, None, [])
+    if kind in {"time", "microtime"}:
+        return _null
+    if field.omit:
+        return None
+    zero = {"string": "", "bool": False, "quantity": "0"}.get(kind, 0)
+    return lambda: zero
+
+
+def _null() -> None:
+    return None
+
+
+def _list_of(item_type: str) -> Convert:
+    convert = converter(item_type)
+    plain = _PLAIN.get(item_type.partition(":")[0])
+    absent = _absent_item(item_type)
+
+    def of_list(value: Any, old: Any, unknown: list[str]) -> Any:
+        if value.__class__ is not list:
+            raise Misfit
+        before = old if old.__class__ is list else ()
+        count = len(before)
+        result = []
+        for index, item in enumerate(value):
+            previous = before[index] if index < count else None
+            if item is None:
+                result.append(absent())
+            elif item.__class__ is plain or (item is previous and plain is None):
+                result.append(item)
+            else:
+                result.append(convert(item, previous, unknown))
+        return result
+
+    return of_list
+
+
+def _map_of(item_type: str) -> Convert:
+    convert = converter(item_type)
+    plain = _PLAIN.get(item_type.partition(":")[0])
+    absent = _absent_item(item_type)
+
+    def of_map(value: Any, old: Any, unknown: list[str]) -> Any:
+        if value.__class__ is not dict:
+            raise Misfit
+        before = old if old.__class__ is dict else _NOTHING
+        result = {}
+        for key, item in value.items():
+            if item is None:
+                result[key] = absent()
+            elif item.__class__ is plain:
+                result[key] = item
+            else:
+                result[key] = convert(item, before.get(key), unknown)
+        return result
+
+    return of_map
+
+
+def _absent_item(item_type: str) -> Callable[[], Any]:
+    return _zero(_parse(item_type)) or _null
+
+
+def _string(value: Any, old: Any, unknown: list[str]) -> str:
+    if value.__class__ is not str:
+        raise Misfit
+    return str(value)
+
+
+def _bool(value: Any, old: Any, unknown: list[str]) -> bool:
+    if value.__class__ is not bool:
+        raise Misfit
+    return bool(value)
+
+
+def _int32(value: Any, old: Any, unknown: list[str]) -> int:
+    if value.__class__ is not int or not _INT32_MIN <= value <= _INT32_MAX:
+        raise Misfit
+    return int(value)
+
+
+def _int64(value: Any, old: Any, unknown: list[str]) -> int:
+    if value.__class__ is not int or not INT64_MIN <= value <= INT64_MAX:
+        raise Misfit
+    return int(value)
+
+
+def _float64(value: Any, old: Any, unknown: list[str]) -> float:
+    if value.__class__ is int or value.__class__ is float:
+        number: float = value
+        return number
+    raise Misfit
+
+
+def _any(value: Any, old: Any, unknown: list[str]) -> Any:
+    return value
+
+
+def _int_or_string(value: Any, old: Any, unknown: list[str]) -> int | str:
+    if value.__class__ is str:
+        return str(value)
+    return _int32(value, old, unknown)
+
+
+def _quantity(value: Any, old: Any, unknown: list[str]) -> str:
+    if value.__class__ is int or value.__class__ is float:
+        value = str(value)
+    if value.__class__ is not str:
+        raise Misfit
+    try:
+        return canonical(value)
+    except ValueError:
+        raise Misfit from None
+
+
+def _bytes(value: Any, old: Any, unknown: list[str]) -> str:
+    if value.__class__ is not str:
+        raise Misfit
+    try:
+        base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raise Misfit from None
+    return str(value)
+
+
+def _time(value: Any, old: Any, unknown: list[str]) -> str:
+    if value.__class__ is not str:
+        raise Misfit
+    if _TIME.fullmatch(value):
+        return str(value)
+    try:
+        instant = datetime.fromisoformat(value)
+    except ValueError:
+        raise Misfit from None
+    if instant.tzinfo is None:
+        raise Misfit
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _micro_time(value: Any, old: Any, unknown: list[str]) -> str:
+    found = _MICRO_TIME.fullmatch(value) if value.__class__ is str else None
+    if not found:
+        raise Misfit
+    if found[3] == "Z":
+        return f"{found[1]}.{found[2][:6]}Z"
+    instant = datetime.fromisoformat(f"{found[1]}.{found[2][:6]}{found[3]}")
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+_LEAVES: dict[str, Convert] = {
+    "string": _string,
+    "bool": _bool,
+    "int32": _int32,
+    "int64": _int64,
+    "int": _int64,
+    "float64": _float64,
+    "any": _any,
+    "intorstring": _int_or_string,
+    "quantity": _quantity,
+    "bytes": _bytes,
+    "time": _time,
+    "microtime": _micro_time,
+}
+
+
+def unknown_fields(name: str, value: Any) -> list[str]:
+    """Where the fields are that the struct does not have: `spec.foo`, `spec.containers[0].bar`."""
+    return list(_unknown(name, value, ""))
+
+
+def _unknown(kind: str, value: Any, path: str) -> Iterator[str]:
+    if kind.startswith("[]") and isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _unknown(kind[2:], item, f"{path}[{index}]")
+    elif kind.startswith("{}") and isinstance(value, dict):
+        for key, item in value.items():
+            yield from _unknown(kind[2:], item, f"{path}.{key}")
+    elif is_struct(kind) and isinstance(value, dict):
+        fields = fields_of(kind)
+        for key, item in value.items():
+            here = f"{path}.{key}" if path else key
+            if key in fields:
+                yield from _unknown(fields[key].type, item, here)
+            else:
+                yield here
+
+
+def diagnose(name: str, value: Any) -> str:
+    """Go's words for the first value that does not fit."""
+    return _misfit(name, value, "", "") or "the value does not fit its type"
+
+
+def _misfit(kind: str, value: Any, owner: str, path: str) -> str:
+    if value is None:
+        return ""
+    if kind.startswith("[]") and isinstance(value, list):
+        return next((text for item in value if (text := _misfit(kind[2:], item, owner, path))), "")
+    if kind.startswith("{}") and isinstance(value, dict):
+        return next((text for item in value.values() if (text := _misfit(kind[2:], item, owner, path))), "")
+    if is_struct(kind) and isinstance(value, dict):
+        fields, struct = fields_of(kind), kind.rpartition(".")[2]
+        for key, item in value.items():
+            here = f"{path}.{key}" if path else key
+            if key in fields and (text := _misfit(fields[key].type, item, struct, here)):
+                return text
+        return ""
+    base = kind.partition(":")[0]
+    if base in _LEAVES:
+        try:
+            _LEAVES[base](value, None, [])
+        except Misfit:
+            return _leaf_misfit(kind, value, owner, path)
+        return ""
+    return _unmarshal(kind, value, owner, path)
+
+
+def _leaf_misfit(kind: str, value: Any, owner: str, path: str) -> str:
+    base = kind.partition(":")[0]
+    if isinstance(value, str):
+        match base:
+            case "quantity":
+                return _complaint(value)
+            case "time":
+                return _unparsable(value, "2006-01-02T15:04:05Z07:00")
+            case "microtime":
+                return _unparsable(value, "2006-01-02T15:04:05.000000Z07:00")
+            case "bytes":
+                return f"illegal base64 data at input byte {_bad_byte(value)}"
+    return _unmarshal(kind, value, owner, path)
+
+
+def _bad_byte(value: str) -> int:
+    """The first that is no letter of base64, or the beginning of what is left over at the end."""
+    found = _NO_BASE64.search(value)
+    if found is None:
+        return len(value) - len(value) % 4
+    at = found.start()
+    if value[at] != "=" or at % 4 < 2:
+        return at
+    padding = 4 - at % 4
+    return at + padding if value[at:].startswith("=" * padding) else at
+
+
+def _complaint(value: str) -> str:
+    try:
+        canonical(value)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _unparsable(value: str, layout: str) -> str:
+    seconds = re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", value)
+    rest, wanted = (value[19:], ".000000" if "." in layout else "Z07:00") if seconds else (value, "2006")
+    return f'parsing time "{value}" as "{layout}": cannot parse "{rest}" as "{wanted}"'
+
+
+def _unmarshal(kind: str, value: Any, owner: str, path: str) -> str:
+    match value:
+        case bool():
+            found = "bool"
+        case str():
+            found = "string"
+        case int() | float():
+            found = f"number {value}" if _go_type(kind).startswith("int") else "number"
+        case list():
+            found = "array"
+        case _:
+            found = "object"
+    place = f" Go struct field {owner}.{path} of type" if owner else " Go value of type"
+    return f"json: cannot unmarshal {found} into{place} {_go_type(kind)}"
+
+
+def _go_type(kind: str) -> str:
+    if kind.startswith("[]"):
+        return "[]" + _go_type(kind[2:])
+    if kind.startswith("{}"):
+        return "map[string]" + _go_type(kind[2:])
+    base, _, named = kind.partition(":")
+    if named:
+        return named
+    leaf = {
+        "time": "time.Time",
+        "microtime": "time.Time",
+        "intorstring": "int32",
+        "quantity": "resource.Quantity",
+        "bytes": "[]uint8",
+    }
+    if is_struct(base):
+        return f"v1.{base.rpartition('.')[2]}"
+    return leaf.get(base, base)

@@ -1,0 +1,1 @@
+"""The API server without HTTP: objects, their kinds, and how they are created, changed and deleted."""

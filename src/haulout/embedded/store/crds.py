@@ -1,0 +1,439 @@
+"""CustomResourceDefinitions, and the kinds that they bring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from haulout.embedded.interfaces import Json, Resource
+from haulout.embedded.resources import CUSTOM_RESOURCE_DEFINITIONS
+from haulout.embedded.rules import fields, metadata, refusals, schemas
+from haulout.embedded.rules.refusals import Problem, aggregate, missing, unsupported, wrong
+from haulout.embedded.store.kinds import Catalog, Column, Decode, Kind, Select, decoder, path_selector
+from haulout.embedded.store.registry import Deletion, Registry
+from haulout.embedded.store.versions import rank
+
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+
+_META = "meta.ObjectMeta"
+_AGE = Column("Age", "date", path=".metadata.creationTimestamp")
+
+
+def _default(crd: Json, old: Json | None) -> None:
+    given = crd["spec"]["names"]
+    if kind := given.get("kind", ""):
+        crd["spec"]["names"] = {"singular": kind.lower(), "listKind": f"{kind}List", **given}
+    crd["spec"].setdefault("conversion", {"strategy": "None"})
+
+
+def _prepare(crd: Json) -> None:
+    stored = [version["name"] for version in crd["spec"].get("versions") or () if version["storage"]][:1]
+    crd["status"] = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored}
+
+
+def _reprepare(crd: Json, old: Json) -> None:
+    """Remembers in which versions objects may have been stored."""
+    stored: list[str] = old["status"].get("storedVersions") or []
+    now = [each["name"] for each in crd["spec"].get("versions") or () if each["storage"] and each["name"] not in stored]
+    if now:
+        crd["status"] = {**old["status"], "storedVersions": [*stored, *now[:1]]}
+
+
+def _check_new(crd: Json) -> list[Problem]:
+    given, spec = crd["metadata"]["name"], crd["spec"]
+    if given == f"{spec['names'].get('plural', '')}.{spec.get('group', '')}":
+        return []
+    return [wrong("metadata.name", given, 'must be spec.names.plural+"."+spec.group')]
+
+
+def _check(crd: Json) -> list[Problem]:
+    spec = crd["spec"]
+    group = spec.get("group", "")
+    problems = []
+    if not group:
+        problems.append(missing("spec.group"))
+    elif len(group.split(".")) < 2:
+        problems.append(wrong("spec.group", group, "should be a domain with at least one dot"))
+    if not spec["scope"]:
+        problems.append(missing("spec.scope"))
+    elif spec["scope"] not in {"Cluster", "Namespaced"}:
+        problems.append(unsupported("spec.scope", spec["scope"], ("Cluster", "Namespaced")))
+    versions = spec.get("versions") or []
+    for index, version in enumerate(versions):
+        path = f"spec.versions[{index}]"
+        problems += [wrong(f"{path}.name", version["name"], text) for text in metadata.label(version["name"])]
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        if schema is None:
+            problems.append(missing(f"{path}.schema.openAPIV3Schema"))
+        else:
+            problems += schemas.structural_problems(schema, _schema_path(versions, index))
+    storages = [version["name"] for version in versions if version["storage"]]
+    if len(storages) != 1:
+        text = "must have exactly one version marked as storage version"
+        problems.append(wrong("spec.versions", list(map(_in_go, versions)) or None, text))
+    needed = ("plural", "singular", "kind", "listKind")
+    problems += [missing(f"spec.names.{member}") for member in needed if not spec["names"].get(member)]
+    stored = crd["status"].get("storedVersions")
+    if not stored:
+        problems.append(wrong("status.storedVersions", None, "must have at least one stored version"))
+    elif storages and storages[-1] not in stored:
+        problems.append(wrong("status.storedVersions", stored, f"must have the storage version {storages[-1]}"))
+    return problems
+
+
+def _in_go(version: Json) -> Json:
+    """As the server prints its own type, which no file has; schemas stand elsewhere in it."""
+    said = ("name", "served", "storage")
+    return {name[0].upper() + name[1:]: version[name] for name in said} | {
+        "Deprecated": version.get("deprecated", False),
+        "DeprecationWarning": version.get("deprecationWarning"),
+        "Schema": None,
+        "Subresources": version.get("subresources"),
+        "AdditionalPrinterColumns": version.get("additionalPrinterColumns"),
+        "SelectableFields": version.get("selectableFields"),
+    }
+
+
+def _schema_path(versions: list[Json], index: int) -> str:
+    """A single schema is blamed where it stood in the first version of this API."""
+    return "spec.validation.openAPIV3Schema" if len(versions) == 1 else f"spec.versions[{index}].schema.openAPIV3Schema"
+
+
+def _recheck(crd: Json, old: Json) -> list[Problem]:
+    problems = []
+    for path in (("group",), ("scope",), ("names", "plural"), ("names", "kind")):
+        new, before = crd["spec"], old["spec"]
+        for step in path:
+            new, before = new.get(step), before.get(step)
+        if new != before:
+            problems.append(wrong(f"spec.{'.'.join(path)}", new, "field is immutable"))
+    return problems
+
+
+DEFINITION = Kind(
+    group=CUSTOM_RESOURCE_DEFINITIONS.group,
+    version=CUSTOM_RESOURCE_DEFINITIONS.version,
+    plural=CUSTOM_RESOURCE_DEFINITIONS.plural,
+    kind="CustomResourceDefinition",
+    type="apiextensions.CustomResourceDefinition",
+    decode=decoder("apiextensions.CustomResourceDefinition"),
+    namespaced=False,
+    short_names=("crd", "crds"),
+    categories=("api-extensions",),
+    has_status=True,
+    default=_default,
+    prepare=_prepare,
+    reprepare=_reprepare,
+    check_new=_check_new,
+    check=_check,
+    recheck=_recheck,
+    respecified=lambda crd, old: bool(crd["spec"] != old["spec"]),
+    selectable={"metadata.name": path_selector("metadata", "name")},
+    unconditional_update=False,
+    returns_deleted=True,
+)
+
+
+class Definitions:
+    """The CustomResourceDefinitions of the embedded cluster and the kinds that follow from them.
+
+    Serves what is defined, and takes the objects away with their definition.
+    """
+
+    def __init__(self, registry: Registry, catalog: Catalog, scales: dict[str, tuple[str, str, str]]) -> None:
+        self._registry = registry
+        self._catalog = catalog
+        self._scales = scales
+        self._followed: set[str] = set()
+        catalog.add(DEFINITION)
+
+    def after(self, kind: Kind, obj: Json) -> None:
+        """To be called after each write that leaves an object behind."""
+        if kind is DEFINITION and "deletionTimestamp" not in obj["metadata"]:
+            self._serve(obj)
+
+    def delete(self, crd: Json, asked: Deletion) -> tuple[Json, bool]:
+        """First the objects, then the definition."""
+        self._registry.check_preconditions(DEFINITION, crd, asked)
+        table = self._registry.storage.table(crd["metadata"]["name"])
+        if asked.dry_run:
+            return crd, False
+        if "deletionTimestamp" not in crd["metadata"]:
+            finalizers = [*crd["metadata"].get("finalizers", []), CLEANUP]
+            meta = {**crd["metadata"], "deletionTimestamp": self._registry.stamp(), "finalizers": finalizers}
+            status = {**crd["status"], "conditions": [*(crd["status"].get("conditions") or ()), self._terminating()]}
+            marked = {**crd, "metadata": meta, "status": status}
+            crd = self._registry.storage.put(self._registry.table(DEFINITION), marked, crd)
+        kind = self._stored_kind(crd)
+        if kind is not None:
+            for obj in table.items():
+                self._registry.delete(kind, obj, Deletion())
+        if table.name not in self._followed:
+            self._followed.add(table.name)
+            table.listeners.append(lambda entry: self._finish(table.name))
+        self._finish(table.name)
+        return crd, False
+
+    def _terminating(self) -> Json:
+        return {
+            "type": "Terminating",
+            "status": "True",
+            "lastTransitionTime": self._registry.stamp(),
+            "reason": "InstanceDeletionPending",
+            "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        }
+
+    def _finish(self, name: str) -> None:
+        crd = self._registry.table(DEFINITION).get("", name)
+        if (
+            crd is None
+            or CLEANUP not in crd["metadata"].get("finalizers", ())
+            or len(self._registry.storage.table(name))
+        ):
+            return
+        finalizers = [each for each in crd["metadata"]["finalizers"] if each != CLEANUP]
+        left = {**crd, "metadata": {**crd["metadata"], "finalizers": finalizers}}
+        self._registry.replace(DEFINITION, crd, left)
+        if not finalizers:
+            self._withdraw(crd)
+            for rival in self._registry.table(DEFINITION).items():
+                # Its names are free.
+                if _is_rival(rival, crd) and "deletionTimestamp" not in rival["metadata"]:
+                    self._serve(rival)
+
+    def _stored_kind(self, crd: Json) -> Kind | None:
+        version = next((each["name"] for each in crd["spec"]["versions"] if each["storage"]), "")
+        return self._catalog.get(Resource(crd["spec"]["group"], version, crd["spec"]["names"]["plural"]))
+
+    def _serve(self, crd: Json) -> None:
+        self._withdraw(crd)
+        status = self._status(crd)
+        is_established = status["conditions"][-1]["status"] == "True"
+        for version in crd["spec"]["versions"]:
+            if version["served"] and is_established:
+                self._catalog.add(_custom(crd["spec"], version))
+            scale = (version.get("subresources") or {}).get("scale")
+            if scale:
+                self._scales[crd["metadata"]["name"]] = (
+                    scale["specReplicasPath"],
+                    scale["statusReplicasPath"],
+                    scale.get("labelSelectorPath", ""),
+                )
+        if status != crd["status"]:
+            self._registry.storage.put(self._registry.table(DEFINITION), {**crd, "status": status}, crd)
+
+    def _withdraw(self, crd: Json) -> None:
+        spec = crd["spec"]
+        for kind in [k for k in self._catalog if k.group == spec["group"] and k.plural == spec["names"]["plural"]]:
+            self._catalog.remove(kind.resource)
+
+    def _status(self, crd: Json) -> Json:
+        """Which of the names it gets, and with them all whether it is served."""
+        accepted, refusal = self._names(crd)
+        named = ("False", *refusal) if refusal else ("True", "NoConflicts", "no conflicts found")
+        known = {each["type"]: each for each in crd["status"].get("conditions") or ()}
+        if known.get("Established", {}).get("status") == "True" or not refusal:
+            established = ("True", "InitialNamesAccepted", "the initial names have been accepted")
+        else:
+            established = ("False", "NotAccepted", "not all names are accepted")
+        conditions = []
+        for name, wanted in (("NamesAccepted", named), ("Established", established)):
+            before = known.get(name, {})
+            same = before.get("status") == wanted[0]
+            new = {"type": name, "status": wanted[0], "reason": wanted[1], "message": wanted[2]}
+            since = before["lastTransitionTime"] if same else self._registry.stamp()
+            conditions.append({**new, "lastTransitionTime": since})
+        return {**crd["status"], "conditions": conditions, "acceptedNames": accepted}
+
+    def _names(self, crd: Json) -> tuple[Json, tuple[str, str] | None]:
+        """The names that nobody else in the group has, and the last conflict."""
+        wanted, accepted, refusal = crd["spec"]["names"], {**crd["status"]["acceptedNames"]}, None
+        others = [each for each in self._registry.table(DEFINITION).items() if _is_rival(each, crd)]
+        taken = [each["status"]["acceptedNames"] for each in others]
+        for member, rivals in _CLAIMED.items():
+            used = {name for names in taken for rival in rivals for name in _listed(names.get(rival))}
+            clash = [name for name in _listed(wanted.get(member)) if name in used]
+            if clash:
+                refusal = (
+                    f"{member[0].upper()}{member[1:]}Conflict",
+                    aggregate(f'"{n}" is already in use' for n in clash),
+                )
+            elif member in wanted:
+                accepted[member] = wanted[member]
+        if "categories" in wanted:
+            accepted["categories"] = wanted["categories"]
+        return accepted, refusal
+
+
+# Each of the names is looked for among these names of others.
+_RESOURCES, _KINDS = ("plural", "singular", "shortNames"), ("kind", "listKind")
+_CLAIMED = {member: group for group in (_RESOURCES, _KINDS) for member in group}
+
+
+def _is_rival(other: Json, crd: Json) -> bool:
+    return bool(other["spec"]["group"] == crd["spec"]["group"] and other["metadata"]["name"] != crd["metadata"]["name"])
+
+
+def _listed(value: Any) -> list[str]:
+    return value if isinstance(value, list) else [value] if value else []
+
+
+def warnings(crd: Json) -> list[str]:
+    return [
+        f"spec.versions[{index}].schema.openAPIV3Schema: x-kubernetes-validations are not evaluated by the embedded cluster"
+        for index, version in enumerate(crd.get("spec", {}).get("versions") or ())
+        if schemas.has_rules(version.get("schema"))
+    ]
+
+
+def _custom(spec: Json, version: Json) -> Kind:
+    group, given = spec["group"], spec["names"]
+    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    parts = version.get("subresources") or {}
+    has_status = "status" in parts
+    own, api = version["name"], f"{group}/{version['name']}"
+    storage = next(each["name"] for each in spec["versions"] if each["storage"])
+    stored_api = f"{group}/{storage}"
+
+    def to_wire(obj: Json) -> Json:
+        return obj if obj["apiVersion"] == api else {**obj, "apiVersion": api}
+
+    def to_stored(obj: Json) -> Json:
+        return obj if obj["apiVersion"] == stored_api else {**obj, "apiVersion": stored_api}
+
+    def default(obj: Json, old: Json | None) -> None:
+        filled = schemas.fill(schema, obj)
+        if filled is not obj:
+            obj.update(filled)
+
+    scale = parts.get("scale") or {}
+
+    def check(obj: Json) -> list[Problem]:
+        return schemas.check(schema, obj, "") + _check_scale(scale, obj, "specReplicasPath")
+
+    def check_status(obj: Json, old: Json) -> list[Problem]:
+        inner = schema.get("properties", {}).get("status")
+        problems = schemas.check(inner, obj["status"], "status", "") if inner and "status" in obj else []
+        return problems + _check_scale(scale, obj, "statusReplicasPath")
+
+    def prepare(obj: Json) -> None:
+        if has_status:
+            obj.pop("status", None)
+
+    return Kind(
+        group=group,
+        version=own,
+        plural=given["plural"],
+        kind=given["kind"],
+        singular=given.get("singular", ""),
+        namespaced=spec["scope"] == "Namespaced",
+        short_names=tuple(given.get("shortNames", ())),
+        categories=tuple(given.get("categories", ())),
+        decode=_decoder(schema, given["kind"], api),
+        has_status=has_status,
+        has_scale="scale" in parts,
+        default=default,
+        prepare=prepare,
+        check=check,
+        recheck_status=check_status,
+        respecified=_respecified(("metadata", "status") if has_status else ("metadata",)),
+        selectable=_selectable(version),
+        unconditional_update=False,
+        to_wire=to_wire,
+        to_stored=to_stored,
+        verbs=("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"),
+        columns=_columns(version),
+        custom=True,
+        schema=schema,
+        deprecation=_deprecation(spec, version),
+    )
+
+
+def _deprecation(spec: Json, version: Json) -> str:
+    if not version.get("deprecated"):
+        return ""
+    if said := version.get("deprecationWarning"):
+        return str(said)
+    group, kind = spec["group"], spec["names"]["kind"]
+    text = f"{group}/{version['name']} {kind} is deprecated"
+    better = [each["name"] for each in spec["versions"] if each["served"] and not each.get("deprecated")]
+    better = [name for name in better if rank(name) < rank(version["name"])]
+    return f"{text}; use {group}/{min(better, key=rank)} {kind}" if better else text
+
+
+def _check_scale(scale: Json, obj: Json, member: str) -> list[Problem]:
+    """The replicas that a scale is made of are an integer, whatever the schema says."""
+    path = scale.get(member, "")
+    value: Any = obj
+    for step in filter(None, path.split(".")):
+        if not isinstance(value, dict):
+            text = f"{path} accessor error: {value} is of the type {_go_type(value)}, expected map[string]interface{{}}"
+            return [wrong(path, 0, text)]
+        value = value.get(step)
+        if value is None:
+            return []
+    if not path or (isinstance(value, int) and not isinstance(value, bool)):
+        return []
+    shown = f"{value:g}" if isinstance(value, float) else value
+    return [wrong(path, 0, f"{path} accessor error: {shown} is of the type {_go_type(value)}, expected int64")]
+
+
+def _go_type(value: Any) -> str:
+    names: dict[type, str] = {str: "string", bool: "bool", int: "int64", float: "float64", list: "[]interface {}"}
+    return names.get(type(value), "map[string]interface {}")
+
+
+def _decoder(schema: Json, kind: str, api: str) -> Decode:
+    meta_of = fields.converter(_META)
+
+    def decode(value: Any, old: Json | None, unknown: list[str]) -> Json:
+        if not isinstance(value, dict):
+            raise refusals.bad_request(f"the object provided is unrecognized (must be of type {kind})")
+        before = old or {}
+        rest = {name: item for name, item in value.items() if name not in {"apiVersion", "kind", "metadata"}}
+        result: Json = {"apiVersion": api, "kind": kind, "metadata": value.get("metadata")}
+        if result["metadata"] is None or result["metadata"] is not before.get("metadata"):
+            found: list[str] = []
+            result["metadata"] = meta_of(result["metadata"], before.get("metadata"), found)
+            unknown += [f"metadata.{name}" for name in found]
+        result |= schemas.prune(schema, rest, before, "", unknown)
+        return result
+
+    return decode
+
+
+def _respecified(ignored: tuple[str, ...]) -> Callable[[Json, Json], bool]:
+    skipped = {*ignored, "apiVersion", "kind"}
+
+    def respecified(obj: Json, old: Json) -> bool:
+        return any(obj.get(name) != old.get(name) for name in (obj.keys() | old.keys()) - skipped)
+
+    return respecified
+
+
+def _selectable(version: Json) -> dict[str, Select]:
+    chosen: dict[str, Select] = {
+        "metadata.name": path_selector("metadata", "name"),
+        "metadata.namespace": path_selector("metadata", "namespace"),
+    }
+    for field in version.get("selectableFields", ()):
+        steps = field["jsonPath"].strip(".").split(".")
+        chosen[".".join(steps)] = path_selector(*steps)
+    return chosen
+
+
+def _columns(version: Json) -> tuple[Column, ...]:
+    given = version.get("additionalPrinterColumns")
+    if not given:
+        return (_AGE,)
+    return tuple(
+        Column(
+            each["name"],
+            each["type"],
+            each.get("format", ""),
+            each.get("description", ""),
+            each.get("priority", 0),
+            each["jsonPath"],
+        )
+        for each in given
+    )

@@ -1,0 +1,176 @@
+"""The kinds that the server knows: how each is addressed, decoded, completed, checked and selected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from haulout.embedded.interfaces import Json, Resource
+from haulout.embedded.rules import fields, metadata
+from haulout.embedded.rules.refusals import Problem
+
+# What the object looks like on the wire, given what stood there before; unknown fields are named in the list.
+Decode = Callable[[Any, Json | None, list[str]], Json]
+Select = Callable[[Json], str]
+
+Default = Callable[[Json, Json | None], None]
+
+
+def _leave(obj: Json, old: Json | None) -> None: ...
+
+
+def _ready(obj: Json) -> None: ...
+
+
+def _keep(obj: Json, old: Json) -> None: ...
+
+
+def _fine(obj: Json) -> list[Problem]:
+    return []
+
+
+def _unchanged(obj: Json, old: Json) -> list[Problem]:
+    return []
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One column of `kubectl get`; `path` is a JSON path, for custom kinds."""
+
+    name: str
+    type: str = "string"
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+    path: str = ""
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """One kind in one version. Functions get objects that are theirs at the top, and shared below."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    singular: str = ""
+    # Kinds that are two views of the same objects name the same table.
+    table: str = ""
+    # The Go type; custom kinds have none.
+    type: str = ""
+    decode: Decode
+    has_status: bool = False
+    # The Go type of the status that a new object begins with, whatever was sent; "" where `prepare` sees to it.
+    status_type: str = ""
+    has_scale: bool = False
+    verbs: tuple[str, ...] = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+    name_rule: metadata.NameRule = metadata.subdomain
+    # Fills in what is not given; also of changed objects.
+    default: Default = _leave
+    # Gives a new or changed object what no two may have; the others are at hand.
+    allocate: Callable[[Json, Iterable[Json]], None] | None = None
+    # What new objects have to keep to, beyond `check`.
+    check_new: Callable[[Json], list[Problem]] = _fine
+    # Before a new object, or a changed one, is checked: what the sender has no say in.
+    prepare: Callable[[Json], None] = _ready
+    reprepare: Callable[[Json, Json], None] = _keep
+    reprepare_status: Callable[[Json, Json], None] = _keep
+    check: Callable[[Json], list[Problem]] = _fine
+    recheck: Callable[[Json, Json], list[Problem]] = _unchanged
+    recheck_status: Callable[[Json, Json], list[Problem]] = _unchanged
+    # Whether a change counts as one of the specification; None for kinds without generations.
+    respecified: Callable[[Json, Json], bool] | None = None
+    selectable: dict[str, Select] = {}
+    unconditional_update: bool = True
+    create_on_update: bool = False
+    # What becomes of dependents where a deletion does not say: "Background", "Orphan", or "" where they never matter.
+    propagation: str = "Background"
+    returns_deleted: bool = False
+    graceful: Callable[[Json, int | None], int] | None = None
+    # Between the stored form and that of this version.
+    to_wire: Callable[[Json], Json] | None = None
+    to_stored: Callable[[Json], Json] | None = None
+    columns: tuple[Column, ...] = ()
+    custom: bool = False
+    # Of custom kinds.
+    schema: Json = {}
+    # What clients are warned of who use this version.
+    deprecation: str = ""
+
+    @property
+    def has_plain_status(self) -> bool:
+        """Whether its status is of a known type and is stored as it is shown."""
+        return self.has_status and bool(self.type) and self.to_wire is None
+
+    @property
+    def resource(self) -> Resource:
+        return Resource(self.group, self.version, self.plural)
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def one(self) -> str:
+        return self.singular or self.kind.lower()
+
+    @property
+    def table_name(self) -> str:
+        return self.table or (f"{self.plural}.{self.group}" if self.group else self.plural)
+
+
+def decoder(type_name: str) -> Decode:
+    convert = fields.converter(type_name)
+
+    def decode(value: Any, old: Json | None, unknown: list[str]) -> Json:
+        result: Json = convert(value, old, unknown)
+        return result
+
+    return decode
+
+
+@lru_cache(None)
+def status_decoder(type_name: str) -> Decode:
+    """Decodes the status of a type alone."""
+    return decoder(fields.fields_of(type_name)["status"].type)
+
+
+def path_selector(*steps: str, empty: str = "") -> Select:
+    def select(obj: Json) -> str:
+        value: Any = obj
+        for step in steps:
+            value = value.get(step) if isinstance(value, dict) else None
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return empty if value is None else str(value)
+
+    return select
+
+
+class Catalog:
+    """The kinds that are served at the moment."""
+
+    def __init__(self, kinds: Iterable[Kind]) -> None:
+        self._kinds: dict[Resource, Kind] = {}
+        # Grows with each change, for whoever keeps something computed from the kinds.
+        self.edition = 0
+        for kind in kinds:
+            self.add(kind)
+
+    def add(self, kind: Kind) -> None:
+        self._kinds[kind.resource] = kind
+        self.edition += 1
+
+    def remove(self, resource: Resource) -> None:
+        if self._kinds.pop(resource, None):
+            self.edition += 1
+
+    def get(self, resource: Resource) -> Kind | None:
+        return self._kinds.get(resource)
+
+    def __iter__(self) -> Iterator[Kind]:
+        return iter(self._kinds.values())

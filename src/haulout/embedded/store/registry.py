@@ -1,0 +1,426 @@
+"""How objects are created, changed and deleted: the rules that hold for every kind, in the real server's order.
+
+A write has two halves, so that admission webhooks can come between: `begin` or `merge` decode and complete what was
+sent, `finish` and `revise` check it. Both leave the storage alone; `insert`, `replace` and `delete` change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import msgspec
+
+from haulout.base.bounds import span
+from haulout.base.patch import same
+from haulout.embedded.interfaces import Json
+from haulout.embedded.rules import fields, metadata, nodes, refusals
+from haulout.embedded.rules.refusals import Problem, wrong
+from haulout.embedded.store.kinds import Kind
+from haulout.embedded.store.storage import Storage, Table
+from haulout.kube.errors import StatusCause
+
+IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_LONGEST_PREFIX = 63 - 5
+
+
+class Deletion(msgspec.Struct, frozen=True):
+    """What a deletion asks for."""
+
+    grace: int | None = None
+    uid: str | None = None
+    version: str | None = None
+    propagation: str | None = None
+    orphan: bool | None = None
+    dry_run: bool = False
+
+
+class Registry:
+    """The rules by which objects of every kind are created, changed and deleted, in front of the storage."""
+
+    def __init__(
+        self, storage: Storage, now: Callable[[], datetime], *, seed: int = 0, taint_new_nodes: bool = True
+    ) -> None:
+        self.storage = storage
+        self._now = now
+        # Names and UIDs need not be secret, only the same in each run.
+        self._random = Random(seed)  # noqa: S311
+        self._taint_new_nodes = taint_new_nodes
+        self._tables: dict[Kind, Table] = {}
+        self._instant: datetime | None = None
+        self._stamp = ""
+
+    def table(self, kind: Kind) -> Table:
+        table = self._tables.get(kind)
+        if table is None:
+            table = self._tables[kind] = self.storage.table(kind.table_name)
+        return table
+
+    def begin(self, kind: Kind, namespace: str, sent: Any, unknown: list[str], *, like: Json | None = None) -> Json:
+        """What was sent as the object that it would become, named and with defaults. Raises `fields.Misfit`.
+
+        `like`: an object that was made of the same spec. They share it as it was completed: no object is changed in place.
+        """
+        if like is not None:
+            shared = {"spec": like["spec"]}
+            obj = kind.decode({**sent, **shared}, shared, unknown)
+        else:
+            obj = kind.decode(sent, None, unknown)
+        if kind.to_stored is not None:
+            obj = kind.to_stored(obj)
+        else:
+            obj["apiVersion"], obj["kind"] = kind.api_version, kind.kind
+        meta = obj["metadata"]
+        for member in ("managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
+            meta.pop(member, None)
+        if kind.namespaced:
+            meta["namespace"] = namespace
+        else:
+            meta.pop("namespace", None)
+        if not meta.get("name") and meta.get("generateName"):
+            suffix = "".join(self._random.choices(_LETTERS, k=5))
+            meta["name"] = meta["generateName"][:_LONGEST_PREFIX] + suffix
+        meta["uid"] = self._new_uid()
+        meta["creationTimestamp"] = self.stamp()
+        kind.default(obj, like)
+        self._allocate(kind, obj)
+        if self._taint_new_nodes and kind.kind == "Node" and not kind.group:
+            nodes.taint_new(obj)
+        if kind.namespaced:
+            self._check_namespace(kind, obj)
+        return obj
+
+    def _allocate(self, kind: Kind, obj: Json) -> None:
+        if kind.allocate is not None:
+            kind.allocate(obj, self.table(kind).items())
+
+    def finish(self, kind: Kind, obj: Json, *, like: Json | None = None) -> Json:
+        """The object as it would be stored; its spec has been checked if it is `like` another's. Raises `Invalid`."""
+        if kind.respecified is not None:
+            obj["metadata"]["generation"] = 1
+        if kind.status_type:
+            obj["status"] = fields.converter(kind.status_type)({}, None, [])
+        kind.prepare(obj)
+        meta = obj["metadata"]
+        problems = metadata.check_new(meta, kind.name_rule, qualified=not kind.custom)
+        problems += kind.check_new(obj)
+        problems += kind.check(obj) if like is None else []
+        if problems:
+            raise refusals.invalid(kind.kind, self._blamed_group(kind), meta.get("name", ""), problems)
+        return obj
+
+    def insert(self, kind: Kind, obj: Json, *, dry_run: bool = False) -> Json:
+        table, meta = self.table(kind), obj["metadata"]
+        taken = table.get(meta.get("namespace", ""), meta["name"])
+        if taken is not None:
+            going = "deletionTimestamp" in taken["metadata"]
+            raise refusals.already_exists(kind.plural, kind.group, meta["name"], going=going)
+        if dry_run:
+            return obj
+        if "resourceVersion" in meta:
+            raise refusals.unclassified("resourceVersion should not be set on objects to be created")
+        return self.storage.put(table, obj, None)
+
+    def merge(self, kind: Kind, old: Json, sent: Any, unknown: list[str]) -> Json:
+        """What was sent in place of `old`, with defaults. Raises `fields.Misfit`."""
+        obj = kind.decode(sent, old if kind.custom or kind.to_wire is None else None, unknown)
+        if kind.to_stored is not None:
+            obj = kind.to_stored(obj)
+        else:
+            obj["apiVersion"], obj["kind"] = kind.api_version, kind.kind
+        kind.default(obj, old)
+        self._allocate(kind, obj)
+        return obj
+
+    def revise(self, kind: Kind, old: Json, obj: Json, *, subresource: str = "") -> Json:
+        """The changed object as it would be stored; `old` itself if nothing changes. Raises `Invalid`, `Conflict`."""
+        was = old["metadata"]
+        meta = obj["metadata"] = self._kept(obj["metadata"], was)
+        if subresource == "status":
+            obj = self._status_only(kind, old, obj)
+        else:
+            if kind.has_status:
+                _carry(obj, old, "status")
+            kind.reprepare(obj, old)
+        if kind.respecified is not None:
+            self._count(kind, old, obj)
+        meta = obj["metadata"]
+        problems: list[Problem] = []
+        if meta is not was:
+            problems = metadata.check_changed(meta, was, custom=kind.custom)
+        problems += self._problems(kind, old, obj, subresource)
+        if problems:
+            raise refusals.invalid(kind.kind, self._blamed_group(kind), was["name"], problems)
+        return old if _same(kind, obj, old) else obj
+
+    def revise_status(self, kind: Kind, old: Json, status: Json) -> Json:
+        """The object with another status as it would be stored; `old` itself if nothing changes. Raises `Invalid`."""
+        obj = {**old, "status": status}
+        kind.reprepare_status(obj, old)
+        if problems := kind.recheck_status(obj, old):
+            raise refusals.invalid(kind.kind, self._blamed_group(kind), old["metadata"]["name"], problems)
+        return old if obj["status"] == old.get("status") and obj == old else obj
+
+    def replace(self, kind: Kind, old: Json, obj: Json, *, dry_run: bool = False) -> Json:
+        """Stores what `revise` returned; the object goes if it was only waiting for its last finalizer."""
+        if obj is old:
+            return old
+        if _was_waiting(kind, old, obj):
+            if not dry_run:
+                self.storage.remove(self.table(kind), old)
+            return obj
+        if dry_run:
+            return obj
+        return self.storage.put(self.table(kind), obj, old)
+
+    def delete(self, kind: Kind, old: Json, asked: Deletion) -> tuple[Json, bool]:
+        """The last state that is known, and whether the object is gone."""
+        self.check_preconditions(kind, old, asked)
+        if kind.plural == "namespaces" and not kind.group:
+            return self._delete_namespace(kind, old, asked)
+        meta = dict(old["metadata"])
+        grace = None if asked.grace is None else (1 if asked.grace < 0 else asked.grace)
+        graceful = self._mark_graceful(kind, old, meta, grace)
+        if graceful is None:
+            return old, False
+        finalizers = _finalizers(kind, meta, asked)
+        if finalizers != meta.get("finalizers", []):
+            meta["finalizers"] = finalizers
+        if finalizers and not graceful:
+            self._mark(meta)
+        current = old
+        if (graceful or finalizers) and meta != old["metadata"]:
+            if not meta.get("finalizers"):
+                meta.pop("finalizers", None)
+            changed = {**old, "metadata": meta}
+            current = changed if asked.dry_run else self.storage.put(self.table(kind), changed, old)
+        if finalizers or (graceful and meta["deletionGracePeriodSeconds"] > 0):
+            return current, False
+        if asked.dry_run:
+            return current, True
+        return self.storage.remove(self.table(kind), current), True
+
+    def stamp(self) -> str:
+        """The time as objects carry it."""
+        now = self._now()
+        if now is not self._instant:
+            self._instant, self._stamp = now, wire(now)
+        return self._stamp
+
+    def _new_uid(self) -> str:
+        text = f"{self._random.getrandbits(128):032x}"
+        return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{'89ab'[int(text[16], 16) & 3]}{text[17:20]}-{text[20:]}"
+
+    def _check_namespace(self, kind: Kind, obj: Json) -> None:
+        """The admission plugin NamespaceLifecycle."""
+        namespace = obj["metadata"]["namespace"]
+        found = self.storage.table("namespaces").get("", namespace)
+        if found is None:
+            raise refusals.not_found("namespaces", "", namespace)
+        if "deletionTimestamp" in found["metadata"]:
+            why = f"unable to create new content in namespace {namespace} because it is being terminated"
+            error = refusals.forbidden(kind.plural, kind.group, obj["metadata"].get("name", ""), why)
+            cause = StatusCause(
+                "NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace"
+            )
+            assert error.status.details is not None
+            details = msgspec.structs.replace(error.status.details, causes=(cause,))
+            raise refusals.refusal(403, "Forbidden", error.status.message, details=details)
+
+    def _kept(self, meta: Json, was: Json) -> Json:
+        """The metadata with what no change can touch."""
+        if meta is was:
+            return was
+        kept = {name: value for name, value in meta.items() if name not in _SYSTEM}
+        for name in _SYSTEM:
+            if name in was:
+                kept[name] = was[name]
+        kept.setdefault("uid", was["uid"])
+        if "namespace" in was:
+            kept.setdefault("namespace", was["namespace"])
+        kept.setdefault("name", was["name"])
+        if "deletionGracePeriodSeconds" in was:
+            kept.setdefault("deletionGracePeriodSeconds", was["deletionGracePeriodSeconds"])
+        if "deletionTimestamp" in was:
+            kept["deletionTimestamp"] = was["deletionTimestamp"]
+        return was if kept == was else kept
+
+    def _status_only(self, kind: Kind, old: Json, obj: Json) -> Json:
+        changed = {**old, "metadata": old["metadata"] if kind.custom else obj["metadata"]}
+        changed.pop("status", None)
+        if "status" in obj:
+            changed["status"] = obj["status"]
+        kind.reprepare_status(changed, old)
+        return changed
+
+    def _count(self, kind: Kind, old: Json, obj: Json) -> None:
+        assert kind.respecified is not None
+        if kind.respecified(obj, old):
+            generation = old["metadata"].get("generation", 0) + 1
+            obj["metadata"] = {**obj["metadata"], "generation": generation}
+
+    def _problems(self, kind: Kind, old: Json, obj: Json, subresource: str) -> list[Problem]:
+        if subresource == "status":
+            return kind.recheck_status(obj, old)
+        if not _body_changed(obj, old):
+            return []
+        return kind.check(obj) + kind.recheck(obj, old)
+
+    def _blamed_group(self, kind: Kind) -> str:
+        """Events of either group are stored, and refused, as core's."""
+        return "" if kind.group == "events.k8s.io" else kind.group
+
+    def check_preconditions(self, kind: Kind, old: Json, asked: Deletion) -> None:
+        meta = old["metadata"]
+        if asked.uid is not None and asked.uid != meta["uid"]:
+            why = f"the UID in the precondition ({asked.uid}) does not match the UID in record ({meta['uid']}). The object might have been deleted and then recreated"
+            raise refusals.conflict(kind.kind, kind.group, meta["name"], why)
+        if asked.version is not None and asked.version != meta["resourceVersion"]:
+            why = f"the ResourceVersion in the precondition ({asked.version}) does not match the ResourceVersion in record ({meta['resourceVersion']}). The object might have been modified"
+            raise refusals.conflict(kind.kind, kind.group, meta["name"], why)
+
+    def _mark_graceful(self, kind: Kind, old: Json, meta: Json, grace: int | None) -> bool | None:
+        """Whether the deletion leaves time; None where one is pending already and nothing changes."""
+        if kind.graceful is None:
+            return False
+        if "deletionTimestamp" not in meta:
+            seconds = kind.graceful(old, grace)
+            meta["deletionTimestamp"] = self.stamp() if not seconds else wire(self._now() + _go_span(seconds))
+            meta["deletionGracePeriodSeconds"] = seconds
+            if meta.get("generation"):
+                meta["generation"] += 1
+            return True
+        before = meta.get("deletionGracePeriodSeconds") or 0
+        if not before:
+            return False
+        if grace is None or grace >= before:
+            return None
+        deleted_at = parse(meta["deletionTimestamp"]) + span(grace - before)
+        if deleted_at < self._now().replace(microsecond=0):
+            deleted_at, grace = self._now(), 1 if grace else 0
+        meta["deletionTimestamp"], meta["deletionGracePeriodSeconds"] = wire(deleted_at), grace
+        return True
+
+    def _mark(self, meta: Json) -> None:
+        """For kinds that know no grace: on its way out, waiting for its finalizers."""
+        if "deletionTimestamp" not in meta:
+            if meta.get("generation"):
+                meta["generation"] += 1
+            meta["deletionTimestamp"] = self.stamp()
+        meta["deletionGracePeriodSeconds"] = 0
+
+    def _delete_namespace(self, kind: Kind, old: Json, asked: Deletion) -> tuple[Json, bool]:
+        name = old["metadata"]["name"]
+        if name in IMMORTAL:
+            raise refusals.forbidden("namespaces", "", name, "this namespace may not be deleted")
+        if "deletionTimestamp" in old["metadata"]:
+            if old["spec"].get("finalizers") or old["metadata"].get("finalizers"):
+                return old, False
+            return (old if asked.dry_run else self.storage.remove(self.table(kind), old)), True
+        meta = {**old["metadata"], "deletionTimestamp": self.stamp()}
+        changed = {**old, "metadata": meta, "status": {**old["status"], "phase": "Terminating"}}
+        return (changed if asked.dry_run else self.storage.put(self.table(kind), changed, old)), False
+
+
+# Members of the metadata that are the server's alone.
+_SYSTEM = ("creationTimestamp", "generation", "managedFields", "selfLink", "resourceVersion")
+
+
+def _carry(obj: Json, old: Json, member: str) -> None:
+    if member in old:
+        obj[member] = old[member]
+    else:
+        obj.pop(member, None)
+
+
+def _was_waiting(kind: Kind, old: Json, obj: Json) -> bool:
+    """Deleted before, and kept only by finalizers of which none is left."""
+    was = old["metadata"]
+    if "deletionTimestamp" not in was or was.get("deletionGracePeriodSeconds") or obj["metadata"].get("finalizers"):
+        return False
+    return kind.kind != "Namespace" or not obj["spec"].get("finalizers")
+
+
+def _same(kind: Kind, obj: Json, old: Json) -> bool:
+    # Where types are not fixed, true and 1 are different values.
+    return same(obj, old) if kind.custom else obj == old
+
+
+def _body_changed(obj: Json, old: Json) -> bool:
+    for name in obj.keys() | old.keys():
+        if name in {"metadata", "status"}:
+            continue
+        new, before = obj.get(name), old.get(name)
+        if new is not before and new != before:
+            return True
+    return False
+
+
+def _finalizers(kind: Kind, meta: Json, asked: Deletion) -> list[str]:
+    """With those of the garbage collector, as the deletion wants it."""
+    present: list[str] = meta.get("finalizers", [])
+    if not kind.propagation:
+        return present
+    if asked.orphan is not None:
+        policy = "Orphan" if asked.orphan else "Background"
+    elif asked.propagation is not None:
+        policy = asked.propagation
+    elif "orphan" in present:
+        policy = "Orphan"
+    elif "foregroundDeletion" in present:
+        policy = "Foreground"
+    else:
+        policy = kind.propagation
+    wanted = {"Orphan": "orphan", "Foreground": "foregroundDeletion"}.get(policy)
+    rest = [name for name in present if name not in {"orphan", "foregroundDeletion"}]
+    if wanted is None:
+        return rest
+    return present if wanted in present and len(rest) + 1 == len(present) else [*rest, wanted]
+
+
+def wire(instant: datetime) -> str:
+    return instant.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def wire_micro(instant: datetime) -> str:
+    return instant.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse(text: str) -> datetime:
+    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+
+
+def check_update(kind: Kind, old: Json, sent: Any, *, whole: bool) -> None:
+    """The preconditions that stand in the object itself; `whole` where it was sent as such and not as a patch."""
+    meta = sent.get("metadata") if isinstance(sent, dict) else None
+    if not isinstance(meta, dict):
+        meta = {}
+    was, name = old["metadata"], old["metadata"]["name"]
+    version = meta.get("resourceVersion")
+    if whole and (uid := meta.get("uid")) and uid != was["uid"]:
+        why = f"StorageError: invalid object, Code: 4, Key: {_etcd_key(kind, was)}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {was['uid']}"
+        raise refusals.conflict(kind.plural, kind.group, name, why)
+    if not version or version == "0":
+        if whole and not kind.unconditional_update:
+            problem = wrong("metadata.resourceVersion", 0, "must be specified for an update")
+            raise refusals.invalid(kind.plural, kind.group, name, [problem])
+        return
+    if not str(version).isdecimal():
+        raise refusals.unclassified(f'strconv.ParseUint: parsing "{version}": invalid syntax')
+    if version != was["resourceVersion"]:
+        raise refusals.conflict(kind.plural, kind.group, name)
+
+
+def _etcd_key(kind: Kind, meta: Json) -> str:
+    plural = "minions" if kind.kind == "Node" and not kind.group else kind.plural
+    folder = f"{kind.group}/{plural}" if kind.custom else plural
+    return "/".join(["/registry", folder, *([meta["namespace"]] if "namespace" in meta else []), meta["name"]])
+
+
+def _go_span(seconds: int) -> timedelta:
+    """Return so many seconds as Go's arithmetic of 64 bits has them: beyond 292 years a span wraps around."""
+    nanoseconds = (seconds * 10**9 + 2**63) % 2**64 - 2**63
+    return timedelta(microseconds=nanoseconds // 1000)

@@ -1,0 +1,142 @@
+from typing import Any
+
+import pytest
+
+from haulout.embedded import DISRUPTION_BUDGETS, PODS, Actor, ActorOptions, Json
+from haulout.kube.errors import TooManyRequests
+from tests.build.workloads import World, budget, daemon_set, deployment, job, node, pod, replica_set, stateful_set
+
+READY = {
+    "status": {
+        "phase": "Running",
+        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:01Z"}],
+    }
+}
+BARE = [pod(f"bare-{number}", app="web") for number in range(3)]
+NO_SCALE = "does not implement the scale subresource"
+
+# Each line was compared with kube-controller-manager 1.36.3.
+CASES: list[Any] = [
+    pytest.param([deployment("web", 5)], 5, {"minAvailable": 3}, (2, 5, 3, 5), id="min"),
+    pytest.param([deployment("web", 5)], 3, {"minAvailable": 3}, (0, 3, 3, 5), id="min, just enough ready"),
+    pytest.param([deployment("web", 5)], 5, {"minAvailable": "50%"}, (2, 5, 3, 5), id="min 50% of 5 is 3"),
+    pytest.param([deployment("web", 3)], 3, {"minAvailable": "34%"}, (1, 3, 2, 3), id="min 34% of 3 is 2"),
+    pytest.param([deployment("web", 3)], 3, {"minAvailable": "100%"}, (0, 3, 3, 3), id="min 100%"),
+    pytest.param([deployment("web", 2)], 2, {"minAvailable": 0}, (2, 2, 0, 2), id="min 0"),
+    pytest.param([deployment("web", 3)], 3, {"minAvailable": 5}, (0, 3, 5, 3), id="min more than there are"),
+    pytest.param([deployment("web", 4)], 4, {"maxUnavailable": 1}, (1, 4, 3, 4), id="max"),
+    pytest.param([deployment("web", 4)], 2, {"maxUnavailable": 1}, (0, 2, 3, 4), id="max, too few ready"),
+    pytest.param([deployment("web", 5)], 5, {"maxUnavailable": "25%"}, (2, 5, 3, 5), id="max 25% of 5 is 2"),
+    pytest.param([deployment("web", 7)], 7, {"maxUnavailable": "30%"}, (3, 7, 4, 7), id="max 30% of 7 is 3"),
+    pytest.param([deployment("web", 3)], 3, {"maxUnavailable": "100%"}, (3, 3, 0, 3), id="max 100%"),
+    pytest.param([deployment("web", 3)], 3, {"maxUnavailable": 9}, (3, 3, 0, 3), id="max more than there are"),
+    pytest.param([replica_set("web", 3)], 3, {"maxUnavailable": "50%"}, (2, 3, 1, 3), id="ReplicaSet"),
+    pytest.param(
+        [stateful_set("web", 3, podManagementPolicy="Parallel")],
+        3,
+        {"maxUnavailable": 1},
+        (1, 3, 2, 3),
+        id="StatefulSet",
+    ),
+    pytest.param([], 0, {"minAvailable": 1}, (0, 0, 1, 0), id="no pods, min"),
+    pytest.param([], 0, {"maxUnavailable": 1}, (0, 0, 0, 0), id="no pods, max"),
+    pytest.param(BARE, 3, {"minAvailable": 1}, (2, 3, 1, 3), id="unmanaged, min"),
+    pytest.param(BARE, 3, {"maxUnavailable": 1}, (0, 3, 0, 0), id="unmanaged, max"),
+    pytest.param(BARE, 2, {"minAvailable": "50%"}, (0, 2, 0, 0), id="unmanaged, min in percent"),
+    pytest.param([*BARE[:2], deployment("web", 4)], 6, {"maxUnavailable": 1}, (3, 6, 3, 4), id="mixed"),
+    pytest.param(
+        [deployment("web", 4), stateful_set("web", 3, podManagementPolicy="Parallel")],
+        7,
+        {"minAvailable": "50%"},
+        (3, 7, 4, 7),
+        id="two owners",
+    ),
+    pytest.param([job("web", parallelism=2, completions=2)], 2, {"minAvailable": 1}, (1, 2, 1, 2), id="Job, min"),
+    pytest.param([daemon_set("web")], 2, {"minAvailable": 1}, (1, 2, 1, 2), id="DaemonSet, min"),
+]
+
+
+def quiet_world(objects: list[Json], ready: int) -> World:
+    """Nothing runs by itself: so many pods are made ready by hand."""
+    actors: tuple[Actor, ...] = ("deployment", "replicaset", "statefulset", "daemonset", "job", "pdb")
+    world = World(ActorOptions(actors=actors, heartbeats=False))
+    world.make(node("n0"), node("n1"))
+    for name in ("n0", "n1"):
+        world.change_taints(name, [])
+    world.make(*objects).run(1)
+    for name in world.names()[:ready]:
+        world.objects.patch(PODS, "default", name, READY, subresource="status")
+    return world
+
+
+@pytest.mark.parametrize(("objects", "ready", "spec", "numbers"), CASES)
+def test_numbers(objects: list[Json], ready: int, spec: Json, numbers: tuple[int, ...]) -> None:
+    status = quiet_world(objects, ready).make(budget("web", **spec)).run(1).status(DISRUPTION_BUDGETS, "web")
+    names = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+    assert tuple(status[name] for name in names) == numbers
+    (found,) = status["conditions"]
+    reason = "SufficientPods" if numbers[0] else "InsufficientPods"
+    assert (found["type"], found["status"], found["reason"]) == ("DisruptionAllowed", str(numbers[0] > 0), reason)
+    assert status["observedGeneration"] == found["observedGeneration"] == 1
+
+
+@pytest.mark.parametrize(
+    ("workload", "message"),
+    [
+        (job("web", parallelism=2, completions=2), f"jobs.batch {NO_SCALE}"),
+        (daemon_set("web"), f"daemonsets.apps {NO_SCALE}"),
+    ],
+    ids=["Job", "DaemonSet"],
+)
+def test_what_has_no_scale_cannot_be_counted(workload: Json, message: str) -> None:
+    status = quiet_world([workload], 2).make(budget("web", maxUnavailable=1)).run(1).status(DISRUPTION_BUDGETS, "web")
+    (found,) = status["conditions"]
+    assert (found["status"], found["reason"], found["message"]) == ("False", "SyncFailed", message)
+    assert status["disruptionsAllowed"] == 0
+
+
+def test_it_follows_pods_scale_and_its_own_spec() -> None:
+    world = World(nodes=2).make(deployment("web", 4), budget("web", maxUnavailable="25%")).run()
+    assert world.status(DISRUPTION_BUDGETS, "web")["disruptionsAllowed"] == 1
+    world.actors.fail_probe("default", world.names()[0])
+    assert world.run().status(DISRUPTION_BUDGETS, "web")["disruptionsAllowed"] == 0
+    world.actors.mend_pod("default", world.names()[0])
+    world.change(DISRUPTION_BUDGETS, "web", {"spec": {"maxUnavailable": "50%"}})
+    status = world.run().status(DISRUPTION_BUDGETS, "web")
+    assert (status["disruptionsAllowed"], status["observedGeneration"]) == (2, 2)
+
+
+def test_evictions_pass_one_by_one() -> None:
+    world = World(nodes=2).make(deployment("web", 2), budget("web", maxUnavailable=1)).run()
+    one, other = world.names()
+    world.objects.evict("default", one)
+    with pytest.raises(TooManyRequests):
+        world.objects.evict("default", other)
+    world.run(1)
+    with pytest.raises(TooManyRequests):
+        world.objects.evict("default", other)
+    world.run(5).objects.evict("default", other)
+    assert world.run().ready() == 2
+
+
+def test_an_eviction_that_led_to_nothing_is_forgotten_after_two_minutes() -> None:
+    world = quiet_world([deployment("web", 3)], 3).make(budget("web", minAvailable=2)).run(1)
+    budget_ = world.get(DISRUPTION_BUDGETS, "web")
+    status = {**budget_["status"], "disruptionsAllowed": 0, "disruptedPods": {world.names()[0]: "2026-01-01T00:00:02Z"}}
+    world.objects.update(DISRUPTION_BUDGETS, {**budget_, "status": status}, subresource="status")
+    status = world.run(110).status(DISRUPTION_BUDGETS, "web")
+    assert (status["currentHealthy"], status["disruptionsAllowed"], len(status["disruptedPods"])) == (2, 0, 1)
+    status = world.run(15).status(DISRUPTION_BUDGETS, "web")
+    assert (status["currentHealthy"], status["disruptionsAllowed"]) == (3, 1)
+    assert "disruptedPods" not in status
+
+
+def test_an_empty_selector_is_everything_and_none_is_nothing() -> None:
+    world = World(nodes=1).make(deployment("web", 2), deployment("api", 1))
+    everything = budget("all", minAvailable=1)
+    everything["spec"]["selector"] = {}
+    nothing = budget("none", minAvailable=1)
+    del nothing["spec"]["selector"]
+    world.make(everything, nothing).run()
+    assert world.status(DISRUPTION_BUDGETS, "all")["expectedPods"] == 3
+    assert world.status(DISRUPTION_BUDGETS, "none")["expectedPods"] == 0

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import yaml
+
+from haulout.cli.manifests import crd as definition_text
+
 Json = dict[str, Any]
 
 
@@ -185,7 +189,9 @@ GADGET_CRD["spec"]["versions"].insert(
     },
 )
 
-SHARED_CRDS = (WIDGET_CRD, RACK_CRD, GADGET_CRD)
+SKYHOOK_CRD, POLICY_CRD = (yaml.safe_load(definition_text(name)) for name in ("skyhooks", "deploymentpolicies"))
+
+SHARED_CRDS = (WIDGET_CRD, RACK_CRD, GADGET_CRD, SKYHOOK_CRD, POLICY_CRD)
 
 
 def widget(name: str = "a", size: Any = 3, **spec: Any) -> Json:

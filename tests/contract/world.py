@@ -37,7 +37,8 @@ STATEFULSETS = "apps/v1/statefulsets"
 VALIDATING = "admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 WIDGETS = "contract.test/v1/widgets"
 
-CLUSTER_WIDE = {"nodes", "namespaces", CRDS, MUTATING, VALIDATING, "contract.test/v1/racks"}
+SKYHOOKS, POLICIES = (f"skyhook.nvidia.com/v1alpha1/{plural}" for plural in ("skyhooks", "deploymentpolicies"))
+CLUSTER_WIDE = {"nodes", "namespaces", CRDS, MUTATING, VALIDATING, "contract.test/v1/racks", SKYHOOKS, POLICIES}
 PATCH_TYPES = {
     "merge": "application/merge-patch+json",
     "json": "application/json-patch+json",

@@ -7,7 +7,11 @@ import click
 from haulout.cli.manifests import crd, picked
 
 # What each surface brings; profiles live on Nodes alone, and the definitions of Cluster API and Metal3 are theirs.
-CRDS: dict[str, tuple[str, ...]] = {"kernel": ("nodedisruptionbudgets",), "nodemaintenance": ("nodemaintenances",)}
+CRDS: dict[str, tuple[str, ...]] = {
+    "kernel": ("nodedisruptionbudgets",),
+    "nodemaintenance": ("nodemaintenances",),
+    "packages": ("skyhooks", "deploymentpolicies"),
+}
 
 
 @click.command("crds", short_help="Print the custom resource definitions of surfaces.")

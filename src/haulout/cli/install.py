@@ -16,8 +16,9 @@ from haulout.cli.webhooks import PORT, registrations
 
 IMAGE = f"haulout:{__version__}"
 FOLDER = "/etc/haulout"
-# Of use in a management cluster alone, and it reads every Secret there: only by its name.
-BY_NAME = ("clusterapi",)
+# Printed only where they are named: clusterapi is of use in a management cluster alone, where it reads every Secret, and
+# packages runs privileged pods.
+BY_NAME = ("clusterapi", "packages")
 # Which surface the setting of an option stands in.
 SETTING_OPTIONS = {"nodemaintenance": ("node_conditions", "eviction_requests"), "clusterapi": ("metal3",)}
 

@@ -12,7 +12,7 @@ import yaml
 from haulout.cli.settings import TO_COME
 
 # The kernel's are what all surfaces share.
-SURFACES = ("kernel", "profiles", "nodemaintenance", "clusterapi")
+SURFACES = ("kernel", "profiles", "nodemaintenance", "clusterapi", "packages")
 NAMESPACE = "haulout-system"
 # What the pods of Haulout are expected to carry; Services find them by it.
 POD_LABELS = {"app.kubernetes.io/name": "haulout"}

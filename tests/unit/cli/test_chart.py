@@ -72,7 +72,7 @@ def test_it_installs_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None
     assert roles(found) == roles(expected)
 
 
-EVERY_SURFACE = {"profiles": True, "nodemaintenance": True, "clusterapi": True}
+EVERY_SURFACE = {"profiles": True, "nodemaintenance": True, "clusterapi": True, "packages": True}
 EVERY_OPTION: dict[str, tuple[str, Any]] = {
     "--delete-pods": ("deletePods", True),
     "--hypervisors": ("hypervisors", True),

@@ -94,9 +94,12 @@ def test_some_bring_neither_resources_nor_webhooks(capsys: Capture, command: str
     [
         (
             ["webhooks", "ghosts"],
-            "there is no surface 'ghosts'; there are: kernel, profiles, nodemaintenance, clusterapi",
+            "there is no surface 'ghosts'; there are: kernel, profiles, nodemaintenance, clusterapi, packages",
         ),
-        (["rbac", "ghosts"], "there is no surface 'ghosts'; there are: kernel, profiles, nodemaintenance, clusterapi"),
+        (
+            ["rbac", "ghosts"],
+            "there is no surface 'ghosts'; there are: kernel, profiles, nodemaintenance, clusterapi, packages",
+        ),
         (["rbac", "profiles", "--workload"], "--workload: only clusterapi goes to other clusters"),
         (["rbac", "clusterapi", "kernel", "--workload"], "--workload: only clusterapi goes to other clusters"),
         (["webhooks", "--url", "http://a"], "it begins with https://"),

@@ -9,10 +9,11 @@ from pathlib import Path
 import yaml
 
 from haulout.cli.install import profile_files, workload
-from haulout.cli.manifests import SURFACES, Json, written
+from haulout.cli.manifests import SURFACES
 from haulout.cli.rbac import ACCOUNT, documents, head, lease_namespace, rule
-from haulout.cli.rights import NAMES, OPTIONS, Choice, PlacedRole, Right, placed_roles
-from haulout.cli.webhooks import WEBHOOKS, registrations
+from haulout.manifests.documents import Json, written
+from haulout.manifests.rights import NAMES, OPTIONS, Choice, PlacedRole, Right, placed_roles
+from haulout.manifests.webhooks import WEBHOOKS, registrations
 
 CHART = Path(__file__).parent.parent / "deploy" / "chart"
 # Stand-ins for what a release decides, and what they are in a template. `$` is the top, also within a range.

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from haulout.cli.rights import CLUSTER, DEFAULT, EACH, HOME, LEASES, OPTIONS, ROLES, WORKLOAD, Right, Role
+from haulout.manifests.rights import CLUSTER, DEFAULT, EACH, HOME, LEASES, OPTIONS, ROLES, WORKLOAD, Right, Role
 
 PAGE = Path(__file__).parent.parent / "docs" / "security.md"
 BEGIN, END = "<!-- rights: python -m tools.rights -->\n", "<!-- end of rights -->\n"

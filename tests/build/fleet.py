@@ -15,7 +15,6 @@ from random import Random
 import msgspec
 import yaml
 
-from haulout.cli.manifests import crd
 from haulout.core.budgets.wire import KIND as NODE_BUDGET
 from haulout.core.declaration import Enabled
 from haulout.embedded import (
@@ -36,6 +35,7 @@ from haulout.embedded import (
 from haulout.kernel.assemble import assemble
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
+from haulout.manifests.documents import crd
 from haulout.plan.virtual import Statement, VirtualDriver
 from haulout.surfaces.nodemaintenance.declare import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.options import Options

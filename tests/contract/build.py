@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from haulout.cli.manifests import crd as definition_text
+from haulout.manifests.documents import crd as definition_text
 
 Json = dict[str, Any]
 

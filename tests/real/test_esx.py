@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from haulout.app.esx import Hosts, Machines
-from haulout.app.vcenters import VCenterError, VCenters
+from haulout.clients.vcenters import VCenterError, VCenters
 from haulout.runtime.probes import ProbeFailed
 from haulout.surfaces.profiles.esx import HostState, Login, StartMachine, StopMachine, VCenterSettings
 from tests.rig.crash import CrashTest, normalised

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from haulout.app.slack import Threads
 from haulout.base.clock import ManualClock, SystemClock
+from haulout.clients.slack import Threads
 from haulout.kube.config import load as load_endpoint
 from haulout.kube.http import HttpTransport
 from haulout.kube.writer import Writer

@@ -10,9 +10,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from haulout.app.plan import plan
 from haulout.cli.root import main
-from haulout.cli.settings import PlanSettings
+from haulout.plan.command import plan
+from haulout.settings.settings import PlanSettings
 
 CONFIG = """
 intervals: {requeue: 30s}

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from haulout.app.plan import plan
 from haulout.cli.root import main
-from haulout.cli.settings import PlanSettings
 from haulout.embedded import Json
+from haulout.plan.command import plan
+from haulout.settings.settings import PlanSettings
 from tests.build.workloads import deployment, node
 
 PROFILES = """

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 
 from haulout.app.parts import Part, Surroundings
-from haulout.cli.machine_options import options_of
-from haulout.cli.settings import Settings
 from haulout.cluster.key import node_key
 from haulout.cluster.project import RESOURCES
 from haulout.cluster.rows import Value
@@ -18,6 +16,8 @@ from haulout.kube.reach import Reach
 from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Sample
 from haulout.runtime.probes import Probe, ProbeFailed
+from haulout.settings.clusterapi_options import options_of
+from haulout.settings.settings import Settings
 from haulout.surfaces.clusterapi.declare import CLUSTERAPI, CONFIG_KEY
 from haulout.surfaces.clusterapi.machine import APPROVAL_SECONDS, GONE, NODE_PROBE, THERE
 from haulout.surfaces.clusterapi.present import samples

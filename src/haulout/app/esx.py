@@ -13,9 +13,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from haulout.app.parts import CannotStart, Part, Surroundings
-from haulout.app.vcenters import ToolsUnavailable, VCenterError, VCenters
-from haulout.cli.maintenance_options import pod_rules
-from haulout.cli.settings import Settings
+from haulout.clients.vcenters import ToolsUnavailable, VCenterError, VCenters
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Value
 from haulout.cluster.view import CONFIG
@@ -25,6 +23,8 @@ from haulout.plugins.config import ConfigProblem
 from haulout.runtime.files import WatchedFile
 from haulout.runtime.probes import Probe, ProbeFailed
 from haulout.runtime.sender import Channel
+from haulout.settings.nodemaintenance_options import pod_rules
+from haulout.settings.settings import Settings
 from haulout.surfaces.profiles.declare import ESX
 from haulout.surfaces.profiles.esx import (
     CHANNEL,

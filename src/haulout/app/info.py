@@ -9,10 +9,10 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
-from haulout.app.answers import TooLong, read_whole
 from haulout.app.parts import Surroundings
 from haulout.base.address import AddressError, split_address
 from haulout.base.clock import Clock
+from haulout.clients.body import TooLong, read_whole
 from haulout.cluster.store import Store
 from haulout.cluster.view import NotListed, View
 from haulout.kube.errors import KubeError

@@ -13,10 +13,8 @@ from pathlib import Path
 import msgspec
 from yarl import URL
 
-from haulout.app.openstack import CloudError, Credentials, connected, read_credentials
 from haulout.app.parts import Part, Surroundings
-from haulout.cli.maintenance_options import pod_rules
-from haulout.cli.settings import Settings
+from haulout.clients.openstack import CloudError, Credentials, connected, read_credentials
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Value
 from haulout.cluster.view import CONFIG
@@ -27,6 +25,8 @@ from haulout.plugins.config import ConfigProblem
 from haulout.runtime.files import WatchedFile
 from haulout.runtime.probes import Probe, ProbeFailed
 from haulout.runtime.sender import Channel
+from haulout.settings.nodemaintenance_options import pod_rules
+from haulout.settings.settings import Settings
 from haulout.surfaces.profiles.declare import KUBERNIKUS
 from haulout.surfaces.profiles.kubernikus import (
     CHANNEL,

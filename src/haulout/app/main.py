@@ -18,22 +18,23 @@ def main() -> int:
 
     from haulout.cli.drop_in import DROP_INS
     from haulout.cli.root import main as command_line
-    from haulout.cli.settings import ClusterSettings, DemoSettings, PlanSettings
+    from haulout.settings.settings import ClusterSettings, DemoSettings, PlanSettings
 
     made = command_line(["as", name, *sys.argv[1:]] if name in DROP_INS else sys.argv[1:])
     match made:
         case int():
             return made
         case DemoSettings():
-            from haulout.app.demo import demo
+            from haulout.app.process import Process
+            from haulout.demo.show import demo
 
-            return demo(made)
+            return demo(made, Process)
         case ClusterSettings():
-            from haulout.app.demo import cluster
+            from haulout.demo.cluster import cluster
 
             return cluster(made)
         case PlanSettings():
-            from haulout.app.plan import plan
+            from haulout.plan.command import plan
 
             return plan(made)
         case _:

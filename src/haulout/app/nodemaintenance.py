@@ -9,8 +9,6 @@ import msgspec
 
 from haulout.app.parts import Part, Surroundings
 from haulout.app.webhooks import served_groups
-from haulout.cli.maintenance_options import options_of
-from haulout.cli.settings import Settings
 from haulout.cluster.rows import Value
 from haulout.core.admission import Webhook
 from haulout.core.decision import Source
@@ -19,6 +17,8 @@ from haulout.kube.errors import Conflict, NotFound
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.runtime.metrics import Sample
+from haulout.settings.nodemaintenance_options import options_of
+from haulout.settings.settings import Settings
 from haulout.surfaces.nodemaintenance.admit import Quorum, webhook
 from haulout.surfaces.nodemaintenance.declare import CONFIG_KEY, NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.given import SURFACE

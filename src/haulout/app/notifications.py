@@ -10,10 +10,10 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from haulout.app.mail import deliver_mail
-from haulout.app.slack import SLACK_API, Threads, post
 from haulout.base.clock import Clock
 from haulout.base.gotemplate import TemplateError
+from haulout.clients.mail import deliver_mail
+from haulout.clients.slack import SLACK_API, Threads, post
 from haulout.kube.errors import KubeError
 from haulout.kube.writer import Writer
 from haulout.plugins.messages import Mail, Message, Post, Thread

@@ -9,7 +9,6 @@ import msgspec
 
 from haulout.app.troubles import Troubles
 from haulout.base.clock import Clock
-from haulout.cli.settings import Settings
 from haulout.cluster.store import Listing, Store
 from haulout.core.admission import Webhook
 from haulout.core.decision import Source
@@ -21,6 +20,7 @@ from haulout.runtime.metrics import Metrics, Sample
 from haulout.runtime.probes import Probe
 from haulout.runtime.sender import Channel
 from haulout.serve.web import Handler
+from haulout.settings.settings import Settings
 
 
 class CannotStart(Exception):

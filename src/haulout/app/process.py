@@ -31,7 +31,6 @@ from haulout.base.address import OFF, AddressError
 from haulout.base.backoff import Backoff
 from haulout.base.clock import Clock, SystemClock
 from haulout.base.url import without_secrets
-from haulout.cli.settings import Settings
 from haulout.cluster.key import Key
 from haulout.cluster.view import NotListed
 from haulout.core.action import Evict
@@ -73,6 +72,7 @@ from haulout.runtime.sender import Sender
 from haulout.runtime.sources import Sources
 from haulout.runtime.traffic import Traffic
 from haulout.serve.web import listen, metrics_route, probe_route
+from haulout.settings.settings import Settings
 
 log = logging.getLogger("haulout.process")
 

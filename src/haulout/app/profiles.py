@@ -11,9 +11,7 @@ from pathlib import Path
 from haulout.app.info import info_route
 from haulout.app.kubernikus import CloudAccess, PoolSize
 from haulout.app.parts import Part, Surroundings
-from haulout.app.prometheus import Prometheus
-from haulout.cli.maintenance_options import pod_rules
-from haulout.cli.settings import Settings
+from haulout.clients.prometheus import Prometheus
 from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.core.decision import Source
 from haulout.kube.transport import Transport
@@ -27,6 +25,8 @@ from haulout.runtime.probes import Probe
 from haulout.runtime.sender import Channel
 from haulout.serve.pages import static_route, to_static
 from haulout.serve.web import Handler
+from haulout.settings.nodemaintenance_options import pod_rules
+from haulout.settings.settings import Settings
 from haulout.surfaces.profiles.declare import CONFIG_KEY, PROFILES, mode_row
 from haulout.surfaces.profiles.engine import Mode
 from haulout.surfaces.profiles.load import examined

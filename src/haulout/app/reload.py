@@ -13,9 +13,9 @@ from pathlib import Path
 import msgspec
 
 from haulout.app.troubles import Troubles
-from haulout.cli.settings import Settings
-from haulout.cli.settings_file import SettingsProblem, read_settings
 from haulout.runtime.files import WatchedFile
+from haulout.settings.file import SettingsProblem, read_settings
+from haulout.settings.settings import Settings
 
 log = logging.getLogger("haulout.settings")
 

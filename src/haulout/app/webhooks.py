@@ -19,7 +19,6 @@ import msgspec
 from haulout.base.address import OFF
 from haulout.base.backoff import Backoff
 from haulout.base.clock import Clock
-from haulout.cli.settings import Webhooks
 from haulout.cluster.key import Key
 from haulout.cluster.project import Projector
 from haulout.cluster.store import Store
@@ -34,6 +33,7 @@ from haulout.serve.mounted import MountedCertificate
 from haulout.serve.selfmanaged import SelfManagedCertificate
 from haulout.serve.tls import ServerIdentity
 from haulout.serve.web import Handler, listen
+from haulout.settings.settings import Webhooks
 
 log = logging.getLogger("haulout.webhooks")
 

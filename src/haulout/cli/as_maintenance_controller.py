@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from haulout.cli.goflags import Flag, with_flags
-from haulout.cli.settings import Esx, Kubernikus, Lease, PodRules, Settings
 from haulout.cli.zap import log_settings, zap_flags
+from haulout.settings.settings import Esx, Kubernikus, Lease, PodRules, Settings
 
 PROGRAM = "maintenance-controller"
 CONFIG_FILE = "./config/maintenance.yaml"

@@ -12,8 +12,8 @@ import click
 from haulout.base.duration import to_text
 from haulout.base.selector import SelectorError, parse
 from haulout.cli.goflags import Flag, FlagProblem, with_flags
-from haulout.cli.settings import Lease, NodeMaintenance, Settings, Webhooks
 from haulout.cli.zap import log_settings, zap_flags
+from haulout.settings.settings import Lease, NodeMaintenance, Settings, Webhooks
 
 PROGRAM = "manager"
 LEASE = "135b1886.medik8s.io"

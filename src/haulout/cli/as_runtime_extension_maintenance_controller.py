@@ -10,8 +10,8 @@ from typing import Any
 from haulout.base.duration import to_text
 from haulout.base.network import is_network
 from haulout.cli.goflags import Flag, FlagProblem, with_flags
-from haulout.cli.settings import ClusterApi, Lease, Settings
 from haulout.cli.zap import log_settings, zap_flags
+from haulout.settings.settings import ClusterApi, Lease, Settings
 
 PROGRAM = "runtime-extension-maintenance-controller"
 LEASE = "runtime-extension-maintenance-controller"

@@ -23,6 +23,6 @@ def command(nodes: tuple[str, ...], output: str, config: str, **cluster: str) ->
     of workloads' labels. Logs and configuration are read in our own namespace alone (-n, haulout-system if not given).
     What may not be read is listed in the archive.
     """
-    from haulout.cli.bundling import write_bundle
+    from haulout.support.bundle import write_bundle
 
     return write_bundle(nodes, output, config, cluster)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from haulout.cli.settings import ClusterSettings
+from haulout.settings.settings import ClusterSettings
 
 
 @click.command("cluster", short_help="Start an embedded cluster to play with.")

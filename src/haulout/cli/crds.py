@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from haulout.cli.manifests import crd, picked
+from haulout.cli.manifests import picked
+from haulout.manifests.documents import crd
 
 # What each surface brings; profiles live on Nodes alone, and the definitions of Cluster API and Metal3 are theirs.
 CRDS: dict[str, tuple[str, ...]] = {

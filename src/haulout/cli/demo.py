@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from haulout.cli.settings import DemoSettings
+from haulout.settings.settings import DemoSettings
 
 
 @click.command("demo", short_help="Watch a rolling maintenance on an embedded cluster.")

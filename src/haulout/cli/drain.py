@@ -58,7 +58,7 @@ def command(nodes: tuple[str, ...], selector: str, **given: Any) -> int:
     if bool(nodes) == bool(selector):
         raise click.UsageError("name nodes or give a --selector" + (", not both" if nodes else ""))
     from haulout.base.selector import parse
-    from haulout.cli.draining import Order, drain_nodes
+    from haulout.byhand.drain import Order, drain_nodes
     from haulout.core.drain.options import DrainOptions
 
     options = DrainOptions(

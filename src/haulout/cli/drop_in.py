@@ -6,7 +6,7 @@ import importlib
 
 import click
 
-from haulout.cli.settings import AGENT, ORIGINALS_TO_COME, Settings
+from haulout.settings.settings import AGENT, ORIGINALS_TO_COME, Settings
 
 DROP_INS = {
     "maintenance-controller": "haulout.cli.as_maintenance_controller",

@@ -5,15 +5,7 @@ from __future__ import annotations
 import click
 
 from haulout.cli.options import cluster_options
-
-NODE, MAINTENANCE, MACHINE = "node", "nodemaintenance", "machine"
-# As kubectl names them: singular, plural, short, with or without the group.
-KINDS = {
-    **dict.fromkeys(("node", "nodes", "no"), NODE),
-    **dict.fromkeys(("nodemaintenance", "nodemaintenances", "nm"), MAINTENANCE),
-    "nodemaintenances.nodemaintenance.medik8s.io": MAINTENANCE,
-    **dict.fromkeys(("machine", "machines", "ma", "machines.cluster.x-k8s.io"), MACHINE),
-}
+from haulout.explain.kinds import KINDS, MACHINE, NODE
 
 
 @click.command("explain", short_help="Say what a node waits for, and why.")
@@ -30,12 +22,12 @@ def command(words: tuple[str, ...], config: str, output: str, **cluster: str) ->
     """
     kind, name = _meant(words)
     if kind == MACHINE:
-        from haulout.cli.explaining_machine import explain_machine
+        from haulout.explain.machines import explain_machine
 
         namespace, _, name = name.rpartition("/")
         cluster |= {"namespace": namespace} if namespace else {}
         return explain_machine(name, config, output, cluster)
-    from haulout.cli.explaining import explain_object
+    from haulout.explain.snapshot import explain_object
 
     return explain_object(kind, name, config, output, cluster)
 

@@ -9,10 +9,11 @@ import click
 
 from haulout import __version__
 from haulout.cli.crds import CRDS
-from haulout.cli.manifests import MANAGED, NAMESPACE, POD_LABELS, Json, crd, picked, say
+from haulout.cli.manifests import picked, say
 from haulout.cli.rbac import ACCOUNT, choice_of, documents_of, with_options
-from haulout.cli.rights import NAMES, OPTIONS, Choice
-from haulout.cli.webhooks import PORT, registrations
+from haulout.manifests.documents import MANAGED, NAMESPACE, POD_LABELS, Json, crd
+from haulout.manifests.rights import NAMES, OPTIONS, Choice
+from haulout.manifests.webhooks import PORT, registrations
 
 IMAGE = f"haulout:{__version__}"
 FOLDER = "/etc/haulout"

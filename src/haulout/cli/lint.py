@@ -19,7 +19,7 @@ def command(files: tuple[str, ...], output: str, strict: bool) -> int:
 
     Exits with 1 if there is an error, with 0 if there are only warnings.
     """
-    from haulout.cli.linting import Finding, lint_file
+    from haulout.settings.lint import Finding, lint_file
 
     found: list[Finding] = []
     for name in files:

@@ -1,31 +1,17 @@
-"""What the commands that print manifests share: which surfaces there are, and how YAML is written."""
+"""What the commands that print manifests share: which surfaces there are, and how documents are printed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from importlib import resources
 from typing import Any
 
 import click
-import yaml
 
-from haulout.cli.settings import TO_COME
+from haulout.manifests.documents import written
+from haulout.settings.settings import TO_COME
 
 # The kernel's are what all surfaces share.
 SURFACES = ("kernel", "profiles", "nodemaintenance", "clusterapi", "packages")
-NAMESPACE = "haulout-system"
-# What the pods of Haulout are expected to carry; Services find them by it.
-POD_LABELS = {"app.kubernetes.io/name": "haulout"}
-MANAGED = {"app.kubernetes.io/name": "haulout", "app.kubernetes.io/part-of": "haulout"}
-
-Json = dict[str, Any]
-
-
-class _Dumper(yaml.SafeDumper):
-    """Without anchors: kubectl reads them, people do not."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
 
 
 def picked(names: Iterable[str]) -> tuple[str, ...]:
@@ -42,12 +28,3 @@ def picked(names: Iterable[str]) -> tuple[str, ...]:
 def say(documents: Iterable[Mapping[str, Any]]) -> None:
     for document in documents:
         click.echo(written(document), nl=False)
-
-
-def written(document: Mapping[str, Any]) -> str:
-    return f"---\n{yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=120)}"
-
-
-def crd(name: str) -> str:
-    """The file itself: it is the truth about the resource."""
-    return (resources.files("haulout") / "manifests" / "crds" / f"{name}.yaml").read_text()

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from haulout.cli.options import cluster_options
-from haulout.cli.settings import PlanSettings
+from haulout.settings.settings import PlanSettings
 
 STATES = ("operational", "maintenance-required", "in-maintenance")
 

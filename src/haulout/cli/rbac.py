@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from haulout.cli.manifests import MANAGED, NAMESPACE, Json, picked, say
-from haulout.cli.rights import NAMES, OPTIONS, WORKLOAD, Choice, Option, PlacedRole, Right, placed_roles
+from haulout.cli.manifests import picked, say
+from haulout.manifests.documents import MANAGED, NAMESPACE, Json
+from haulout.manifests.rights import NAMES, OPTIONS, WORKLOAD, Choice, Option, PlacedRole, Right, placed_roles
 
 GROUP = "rbac.authorization.k8s.io"
 ACCOUNT = "haulout"

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from haulout import __version__
-from haulout.cli.settings import ClusterSettings, DemoSettings, PlanSettings, Settings
+from haulout.settings.settings import ClusterSettings, DemoSettings, PlanSettings, Settings
 
 Made = Settings | DemoSettings | ClusterSettings | PlanSettings
 

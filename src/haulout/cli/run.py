@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from haulout.cli.options import impersonation_options
-from haulout.cli.settings import Settings
+from haulout.settings.settings import Settings
 
 
 @click.command("run", short_help="Serve surfaces from haulout.yaml.")
@@ -32,7 +32,7 @@ def command(
 
     Flags win over the environment (HAULOUT_LOG__LEVEL for log.level), that over the file.
     """
-    from haulout.cli.settings_file import SettingsProblem, read_settings
+    from haulout.settings.file import SettingsProblem, read_settings
 
     names = {"log_format": "log.format", "log_level": "log.level", "listen_http": "listen.http"}
     names |= {"listen_health": "listen.health", "listen_webhooks": "listen.webhooks"}

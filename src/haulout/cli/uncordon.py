@@ -23,6 +23,6 @@ def command(nodes: tuple[str, ...], selector: str, dry_run: bool, **cluster: Any
     """
     if bool(nodes) == bool(selector):
         raise click.UsageError("name nodes or give a --selector" + (", not both" if nodes else ""))
-    from haulout.cli.uncordoning import uncordon_nodes
+    from haulout.byhand.uncordon import uncordon_nodes
 
     return uncordon_nodes(nodes, selector, cluster, dry_run=dry_run)

@@ -11,13 +11,13 @@ from haulout.app.clusterapi import ClusterApis
 from haulout.app.parts import Surroundings
 from haulout.app.process import Process
 from haulout.base.clock import SystemClock
-from haulout.cli.settings import ClusterApi, Settings
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Listing, Store
 from haulout.kube.endpoint import ExecPlugin
 from haulout.kube.errors import ConfigInvalid, ConfigRefused, ConnectionFailed, KubeError, error_from_reply
 from haulout.runtime.metrics import LONG_BUCKETS, Metrics
 from haulout.runtime.probes import ProbeFailed
+from haulout.settings.settings import ClusterApi, Settings
 from haulout.surfaces.clusterapi.declare import CONFIG_KEY
 from haulout.surfaces.clusterapi.machine import NODE_PROBE
 from haulout.surfaces.clusterapi.options import Options

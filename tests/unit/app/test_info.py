@@ -14,13 +14,13 @@ from aiohttp.test_utils import TestClient, TestServer
 from haulout.app.info import info_route
 from haulout.app.parts import Surroundings
 from haulout.base.clock import SystemClock
-from haulout.cli.settings import Settings
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Store
 from haulout.cluster.view import CONFIG
 from haulout.runtime.metrics import Metrics
 from haulout.serve.pages import page_file, static_route, to_static
+from haulout.settings.settings import Settings
 from haulout.surfaces.profiles.engine import SURFACE
 from haulout.surfaces.profiles.load import load
 from tests.build.objects import Objects

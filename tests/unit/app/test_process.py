@@ -15,7 +15,6 @@ import pytest
 from haulout import __version__
 from haulout.app.parts import Part
 from haulout.app.process import Process, run
-from haulout.cli.settings import ClusterApi, Esx, Kubernikus, NodeMaintenance, Settings
 from haulout.cluster.key import Key
 from haulout.cluster.store import Listing
 from haulout.core.action import Evict
@@ -33,6 +32,7 @@ from haulout.kube.errors import (
 )
 from haulout.kube.writer import Writer
 from haulout.runtime.logs import fields
+from haulout.settings.settings import ClusterApi, Esx, Kubernikus, NodeMaintenance, Settings
 from haulout.surfaces.nodemaintenance.wire import MaintenanceRow, maintenance_key
 
 

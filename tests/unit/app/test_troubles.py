@@ -24,8 +24,6 @@ from haulout.app.troubles import (
     itself,
 )
 from haulout.base.clock import ManualClock, SystemClock
-from haulout.cli import settings as said
-from haulout.cli.settings_file import read_settings
 from haulout.cluster.key import Key
 from haulout.cluster.rows import ObjectRow
 from haulout.cluster.store import Store
@@ -33,6 +31,8 @@ from haulout.kube.recorder import Recorder, Reporter
 from haulout.kube.writer import Writer
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.outages import Outage
+from haulout.settings import settings as said
+from haulout.settings.file import read_settings
 from tests.build.objects import Objects
 from tests.build.virtual import LoopClock, virtual
 

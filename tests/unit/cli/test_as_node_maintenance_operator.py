@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from haulout.cli.as_node_maintenance_operator import main
-from haulout.cli.settings import Settings
+from haulout.settings.settings import Settings
 
 
 @pytest.mark.parametrize(

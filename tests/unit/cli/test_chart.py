@@ -13,8 +13,8 @@ from haulout import __version__
 from haulout.base.gotemplate import Map, render
 from haulout.base.gotemplate.functions import FUNCTIONS
 from haulout.base.gotemplate.values import Func
-from haulout.cli.rights import NAMES, OPTIONS
 from haulout.cli.root import main
+from haulout.manifests.rights import NAMES, OPTIONS
 from tests.build.restricted import excesses, pod_specs
 from tools.chart import CHART, templates, value
 

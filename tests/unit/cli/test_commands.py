@@ -13,9 +13,9 @@ import pytest
 from haulout import __version__
 from haulout.cli.as_runtime_extension_maintenance_controller import FLAGS
 from haulout.cli.root import COMMANDS, main
-from haulout.cli.settings import ClusterApi, Esx, Kubernikus, Lease, PodRules, Settings
-from haulout.cli.settings_file import ClusterApiBlock
 from haulout.runtime.logs import TIMES
+from haulout.settings.file import ClusterApiBlock
+from haulout.settings.settings import ClusterApi, Esx, Kubernikus, Lease, PodRules, Settings
 
 LEASE = "maintenance-controller-leader-election.cloud.sap"
 GOOD = """

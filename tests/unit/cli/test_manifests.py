@@ -8,10 +8,10 @@ import msgspec
 import pytest
 import yaml
 
-from haulout.cli.rights import ORIGINAL_LEASES
 from haulout.cli.root import main
-from haulout.cli.settings import ClusterApi
-from haulout.cli.settings_file import read_settings
+from haulout.manifests.rights import ORIGINAL_LEASES
+from haulout.settings.file import read_settings
+from haulout.settings.settings import ClusterApi
 from haulout.surfaces.clusterapi.declare import CLUSTERAPI
 from haulout.surfaces.nodemaintenance.declare import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.wire import (

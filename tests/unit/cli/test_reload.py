@@ -15,12 +15,12 @@ from haulout.app.parts import Surroundings
 from haulout.app.profiles import Profiles
 from haulout.app.reload import Reload
 from haulout.base.clock import SystemClock
-from haulout.cli.settings import Settings
-from haulout.cli.settings_file import read_settings
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Store
 from haulout.runtime.files import WatchedFile
 from haulout.runtime.metrics import Metrics
+from haulout.settings.file import read_settings
+from haulout.settings.settings import Settings
 from haulout.surfaces.profiles.declare import CONFIG_KEY
 
 ON = "surfaces: {profiles: {}}\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from haulout.cli.rights import CLUSTER, DEFAULT, HOME, LEASES, OPTIONS, ROLES, Role
+from haulout.manifests.rights import CLUSTER, DEFAULT, HOME, LEASES, OPTIONS, ROLES, Role
 from tools.rights import PAGE, page
 
 OPERATOR = [role for role in ROLES if role.bound]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from haulout.cli.manifests import crd
 from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, Json
+from haulout.manifests.documents import crd
 from tests.build.apiserver import World
 
 BASE = "/apis/skyhook.nvidia.com/v1alpha1"

@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from haulout.app.plan_progress import progress_bar
 from haulout.embedded import NODES
 from haulout.plan.collector import without_collector
 from haulout.plan.forecast import Simulation
+from haulout.plan.progress import progress_bar
 
 
 def bar(*, terminal: bool) -> str:

@@ -1,0 +1,1 @@
+"""Drain and uncordon for people: commands that act once, without an operator."""

@@ -1,0 +1,346 @@
+"""Runs a drain by hand: a kernel of its own with the shared drain engine, for as long as the command lasts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.live import Live
+
+from haulout.base.clock import Clock, SystemClock
+from haulout.byhand.drain_picture import Lines, document, drawn, preview, statement
+from haulout.byhand.drain_state import CODES, DrainState, Outcome, Tracker
+from haulout.cluster.key import node_key
+from haulout.cluster.rows import NodeRow
+from haulout.cluster.store import Listing
+from haulout.core.declaration import Enabled
+from haulout.core.drain.options import DrainOptions
+from haulout.explain.snapshot import endpoint_of
+from haulout.kernel.actor import Reports
+from haulout.kernel.assemble import assemble
+from haulout.kernel.proofs import settle
+from haulout.kernel.requests import Body, Refused
+from haulout.kernel.rooms import Subject
+from haulout.kube.errors import KubeError, NotFound
+from haulout.kube.http import HttpTransport
+from haulout.kube.listing import read_list
+from haulout.kube.recorder import Recorder
+from haulout.kube.transport import Transport
+from haulout.kube.writer import Writer
+from haulout.model.node import Node
+from haulout.runtime.driver import LONGEST_REQUEST, Driver
+from haulout.runtime.metrics import Metrics
+from haulout.runtime.pump import Pump
+from haulout.runtime.sender import Sender
+from haulout.surfaces.byhand.decide import SURFACE, Wish
+from haulout.surfaces.byhand.declare import BYHAND
+
+LIST_WITHIN = 60.0
+LOOK_EVERY = 0.25
+# Looking must not hold up draining: thousands of pods are looked at less often.
+LOOK_SHARE = 0.1
+# With nothing left that moves, budgets and replicas get this long to answer what has just happened.
+SETTLED_AFTER = 2.0
+# Interrupted: what was sent is answered within this, or nobody knows.
+ANSWERED_WITHIN = 0.5
+# Without these nothing can be said; budgets and DaemonSets may be unreadable, as for kubectl.
+NEEDED = ("Node", "Pod")
+# What another try may well carry out.
+PASSING = frozenset({0, 408, 409, 429})
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What the command line of `drain` asks for.
+
+    `timeout_for` zero: no time limit. `wait`: whether to wait for budgets to open.
+    """
+
+    nodes: tuple[str, ...]
+    options: DrainOptions
+    selector: str = ""
+    timeout_for: timedelta = timedelta()
+    wait: bool = True
+    dry_run: bool = False
+    json: bool = False
+
+
+class NotPossible(Exception):
+    """A drain by hand that cannot begin or go on; the message tells the user why."""
+
+
+def drain_nodes(order: Order, cluster: Mapping[str, Any]) -> int:
+    endpoint = endpoint_of(cluster)
+    logging.getLogger("haulout").setLevel(logging.CRITICAL)
+    try:
+        return asyncio.run(_drain(order, HttpTransport(endpoint, SystemClock())))
+    except (KubeError, NotPossible) as error:
+        if order.json:
+            click.echo(document(DrainState(0.0, ()), Outcome.FAILED, dry_run=order.dry_run, error=str(error)))
+        raise click.ClickException(str(error)) from None
+
+
+async def _drain(order: Order, transport: HttpTransport) -> int:
+    try:
+        before = await _cordoned_before(order, transport)
+        if not before:
+            raise NotPossible("no node has these labels")
+        clock = SystemClock()
+        wish = Wish(tuple(before), order.options, since=clock.now())
+        draining = Draining(wish, order, before, transport, clock)
+        return await (draining.preview() if order.dry_run else draining.run())
+    finally:
+        await transport.close()
+
+
+async def _cordoned_before(order: Order, transport: Transport) -> dict[str, bool]:
+    """The nodes that are meant, and whether each was cordoned already. All that are missing are named at once."""
+    return {
+        node.metadata.name: node.spec.unschedulable for node in await find_nodes(order.nodes, order.selector, transport)
+    }
+
+
+async def find_nodes(names: tuple[str, ...], selector: str, transport: Transport) -> list[Node]:
+    if selector:
+        return await read_list(transport, "/api/v1/nodes", Node, {"labelSelector": selector})
+    found: list[Node] = []
+    missing: list[str] = []
+    for name in dict.fromkeys(names):
+        try:
+            reply = await transport.request("GET", f"/api/v1/nodes/{name}")
+        except NotFound:
+            missing.append(name)
+        else:
+            found.append(msgspec.json.decode(reply.body, type=Node))
+    if missing:
+        raise NotPossible(f"there is no node named {', '.join(missing)}; nothing was done")
+    return found
+
+
+class Draining(Reports):
+    """One run of the command `drain`: a kernel of its own, its watches, and what is printed while it lasts."""
+
+    def __init__(
+        self, wish: Wish, order: Order, before: Mapping[str, bool], transport: HttpTransport, clock: Clock
+    ) -> None:
+        self._wish = wish
+        self._order = order
+        self._transport = transport
+        self._clock = clock
+        self._metrics = Metrics()
+        self._changed = asyncio.Event()
+        self._signalled = asyncio.Event()
+        self._refusals: dict[str, str] = {}
+        self._driver: Driver | None = None
+        # A person's drain waits for no other surface's turn and obeys no NodeDisruptionBudget.
+        assembly = assemble([Enabled(BYHAND, wish)], together=False, reports=self)
+        self.kernel, self._sources = assembly.kernel, assembly.sources()
+        self._pump = Pump(self.kernel.store, clock, self._metrics, self._stir)
+        self._tracker = Tracker(wish, self.kernel.store, before, self._refusals)
+
+    def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
+        if subject.decider == SURFACE and answer.code < 500 and answer.code not in PASSING:
+            self._refusals[subject.key.name] = answer.message
+
+    # Looking only
+
+    async def preview(self) -> int:
+        """The picture as it would be with the nodes cordoned; what the kernel then wants sent is taken by nobody."""
+        async with asyncio.TaskGroup() as group:
+            problem = await self._listed(group)
+            self._pump.close_all()
+        if problem:
+            raise NotPossible(problem)
+        for name in self._wish.nodes:
+            row = self.kernel.store.row(node_key(name))
+            if isinstance(row, NodeRow):
+                self.kernel.store.write(msgspec.structs.replace(row, unschedulable=True))
+        now = self._clock.now()
+        settle(self.kernel, now)
+        state = self._tracker.look(now)
+        assert state is not None
+        refused = any(node.error for node in state.nodes)
+        outcome = Outcome.BLOCKED if refused or any(cause.blocks for cause in state.causes) else Outcome.DONE
+        state = state.ended_as(outcome)
+        click.echo(document(state, outcome, dry_run=True) if self._order.json else preview(state))
+        return CODES[outcome]
+
+    # Draining
+
+    async def run(self) -> int:
+        writer = Writer(self._transport, self._clock)
+        recorder = Recorder(writer, self._clock)
+        sender = Sender(self._pump, recorder, self._clock, self._metrics, host=socket.gethostname())
+        sender.writers[""] = writer
+        driver = self._driver = Driver(self.kernel, sender, self._clock, self._metrics)
+        driver.may_write_for = lambda: None if self._signalled.is_set() else LONGEST_REQUEST
+        with self._signals():
+            async with asyncio.TaskGroup() as group:
+                problem, state = await self._listed(group), None
+                if not problem:
+                    work = group.create_task(driver.run())
+                    state = await self._watched()
+                    work.cancel()
+                self._pump.close_all()
+        if state is None:
+            raise NotPossible(problem)
+        return self._told(state)
+
+    async def _listed(self, group: asyncio.TaskGroup) -> str:
+        """Everything that it takes, listed once or known to be unreadable; or why that is not to be had."""
+        for source in self._sources:
+            self._pump.open(group, self._transport, "", source.kind, source.keep)
+        kinds = [source.kind for source in self._sources]
+        try:
+            async with asyncio.timeout(LIST_WITHIN):
+                while any(self.kernel.store.table("", kind).listing is Listing.WAITING for kind in kinds):
+                    if self._signalled.is_set():
+                        return "interrupted; nothing was done"
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            return f"the cluster was not listed within {LIST_WITHIN:g} s; nothing was done"
+        for kind in NEEDED:
+            table = self.kernel.store.table("", kind)
+            if table.listing is Listing.UNREADABLE:
+                return f"{kind.lower()}s cannot be listed: {table.why}; nothing was done"
+        return ""
+
+    async def _watched(self) -> DrainState:
+        """Looks at it until it has ended, one way or another."""
+        timeout_for = self._order.timeout_for
+        deadline_at = self._wish.since + timeout_for if timeout_for else None
+        still_since: float | None = None
+        state = DrainState(0.0, ())
+        with _Teller(self._order) as teller, _troubles(teller.note):
+            while True:
+                now, began = self._clock.now(), self._clock.elapsed()
+                # A table that has become unreadable in the middle says nothing; what was seen last stands.
+                state = self._tracker.look(now) or state
+                teller.tell(state)
+                if state.ended:
+                    return state
+                elapsed = self._clock.elapsed()
+                still_since = (still_since or elapsed) if state.stuck else None
+                if not self._order.wait and still_since is not None and elapsed - still_since >= SETTLED_AFTER:
+                    return state.ended_as(Outcome.BLOCKED)
+                if deadline_at is not None and now >= deadline_at:
+                    return state.ended_as(Outcome.TIMED_OUT)
+                if self._signalled.is_set():
+                    await asyncio.sleep(ANSWERED_WITHIN)
+                    state = self._tracker.look(self._clock.now()) or state
+                    teller.tell(state)
+                    return state if state.ended else state.ended_as(Outcome.INTERRUPTED)
+                took = self._clock.elapsed() - began
+                await self._pause(max(LOOK_EVERY, took / LOOK_SHARE), deadline_at)
+
+    async def _pause(self, seconds: float, deadline_at: datetime | None) -> None:
+        """Until the next picture is due, the time is over or somebody interrupts."""
+        left = (deadline_at - self._clock.now()).total_seconds() if deadline_at else seconds
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(min(left, seconds), 0.01)):
+                await self._signalled.wait()
+
+    def _told(self, state: DrainState) -> int:
+        outcome = state.outcome
+        if self._order.json:
+            click.echo(document(state, outcome))
+        if outcome is not Outcome.DONE:
+            click.echo(statement(state, outcome), err=True)
+        return CODES[outcome]
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._signal)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+    def _signal(self) -> None:
+        if self._signalled.is_set():
+            os._exit(1)
+        self._signalled.set()
+        self._changed.set()
+
+    def _stir(self) -> None:
+        self._changed.set()
+        if self._driver is not None:
+            self._driver.stir()
+
+
+class _Teller:
+    """Shows how it goes: on a terminal as a living picture, else line by line. A document leaves stdout to itself."""
+
+    def __init__(self, order: Order) -> None:
+        self._console = Console(stderr=order.json)
+        self._err = order.json
+        self._lines = Lines(verb="deleting" if order.options.disable_eviction else "evicting")
+        self._live = Live(console=self._console, auto_refresh=False) if self._console.is_terminal else None
+
+    def __enter__(self) -> _Teller:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def note(self, text: str) -> None:
+        if self._live is not None:
+            self._console.print(text, markup=False, soft_wrap=True)
+        else:
+            click.echo(text, err=True)
+
+    def tell(self, state: DrainState) -> None:
+        if self._live is not None:
+            self._live.update(drawn(state), refresh=True)
+            return
+        for line in self._lines.of(state):
+            click.echo(line, err=self._err)
+
+
+class _Troubles(logging.Handler):
+    """Of the four watches one is listened to: what cuts one off cuts them all off."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        super().__init__(logging.INFO)
+        self._note = note
+
+    def emit(self, record: logging.LogRecord) -> None:
+        told = vars(record)
+        if told.get("kind") != "Pod":
+            return
+        if record.msg == "watch interrupted" and told.get("code") != "expired":
+            self._note(f"Warning: the cluster does not tell what happens: {told.get('error')}")
+        elif record.msg == "watch restored":
+            self._note("the cluster tells again what happens")
+
+
+@contextlib.contextmanager
+def _troubles(note: Callable[[str], None]) -> Iterator[None]:
+    """A drain that seems to stand still because the cluster is away should say so."""
+    log = logging.getLogger("haulout.runtime.tables")
+    handler = _Troubles(note)
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(logging.NOTSET)
+        log.propagate = True

@@ -1,0 +1,225 @@
+"""A drain as people and programs see it: a living picture, plain lines, a statement of what stands, one document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from rich.console import Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from haulout.byhand.drain_state import CODES, DrainState, NodeState, Outcome
+from haulout.core.drain.causes import PACED, Cause
+
+# A picture has to fit on a screen.
+MOST_NODES, MOST_CAUSES, MOST_PODS = 20, 8, 4
+STYLES = {Outcome.DONE: "green", Outcome.BLOCKED: "red", Outcome.FAILED: "red", Outcome.TIMED_OUT: "red"}
+ENDS = {
+    Outcome.BLOCKED: "blocked",
+    Outcome.TIMED_OUT: "timed out",
+    Outcome.FAILED: "failed",
+    Outcome.INTERRUPTED: "interrupted",
+}
+
+
+def drawn(state: DrainState) -> RenderableType:
+    bars = Table.grid(padding=(0, 2))
+    shown = sorted(state.nodes, key=lambda node: node.outcome is Outcome.DONE)[:MOST_NODES]
+    for node in shown:
+        bar = ProgressBar(total=max(node.total, 1), completed=len(node.gone) if node.total else 1, width=30)
+        bars.add_row(Text(node.name, style="bold"), bar, Text(_standing(node), style=STYLES.get(node.outcome, "")))
+    parts: list[RenderableType] = [bars]
+    if len(shown) < len(state.nodes):
+        parts.append(Text(f"and {len(state.nodes) - len(shown)} more nodes", style="dim"))
+    for cause in state.causes[:MOST_CAUSES]:
+        parts += ["", *(Text(line, style="yellow" if cause.blocks else "dim") for line in cause_lines(cause))]
+    done = sum(node.outcome is Outcome.DONE for node in state.nodes)
+    parts += ["", Text(f"{done} of {len(state.nodes)} nodes drained, {state.seconds:.0f} s", style="dim")]
+    return Group(*parts)
+
+
+def cause_lines(cause: Cause, most: int = MOST_PODS) -> list[str]:
+    until = f" until {_time(cause.until)}" if cause.until else ""
+    lines = [f"{cause.text}{until}"]
+    if cause.pods:
+        lines.append(
+            f"  {counted(len(cause.pods))}: {_some([f'{pod.namespace}/{pod.name}' for pod in cause.pods], most)}"
+        )
+    if cause.act:
+        lines.append(f"  to go on: {cause.act}")
+    return lines
+
+
+class Lines:
+    """The plain output of a drain by hand.
+
+    It prints a line for each thing that has happened since the last look, in the words of `kubectl drain`.
+    """
+
+    def __init__(self, *, verb: str, every: float = 30.0) -> None:
+        self._verb = verb
+        self._every = every
+        self._last: dict[str, NodeState] = {}
+        self._told: dict[str, float] = {}
+
+    def of(self, state: DrainState) -> list[str]:
+        lines = [line for node in state.nodes for line in self._node(self._last.get(node.name), node)]
+        self._last = {node.name: node for node in state.nodes}
+        return lines + self._waiting(state)
+
+    def _node(self, last: NodeState | None, node: NodeState) -> Iterable[str]:
+        if node.cordoned and (last is None or not last.cordoned):
+            yield f"node/{node.name} {'already ' if node.before else ''}cordoned"
+        if node.warnings and (last is None or last.warnings != node.warnings):
+            yield f"Warning: {node.warnings}"
+        going, gone = set(last.ending if last else ()), set(last.gone if last else ())
+        # One that has gone between two looks was told to go all the same.
+        yield from (f"{self._verb} pod {pod}" for pod in (*node.ending, *node.gone) if pod not in going | gone)
+        yield from (f"pod {pod} gone" for pod in node.gone if pod not in gone)
+        ends_at, before = node.last_grace_ends_at, last.last_grace_ends_at if last else None
+        # An earlier end only means that pods have gone, which the lines above say.
+        if ends_at is not None and (before is None or before < ends_at):
+            yield f"node/{node.name}: {_last_grace(ends_at)}"
+        if node.outcome is not Outcome.RUNNING and (last is None or last.outcome is not node.outcome):
+            yield f"node/{node.name} drained" if node.outcome is Outcome.DONE else _why(node)
+
+    def _waiting(self, state: DrainState) -> list[str]:
+        """What blocks, when it is news and every now and then; counts alone are none."""
+        lines: list[str] = []
+        for cause in state.causes:
+            name = f"{cause.code} {cause.text.partition(':')[0]}"
+            last = self._told.get(name)
+            if cause.blocks and cause.pods and (last is None or state.seconds - last >= self._every):
+                self._told[name] = state.seconds
+                first, *rest = cause_lines(cause)
+                lines += [f"waiting: {first}", *rest]
+        return lines
+
+
+def statement(state: DrainState, outcome: Outcome) -> str:
+    """What stands after an end that nobody wished for, and how to undo it."""
+    lines = [f"{ENDS[outcome]} after {state.seconds:.0f} s; this stands:"]
+    for node in state.nodes:
+        lines.append(f"  node/{node.name}: {_cordon(node)}; {_standing(node)}")
+        if node.outcome is not Outcome.DONE:
+            parts = (("gone", node.gone), ("terminating", node.ending), ("not evicted", node.staying))
+            lines += [f"    {word}: {', '.join(pods)}" for word, pods in parts if pods]
+            if node.error:
+                lines.append(f"    {node.error}")
+    blocking = [cause for cause in state.causes if cause.blocks and cause.pods]
+    lines += [f"  {line}" for cause in blocking for line in cause_lines(cause, len(cause.pods))]
+    ours = [node.name for node in state.nodes if node.cordoned and not node.before]
+    if ours:
+        lines.append(f"to undo: haulout uncordon {' '.join(ours)}")
+    return "\n".join(lines)
+
+
+def preview(state: DrainState) -> str:
+    """What a drain would do now, of a look at which nothing was done."""
+    held = {f"{pod.namespace}/{pod.name}" for cause in state.causes if cause.blocks for pod in cause.pods}
+    paced = {f"{pod.namespace}/{pod.name}" for cause in state.causes if cause.code == PACED for pod in cause.pods}
+    lines: list[str] = []
+    for node in state.nodes:
+        lines.append(f"node/{node.name} {'already cordoned' if node.before else 'would be cordoned'}")
+        if node.warnings:
+            lines.append(f"  {node.warnings}")
+        if node.error:
+            lines.append(f"  nothing would be evicted: {node.error}")
+            continue
+        lines += [f"  would evict pod {pod}" for pod in node.staying if pod not in held | paced]
+        lines += [f"  would evict pod {pod}, in turn" for pod in node.staying if pod in paced]
+        lines += [f"  would wait for pod {pod}: it is terminating" for pod in node.ending if pod not in held]
+        lines += [f"  would wait with pod {pod}" for pod in (*node.staying, *node.ending) if pod in held]
+        if not node.total:
+            lines.append("  no pod would have to go")
+    for cause in state.causes:
+        if (cause.blocks or cause.code == PACED) and cause.pods:
+            lines += cause_lines(cause, len(cause.pods))
+    return "\n".join(lines)
+
+
+def document(state: DrainState, outcome: Outcome, *, dry_run: bool = False, error: str = "") -> str:
+    body: dict[str, Any] = {
+        "outcome": outcome,
+        "exitCode": CODES[outcome],
+        "dryRun": dry_run,
+        "seconds": round(state.seconds, 1),
+        "nodes": [_node_body(node) for node in state.nodes],
+        "causes": [_cause_body(cause) for cause in state.causes],
+    }
+    if error:
+        body["error"] = error
+    return msgspec.json.format(msgspec.json.encode(body), indent=2).decode()
+
+
+def counted(number: int, word: str = "pod") -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def _node_body(node: NodeState) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "name": node.name,
+        "outcome": node.outcome,
+        "cordoned": node.cordoned,
+        "cordonedBefore": node.before,
+        "total": node.total,
+        "gone": node.gone,
+        "terminating": node.ending,
+        "notEvicted": node.staying,
+        "ignored": node.ignored,
+    }
+    if node.last_grace_ends_at is not None:
+        body["lastGraceEndsAt"] = _plain(node.last_grace_ends_at)
+    return body | {name: text for name, text in (("warnings", node.warnings), ("error", node.error)) if text}
+
+
+def _cause_body(cause: Cause) -> dict[str, Any]:
+    body: dict[str, Any] = {"code": cause.code, "text": cause.text, "blocks": cause.blocks}
+    body["pods"] = [f"{pod.namespace}/{pod.name}" for pod in cause.pods]
+    if cause.until is not None:
+        body["until"] = _plain(cause.until)
+    if cause.act:
+        body["act"] = cause.act
+    return body
+
+
+def _last_grace(ends_at: datetime) -> str:
+    return f"the last grace period ends {_time(ends_at)}"
+
+
+def _time(instant: datetime) -> str:
+    return f"{instant.astimezone(UTC):%H:%M:%S} UTC"
+
+
+def _plain(instant: datetime) -> str:
+    return f"{instant.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _why(node: NodeState) -> str:
+    reason = f": {node.error}" if node.error else ""
+    return f"node/{node.name} {ENDS.get(node.outcome, node.outcome)}{reason}"
+
+
+def _cordon(node: NodeState) -> str:
+    if not node.cordoned:
+        return "not cordoned"
+    return "cordoned before" if node.before else "cordoned"
+
+
+def _standing(node: NodeState) -> str:
+    if node.outcome is Outcome.DONE:
+        return f"drained, {counted(len(node.gone))} gone"
+    parts = [f"{len(node.gone)} of {counted(node.total)} gone"]
+    parts += [f"{len(node.ending)} terminating"] if node.ending else []
+    parts += [f"{len(node.staying)} not evicted"] if node.staying else []
+    parts += [_last_grace(node.last_grace_ends_at)] if node.last_grace_ends_at else []
+    return ", ".join(parts)
+
+
+def _some(names: Sequence[str], most: int) -> str:
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,111 @@
+"""Asks a Prometheus for the current value of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from haulout.base.clock import Clock
+from haulout.base.url import without_secrets
+from haulout.clients.body import read_whole
+from haulout.plugins.checks.prometheus_instant import Sample
+from haulout.runtime.probes import ProbeFailed
+
+# Refused as such: the query is wrong, and the body says how.
+_QUERY_ERRORS = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY})
+# Proxies that let only reading methods through.
+_NO_POST = frozenset({HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
+
+# One sample is wanted.
+LONGEST_ANSWER = 2**20
+
+
+class _Data(msgspec.Struct, rename="camel"):
+    result_type: str = ""
+    result: Any = None
+
+
+class _Answer(msgspec.Struct, rename="camel"):
+    status: str = ""
+    data: _Data | None = None
+    error_type: str = ""
+    error: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+class Prometheus:
+    """Asks a Prometheus server for the current value of a query.
+
+    A query that cannot be answered raises `ProbeFailed` with the reason.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    async def __call__(self, question: tuple[str, str]) -> Sample:
+        url, query = question
+        try:
+            answer = await self._ask(url, query)
+        except ProbeFailed as failure:
+            raise ProbeFailed(without_secrets(f"failed to query prometheus {url}: {failure}")) from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            said = str(error) or type(error).__name__
+            raise ProbeFailed(without_secrets(f"failed to query prometheus {url}: {said}")) from None
+        return _sample(answer)
+
+    async def _ask(self, url: str, query: str) -> _Answer:
+        target = URL(url)
+        if target.scheme not in ("http", "https"):
+            raise ProbeFailed(f'unsupported protocol scheme "{target.scheme}"')
+        target = target.with_path(target.path.rstrip("/") + "/api/v1/query", keep_query=True)
+        form = {"query": query, "time": f"{self._clock.now().timestamp():.3f}"}
+        # Queries are minutes apart, and a session of its own needs nobody to close it. Like the original, it goes through
+        # the proxy that the environment names.
+        async with aiohttp.ClientSession(trust_env=True) as session:
+            status, body = await _fetch(session, "POST", target, form)
+            if status in _NO_POST:
+                status, body = await _fetch(session, "GET", target, form)
+        return _read(status, body)
+
+
+async def _fetch(
+    session: aiohttp.ClientSession, method: str, target: URL, form: Mapping[str, str]
+) -> tuple[int, bytes]:
+    how: dict[str, Any] = {"data": form} if method == "POST" else {"params": form}
+    # A redirect could carry the login elsewhere.
+    async with session.request(method, target, allow_redirects=False, **how) as response:
+        return response.status, await read_whole(response, LONGEST_ANSWER)
+
+
+def _read(status: int, body: bytes) -> _Answer:
+    if status // 100 != 2 and status not in _QUERY_ERRORS:
+        side = "server" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "client"
+        raise ProbeFailed(f"{side}_error: {side} error: {status}")
+    try:
+        answer = msgspec.json.decode(body, type=_Answer)
+    except msgspec.DecodeError as error:
+        raise ProbeFailed(f"bad_response: {error}") from error
+    if answer.status == "error":
+        raise ProbeFailed(f"{answer.error_type}: {answer.error}")
+    if answer.status != "success" or answer.data is None or status in _QUERY_ERRORS:
+        raise ProbeFailed("bad_response: inconsistent body for response code")
+    return answer
+
+
+def _sample(answer: _Answer) -> Sample:
+    if answer.data is None or answer.data.result_type != "vector":
+        raise ProbeFailed("result from prometheus is not a vector")
+    result = answer.data.result
+    if not isinstance(result, list) or len(result) != 1:
+        raise ProbeFailed("result does not contain exactly one element")
+    try:
+        _, value = result[0]["value"]
+        float(value)
+    except (LookupError, TypeError, ValueError):
+        raise ProbeFailed(f"the sample cannot be read: {result[0]}") from None
+    return Sample(value, answer.warnings)

@@ -1,0 +1,33 @@
+"""The documents that a cluster needs: their labels and namespaces, and how they are written as YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+import yaml
+
+NAMESPACE = "haulout-system"
+# What the pods of Haulout carry; Services find them by it.
+POD_LABELS = {"app.kubernetes.io/name": "haulout"}
+MANAGED = {"app.kubernetes.io/name": "haulout", "app.kubernetes.io/part-of": "haulout"}
+
+Json = dict[str, Any]
+
+
+class _Dumper(yaml.SafeDumper):
+    """A YAML writer without anchors: kubectl reads them, people do not."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def written(document: Mapping[str, Any]) -> str:
+    """Return the document as YAML, with the line that separates it from the one before."""
+    return f"---\n{yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=120)}"
+
+
+def crd(name: str) -> str:
+    """Return the YAML of a CustomResourceDefinition: the file is the truth about the resource."""
+    return (resources.files("haulout") / "manifests" / "crds" / f"{name}.yaml").read_text()

@@ -1,0 +1,1 @@
+"""haulout.yaml, environment and flags: what a process is started with."""

@@ -1,0 +1,1 @@
+"""The support archive: what is collected, and what is left out of it."""

@@ -1,0 +1,377 @@
+"""Collects a support archive: many small reads, none of which has to succeed."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import platform
+import tarfile
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from haulout import __version__
+from haulout.base.clock import SystemClock
+from haulout.base.selector import SelectorError, from_object
+from haulout.base.url import without_secrets
+from haulout.base.yaml import Scalar, YamlError, node_at, parse
+from haulout.cluster.key import node_key
+from haulout.explain.node import as_text, explain
+from haulout.explain.snapshot import Setup, endpoint_of, picture, read_setup
+from haulout.kube.endpoint import Endpoint
+from haulout.kube.errors import ApiError, KubeError, NotFound
+from haulout.kube.http import HttpTransport
+from haulout.manifests.rights import CLUSTER_API
+from haulout.support.redaction import TooLarge, kept_object, kept_settings
+from haulout.surfaces.nodemaintenance.options import Options
+from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT
+from haulout.surfaces.profiles.wire import STATE_LABEL
+
+Json = dict[str, Any]
+
+BRIDGE = "runtime-extension-maintenance-controller"
+NOT_COLLECTED = "not-collected.txt"
+MOST_NAMED = 10
+PAGE = 500
+# Of each log the end is what tells.
+LOG_LINES, LOG_BYTES = 20_000, 20 * 2**20
+# By which our own pods are found: ours, and those of the originals' Deployments.
+OWN_PODS = ("app.kubernetes.io/name=haulout", "node-maintenance-operator", f"app={BRIDGE}")
+OWN_NAMESPACE, NODE_LEASES = "haulout-system", "kube-node-lease"
+# What belongs to maintenance among kinds of which there are many.
+OURS = ("nodemaintenance", "haulout", "maintenance-controller")
+MARKS = ("haulout.dev/", "skyhook.nvidia.com/cordon")
+
+
+def write_bundle(nodes: tuple[str, ...], output: str, config: str, cluster: Mapping[str, Any]) -> int:
+    endpoint = endpoint_of(cluster)
+    now = datetime.now(UTC)
+    path = Path(output or f"haulout-bundle-{now:%Y%m%dT%H%M%SZ}.tar.gz")
+    bundle = Bundle(endpoint, own_namespace=cluster["namespace"] or OWN_NAMESPACE)
+    try:
+        asyncio.run(bundle.collect(nodes, config, now))
+    except KubeError as error:
+        raise click.ClickException(str(error)) from None
+    try:
+        _write(path, bundle.files, now)
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror}") from None
+    close = ", ".join(bundle.concerned[:MOST_NAMED]) + (", ..." if len(bundle.concerned) > MOST_NAMED else "")
+    click.echo(f"{path}: {len(bundle.files)} files; nodes looked at closely: {close or 'none'}")
+    if bundle.missing:
+        click.echo(f"what could not be read is listed in {NOT_COLLECTED} ({len(bundle.missing)})")
+    return 0
+
+
+class Bundle:
+    """The content of a support bundle before it is written to an archive.
+
+    `files`: by their names in the archive. `missing`: what could not be read, and why.
+    """
+
+    def __init__(self, endpoint: Endpoint, *, own_namespace: str) -> None:
+        self.files: dict[str, bytes] = {}
+        self.missing: list[str] = []
+        self.concerned: list[str] = []
+        self._endpoint = endpoint
+        self._own_namespace = own_namespace
+        self._transport = HttpTransport(endpoint, SystemClock())
+        self._image = "Unknown-Image"
+
+    async def collect(self, names: tuple[str, ...], config: str, now: datetime) -> None:
+        try:
+            # Whoever cannot even be asked for this has nothing to collect from.
+            server = await self._transport.request("GET", "/version")
+            setup = self._configuration(config)
+            maintenances = await self._cluster_objects()
+            nodes = await self._objects("/api/v1/nodes", "cluster-scoped-resources/core/nodes", "Node")
+            self.concerned = _concerned(names, nodes, maintenances)
+            self.missing += [f"node {name}: there is none" for name in names if name not in self.concerned]
+            await self._workloads(await self._machines())
+            homes = await self._own_pods()
+            await self._leases({(setup.maintenances or Options()).lease_namespace, self._own_namespace, *homes})
+            await self._explanations(setup, now, maintained=bool(maintenances))
+        finally:
+            await self._transport.close()
+        self._versions(msgspec.json.decode(server.body))
+        self.files[NOT_COLLECTED] = "".join(f"{line}\n" for line in self.missing).encode()
+
+    # What is read
+
+    async def _cluster_objects(self) -> list[Json]:
+        top = "cluster-scoped-resources"
+        for group, version, plural, kind in (
+            ("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition"),
+            ("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
+        ):
+            await self._objects(f"/apis/{group}/{version}/{plural}", f"{top}/{group}/{plural}", kind, only=OURS)
+        budgets = "haulout.dev/{}nodedisruptionbudgets"
+        await self._objects(
+            f"/apis/{budgets.format('v1alpha1/')}", f"{top}/{budgets.format('')}", "NodeDisruptionBudget", optional=True
+        )
+        place = "nodemaintenance.medik8s.io/{}nodemaintenances"
+        return await self._objects(
+            f"/apis/{place.format('v1beta1/')}", f"{top}/{place.format('')}", "NodeMaintenance", optional=True
+        )
+
+    async def _machines(self) -> list[Json]:
+        """Those of Cluster API that signals are carried for, in the newest version that is served. The answer: their events."""
+        for version in ("v1beta2", "v1beta1"):
+            found = await self._items(f"/apis/{CLUSTER_API}/{version}/machines", optional=True)
+            machines = [machine for machine in found if _is_bridged(machine)]
+            for machine in machines:
+                self._put_object(machine, CLUSTER_API, "machines", "Machine")
+            if found:
+                names = [machine["metadata"]["name"] for machine in machines]
+                return await self._events("", "Machine", names)
+        return []
+
+    async def _workloads(self, more: list[Json]) -> None:
+        """The pods of the nodes, the budgets over them, the other pods under these, and the events of all."""
+        pods: dict[str, Json] = {}
+        for name in self.concerned:
+            for pod in await self._items("/api/v1/pods", fieldSelector=f"spec.nodeName={name}"):
+                pods[_name(pod)] = pod
+        namespaces = sorted({pod["metadata"]["namespace"] for pod in pods.values()})
+        events = [*more, *await self._events("", "Node", self.concerned)]
+        events += await self._events("", "NodeMaintenance", None)
+        for namespace in namespaces:
+            here = [pod for pod in pods.values() if pod["metadata"]["namespace"] == namespace]
+            budgets = await self._items(f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets")
+            for budget in [budget for budget in budgets if _covers(budget, here)]:
+                self._put_object(budget, "policy", "poddisruptionbudgets", "PodDisruptionBudget")
+                for pod in await self._covered(budget):
+                    pods.setdefault(_name(pod), pod)
+            names = [pod["metadata"]["name"] for pod in pods.values() if pod["metadata"]["namespace"] == namespace]
+            events += await self._events(namespace, "Pod", names)
+            events += await self._events(namespace, "PodDisruptionBudget", None)
+        for pod in pods.values():
+            self._put_object(pod, "core", "pods", "Pod")
+        for namespace in sorted({event["metadata"]["namespace"] for event in events}):
+            listed = [event for event in events if event["metadata"]["namespace"] == namespace]
+            self._put(
+                f"namespaces/{namespace}/core/events.json", {"kind": "EventList", "apiVersion": "v1", "items": listed}
+            )
+
+    async def _covered(self, budget: Json) -> list[Json]:
+        """All pods under a budget: the one that keeps it closed is often elsewhere."""
+        labels = budget["spec"].get("selector", {}).get("matchLabels", {})
+        if not labels:
+            return []
+        query = ",".join(f"{name}={value}" for name, value in labels.items())
+        return await self._items(f"/api/v1/namespaces/{budget['metadata']['namespace']}/pods", labelSelector=query)
+
+    async def _events(self, namespace: str, kind: str, names: Iterable[str] | None) -> list[Json]:
+        path = f"/api/v1/namespaces/{namespace}/events" if namespace else "/api/v1/events"
+        found = await self._items(path, fieldSelector=f"involvedObject.kind={kind}")
+        wanted = set(names) if names is not None else None
+        events = [event for event in found if wanted is None or event["involvedObject"].get("name") in wanted]
+        return [kept_object(event, "Event") for event in events]
+
+    async def _leases(self, namespaces: set[str]) -> None:
+        prefix = "/apis/coordination.k8s.io/v1/namespaces"
+        for namespace in sorted(namespaces):
+            for lease in await self._items(f"{prefix}/{namespace}/leases"):
+                self._put_object(lease, "coordination.k8s.io", "leases", "Lease")
+        for name in self.concerned:
+            found = await self._get(f"{prefix}/{NODE_LEASES}/leases/{name}")
+            if found is not None:
+                self._put_object(found, "coordination.k8s.io", "leases", "Lease")
+
+    async def _own_pods(self) -> set[str]:
+        """Collect our own pods with their logs and mounted configuration. Return the namespaces where they are.
+
+        Anybody can label a pod like ours: those of other namespaces are not ours to read.
+        """
+        pods: dict[str, Json] = {}
+        for selector in OWN_PODS:
+            for pod in await self._items(f"/api/v1/namespaces/{self._own_namespace}/pods", labelSelector=selector):
+                pods[_name(pod)] = pod
+        for pod in pods.values():
+            self._put_object(pod, "core", "pods", "Pod")
+            statuses = pod.get("status", {}).get("containerStatuses", [])
+            self._image = next((status["imageID"] for status in statuses if status.get("imageID")), self._image)
+            await self._logs(pod)
+            for volume in pod["spec"].get("volumes", []):
+                await self._config_map(pod["metadata"]["namespace"], volume.get("configMap", {}).get("name", ""))
+        return {pod["metadata"]["namespace"] for pod in pods.values()}
+
+    async def _logs(self, pod: Json) -> None:
+        namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        if pod.get("status", {}).get("phase") != "Running":
+            self.missing.append(f"log of pod {namespace}/{name}: it does not run")
+            return
+        containers = [container["name"] for container in pod["spec"]["containers"]]
+        for container in containers:
+            query = {"container": container, "tailLines": str(LOG_LINES), "limitBytes": str(LOG_BYTES)}
+            data = await self._read(f"/api/v1/namespaces/{namespace}/pods/{name}/log", query)
+            if data is not None:
+                suffix = f"_{container}" if len(containers) > 1 else ""
+                text = without_secrets(data.decode(errors="replace"))
+                self.files[f"operator-pod-logs/{name}{suffix}"] = text.encode()
+
+    async def _config_map(self, namespace: str, name: str) -> None:
+        found = await self._get(f"/api/v1/namespaces/{namespace}/configmaps/{name}") if name else None
+        for file, text in ((found or {}).get("data") or {}).items():
+            self._put_yaml(f"config/{namespace}/{name}/{file}", str(text).encode())
+
+    async def _explanations(self, setup: Setup, now: datetime, *, maintained: bool) -> None:
+        if not self.concerned:
+            return
+        if not maintained:
+            setup = msgspec.structs.replace(setup, maintenances=None)
+        try:
+            kernel = await picture(setup, self._transport)
+        except (KubeError, TimeoutError) as error:
+            self.missing.append(f"explanations: {str(error) or 'the cluster was not listed in time'}")
+            return
+        for name in self.concerned:
+            found = explain(kernel, setup.asked, node_key(name), now)
+            if found is not None:
+                self.files[f"explain/{name}.txt"] = without_secrets(f"{as_text(found, now)}\n").encode()
+
+    # Without the cluster
+
+    def _configuration(self, given: str) -> Setup:
+        """The files as they are, so that a broken one can be looked at too."""
+        for name in dict.fromkeys((given, "haulout.yaml", "config/maintenance.yaml", _named_profiles(given))):
+            path = Path(name)
+            if name and path.is_file():
+                try:
+                    self._put_yaml(f"config/{path.name}", path.read_bytes())
+                except OSError as error:
+                    self.missing.append(f"{path}: {error.strerror}")
+        try:
+            return read_setup(given)
+        except click.ClickException as error:
+            self.missing.append(f"configuration: {error.message}")
+            return Setup(maintenances=Options())
+
+    def _versions(self, server: Json) -> None:
+        self.files["version"] = f"haulout\nv{__version__}\n{self._image}\n".encode()
+        ours = {"haulout": __version__, "python": platform.python_version(), "machine": platform.platform()}
+        self._put("versions.json", {**ours, "server": server, "image": self._image})
+
+    # Reading and keeping
+
+    async def _read(self, path: str, query: Mapping[str, str], *, optional: bool = False) -> bytes | None:
+        try:
+            return (await self._transport.request("GET", path, query=query)).body
+        except NotFound as error:
+            if not optional:
+                self.missing.append(f"{path}: {error}")
+        except ApiError as error:
+            self.missing.append(f"{path}: {error}")
+        except KubeError as error:
+            self.missing.append(str(error))
+        return None
+
+    async def _get(self, path: str) -> Json | None:
+        data = await self._read(path, {})
+        return msgspec.json.decode(data) if data is not None else None
+
+    async def _items(self, path: str, *, optional: bool = False, **query: str) -> list[Json]:
+        items: list[Json] = []
+        going_on = ""
+        while True:
+            more = {"continue": going_on} if going_on else {}
+            data = await self._read(path, {"limit": str(PAGE), **query, **more}, optional=optional)
+            if data is None:
+                return items
+            page = msgspec.json.decode(data)
+            items += page.get("items") or []
+            going_on = page.get("metadata", {}).get("continue", "")
+            if not going_on:
+                return items
+
+    async def _objects(
+        self, path: str, folder: str, kind: str, *, only: tuple[str, ...] = (), optional: bool = False
+    ) -> list[Json]:
+        """All of a kind of the cluster's own, or those with such names, each a file."""
+        found = await self._items(path, optional=optional)
+        for obj in found:
+            name = obj["metadata"]["name"]
+            if not only or any(word in name for word in only):
+                self._put(f"{folder}/{name}.json", kept_object(obj, kind))
+        return found
+
+    def _put_object(self, obj: Json, group: str, plural: str, kind: str) -> None:
+        metadata = obj["metadata"]
+        path = f"namespaces/{metadata['namespace']}/{group}/{plural}/{metadata['name']}.json"
+        self._put(path, kept_object(obj, kind))
+
+    def _put(self, path: str, body: Json) -> None:
+        self.files[path] = msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n"
+
+    def _put_yaml(self, path: str, data: bytes) -> None:
+        try:
+            self.files[path] = kept_settings(data).encode()
+        except TooLarge as error:
+            self.missing.append(f"{path}: {error}")
+        except YamlError:
+            # What cannot be read cannot be cleaned either.
+            self.missing.append(f"{path}: it is no YAML, and may hold secrets")
+
+
+def _named_profiles(given: str) -> str:
+    """Return the profiles' file that the settings name, however broken both may be; empty if none can be found."""
+    try:
+        found = node_at(parse(Path(given or "haulout.yaml").read_bytes()), ("surfaces", "profiles", "config"))
+    except (OSError, YamlError):
+        return ""
+    return str(found.value) if isinstance(found, Scalar) and found.value else ""
+
+
+def _name(obj: Json) -> str:
+    return f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}"
+
+
+def _concerned(names: tuple[str, ...], nodes: list[Json], maintenances: list[Json]) -> list[str]:
+    known = [node["metadata"]["name"] for node in nodes]
+    if names:
+        return [name for name in known if name in names]
+    maintained = {obj.get("spec", {}).get("nodeName") for obj in maintenances}
+    return [node["metadata"]["name"] for node in nodes if node["metadata"]["name"] in maintained or _is_marked(node)]
+
+
+def _is_marked(node: Json) -> bool:
+    """Cordoned, in maintenance, or with a mark of somebody who wants it to be."""
+    spec, metadata = node.get("spec", {}), node["metadata"]
+    return (
+        bool(spec.get("unschedulable"))
+        or any(taint.get("key") == DRAIN_TAINT.key for taint in spec.get("taints") or [])
+        or metadata.get("labels", {}).get(STATE_LABEL, "operational") != "operational"
+        or any(name.startswith(MARKS) for name in metadata.get("annotations", {}))
+    )
+
+
+def _is_bridged(machine: Json) -> bool:
+    metadata = machine["metadata"]
+    return any(name.startswith(f"{BRIDGE}.") for name in metadata.get("labels", {}))
+
+
+def _covers(budget: Json, pods: list[Json]) -> bool:
+    try:
+        selector = from_object(budget["spec"].get("selector") or {})
+    except SelectorError:
+        return True
+    return any(selector.matches(pod["metadata"].get("labels", {})) for pod in pods)
+
+
+def _write(path: Path, files: Mapping[str, bytes], now: datetime) -> None:
+    """Write a new file that its owner alone can read, because it tells what a cluster runs.
+
+    A file or link that is there already stays as it is. Somebody else may have put it there to read what is written.
+    """
+    top = path.name.removesuffix(".tar.gz").removesuffix(".tgz")
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(handle, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
+        for name in sorted(files):
+            member = tarfile.TarInfo(f"{top}/{name}")
+            member.size, member.mtime, member.mode = len(files[name]), int(now.timestamp()), 0o600
+            archive.addfile(member, io.BytesIO(files[name]))

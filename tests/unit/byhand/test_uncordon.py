@@ -1,0 +1,28 @@
+"""What `haulout uncordon` says of a node with the mark of a NodeMaintenance."""
+
+from __future__ import annotations
+
+import pytest
+
+from haulout.byhand.uncordon import claims
+from haulout.model.meta import ObjectMeta
+from haulout.model.node import Node, NodeSpec, Taint
+
+MARKED = Node(ObjectMeta(name="n0"), NodeSpec(taints=(Taint("medik8s.io/drain", effect="NoSchedule"),)))
+
+
+@pytest.mark.parametrize(
+    ("maintenances", "told"),
+    [
+        pytest.param(["a"], "NodeMaintenance a holds it and will cordon it again", id="there"),
+        pytest.param([], "make a NodeMaintenance of n0 and delete it", id="gone"),
+        pytest.param(None, "a NodeMaintenance holds it (taint medik8s.io/drain)", id="unreadable"),
+    ],
+)
+def test_the_mark_of_a_maintenance(maintenances: list[str] | None, told: str) -> None:
+    (said,) = claims(MARKED, maintenances)
+    assert told in said
+
+
+def test_a_node_without_a_mark() -> None:
+    assert claims(Node(ObjectMeta(name="n0")), []) == []

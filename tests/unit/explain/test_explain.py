@@ -1,0 +1,438 @@
+"""What `haulout explain` says of a fixed picture, and what it says when there is none to be had."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiohttp import web
+
+from haulout.cli.root import main
+from haulout.cluster.key import node_key
+from haulout.explain import snapshot
+from haulout.explain.node import Explanation, as_json, as_text, explain
+from tests.build.profiles import Profiles, config_text, worker
+from tests.build.rows import at
+from tests.build.server import serve
+
+NOW = at(90)
+INSIDE = {"cloud.sap/maintenance-state": "in-maintenance"}
+A_DURATION = "(a duration such as 90s or 1h30m, or a number of seconds)"
+CONFIG = config_text(
+    """
+    - name: os
+      operational: {transitions: [{check: a && !b, next: maintenance-required}]}
+      maintenance-required:
+        transitions:
+        - {check: a && few, next: in-maintenance}
+        - {check: "!a || d", next: operational}
+      in-maintenance: {transitions: [{check: hold && d, next: operational}]}
+    - name: fw
+      operational: {transitions: [{check: a, next: in-maintenance}]}
+    - name: fails
+      operational: {transitions: [{check: a && recent, next: in-maintenance}]}
+    - name: rests
+    """,
+    checks="""
+    - {type: maxMaintenance, name: few, config: {max: 1, groupBy: [zone]}}
+    - {type: maxMaintenance, name: recent, config: {max: 1, skipAfter: 1h}}
+    - {type: wait, name: hold, config: {duration: 1h}}
+    """,
+)
+
+
+def data(**current: str) -> str:
+    entries = {
+        name: {"Transition": "2026-03-01T10:00:00Z", "Current": state, "Previous": state}
+        for name, state in current.items()
+    }
+    return json.dumps({"Profiles": entries, "Notifications": {}})
+
+
+PICTURE = (
+    worker("busy", "os", data(os="in-maintenance"), zone="z1", labels=INSIDE),
+    worker("waits", "os", data(os="maintenance-required"), zone="z1", a=""),
+    worker("goes", "os", data(os="maintenance-required"), zone="z2", a=""),
+    worker("rests", "rests", data(rests="operational")),
+    worker(
+        "odd",
+        "ghost--os",
+        data(os="operational"),
+        annotations={"haulout.dev/priority": "high", "haulout.dev/cordon": '{"before":true,"by":["profiles"]}'},
+        b="",
+    ),
+    worker("two", "os--fw", data(os="in-maintenance", fw="operational"), zone="z3", a="", labels=INSIDE),
+    worker("garbled", "os", "garbage", zone="z4", labels=INSIDE),
+    worker("word", "os", data(os="broken"), zone="z4"),
+    worker("fails", "fails", data(fails="operational"), a=""),
+)
+
+
+@pytest.fixture(scope="module")
+def picture() -> Profiles:
+    """Asked, with everything that it wants still unsent."""
+    made = Profiles(CONFIG, *PICTURE)
+    made.desk.kernel.run(NOW)
+    return made
+
+
+def explained(picture: Profiles, name: str) -> Explanation:
+    found = explain(picture.desk.kernel, ("profiles",), node_key(name), NOW)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        pytest.param(
+            "busy",
+            """\
+node busy
+  held by profiles, profile os, since 2026-03-01 10:00:00 UTC
+  profile os is in-maintenance
+    to operational if hold && d: not yet
+      hold does not pass, until 2026-03-01 11:00:00 UTC (in 58m30s)
+      d does not pass: label d not present
+what keeps it:
+  hold does not pass, until 2026-03-01 11:00:00 UTC (in 58m30s)
+  d does not pass: label d not present""",
+            id="works on the node",
+        ),
+        pytest.param(
+            "waits",
+            """\
+node waits
+  wanted by profiles, profile os, transition 1 to in-maintenance: waits
+  profile os is maintenance-required
+    to in-maintenance if a && few: waits
+      few: 1 of 1 nodes in maintenance with zone=z1 (busy)
+    to operational if !a || d: not yet
+      a passes, and must not
+      d does not pass: label d not present
+what keeps it:
+  few: 1 of 1 nodes in maintenance with zone=z1 (busy)
+  a passes, and must not
+  d does not pass: label d not present""",
+            id="waits for room",
+        ),
+        pytest.param(
+            "goes",
+            """\
+node goes
+  wanted by profiles, profile os, transition 1 to in-maintenance: granted
+  profile os is maintenance-required
+    to in-maintenance if a && few: goes
+    to operational if !a || d: not yet
+      a passes, and must not
+      d does not pass: label d not present""",
+            id="about to go",
+        ),
+        pytest.param(
+            "rests",
+            """\
+node rests
+  profile rests is operational, and no transition leads out of it
+what keeps it:
+  profile rests is operational, and no transition leads out of it""",
+            id="nothing to do",
+        ),
+        pytest.param(
+            "odd",
+            """\
+node odd
+  uncordoned by hand; it had been cordoned by profiles
+  profile os is operational
+    to maintenance-required if a && !b: not yet
+      a does not pass: label a not present
+      b passes, and must not
+  profile ghost is not configured (configured are: default, os, fw, fails, rests)
+  The annotation haulout.dev/priority is "high": it counts as 0 (a whole number would be right)
+what keeps it:
+  a does not pass: label a not present
+  b passes, and must not
+  profile ghost is not configured (configured are: default, os, fw, fails, rests)""",
+            id="odd labels and annotations",
+        ),
+        pytest.param(
+            "two",
+            """\
+node two
+  held by profiles, profile os, since 2026-03-01 10:00:00 UTC
+  profile os is in-maintenance
+    to operational if hold && d: not yet
+      hold does not pass, until 2026-03-01 11:00:00 UTC (in 58m30s)
+      d does not pass: label d not present
+  profile fw is operational
+    to in-maintenance if a: another profile of this node is in maintenance
+what keeps it:
+  hold does not pass, until 2026-03-01 11:00:00 UTC (in 58m30s)
+  d does not pass: label d not present
+  to in-maintenance if a: another profile of this node is in maintenance""",
+            id="another profile has the node",
+        ),
+        pytest.param(
+            "garbled",
+            """\
+node garbled
+  held by profiles, profile os
+  failed to parse json value in data annotation: Expecting value: line 1 column 1 (char 0); the node is left alone \
+until cloud.sap/maintenance-data is repaired or removed
+what keeps it:
+  failed to parse json value in data annotation: Expecting value: line 1 column 1 (char 0); the node is left alone \
+until cloud.sap/maintenance-data is repaired or removed""",
+            id="data that cannot be read",
+        ),
+        pytest.param(
+            "word",
+            """\
+node word
+  profile os is broken
+    Failed to apply current state: failed to create internal state from unknown label value: node state "broken" \
+is not known (known: operational, maintenance-required, in-maintenance)
+what keeps it:
+  Failed to apply current state: failed to create internal state from unknown label value: node state "broken" \
+is not known (known: operational, maintenance-required, in-maintenance)""",
+            id="an unknown state",
+        ),
+        pytest.param(
+            "fails",
+            """\
+node fails
+  profile fails is operational
+    At least one check plugin failed: had failed transition checks: failed check instances: recent
+    to in-maintenance if a && recent: failed check instances: recent
+      recent fails: the maintenance data of 1 nodes in maintenance cannot be read
+what keeps it:
+  At least one check plugin failed: had failed transition checks: failed check instances: recent
+  recent fails: the maintenance data of 1 nodes in maintenance cannot be read""",
+            id="a check that fails",
+        ),
+    ],
+)
+def test_text(picture: Profiles, name: str, text: str) -> None:
+    assert as_text(explained(picture, name), NOW) == text
+
+
+def test_flags_of_the_node() -> None:
+    row = worker("n")
+    made = Profiles(CONFIG, type(row)(key=row.key, unschedulable=True, deleting_at=NOW))
+    made.desk.kernel.run(NOW)
+    assert as_text(explained(made, "n"), NOW).splitlines()[0] == "node n (cordoned, not ready, being deleted)"
+
+
+def test_json(picture: Profiles) -> None:
+    assert json.loads(as_json(explained(picture, "busy"))) == {
+        "node": "busy",
+        "flags": [],
+        "cordon": "",
+        "holds": [
+            {
+                "surface": "profiles",
+                "slot": "profile os",
+                "since": "2026-03-01T10:00:00Z",
+                "wants": ["exclusive"],
+                "begun": True,
+                "granted": True,
+            }
+        ],
+        "reasons": [
+            {
+                "code": "profile-state",
+                "text": "profile os is in-maintenance",
+                "because": [
+                    {
+                        "code": "checks-do-not-pass",
+                        "text": "to operational if hold && d: not yet",
+                        "because": [
+                            {"code": "check-waits", "text": "hold does not pass", "until": "2026-03-01T11:00:00Z"},
+                            {"code": "check-waits", "text": "d does not pass: label d not present"},
+                        ],
+                    }
+                ],
+            }
+        ],
+    }
+
+
+def test_a_node_that_is_not_there(picture: Profiles) -> None:
+    assert explain(picture.desk.kernel, ("profiles",), node_key("nobody"), NOW) is None
+
+
+def test_explaining_sends_nothing(picture: Profiles) -> None:
+    assert picture.desk.world.writes == []
+
+
+class Server:
+    """An API server in a thread that answers every request in the same way."""
+
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._stack = contextlib.AsyncExitStack()
+
+    def __enter__(self) -> str:
+        self._thread.start()
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        address: str = self._run(self._stack.enter_async_context(serve(app)))
+        return address
+
+    def __exit__(self, *args: object) -> None:
+        self._run(self._stack.aclose())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _run(self, work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+
+
+def status(code: int, message: str) -> web.Response:
+    body = {"kind": "Status", "code": code, "message": message}
+    return web.json_response(body, status=code)
+
+
+async def forbid(request: web.Request) -> web.Response:
+    return status(403, 'nodes is forbidden: User "me" cannot list resource "nodes"')
+
+
+async def refuse(request: web.Request) -> web.Response:
+    return status(401, "Unauthorized")
+
+
+async def fail(request: web.Request) -> web.Response:
+    return status(503, "etcd has no leader")
+
+
+async def stall(request: web.Request) -> web.Response:
+    """There are nodes, but they never come."""
+    if "watch" in request.query:
+        await asyncio.sleep(30)
+    return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
+
+
+class TestWithoutAPicture:
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.delenv("KUBECONFIG", raising=False)
+        (tmp_path / "config").mkdir()
+        (tmp_path / "config" / "maintenance.yaml").write_text(CONFIG)
+        return tmp_path
+
+    def ask(self, server: str, folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+        kubeconfig = {
+            "current-context": "me@test",
+            "clusters": [{"name": "test", "cluster": {"server": server}}],
+            "users": [{"name": "me", "user": {"token": "t"}}],
+            "contexts": [{"name": "me@test", "context": {"cluster": "test", "user": "me"}}],
+        }
+        (folder / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
+        assert main(["explain", "n", "--kubeconfig", "kubeconfig", *words]) == 1
+        out, err = capsys.readouterr()
+        assert out == ""
+        return err
+
+    @pytest.mark.parametrize(
+        ("answer", "said"),
+        [
+            pytest.param(
+                forbid,
+                'Error: {server} does not list its nodes: nodes is forbidden: User "me" cannot list resource "nodes"\n',
+                id="forbidden",
+            ),
+            pytest.param(
+                refuse,
+                "Error: {server} does not accept anonymous requests: Unauthorized (credentials are needed)\n",
+                id="unauthorized",
+            ),
+            pytest.param(fail, "Error: {server} does not list its nodes: etcd has no leader\n", id="failing"),
+            pytest.param(stall, "Error: {server} did not list its nodes within 0.5 s\n", id="silent"),
+        ],
+    )
+    def test_a_cluster_that_does_not_tell(
+        self,
+        answer: Any,
+        said: str,
+        folder: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(snapshot, "LIST_WITHIN", 0.5)
+        with Server(answer) as server:
+            assert self.ask(server, folder, capsys) == said.replace("{server}", server)
+
+    def test_a_cluster_that_is_not_there(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        said = self.ask("http://127.0.0.1:1", folder, capsys)
+        assert said == (
+            "Error: nodes cannot be listed: GET http://127.0.0.1:1/api/v1/nodes: no connection: Connection refused\n"
+        )
+
+    def test_no_kubeconfig(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["explain", "n"]) == 1
+        assert "no cluster to talk to: no --kubeconfig, no KUBECONFIG, not in a pod" in capsys.readouterr().err
+
+    def test_an_unknown_context(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        said = self.ask("http://127.0.0.1:1", folder, capsys, "--context", "ghost")
+        assert said.startswith("Error: ")
+        assert "ghost" in said
+        assert len(said.splitlines()) == 1
+
+    @pytest.mark.parametrize(
+        ("words", "files", "said"),
+        [
+            pytest.param(
+                ["--config", "absent.yaml"], {}, ["Error: absent.yaml: No such file or directory"], id="no file"
+            ),
+            pytest.param(
+                [],
+                {"config/maintenance.yaml": "intervals: {requeue: soon}\nprofiles: [{}]\n"},
+                [
+                    f'Error: config/maintenance.yaml:1:22: intervals.requeue: time: invalid duration "soon" {A_DURATION}',
+                    "config/maintenance.yaml:2:12: profiles.0.name: string value is not set (needed: a text)",
+                ],
+                id="everything that is wrong with the configuration",
+            ),
+            pytest.param(
+                ["--config", "m.yaml"],
+                {"m.yaml": "a: [\n"},
+                ["Error: m.yaml:2:1: did not find expected node content"],
+                id="no YAML",
+            ),
+            pytest.param(
+                [],
+                {"haulout.yaml": "log: {level: loud}\nlug: 1\n"},
+                [
+                    "Error: haulout.yaml:1:7: log.level: 'loud' is no log level (one of debug, info, warning, error)",
+                    "haulout.yaml:2:1: lug: unknown setting (did you mean log?)",
+                ],
+                id="everything that is wrong with the settings",
+            ),
+            pytest.param(
+                [],
+                {"haulout.yaml": "surfaces: {profiles: {config: elsewhere.yaml}}\n"},
+                ["Error: elsewhere.yaml: No such file or directory"],
+                id="the settings name another file",
+            ),
+        ],
+    )
+    def test_a_configuration_that_is_wrong(
+        self,
+        words: list[str],
+        files: dict[str, str],
+        said: list[str],
+        folder: Path,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        assert self.ask("http://127.0.0.1:1", folder, capsys, *words).splitlines() == said

@@ -1,0 +1,61 @@
+"""`haulout explain` says when a surface waits for the Lease of its original."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from haulout.cluster.key import node_key
+from haulout.embedded import Api, InProcessTransport, Json, Resource, Server
+from haulout.explain.node import as_text, explain
+from haulout.explain.snapshot import picture, read_setup
+from tests.build.drains import QUICK
+from tests.build.profiles import config_text
+from tests.build.workloads import World
+
+LEASES = Resource("coordination.k8s.io", "v1", "leases")
+ORIGINAL = "maintenance-controller-leader-election.cloud.sap"
+SETTINGS = """
+namespace: default
+surfaces: {profiles: {config: m.yaml, lease: {namespace: default}}}
+"""
+NOT_HELD = f"the Lease {ORIGINAL} of its original is not held"
+
+
+def lease(name: str, holder: str) -> Json:
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"holderIdentity": holder},
+    }
+
+
+@pytest.mark.parametrize(
+    ("leases", "waits"),
+    [
+        pytest.param((lease("haulout", "us"), lease(ORIGINAL, "us")), False, id="held by the operator"),
+        pytest.param((lease("haulout", "us"), lease(ORIGINAL, "them")), True, id="held by the original"),
+        pytest.param((lease("haulout", "us"),), True, id="nobody holds it"),
+        pytest.param((), True, id="no operator runs"),
+    ],
+)
+def test_a_surface_that_does_not_hold_it_waits(
+    leases: tuple[Json, ...], waits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.yaml").write_text(config_text("- name: none"))
+    Path("haulout.yaml").write_text(SETTINGS)
+    world = World(QUICK, nodes=1)
+    assert isinstance(world.objects, Server)
+    for each in leases:
+        world.objects.create(LEASES, each)
+    world.run()
+    setup = read_setup("")
+    kernel = asyncio.run(picture(setup, InProcessTransport(Api(world.objects))))
+    found = explain(kernel, setup.asked, node_key("n0"), datetime.now(UTC))
+    assert found is not None
+    assert (NOT_HELD in as_text(found, datetime.now(UTC))) is waits

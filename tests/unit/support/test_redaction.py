@@ -1,0 +1,199 @@
+"""What a support archive may say of configuration and objects."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from haulout.base.yaml import YamlError
+from haulout.support.redaction import KINDS, REMOVED, TooLarge, kept_object, kept_settings
+
+SECRET = "hunter2hunter2"
+# As a person, a tool or a shell would write one down.
+LEAKS = (
+    SECRET,
+    f"--password {SECRET}",
+    f"curl -H 'Authorization: Bearer {SECRET}' https://a",
+    f"https://u:{SECRET}@a/b",
+    f"https://hooks.slack.com/services/T0/B0/{SECRET}",
+    f"-----BEGIN PRIVATE KEY-----\n{SECRET}",
+)
+
+
+def container(leak: str) -> dict[str, Any]:
+    probe = {
+        "httpGet": {"path": f"/{leak}", "httpHeaders": [{"name": "X", "value": leak}]},
+        "exec": {"command": [leak]},
+    }
+    return {
+        "name": "c",
+        "image": "i",
+        "command": ["sh", "-c", leak],
+        "args": ["--password", leak, f"--token={leak}"],
+        "env": [{"name": "A", "value": leak}, {"name": leak, "value": "x"}],
+        "envFrom": [{"prefix": leak}],
+        "livenessProbe": probe,
+        "lifecycle": {"preStop": probe},
+        "resources": {"requests": {"cpu": "1", "memory": leak}},
+        "terminationMessagePath": leak,
+    }
+
+
+def pod(leak: str) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": "p",
+            "namespace": "n",
+            "labels": {"app": leak, "app.kubernetes.io/name": "shop"},
+            "annotations": {"a": leak, "haulout.dev/drain": "wait", "haulout.dev/other": leak},
+            "managedFields": [{"manager": leak}],
+        },
+        "spec": {
+            "nodeName": "s1",
+            "containers": [container(leak)],
+            "initContainers": [container(leak)],
+            "ephemeralContainers": [container(leak)],
+            "volumes": [
+                {"name": "v", "emptyDir": {}},
+                {"name": "w", "nfs": {"server": leak}, "csi": {"volumeAttributes": {"a": leak}}},
+            ],
+            "hostAliases": [{"ip": leak}],
+            "securityContext": {"sysctls": [{"value": leak}]},
+        },
+        "status": {
+            "phase": "Running",
+            "message": leak,
+            "conditions": [{"type": "Ready", "status": "True", "message": leak}],
+            "containerStatuses": [
+                {"name": "c", "ready": False, "state": {"terminated": {"exitCode": 1, "message": leak}}}
+            ],
+        },
+    }
+
+
+@pytest.mark.parametrize("leak", LEAKS)
+def test_no_place_of_a_pod_that_can_hold_a_secret_is_kept(leak: str) -> None:
+    kept = kept_object(pod(leak), "Pod")
+    assert SECRET not in json.dumps(kept)
+    assert kept["metadata"]["labels"]["app.kubernetes.io/name"] == "shop"
+    assert kept["metadata"]["annotations"] == {"haulout.dev/drain": "wait", "(others)": "2 removed"}
+    assert kept["spec"]["nodeName"] == "s1"
+    assert kept["spec"]["containers"][0]["command"] == "(removed: 3)"
+    assert kept["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "1"}}
+    assert kept["spec"]["volumes"] == [{"name": "v", "emptyDir": {}}, {"name": "w"}]
+    assert kept["status"]["conditions"] == [{"type": "Ready", "status": "True"}]
+
+
+def test_a_selector_is_seen_to_match_without_its_words() -> None:
+    budget = {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": SECRET}}}}
+    kept = kept_object(budget, "PodDisruptionBudget")
+    assert (
+        kept["spec"]["selector"]["matchLabels"]["app"] == kept_object(pod(SECRET), "Pod")["metadata"]["labels"]["app"]
+    )
+    assert kept["spec"]["minAvailable"] == 1
+
+
+@pytest.mark.parametrize(("kind", "kept"), [("Pod", "(removed: 14 characters)"), ("Node", SECRET)])
+def test_messages_about_workloads_are_not_kept(kind: str, kept: str) -> None:
+    event = {"metadata": {"name": "e"}, "reason": "Unhealthy", "message": SECRET, "involvedObject": {"kind": kind}}
+    assert kept_object(event, "Event")["message"] == kept
+
+
+def shapes(leaf: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.recursive(
+        leaf, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    )
+
+
+PLANTED = shapes(st.sampled_from(LEAKS))
+JSON = shapes(st.none() | st.booleans() | st.integers() | st.text(max_size=5))
+UNKNOWN = st.text("abcdefghijklmnop", min_size=1, max_size=9).map(lambda name: f"x{name}")
+
+
+def planted(value: Any, data: st.DataObject) -> Any:
+    """The same object, with secrets in fields that no kind has, at every level."""
+    if isinstance(value, list):
+        return [planted(each, data) for each in value]
+    if not isinstance(value, dict):
+        return value
+    grown = {name: planted(each, data) for name, each in value.items()}
+    return {**grown, data.draw(UNKNOWN): data.draw(PLANTED)}
+
+
+@settings(max_examples=40, deadline=None)
+@given(kind=st.sampled_from(sorted(KINDS)), leak=st.sampled_from(LEAKS), data=st.data())
+def test_no_secret_comes_through_in_any_kind(kind: str, leak: str, data: st.DataObject) -> None:
+    obj = planted(pod(leak), data)
+    obj["spec"] |= {"reason": leak, "bootstrap": data.draw(PLANTED), "versions": [{"schema": data.draw(PLANTED)}]}
+    obj["webhooks"] = [{"name": "w", "clientConfig": {"url": leak, "caBundle": leak}}]
+    obj |= {"data": {"a": leak}, "stringData": leak, "involvedObject": {"kind": "Pod"}, "message": leak}
+    # Labels of Nodes and of our own kinds, and what the kubelet says of its Node, are kept.
+    obj["metadata"]["labels"], obj["status"]["conditions"] = {"app.kubernetes.io/name": "shop"}, []
+    assert SECRET not in json.dumps(kept_object(obj, kind))
+
+
+@given(
+    kind=st.sampled_from(sorted(KINDS)), parts=st.dictionaries(st.sampled_from(["metadata", "spec", "status"]), JSON)
+)
+def test_whatever_shape_an_object_has_it_is_read(kind: str, parts: dict[str, Any]) -> None:
+    json.dumps(kept_object(parts, kind))
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        pytest.param("password: hunter2hunter2", "password: '(removed: 14 characters)'", id="a password"),
+        pytest.param("x: hunter2hunter2", "x: '(removed: 14 characters)'", id="a name that nobody knows"),
+        pytest.param("tokens: [hunter2hunter2]", "tokens:\n- '(removed: 14 characters)'", id="a list"),
+        pytest.param("pin: 12", "pin: 12", id="a number"),
+        pytest.param("api_token: 12345", f"api_token: {REMOVED}", id="a number that is a secret"),
+        pytest.param("url: https://me:hunter2hunter2@db:9/", "url: https://db:9/", id="a login"),
+        pytest.param("url: https://a/x/hunter2hunter2", f"url: https://a/{REMOVED}", id="a path"),
+        pytest.param("url: https://a?key=hunter2hunter2", f"url: https://a/{REMOVED}", id="a query"),
+        pytest.param("token: ${SLACK_TOKEN}", "token: ${SLACK_TOKEN}", id="where the secret is"),
+        pytest.param("token: ${T:hunter2hunter2}", "token: '(removed: 19 characters)'", id="and what it is"),
+        pytest.param("check: a && !b", "check: a && !b", id="an expression"),
+        pytest.param("requeue: 1m30s", "requeue: 1m30s", id="a duration"),
+        pytest.param("elect: true", "elect: true", id="a switch"),
+        pytest.param("a: # hunter2hunter2\n  max: 3", "a:\n  max: 3", id="a comment"),
+        pytest.param("selector: {matchLabels: {a.io/b: c}}", "selector:\n  matchLabels:\n    a.io/b: c", id="a selector"),
+        pytest.param(
+            "{type: theirs, name: check, config: {key: hunter2hunter2}}",
+            "type: theirs\nname: check\nconfig: '(removed: of a plugin that is not ours)'",
+            id="a plugin of somebody else",
+        ),
+        pytest.param("{type: hasLabel, config: {key: k}}", "type: hasLabel\nconfig:\n  key: k", id="a plugin of ours"),
+    ],
+)  # fmt: skip
+def test_settings(text: str, kept: str) -> None:
+    assert kept_settings(text.encode()).strip() == kept
+
+
+@settings(max_examples=40, deadline=None)
+@given(tree=shapes(st.sampled_from(LEAKS)), name=st.sampled_from(["password", "hook", "message", "x", "config"]))
+def test_no_secret_comes_through_in_settings(tree: Any, name: str) -> None:
+    text = yaml.safe_dump({name: {"y": tree}, "instances": {"notify": [{"type": "theirs", "config": tree}]}})
+    with contextlib.suppress(YamlError):
+        assert SECRET not in kept_settings(text.encode())
+
+
+def bomb(width: int, depth: int) -> bytes:
+    lines = ["a0: &a0 [x]"]
+    lines += [f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * width)}]" for level in range(1, depth)]
+    return "\n".join(lines).encode()
+
+
+@pytest.mark.parametrize(("width", "depth"), [(9, 9), (9, 5), (2, 20)])
+def test_a_file_that_grows_is_not_kept(width: int, depth: int) -> None:
+    with pytest.raises((YamlError, TooLarge)):
+        kept_settings(bomb(width, depth))
+
+
+def test_a_few_aliases_are_fine() -> None:
+    assert kept_settings(b"a: &a {name: x}\nb: *a\n") == "a:\n  name: x\nb:\n  name: x\n"

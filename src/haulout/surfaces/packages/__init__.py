@@ -1,0 +1,1 @@
+"""The packages surface: host changes rolled over a fleet, as the NVIDIA skyhook operator does."""

@@ -1,0 +1,50 @@
+"""The names of the objects that the operator makes for a Skyhook, a package and a node."""
+
+from __future__ import annotations
+
+import hashlib
+
+# Kubernetes' limits for a pod's name as a host name, and for the name of any object.
+LONGEST_LABEL, LONGEST_NAME = 63, 253
+
+
+def safe_name(longest: int, *parts: str) -> str:
+    """Return a name made of the parts that is at most `longest` bytes and differs where the parts differ."""
+    text = "-".join(parts).replace(".", "-").encode()
+    digest = hashlib.sha256(text).hexdigest()[:8]
+    return f"{text[: longest - 9].decode(errors='ignore')}-{digest}".lower()
+
+
+def package_pod(skyhook: str, package: str, version: str, stage: str, node: str) -> str:
+    return safe_name(LONGEST_LABEL, skyhook, package, version, stage, node)
+
+
+def interrupt_pod(skyhook: str, interrupt: str, node: str, *, stage: str = "interrupt") -> str:
+    """Return the name of an interrupt pod. `interrupt` is the type as it stands in the Skyhook."""
+    return safe_name(LONGEST_LABEL, skyhook, stage, interrupt, node)
+
+
+def metadata_config_map(skyhook: str, node: str) -> str:
+    return safe_name(LONGEST_NAME, skyhook, node, "metadata")
+
+
+def metadata_volume(node: str) -> str:
+    return safe_name(LONGEST_LABEL, "metadata", node)
+
+
+def package_config_map(skyhook: str, package: str, version: str) -> str:
+    return f"{skyhook}-{package}-{version}".lower()
+
+
+def package_label(package: str, version: str) -> str:
+    return f"{package}-{version}"
+
+
+def copy_dir(root: str, skyhook: str, uid: str, generation: int, package: str, version: str) -> str:
+    """Return the directory of the host into which a package is copied."""
+    return f"{root}/{skyhook}/{package}-{version}-{uid}-{generation}"
+
+
+def resource_id(skyhook: str, uid: str, generation: int, package: str, version: str) -> str:
+    """Return the name under which the agent keeps its record of one package of one generation."""
+    return f"{skyhook}-{uid}-{generation}_{package}_{version}"

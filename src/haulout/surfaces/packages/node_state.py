@@ -1,0 +1,87 @@
+"""The progress of packages on a node: one JSON object in an annotation of the node, read and printed byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from haulout.base import bounds
+
+UNINSTALL, UPGRADE, APPLY, CONFIG = "uninstall", "upgrade", "apply", "config"
+INTERRUPT, POST_INTERRUPT, UNINSTALL_INTERRUPT = "interrupt", "post-interrupt", "uninstall-interrupt"
+STAGES = (UNINSTALL, UPGRADE, APPLY, CONFIG, INTERRUPT, POST_INTERRUPT, UNINSTALL_INTERRUPT)
+
+COMPLETE, IN_PROGRESS, SKIPPED, ERRORING, UNKNOWN = "complete", "in_progress", "skipped", "erroring", "unknown"
+STATES = (COMPLETE, IN_PROGRESS, SKIPPED, ERRORING, UNKNOWN)
+
+
+class Entry(Struct, frozen=True, gc=False):
+    """How far one version of one package is on a node."""
+
+    name: str = ""
+    version: str = ""
+    image: str = ""
+    container_sha: str = msgspec.field(default="", name="containerSHA")
+    stage: str = ""
+    state: str = ""
+    restarts: int = 0
+
+    @property
+    def key(self) -> str:
+        return entry_key(self.name, self.version)
+
+
+# The entries of one node by `name|version`.
+NodeState = Mapping[str, Entry]
+
+
+class MalformedNodeState(ValueError):
+    """An annotation that is not a node state."""
+
+
+_DECODER = msgspec.json.Decoder(dict[str, Entry])
+# Go's encoder writes these so that JSON can stand in a page of HTML.
+_ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+
+def entry_key(name: str, version: str) -> str:
+    return f"{name}|{version}"
+
+
+def parse(text: str) -> dict[str, Entry]:
+    """Return the entries of an annotation. Raises `MalformedNodeState`."""
+    try:
+        found = _DECODER.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        raise MalformedNodeState(str(error)) from error
+    return {key: msgspec.structs.replace(entry, restarts=bounds.count(entry.restarts)) for key, entry in found.items()}
+
+
+def to_text(state: NodeState) -> str:
+    """Return the annotation for these entries, as Go prints them: compact, sorted by key, without empty members."""
+    return go_json({key: entry_members(state[key]) for key in sorted(state)})
+
+
+def entry_members(entry: Entry) -> dict[str, object]:
+    """Return an entry as the members of its JSON object, in their order."""
+    members: dict[str, object] = {"name": entry.name, "version": entry.version, "image": entry.image}
+    members |= {"containerSHA": entry.container_sha} if entry.container_sha else {}
+    members["stage"] = entry.stage
+    members |= {"state": entry.state} if entry.state else {}
+    members |= {"restarts": entry.restarts} if entry.restarts else {}
+    return members
+
+
+def go_json(value: object) -> str:
+    """Return a value as Go's `json.Marshal` prints it. The order of members is that of the value."""
+    return msgspec.json.encode(value).decode().translate(_ESCAPED)
+
+
+def with_entry(state: NodeState, entry: Entry) -> dict[str, Entry]:
+    return {**state, entry.key: entry}
+
+
+def without(state: NodeState, key: str) -> dict[str, Entry]:
+    return {name: entry for name, entry in state.items() if name != key}

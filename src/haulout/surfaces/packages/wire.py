@@ -1,0 +1,234 @@
+"""Skyhook as it is on the wire: names, the object with its defaults and normalised packages, and what is kept of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from haulout.base.selector import Selector, SelectorError, from_object
+from haulout.cluster.key import Key
+from haulout.cluster.project import Resource
+from haulout.cluster.rows import ObjectRow
+from haulout.model.meta import LabelSelector, ObjectMeta
+from haulout.model.pod import Toleration
+from haulout.surfaces.packages.wire_status import SkyhookStatus, bounded
+
+SURFACE = "packages"
+GROUP, VERSION = "skyhook.nvidia.com", "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+KIND, PLURAL = "Skyhook", "skyhooks"
+PREFIX = f"{GROUP}/"
+FINALIZER = f"{PREFIX}skyhook"
+REPORTER = "skyhook-controller"
+LEASE = "3c22c1ae.nvidia.com"
+# A longer name makes `nodeState_<name>` no legal annotation.
+LONGEST_SKYHOOK_NAME = 53
+DEFAULT_PRIORITY = 200
+DEFAULT_COMPARTMENT = "__default__"
+
+# On Skyhooks.
+PAUSE, DISABLE, STAMP = f"{PREFIX}pause", f"{PREFIX}disable", f"{PREFIX}version"
+# On Nodes, beside the names of `node_names`.
+IGNORE = f"{PREFIX}ignore"
+# On pods and ConfigMaps.
+NAME, PACKAGE, INTERRUPT_LABEL = f"{PREFIX}name", f"{PREFIX}package", f"{PREFIX}interrupt"
+NODE_META = f"{PREFIX}skyhook-node-meta"
+PACKAGE_NAME, PACKAGE_VERSION, NODE_NAME = f"{PREFIX}Package.Name", f"{PREFIX}Package.Version", f"{PREFIX}Node.name"
+
+# Statuses of a Skyhook, and of a node for a Skyhook.
+UNKNOWN, COMPLETE, BLOCKED, WAITING = "unknown", "complete", "blocked", "waiting"
+DISABLED, PAUSED, IN_PROGRESS, ERRORING = "disabled", "paused", "in_progress", "erroring"
+STATUSES = (UNKNOWN, COMPLETE, BLOCKED, WAITING, DISABLED, PAUSED, IN_PROGRESS, ERRORING)
+
+# Types of interrupt, the strongest first, each with the agent's word for it.
+INTERRUPTS = {
+    "reboot": "node_restart",
+    "restartAllServices": "restart_all_services",
+    "service": "service_restart",
+    "noop": "no_op",
+}
+
+
+class Interrupt(Struct, frozen=True, rename="camel"):
+    """What has to be restarted after a package has changed a host."""
+
+    type: str = ""
+    services: tuple[str, ...] = ()
+
+
+Quantity = int | float | str
+
+
+class Resources(Struct, frozen=True, rename="camel"):
+    """The resources of a package's containers: all four or none."""
+
+    cpu_request: Quantity | None = None
+    cpu_limit: Quantity | None = None
+    memory_request: Quantity | None = None
+    memory_limit: Quantity | None = None
+
+
+class Uninstall(Struct, frozen=True):
+    """Whether a package may be uninstalled explicitly, and whether that is wanted now."""
+
+    enabled: bool = False
+    apply: bool = False
+
+
+class Package(Struct, frozen=True, rename="camel"):
+    """One package of a Skyhook. After `normalised`, `name` is its key and `image` has no tag."""
+
+    name: str = ""
+    version: str = ""
+    image: str = ""
+    container_sha: str = msgspec.field(default="", name="containerSHA")
+    agent_image_override: str = ""
+    interrupt: Interrupt | None = None
+    config_interrupts: dict[str, Interrupt] = {}
+    config_map: dict[str, str] = {}
+    depends_on: dict[str, str] = {}
+    env: tuple[dict[str, Any], ...] = ()
+    resources: Resources | None = None
+    graceful_shutdown: str | None = None
+    uninstall: Uninstall | None = None
+    stage_timeout: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The name of its entry in the node state."""
+        return f"{self.name}|{self.version}"
+
+
+class Budget(Struct, frozen=True):
+    """How many nodes may be worked on at once: a percentage of them or a count."""
+
+    percent: int | None = None
+    count: int | None = None
+
+
+class PolicyOptions(Struct, frozen=True, rename="camel"):
+    """What a Skyhook says otherwise than its DeploymentPolicy."""
+
+    reset_batch_state_on_completion: bool | None = None
+
+
+class DrainConfig(Struct, frozen=True, rename="camel"):
+    """How a node is drained before a package with an interrupt runs. The defaults evict everything but DaemonSets."""
+
+    delete_empty_dir_data: bool = True
+    force: bool = True
+    ignore_daemon_sets: bool = True
+    disable_eviction: bool = False
+    grace_period_seconds: int | None = None
+    timeout: str | None = None
+
+
+class Spec(Struct, frozen=True, rename="camel"):
+    """The spec of a Skyhook. `pause` is stored and has no effect: the annotation of that name has."""
+
+    serial: bool = False
+    pause: bool = False
+    pod_non_interrupt_labels: LabelSelector = LabelSelector()
+    node_selectors: LabelSelector = LabelSelector()
+    deployment_policy: str = ""
+    deployment_policy_options: PolicyOptions | None = None
+    interruption_budget: Budget | None = None
+    packages: dict[str, Package] = {}
+    additional_tolerations: tuple[Toleration, ...] = ()
+    runtime_required: bool = False
+    auto_taint_new_nodes: bool = False
+    priority: int = DEFAULT_PRIORITY
+    sequencing: str = "node"
+    drain_config: DrainConfig | None = None
+
+
+class Skyhook(Struct, frozen=True):
+    """A Skyhook (skyhook.nvidia.com/v1alpha1): packages to be brought to the nodes that it selects."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Spec = Spec()
+    status: SkyhookStatus = SkyhookStatus()
+
+
+class SkyhookRow(ObjectRow, frozen=True, kw_only=True):
+    """What is kept of a Skyhook, its packages normalised.
+
+    `selector`: the nodes that it targets; None, with the `problem`, if that cannot be read. `protected`: the pods that
+    must not be interrupted; None: there are none.
+    """
+
+    generation: int = 0
+    spec: Spec = Spec()
+    status: SkyhookStatus = SkyhookStatus()
+    selector: Selector | None = None
+    protected: Selector | None = None
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.key.name
+
+    @property
+    def is_paused(self) -> bool:
+        return self.annotations.get(PAUSE) == "true"
+
+    @property
+    def is_disabled(self) -> bool:
+        return self.annotations.get(DISABLE) == "true"
+
+    @property
+    def rank(self) -> tuple[int, str]:
+        """The order in which Skyhooks are brought to a node."""
+        return self.spec.priority, self.key.name
+
+
+def normalised(spec: Spec) -> Spec:
+    """Return the spec with every package named by its key and without tags in images."""
+    packages = {key: normalised_package(key, package) for key, package in spec.packages.items()}
+    return msgspec.structs.replace(spec, packages=packages)
+
+
+def normalised_package(key: str, package: Package) -> Package:
+    return msgspec.structs.replace(package, name=package.name or key, image=without_tag(package.image))
+
+
+def without_tag(image: str) -> str:
+    """Return an image reference without its tag. The port of a registry and a digest are left alone."""
+    if "@" in image:
+        return image
+    place, slash, name = image.rpartition("/")
+    return f"{place}{slash}{name.partition(':')[0]}"
+
+
+def selector_of(labels: LabelSelector) -> Selector:
+    """Return the selector that can be matched. Raises `SelectorError`."""
+    return from_object(msgspec.to_builtins(labels))
+
+
+def _project(obj: Skyhook, common: dict[str, Any]) -> SkyhookRow:
+    spec, problem = normalised(obj.spec), ""
+    selector = protected = None
+    try:
+        selector = selector_of(spec.node_selectors)
+        if spec.pod_non_interrupt_labels != LabelSelector():
+            protected = selector_of(spec.pod_non_interrupt_labels)
+    except SelectorError as error:
+        selector, problem = None, f"node selectors are not valid: {error}"
+    return SkyhookRow(
+        **common,
+        generation=obj.metadata.generation,
+        spec=spec,
+        status=bounded(obj.status),
+        selector=selector,
+        protected=protected,
+        problem=problem,
+    )
+
+
+RESOURCE = Resource(KIND, f"/apis/{API_VERSION}", PLURAL, False, Skyhook, _project)
+
+
+def skyhook_key(name: str) -> Key:
+    return Key("", KIND, "", name)

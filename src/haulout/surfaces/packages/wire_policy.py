@@ -1,0 +1,167 @@
+"""DeploymentPolicy as it is on the wire, and as it is read: with every default in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from haulout.base.selector import Selector, SelectorError
+from haulout.cluster.key import Key
+from haulout.cluster.project import Resource
+from haulout.cluster.rows import ObjectRow
+from haulout.model.meta import LabelSelector, ObjectMeta
+from haulout.surfaces.packages.wire import API_VERSION, DEFAULT_COMPARTMENT, Budget, selector_of
+
+POLICY, POLICIES = "DeploymentPolicy", "deploymentpolicies"
+FIXED, LINEAR, EXPONENTIAL = "fixed", "linear", "exponential"
+STRATEGIES = (FIXED, LINEAR, EXPONENTIAL)
+
+
+class Parameters(Struct, frozen=True, rename="camel"):
+    """The parameters of a strategy as they are written; what is left out has a default."""
+
+    initial_batch: int | None = None
+    batch_threshold: int | None = None
+    failure_threshold: int | None = None
+    safety_limit: int | None = None
+    delta: int | None = None
+    growth_factor: int | None = None
+
+
+class StrategySpec(Struct, frozen=True):
+    """A strategy as it is written: one of the three."""
+
+    fixed: Parameters | None = None
+    linear: Parameters | None = None
+    exponential: Parameters | None = None
+
+
+class DefaultSpec(Struct, frozen=True):
+    """How nodes are treated that belong to no compartment."""
+
+    budget: Budget = Budget()
+    strategy: StrategySpec | None = None
+
+
+class CompartmentSpec(Struct, frozen=True):
+    """A group of nodes with a budget of its own, as it is written."""
+
+    name: str = ""
+    selector: LabelSelector = LabelSelector()
+    budget: Budget = Budget()
+    strategy: StrategySpec | None = None
+
+
+class PolicySpec(Struct, frozen=True, rename="camel"):
+    """The spec of a DeploymentPolicy."""
+
+    default: DefaultSpec = DefaultSpec()
+    compartments: tuple[CompartmentSpec, ...] = ()
+    reset_batch_state_on_completion: bool | None = None
+
+
+class DeploymentPolicy(Struct, frozen=True):
+    """A DeploymentPolicy (skyhook.nvidia.com/v1alpha1): how many nodes of which kind change at a time."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PolicySpec = PolicySpec()
+
+
+class Strategy(Struct, frozen=True):
+    """How the size of batches grows, with every default in place. No `failure_threshold`: failures never stop it."""
+
+    kind: str = FIXED
+    initial_batch: int = 1
+    batch_threshold: int = 100
+    failure_threshold: int | None = None
+    safety_limit: int = 50
+    delta: int = 1
+    growth_factor: int = 2
+
+
+class Compartment(Struct, frozen=True):
+    """A compartment as it is read. No `selector`: it takes the nodes that no other compartment takes."""
+
+    name: str
+    budget: Budget = Budget()
+    strategy: Strategy = Strategy()
+    selector: Selector | None = None
+
+
+class PolicyRow(ObjectRow, frozen=True, kw_only=True):
+    """What is kept of a DeploymentPolicy. `problem`: why one of its selectors cannot be read."""
+
+    default: Compartment = Compartment(DEFAULT_COMPARTMENT)
+    compartments: tuple[Compartment, ...] = ()
+    resets: bool = True
+    problem: str = ""
+
+
+def strategy_of(spec: StrategySpec | None, inherited: Strategy) -> Strategy:
+    """Return the strategy with its defaults, or the inherited one where none is written."""
+    for kind in STRATEGIES:
+        given: Parameters | None = getattr(spec, kind) if spec is not None else None
+        if given is not None:
+            return _with_defaults(kind, given)
+    return inherited
+
+
+def _with_defaults(kind: str, given: Parameters) -> Strategy:
+    return Strategy(
+        kind=kind,
+        initial_batch=max(1, given.initial_batch or 1),
+        batch_threshold=given.batch_threshold or 100,
+        failure_threshold=given.failure_threshold,
+        safety_limit=given.safety_limit or 50,
+        delta=max(1, given.delta or 1),
+        growth_factor=max(2, given.growth_factor or 2),
+    )
+
+
+def _project(obj: DeploymentPolicy, common: dict[str, Any]) -> PolicyRow:
+    spec = obj.spec
+    default = Compartment(DEFAULT_COMPARTMENT, spec.default.budget, strategy_of(spec.default.strategy, Strategy()))
+    resets = spec.reset_batch_state_on_completion
+    found: list[Compartment] = []
+    problem = ""
+    for each in spec.compartments:
+        try:
+            selector = selector_of(each.selector)
+        except SelectorError as error:
+            problem = problem or f'compartment "{each.name}" has invalid selector: {error}'
+            continue
+        found.append(Compartment(each.name, each.budget, strategy_of(each.strategy, default.strategy), selector))
+    return PolicyRow(
+        **common,
+        default=default,
+        compartments=tuple(found),
+        resets=True if resets is None else resets,
+        problem=problem,
+    )
+
+
+POLICY_RESOURCE = Resource(POLICY, f"/apis/{API_VERSION}", POLICIES, False, DeploymentPolicy, _project)
+
+
+def policy_key(name: str) -> Key:
+    return Key("", POLICY, "", name)
+
+
+def parameters_with_defaults(spec: StrategySpec) -> StrategySpec:
+    """Return the strategy as admission completes it: `failureThreshold` stays as it is."""
+    changes = {kind: _completed(kind, given) for kind in STRATEGIES if (given := getattr(spec, kind)) is not None}
+    return msgspec.structs.replace(spec, **changes)
+
+
+def _completed(kind: str, given: Parameters) -> Parameters:
+    read = _with_defaults(kind, given)
+    return Parameters(
+        initial_batch=given.initial_batch or read.initial_batch,
+        batch_threshold=given.batch_threshold or read.batch_threshold,
+        failure_threshold=given.failure_threshold,
+        safety_limit=given.safety_limit or read.safety_limit,
+        delta=(given.delta or read.delta) if kind == LINEAR else given.delta,
+        growth_factor=(given.growth_factor or read.growth_factor) if kind == EXPONENTIAL else given.growth_factor,
+    )

@@ -1,0 +1,154 @@
+"""The status of a Skyhook as it is on the wire."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from haulout.base import bounds
+from haulout.base.patch import merge_diff
+from haulout.model.meta import Condition, wire_time
+from haulout.surfaces.packages.node_state import Entry
+
+
+class BatchState(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """How the rollout of a compartment has gone so far, batch by batch."""
+
+    current_batch: int = 0
+    consecutive_failures: int = 0
+    completed_nodes: int = 0
+    failed_nodes: int = 0
+    should_stop: bool = False
+    last_batch_size: int = 0
+    last_batch_failed: bool = False
+
+
+FRESH_BATCH = BatchState(current_batch=1)
+
+
+class CompartmentStatus(Struct, frozen=True, rename="camel"):
+    """The nodes of one compartment in numbers. `batch_nodes`: the members of the batch that is under way."""
+
+    matched: int = 0
+    ceiling: int = 0
+    in_progress: int = 0
+    completed: int = 0
+    progress_percent: int = 0
+    batch_state: BatchState | None = None
+    batch_nodes: tuple[str, ...] = ()
+
+
+class SkyhookStatus(Struct, frozen=True, rename="camel"):
+    """The status of a Skyhook: what its nodes say, and the record of the rollout.
+
+    `node_priority`: when each node that is worked on was picked. `config_updates`: the keys of each package's ConfigMap
+    that the last change touched. `node_order_offset`: how many nodes have left `node_priority` in this rollout.
+    """
+
+    observed_generation: int = 0
+    status: str = ""
+    node_state: dict[str, dict[str, Entry]] = {}
+    node_status: dict[str, str] = {}
+    conditions: tuple[Condition, ...] = ()
+    node_boot_ids: dict[str, str] = {}
+    node_priority: dict[str, str] = {}
+    config_updates: dict[str, tuple[str, ...]] = {}
+    compartment_statuses: dict[str, CompartmentStatus] = {}
+    nodes_in_progress: int = 0
+    complete_nodes: str = ""
+    package_list: str = ""
+    node_order_offset: int = 0
+
+    def condition(self, kind: str) -> Condition | None:
+        return next((each for each in self.conditions if each.type == kind), None)
+
+
+def bounded(status: SkyhookStatus) -> SkyhookStatus:
+    """Return the status with its times and counts within bounds: people can write them."""
+    conditions = tuple(
+        msgspec.structs.replace(each, last_transition_time=bounds.instant(each.last_transition_time))
+        for each in status.conditions
+    )
+    compartments = {name: _bounded_compartment(each) for name, each in status.compartment_statuses.items()}
+    offset = bounds.count(status.node_order_offset)
+    return msgspec.structs.replace(
+        status, conditions=conditions, compartment_statuses=compartments, node_order_offset=offset
+    )
+
+
+def _bounded_compartment(status: CompartmentStatus) -> CompartmentStatus:
+    state = status.batch_state
+    if state is None:
+        return status
+    numbers = {name: bounds.count(value) for name, value in _numbers(state).items()}
+    return msgspec.structs.replace(status, batch_state=msgspec.structs.replace(state, **numbers))
+
+
+def _numbers(state: BatchState) -> dict[str, int]:
+    fields = ("current_batch", "consecutive_failures", "completed_nodes", "failed_nodes", "last_batch_size")
+    return {name: getattr(state, name) for name in fields}
+
+
+def wire_form(status: SkyhookStatus) -> dict[str, Any]:
+    """Return the status as JSON values, as Go writes it: what is empty is left out, counts and lists that are due stay."""
+    form: dict[str, Any] = {}
+    form |= {"observedGeneration": status.observed_generation} if status.observed_generation else {}
+    form |= {"status": status.status} if status.status else {}
+    if status.node_state:
+        form["nodeState"] = {
+            node: {key: _entry(entry) for key, entry in entries.items()} for node, entries in status.node_state.items()
+        }
+    form |= {"nodeStatus": dict(status.node_status)} if status.node_status else {}
+    form |= {"conditions": [condition_form(each) for each in status.conditions]} if status.conditions else {}
+    form |= {"nodeBootIds": dict(status.node_boot_ids)} if status.node_boot_ids else {}
+    form |= {"nodePriority": dict(status.node_priority)} if status.node_priority else {}
+    form |= {"configUpdates": {k: list(v) for k, v in status.config_updates.items()}} if status.config_updates else {}
+    if status.compartment_statuses:
+        form["compartmentStatuses"] = {name: _compartment(each) for name, each in status.compartment_statuses.items()}
+    form["nodesInProgress"] = status.nodes_in_progress
+    form["completeNodes"] = status.complete_nodes
+    form["packageList"] = status.package_list
+    form |= {"nodeOrderOffset": status.node_order_offset} if status.node_order_offset else {}
+    return form
+
+
+def status_patch(stored: SkyhookStatus, wanted: SkyhookStatus) -> dict[str, Any]:
+    """Return the merge patch of the status subresource; empty if nothing changes."""
+    changes = merge_diff(wire_form(stored), wire_form(wanted))
+    return {"status": changes} if changes else {}
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    """Return an entry with the members that the schema requires."""
+    form: dict[str, Any] = {"name": entry.name, "version": entry.version, "image": entry.image}
+    form |= {"containerSHA": entry.container_sha} if entry.container_sha else {}
+    return form | {"stage": entry.stage, "state": entry.state or "unknown", "restarts": entry.restarts}
+
+
+def condition_form(condition: Condition) -> dict[str, Any]:
+    form: dict[str, Any] = {"type": condition.type, "status": condition.status, "reason": condition.reason}
+    form |= {"message": condition.message, "lastTransitionTime": _time(condition.last_transition_time)}
+    return form | ({"observedGeneration": condition.observed_generation} if condition.observed_generation else {})
+
+
+def _compartment(status: CompartmentStatus) -> dict[str, Any]:
+    form = {
+        "matched": status.matched,
+        "ceiling": status.ceiling,
+        "inProgress": status.in_progress,
+        "completed": status.completed,
+        "progressPercent": status.progress_percent,
+    }
+    more: dict[str, Any] = {}
+    if status.batch_state is not None:
+        more["batchState"] = msgspec.to_builtins(status.batch_state)
+    if status.batch_nodes:
+        more["batchNodes"] = list(status.batch_nodes)
+    return form | more
+
+
+def _time(at: datetime | None) -> str:
+    return wire_time(at or bounds.EARLIEST)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from haulout.base import quantity
 from haulout.embedded.controllers.object_fields import labels_of
 from haulout.embedded.interfaces import Json
-from haulout.embedded.rules import quantity
 
 NO_EXECUTE, NO_SCHEDULE = "NoExecute", "NoSchedule"
 UNSCHEDULABLE_TAINT: Json = {"key": "node.kubernetes.io/unschedulable", "effect": NO_SCHEDULE}

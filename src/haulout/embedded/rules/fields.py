@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from haulout.base.number import INT64_MAX, INT64_MIN
+from haulout.base.quantity import canonical
 from haulout.embedded.interfaces import Json
-from haulout.embedded.rules.quantity import canonical
 
 # Takes a value, the value that stood there before (what is the same object needs no second look) and a list for unknown
 # fields; returns the value as the server prints it.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import Any
 
+from haulout.base.quantity import amount
 from haulout.embedded.interfaces import Json
 from haulout.embedded.rules import metadata
-from haulout.embedded.rules.quantity import amount
 from haulout.embedded.rules.refusals import (
     Problem,
     duplicate,

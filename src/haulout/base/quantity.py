@@ -17,6 +17,8 @@ _SUFFIXES = {
     **{suffix: Fraction(1024) ** power for power, suffix in enumerate(_BINARY) if suffix},
 }
 _SMALLEST = Fraction(1, 10**9)
+# Python reads no number with more digits than a few thousand; no quantity needs them.
+_LONGEST = 400
 
 
 class QuantityError(ValueError):
@@ -59,7 +61,7 @@ def canonical(text: str) -> str:
 
 
 def _read(text: str) -> tuple[Fraction, re.Match[str]]:
-    found = _QUANTITY.fullmatch(text)
+    found = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
     if not found or found["suffix"] not in (None, *_SUFFIXES):
         if _FORM.fullmatch(text) and found:
             raise QuantityError("unable to parse quantity's suffix")

@@ -1,6 +1,6 @@
 import pytest
 
-from haulout.embedded.rules import quantity
+from haulout.base import quantity
 
 
 @pytest.mark.parametrize(

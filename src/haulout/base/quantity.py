@@ -1,4 +1,4 @@
-"""Kubernetes quantities: as exact numbers, and in the form in which the API server gives them back."""
+"""Kubernetes quantities: as exact numbers, and in the canonical form that the API server returns."""
 
 from __future__ import annotations
 
@@ -22,30 +22,33 @@ _LONGEST = 400
 
 
 class QuantityError(ValueError):
-    """Not a quantity; the message is that of the real parser."""
+    """The text is not a quantity. The message is that of the real parser."""
 
 
 @functools.lru_cache(maxsize=4096)
 def amount(text: str | int | float) -> Fraction:
-    """JSON numbers are quantities, too. What is finer than a billionth is rounded up, away from zero."""
+    """Return a quantity as an exact number. JSON numbers are quantities, too.
+
+    What is finer than a billionth is rounded up, away from zero.
+    """
     return _read(str(text))[0]
 
 
 @functools.lru_cache(maxsize=4096)
 def whole(text: str | int | float) -> int:
-    """Rounded up, as `Quantity.Value()`: bytes and pods."""
+    """Return a quantity as an integer, rounded up, as `Quantity.Value()`: bytes and pods."""
     return -int(-amount(text) // 1)
 
 
 @functools.lru_cache(maxsize=4096)
 def thousandths(text: str | int | float) -> int:
-    """Rounded up, as `Quantity.MilliValue()`: a CPU has 1000."""
+    """Return a quantity in thousandths, rounded up, as `Quantity.MilliValue()`: a CPU has 1000."""
     return -int(-amount(text) * 1000 // 1)
 
 
 @functools.lru_cache(maxsize=65536)
 def canonical(text: str) -> str:
-    """Without a fraction, with the largest suffix of its family: `0.5` is `500m`, `1.5Gi` is `1536Mi`."""
+    """Return the canonical form, without a fraction: `0.5` is `500m`, `1.5Gi` is `1536Mi`."""
     value, found = _read(text)
     if not value:
         return "0"
@@ -77,7 +80,7 @@ def _read(text: str) -> tuple[Fraction, re.Match[str]]:
 
 
 def _shortened(value: Fraction, base: int, least: int, most: int) -> tuple[int, int]:
-    """An integer and a power of the base, as large as it can be."""
+    """Return an integer and a power of the base, with the power as large as possible."""
     mantissa, power = value / Fraction(base) ** least, least
     while power < most and not mantissa % base:
         mantissa, power = mantissa / base, power + 1

@@ -1,4 +1,4 @@
-"""Where the parts of the embedded cluster meet: objects as the API server keeps them, and things that happen later."""
+"""The types that the parts of the embedded cluster share: objects and their changes, the API server, timers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Json = dict[str, Any]
 
 
 class Resource(NamedTuple):
-    """How a kind is addressed: `Resource("apps", "v1", "deployments")`; the core group is `""`."""
+    """The address of a kind: `Resource("apps", "v1", "deployments")`; the core group is `""`."""
 
     group: str
     version: str
@@ -18,7 +18,7 @@ class Resource(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What happened to one object. `type` is ADDED, MODIFIED or DELETED; objects are never changed in place."""
+    """One change of one object. `type` is ADDED, MODIFIED or DELETED. Objects are never changed in place."""
 
     type: str
     resource: Resource
@@ -27,24 +27,24 @@ class Change(NamedTuple):
 
 
 class Objects(Protocol):
-    """The API server as actors see it: the same rules as for everyone, without HTTP.
+    """The API server as the simulated controllers see it: the rules that clients have, without HTTP.
 
     Refusals are raised as `haulout.kube.errors.ApiError`, with the code, reason and message of the real server.
-    What is returned is shared and must not be changed.
+    Returned objects are shared and must not be changed.
     """
 
     def get(self, resource: Resource, namespace: str, name: str) -> Json | None: ...
 
     def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> list[Json]:
-        """In the order of namespace and name; `namespace` empty: all of them."""
+        """Return objects in the order of namespace and name; of all namespaces if `namespace` is empty."""
         ...
 
     def create(self, resource: Resource, obj: Json, *, like: Json | None = None) -> Json:
-        """`like`: what was created earlier of the very same spec, which is then not completed and checked again."""
+        """Create an object. `like`: one created earlier of the very same spec, whose defaults and checks are reused."""
         ...
 
     def update(self, resource: Resource, obj: Json, *, subresource: str = "") -> Json:
-        """Refused with a conflict unless the object's resourceVersion, where it has one, is the current one."""
+        """Replace an object. Raises `Conflict` if it has a resourceVersion that is not the current one."""
         ...
 
     def patch(
@@ -57,7 +57,7 @@ class Objects(Protocol):
         subresource: str = "",
         strategic: bool = False,
     ) -> Json:
-        """A JSON merge patch, or a strategic one."""
+        """Apply a JSON merge patch, or a strategic merge patch."""
         ...
 
     def delete(
@@ -74,15 +74,15 @@ class Objects(Protocol):
     def evict(self, namespace: str, name: str, *, uid: str | None = None, grace: int | None = None) -> None: ...
 
     def subscribe(self, resource: Resource, on_change: Callable[[Change], None]) -> None:
-        """Told of every change from now on, in order, after it has been stored; never from within a write of its own."""
+        """Call `on_change` with every change from now on, in order, after it was stored and never within a write."""
         ...
 
 
 class Timers(Protocol):
-    """Things that happen later, in the order of their instants; equal instants in the order of asking."""
+    """A clock and the calls that are planned on it. Calls run in the order of their instants, then of planning."""
 
     def now(self) -> datetime: ...
 
     def at(self, instant: datetime, act: Callable[[], None]) -> Callable[[], None]:
-        """Calls `act` when it is time; what is returned cancels it."""
+        """Plan a call of `act`. The returned function cancels it."""
         ...

@@ -1,4 +1,4 @@
-"""Timers on a clock that is moved by hand, and on a running event loop."""
+"""Timers on a virtual clock that the caller moves, and timers on a running event loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from haulout.base.clock import Clock
 class VirtualTimers:
     """Timers on a virtual clock.
 
-    Time passes only when asked to, and then all at once: what is due happens in order, each at its instant.
+    Time passes only when the caller moves it; then all due calls run in order, each at its own instant.
     """
 
     def __init__(self, start: datetime) -> None:
@@ -36,13 +36,13 @@ class VirtualTimers:
         return acts.clear
 
     def next_at(self) -> datetime | None:
-        """When the next thing happens."""
+        """Return the instant of the next planned call, or None."""
         while self._heap and not self._heap[0][2]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def run_due(self) -> int:
-        """All that is due now, also what comes up meanwhile; how much it was."""
+        """Run all calls that are due, also those planned meanwhile. Return how many ran."""
         return self.run_until(self._now)
 
     def run_until(self, instant: datetime) -> int:
@@ -61,7 +61,7 @@ class VirtualTimers:
 
 
 class FastClock:
-    """A clock that started with another and goes so many times as fast."""
+    """A clock that starts at the time of another and runs `speed` times as fast."""
 
     def __init__(self, clock: Clock, speed: float) -> None:
         self._clock = clock
@@ -76,10 +76,7 @@ class FastClock:
 
 
 class LoopTimers:
-    """Timers on the running event loop.
-
-    They go by a clock that goes `speed` times as fast as the loop does.
-    """
+    """Timers on the running event loop, by a clock that runs `speed` times as fast as the loop's."""
 
     def __init__(self, clock: Clock, loop: asyncio.AbstractEventLoop | None = None, *, speed: float = 1.0) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""An embedded cluster with nodes in zones and something running on them."""
+"""An embedded cluster with nodes in zones and workloads, served over HTTPS."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class World:
         return names
 
     def add_shop(self, replicas: int) -> None:
-        """Three Deployments, each behind a budget that lets one in ten be away."""
+        """Create three Deployments, each with a budget that lets a tenth of its pods be unavailable."""
         for name in ("web", "cart", "search"):
             labels = {"app": name}
             pod = {
@@ -88,7 +88,7 @@ class World:
 
     @contextlib.asynccontextmanager
     async def served(self, kubeconfig: str) -> AsyncIterator[Path]:
-        """The path of a kubeconfig that works until the end."""
+        """Start the controllers and the HTTPS server. Yield the path of a kubeconfig that works until the end."""
         self.actors.start()
         async with self.face, contextlib.AsyncExitStack() as stack:
             if kubeconfig:

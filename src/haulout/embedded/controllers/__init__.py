@@ -1,1 +1,1 @@
-"""Simulated actors: scheduler, workload controllers, kubelets and what else keeps a cluster moving."""
+"""The simulated control plane beside the API server: scheduler, workload controllers, garbage collectors, kubelets."""

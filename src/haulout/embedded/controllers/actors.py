@@ -1,4 +1,4 @@
-"""Puts the simulated actors of a cluster together, and is where one asks for trouble."""
+"""All simulated controllers of an embedded cluster, wired together, and the failures that a caller can inject."""
 
 from __future__ import annotations
 
@@ -66,10 +66,13 @@ ALL: tuple[Actor, ...] = (
 
 
 class ActorOptions(Struct, frozen=True, kw_only=True):
-    """Which actors there are, and how they behave.
+    """Which controllers an embedded cluster simulates, and how they behave.
 
-    `brief`: they leave out what a client alone would see: the statuses of Deployments and ReplicaSets, and the last
-    status of a pod that its kubelet removes at the same instant. Of the 18 writes for a pod that moves, 11 are left.
+    `actors`: the controllers that run.
+    `seed`: generated names and UIDs follow from it.
+    `heartbeats`: whether kubelets renew leases; without them `NodeLifecycle` is told when a node falls silent.
+    `brief`: controllers leave out what only a client would see: the statuses of Deployments and ReplicaSets, and the
+    last status of a pod that its kubelet removes at the same instant. Of 18 writes for a pod that moves, 11 are left.
     A rollout waits for these statuses, so that in a brief world the templates of Deployments must not be changed.
     """
 
@@ -84,7 +87,7 @@ class ActorOptions(Struct, frozen=True, kw_only=True):
 class Actors:
     """All simulated controllers, the scheduler and the kubelets of an embedded cluster.
 
-    Nothing happens before `start`; afterwards, everything does by changes and timers.
+    They do nothing before `start`. After it they react to changes of objects and to timers.
     """
 
     def __init__(self, objects: Objects, timers: Timers, options: ActorOptions | None = None) -> None:
@@ -101,7 +104,7 @@ class Actors:
         self._wire(frozenset(options.actors))
 
     def start(self) -> None:
-        """Owners are read before what they own."""
+        """Read all existing objects, owners before the objects that they own, and begin to react to changes."""
         for table in (*self._tables, self._pods):
             table.start()
         if self._collector:
@@ -119,15 +122,15 @@ class Actors:
         self._kubelet().reboot(node, down_for, announced=announced, kubelet_version=kubelet_version)
 
     def exit_pod(self, namespace: str, name: str, code: int = 1) -> None:
-        """Its containers end now; what follows is up to its restart policy."""
+        """End the containers of a pod now. Its restart policy decides what follows."""
         self._kubelet().containers.exit((namespace, name), code)
 
     def crash_pod(self, namespace: str, name: str) -> None:
-        """It crash-loops until mended."""
+        """Make a pod crash and restart in a loop, until `mend_pod`."""
         self._kubelet().containers.crash((namespace, name))
 
     def fail_probe(self, namespace: str, name: str) -> None:
-        """It is not ready until mended."""
+        """Make a pod not ready, until `mend_pod`."""
         self._kubelet().containers.fail_probe((namespace, name))
 
     def mend_pod(self, namespace: str, name: str) -> None:

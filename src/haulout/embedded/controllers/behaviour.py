@@ -1,4 +1,4 @@
-"""How simulated nodes and pods behave: for the whole world, for one object by its annotations, or by a function."""
+"""The behaviour of simulated nodes and pods: defaults, annotations on one object, or a function of the caller."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from haulout.embedded.controllers.object_fields import annotations_of, controlle
 from haulout.embedded.interfaces import Json
 
 PREFIX = "simulate.haulout.dev/"
-# On a node: nobody simulates its kubelet.
+# An annotation of nodes: the kubelet of such a node is not simulated.
 UNMANAGED = f"{PREFIX}unmanaged"
 _CAPACITY = {"cpu": "64", "memory": "256Gi", "pods": "250", "ephemeral-storage": "500Gi"}
 _READ: Mapping[str, Callable[[str], timedelta | int]] = {
@@ -55,9 +55,10 @@ class KubeletOptions(Struct, frozen=True, kw_only=True):
     behave: Callable[[Json, PodBehaviour], PodBehaviour] | None = None
 
     def of_pod(self, pod: Json) -> PodBehaviour:
-        """What a pod says by annotations `simulate.haulout.dev/stops-after: 5s`, `exit-code: "1"` and so on.
+        """Return the behaviour that a pod's annotations ask for.
 
-        What cannot be read is not said: the pod is somebody's, and the others go on.
+        They are such as `simulate.haulout.dev/stops-after: 5s`. One that cannot be parsed is ignored, so that a bad pod
+        does not stop the simulation.
         """
         behaviour = self.pod
         notes = annotations_of(pod)

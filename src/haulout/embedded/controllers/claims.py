@@ -1,4 +1,4 @@
-"""Which pods belong to the workloads of one kind: by controller reference, and orphans that a selector claims."""
+"""The pods of the workloads of one kind: found by controller reference, and orphans adopted by selector."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from haulout.kube.errors import Conflict, NotFound
 
 
 class Tally:
-    """Of one owner's pods: how many are active, how many of these are ready, and how many are on their way out."""
+    """The counts of one owner's pods: active ones, ready ones among these, and terminating ones."""
 
     __slots__ = ("active", "leaving", "ready")
 
@@ -49,8 +49,8 @@ def _share(pod: Json) -> tuple[int, int, int]:
 class Claims:
     """The pods that workloads of one kind own, adopt or release.
 
-    `wake` is called with the key of the workload that has changed, or a pod of it; `note` with the pod as well.
-    `by_tally`: the workload reads no more of its pods than their tally, so that other changes do not wake it.
+    `wake` is called with the key of a workload when it or one of its pods has changed; `note` gets the pod as well.
+    `by_tally`: the workload reads only the tally of its pods. Changes that leave the tally as it is do not wake it.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Claims:
         self._first_made: dict[str, tuple[Json, Json]] = {}
         self._selectors = Selectors()
         self._tallies: dict[str, Tally] = {}
-        # Pods that may have to be adopted or let go by the next look at their workload.
+        # Pods that the next sync of their workload may adopt or release.
         self._doubtful: dict[Key, dict[Key, None]] = {}
         owners.listen(self._on_owner)
         pods.listen_owned(group_kind({"apiVersion": api_version, "kind": kind}), self._on_pod)
@@ -96,7 +96,7 @@ class Claims:
         return self._tallies.get(owner["metadata"]["uid"]) or Tally()
 
     def settle(self, owner: Json) -> None:
-        """Adopts orphans that the selector claims, and lets pods go that it does not claim any more."""
+        """Adopt the orphans that the selector matches, and release the pods that it no longer matches."""
         key = key_of(owner)
         doubtful, selector = self._doubtful.pop(key, None), self._selectors.get(key)
         if not doubtful or selector is None:
@@ -112,7 +112,7 @@ class Claims:
                 self._own(pod, [one for one in _references(pod) if one["uid"] != controller["uid"]])
 
     def create(self, owner: Json, template: Json, name: str = "", *, base: str = "", **metadata: object) -> Json:
-        """A pod of the template under this name, or one that begins with `base`."""
+        """Create a pod of the template, named `name` or by a generated name that begins with `base`."""
         meta = template.get("metadata") or {}
         body: Json = {
             "apiVersion": "v1",

@@ -1,4 +1,4 @@
-"""The pods of simulated kubelets: started, ready, crashing, exiting, stopped and started again."""
+"""The containers of all simulated nodes: they start, become ready, crash, exit, stop and restart."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KILLED, _LOST = 137, 255
 
 
 class _Run:
-    """One pod as its kubelet sees it. `stops_at` is set once it has been told to stop."""
+    """The run of one pod on its node. `stops_at` is set once the kubelet has asked the pod to stop."""
 
     __slots__ = ("cancels", "crashes", "stops_at", "uid")
 
@@ -42,9 +42,9 @@ class _Run:
 
 
 class Containers:
-    """The simulated container runtime of all nodes: it starts, stops and ends the pods there.
+    """The simulated container runtime of all nodes: it starts, stops and ends their pods.
 
-    `is_up` says of a node's name whether a kubelet runs there; what others do to pods is taken up from the table.
+    `is_up` says whether the kubelet of a node, by name, is running. The runtime follows pods by the pod table.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Containers:
             self._write(key, podstatus.running(pod, self._timers.now(), ready=True))
 
     def _exit(self, key: Key, code: int) -> None:
-        """The containers have ended by themselves; the restart policy says what that means."""
+        """Apply the restart policy to containers that have ended by themselves."""
         pod, run = self._current(key)
         if pod is None or run is None or has_ended(pod):
             return
@@ -137,7 +137,7 @@ class Containers:
         self._later(run, wait, lambda: self._start(key, restarted=True))
 
     def _stop(self, key: Key, pod: Json, run: _Run) -> None:
-        """What has never run, or runs no more, needs no time."""
+        """Stop a pod that is being deleted. A pod that has never run, or has ended, is removed at once."""
         metadata = pod["metadata"]
         grace = span(int(metadata.get("deletionGracePeriodSeconds") or 0))
         lasts = self._options.of_pod(pod).stops_after
@@ -163,7 +163,7 @@ class Containers:
         self._pods.refresh(key)
 
     def node_down(self, name: str, *, announced: bool) -> None:
-        """Nobody looks after its pods any more; a host that goes down on purpose says so before."""
+        """Stop managing the node's pods. If the shutdown is `announced`, ready pods are first reported as not ready."""
         for pod in self._pods.on_node(name):
             key = key_of(pod)
             if announced and phase_of(pod) == "Running" and is_ready(pod):
@@ -196,23 +196,23 @@ class Containers:
         self._later(run, starts_after, lambda: self._start(key, restarted=True))
 
     def exit(self, key: Key, code: int) -> None:
-        """Its containers end now."""
+        """End the containers of a pod now."""
         self._exit(key, code)
 
     def crash(self, key: Key) -> None:
-        """Its containers end now, and again shortly after each start, until mended."""
+        """End the containers of a pod now, and again shortly after each start, until `mend`."""
         self._crashing.add(key)
         self._exit(key, 1)
 
     def fail_probe(self, key: Key) -> None:
-        """It runs on, but is not ready until mended."""
+        """Keep a running pod from being ready, until `mend`."""
         self._unwell.add(key)
         pod, _ = self._current(key)
         if pod and is_ready(pod):
             self._write(key, podstatus.unready(pod, self._timers.now()))
 
     def mend(self, key: Key) -> None:
-        """From its next start on it runs; a failing probe passes at once."""
+        """End what `crash` or `fail_probe` began: the pod's next start lasts, and a failing probe passes at once."""
         self._crashing.discard(key)
         self._unwell.discard(key)
         pod, run = self._current(key)

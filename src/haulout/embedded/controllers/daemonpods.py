@@ -1,4 +1,4 @@
-"""Where a DaemonSet wants its pods and has them, and what it adds to them."""
+"""The pods that a DaemonSet wants on each node and has there, and the tolerations and affinity that it adds to them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _NETWORK = ("node.kubernetes.io/network-unavailable", NO_SCHEDULE)
 
 
 class Wish(NamedTuple):
-    """Whether a pod shall be made on the node, and whether one that is there may stay."""
+    """Whether a DaemonSet wants a pod created on a node, and whether a pod that is there may stay."""
 
     run: bool = False
     stay: bool = False
 
 
 class Share(NamedTuple):
-    """What one node adds to the status of a set."""
+    """The part of a DaemonSet's status counts that one node contributes."""
 
     desired: int = 0
     current: int = 0
@@ -40,7 +40,7 @@ class Share(NamedTuple):
 
 
 class Known:
-    """What is known of one DaemonSet by node; `doubtful` are the nodes that the next look is about."""
+    """The state of one DaemonSet by node. `doubtful` are the nodes that the next sync considers again."""
 
     def __init__(self) -> None:
         self.wishes: dict[str, Wish] = {}

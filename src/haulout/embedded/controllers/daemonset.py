@@ -1,4 +1,4 @@
-"""DaemonSets: one pod on each node that matches, whether it is cordoned or not."""
+"""The simulated DaemonSet controller: one pod on each matching node, cordoned or not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FIRST_BACKOFF, _LAST_BACKOFF = timedelta(seconds=1), timedelta(minutes=15)
 class DaemonSets:
     """The simulated controller of DaemonSets: it keeps one pod of a set on each node that suits it.
 
-    A change of a node or pod concerns that node only, and of the sets only those whose wish for it has changed.
+    A change of a node or pod makes only that node doubtful, and only for the sets whose wish for the node has changed.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class DaemonSets:
         self._sets = sets
         self._revisions = Revisions(objects, revisions)
         self._known: dict[Key, Known] = {}
-        self._work: WorkQueue[Key] = WorkQueue(timers, self._look)
+        self._work: WorkQueue[Key] = WorkQueue(timers, self._sync)
         sets.listen(self._on_set)
         self._claims = Claims(objects, names, pods, sets, "apps/v1", "DaemonSet", self._work.add, self._on_pod)
         nodes.listen(self._on_node)
@@ -92,7 +92,7 @@ class DaemonSets:
             known.doubtful[name] = None
             self._work.add(key)
 
-    def _look(self, key: Key) -> None:
+    def _sync(self, key: Key) -> None:
         owner = self._sets.get(key)
         if owner is None:
             self._work.forget(key)
@@ -140,7 +140,7 @@ class DaemonSets:
         return True
 
     def _update(self, owner: Json, revision: Revision, known: Known) -> None:
-        """Old pods go as far as maxUnavailable allows; with maxSurge, once a new one is available beside them."""
+        """Delete old pods as far as maxUnavailable allows; with maxSurge, once a new pod on the node is available."""
         strategy = owner["spec"].get("updateStrategy") or {}
         if strategy.get("type") == "OnDelete":
             return
@@ -216,7 +216,7 @@ class DaemonSets:
 
 
 def _split(known: Known, revision: Revision) -> tuple[dict[str, Json], dict[str, Json]]:
-    """The pods that stay, of older templates and of the newest, by node."""
+    """Return the pods that stay, by node: those of older templates, and those of the newest."""
     old: dict[str, Json] = {}
     new: dict[str, Json] = {}
     for name, pods in known.pods.items():

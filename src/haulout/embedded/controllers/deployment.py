@@ -1,4 +1,4 @@
-"""Deployments: one ReplicaSet per pod template, rolled from old to new within maxSurge and maxUnavailable."""
+"""The simulated Deployment controller: one ReplicaSet per pod template, rolled within maxSurge and maxUnavailable."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NOT_COPIED = frozenset(("kubectl.kubernetes.io/last-applied-configuration", REV
 
 
 class _Sets(NamedTuple):
-    """The ReplicaSets of a Deployment: that of its template, and the others from old to new."""
+    """The ReplicaSets of a Deployment: `new` has the current template, the others are listed from old to new."""
 
     new: Json | None
     old: list[Json]
@@ -43,7 +43,10 @@ class _Sets(NamedTuple):
 
 
 class _Settled(NamedTuple):
-    """A Deployment that has nothing to roll: the parts that say so, as the very objects, and the keys of `_Sets.all`."""
+    """A Deployment that has nothing to roll out.
+
+    It keeps the parts of the Deployment that were compared, by identity, and the keys of `_Sets.all`.
+    """
 
     parts: tuple[object, ...]
     sets: list[Key]
@@ -77,7 +80,7 @@ class Deployments:
         self._pods = pods
         self._keys: dict[str, Key] = {}
         self._settled: dict[Key, _Settled] = {}
-        self._work: WorkQueue[Key] = WorkQueue(timers, self._look)
+        self._work: WorkQueue[Key] = WorkQueue(timers, self._sync)
         deployments.listen(self._on_deployment)
         replica_sets.listen_owned(("apps", "Deployment"), self._on_set)
 
@@ -93,7 +96,7 @@ class Deployments:
         if controller and (key := self._keys.get(controller["uid"])):
             self._work.add(key)
 
-    def _look(self, key: Key) -> None:
+    def _sync(self, key: Key) -> None:
         deployment = self._deployments.get(key)
         if deployment is None:
             self._work.forget(key)
@@ -117,7 +120,7 @@ class Deployments:
             self._settled[key] = _Settled(_parts(deployment, sets), [key_of(one) for one in sets.all])
 
     def _settled_sets(self, key: Key, deployment: Json) -> _Sets | None:
-        """Return its ReplicaSets if neither they nor the Deployment have changed in anything but a status since then."""
+        """Return the ReplicaSets of a settled Deployment; None if more than a status has changed since it settled."""
         settled = self._settled.get(key)
         if settled is None or is_terminating(deployment):
             return None
@@ -178,7 +181,7 @@ class Deployments:
                 self._sets.put(self._objects.patch(REPLICA_SETS, *key_of(orphan), body))
 
     def _with_new_set(self, deployment: Json, sets: _Sets, rollout: Rollout) -> tuple[Json, _Sets]:
-        """The ReplicaSet of the current template, created if need be, with its revision on both."""
+        """Return the Deployment and its sets, with a ReplicaSet of the current template and the revision on both."""
         newest = max((_revision(one) for one in sets.old), default=0) + 1
         if sets.new is None:
             deployment = self._create_set(deployment, sets, rollout, newest)

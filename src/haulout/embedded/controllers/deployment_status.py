@@ -1,4 +1,4 @@
-"""What a Deployment says of itself: counts, whether it is available, and whether its rollout gets on."""
+"""The status of a Deployment: its counts, and the conditions Available and Progressing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_DEADLINE = 2**31 - 1
 
 
 def status(deployment: Json, new: Json | None, old: list[Json], now: datetime) -> tuple[Json, datetime | None]:
-    """And when time alone may change it."""
+    """Return the status of a Deployment, and the instant at which time alone may change it."""
     sets = [*old, new] if new else old
     available = sum(count(one, "availableReplicas") for one in sets)
     result: Json = {
@@ -37,7 +37,7 @@ def status(deployment: Json, new: Json | None, old: list[Json], now: datetime) -
 
 
 def begun(deployment: Json, replica_set: str, now: datetime) -> list[Json]:
-    """The conditions once the ReplicaSet of a new template has been made."""
+    """Return the conditions of a Deployment whose new ReplicaSet has just been created."""
     conditions: list[Json] = (deployment.get("status") or {}).get("conditions") or []
     if _deadline(deployment) is None:
         return conditions
@@ -58,7 +58,7 @@ def count(replica_set: Json, name: str) -> int:
 def _progress(
     deployment: Json, found: tuple[Json, list[Json]], name: str, deadline: timedelta, now: datetime
 ) -> tuple[list[Json], datetime | None]:
-    """The conditions with a word about progress, and when there will have been none for too long."""
+    """Return the conditions with Progressing up to date, and the instant of the progress deadline."""
     state, conditions = found
     current = condition(deployment, "Progressing")
     if state["replicas"] == state["updatedReplicas"] and current and current.get("reason") == _AVAILABLE:
@@ -79,7 +79,10 @@ def _progress(
 
 
 def _set(conditions: list[Json], new: Json, now: datetime, *, fresh: bool = False) -> list[Json]:
-    """As `SetDeploymentCondition`: what says the same is left alone unless it is to be `fresh`; the rest goes last."""
+    """Return the conditions with one replaced, as `SetDeploymentCondition` does it.
+
+    A condition with the same status and reason is kept unless `fresh`; a replaced one goes to the end.
+    """
     found = next((one for one in conditions if one["type"] == new["type"]), None)
     since = timestamp(now)
     if found and found["status"] == new["status"]:

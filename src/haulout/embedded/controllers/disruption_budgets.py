@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: the numbers that evictions are judged by, as the disruption controller computes them."""
+"""The simulated disruption controller: the status of PodDisruptionBudgets, by which evictions are judged."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ DELETION_TIMEOUT = timedelta(minutes=2)
 
 
 class _SyncFailed(Exception):
-    """The numbers cannot be had; the message goes into the condition."""
+    """The expected number of pods of a budget cannot be computed. The message goes into the budget's condition."""
 
 
 class _Members:
-    """The pods that a budget selects, counted as they come and go."""
+    """The pods that one budget selects, with counts that are kept up to date."""
 
     def __init__(self) -> None:
         self.pods: dict[str, Json] = {}
@@ -63,7 +63,7 @@ class _Members:
 class DisruptionBudgets:
     """The simulated disruption controller: it keeps the status of PodDisruptionBudgets.
 
-    `scalable` are the kinds that have a scale, by group and kind; Deployments are found through their ReplicaSets.
+    `scalable`: the tables of kinds with a scale, by group and kind. Deployments are found through their ReplicaSets.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class DisruptionBudgets:
         self._scalable = scalable
         self._selectors = Selectors()
         self._members: dict[Key, _Members] = {}
-        self._work: WorkQueue[Key] = WorkQueue(timers, self._look)
+        self._work: WorkQueue[Key] = WorkQueue(timers, self._sync)
         budgets.listen(self._on_budget)
         pods.listen(self._on_pod)
 
@@ -119,7 +119,7 @@ class DisruptionBudgets:
             self._members[key].drop(name)
             self._work.add(key)
 
-    def _look(self, key: Key) -> None:
+    def _sync(self, key: Key) -> None:
         budget = self._objects.get(DISRUPTION_BUDGETS, *key)
         if budget is None or key not in self._members:
             self._work.forget(key)
@@ -153,7 +153,7 @@ class DisruptionBudgets:
             self._budgets.put(self._objects.update(DISRUPTION_BUDGETS, body, subresource="status"))
 
     def _disrupted(self, key: Key, budget: Json, members: _Members, now: datetime) -> dict[str, str]:
-        """Of the pods whose eviction was let through, those that may still vanish without being deleted by then."""
+        """Return the evicted pods that still count as disrupted: not deleted yet, and evicted a short time ago."""
         found = {}
         for name, at in ((budget.get("status") or {}).get("disruptedPods") or {}).items():
             pod, until = members.pods.get(name), instant(at) + DELETION_TIMEOUT
@@ -164,7 +164,7 @@ class DisruptionBudgets:
         return found
 
     def _expected(self, spec: Json, members: _Members) -> tuple[int, int]:
-        """How many pods there should be, and how many of them healthy; percentages are rounded up."""
+        """Return how many pods a budget expects, and how many of them must be healthy. Percentages are rounded up."""
         if spec.get("maxUnavailable") is not None:
             expected = self._scale(members)
             return expected, max(expected - scaled(spec["maxUnavailable"], expected, up=True), 0)
@@ -175,7 +175,7 @@ class DisruptionBudgets:
         return (len(members.pods), int(least)) if least is not None else (0, 0)
 
     def _scale(self, members: _Members) -> int:
-        """The wanted size of all controllers of these pods; pods without one do not count."""
+        """Return the sum of the wanted sizes of the pods' controllers. Pods without a controller do not count."""
         scales: dict[str, int] = {}
         if not any(members.owners):
             return 0
@@ -207,7 +207,7 @@ class DisruptionBudgets:
 
 
 def _selector(budget: Json) -> Selector | None:
-    """None selects nothing; an empty one selects every pod of the namespace."""
+    """Return the selector of a budget. None selects no pod; an empty selector selects every pod of the namespace."""
     given = budget["spec"].get("selector")
     if given is None:
         return None
@@ -222,7 +222,10 @@ def _is_healthy(pod: Json) -> bool:
 
 
 def _counting(pod: Json) -> tuple[object, ...]:
-    """Return all that a budget's numbers depend upon: of the seven changes of a pod that moves, three change none."""
+    """Return everything in a pod that the counts of a budget depend on.
+
+    Of the seven changes of a pod that moves, three change none of it.
+    """
     return is_terminating(pod), is_ready(pod), controller_of(pod)
 
 

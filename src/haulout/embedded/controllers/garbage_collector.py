@@ -1,4 +1,4 @@
-"""Garbage collection by owner references: in the background, in the foreground, or by letting dependents go."""
+"""The simulated garbage collector: background and foreground deletion by owner references, and orphaning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GroupKind = tuple[str, str]
 
 
 class _Item(NamedTuple):
-    """An object that owns others, or is owned, with its group and kind."""
+    """An object that owns others or is owned, with its group and kind."""
 
     kind: GroupKind
     namespace: str
@@ -32,9 +32,8 @@ class _Item(NamedTuple):
 class GarbageCollector:
     """The simulated garbage collector: it deletes objects whose owners are gone.
 
-    Follows all built-in kinds but events, and custom kinds as long as they are served.
-
-    Owners of kinds that it does not know are taken for present: what belongs to them is never collected.
+    It follows all built-in kinds but events, and custom kinds while they are served. An owner of any other kind counts
+    as present, so the objects of such an owner are never collected.
     """
 
     def __init__(self, objects: Objects, timers: Timers) -> None:
@@ -44,7 +43,7 @@ class GarbageCollector:
         self._items: dict[str, _Item] = {}
         self._dependents: dict[str, dict[str, None]] = {}
         # By UID: what may have to be collected, and what waits for its dependents.
-        self._work: WorkQueue[str] = WorkQueue(timers, self._look)
+        self._work: WorkQueue[str] = WorkQueue(timers, self._sync)
 
     def start(self) -> None:
         definitions = self._objects.list(CUSTOM_RESOURCE_DEFINITIONS)
@@ -54,7 +53,7 @@ class GarbageCollector:
         self._follow(list(self._kinds))
 
     def _follow(self, kinds: list[GroupKind]) -> None:
-        """Owners may be of any of the kinds, so all are entered before any is considered."""
+        """Enter all objects of these kinds, then consider each: its owner may be of any of the kinds."""
         found = []
         for kind in kinds:
             if kind not in self._followed:
@@ -67,7 +66,7 @@ class GarbageCollector:
             self._consider(obj)
 
     def _know(self, definition: Json) -> GroupKind | None:
-        """The kind that a definition brings, where it is served."""
+        """Remember the kind that a CustomResourceDefinition defines, and return it; None if it is not served."""
         spec, conditions = definition["spec"], definition["status"].get("conditions") or ()
         served = next((version["name"] for version in spec["versions"] if version["served"]), None)
         is_established = any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
@@ -94,7 +93,7 @@ class GarbageCollector:
             self._consider(change.object)
 
     def _find(self, uid: str) -> Json | None:
-        """The object as it is now."""
+        """Return the stored object of an item, or None."""
         item = self._items.get(uid)
         resource = self._kinds.get(item.kind) if item else None
         if item is None or resource is None:
@@ -148,7 +147,7 @@ class GarbageCollector:
         obj = self._find(uid)
         return obj is not None and _in_foreground(obj)
 
-    def _look(self, uid: str) -> None:
+    def _sync(self, uid: str) -> None:
         obj = self._find(uid)
         if obj is None:
             return
@@ -167,7 +166,7 @@ class GarbageCollector:
         self._drop_finalizer(item, obj, ORPHAN)
 
     def _collect_first(self, item: _Item, obj: Json) -> None:
-        """The object itself goes when no dependent blocks it any more."""
+        """Release an object in foreground deletion if no dependent blocks it, and consider its dependents again."""
         uid = obj["metadata"]["uid"]
         dependents = list(self._dependents.get(uid, {}))
         if not any(uid in self._items[one].blocked for one in dependents):
@@ -224,7 +223,7 @@ class GarbageCollector:
 
 
 def _owning(obj: Json) -> tuple[object, ...]:
-    """Return all that garbage collection reads of an object. A change of anything else, such as a status, is no news."""
+    """Return everything in an object that garbage collection reads. Other changes, such as of a status, are ignored."""
     metadata = obj["metadata"]
     return metadata.get("ownerReferences"), metadata.get("finalizers"), "deletionTimestamp" in metadata
 

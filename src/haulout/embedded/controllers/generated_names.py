@@ -1,4 +1,4 @@
-"""Made-up names: hashes and suffixes in the alphabet of the real ones, from a seed instead of chance."""
+"""Generated names, UIDs and hashes in the alphabet of the real ones, derived from a seed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST_BASE = 58
 
 
 class Names:
-    """The source of generated names.
+    """The source of generated names, UIDs and numbers.
 
     The same calls in the same order give the same names, whatever else happens in the world.
     """
@@ -24,18 +24,18 @@ class Names:
         self._counts: dict[tuple[str, str], int] = {}
 
     def generated(self, namespace: str, base: str) -> str:
-        """As `generateName` makes them: the base and five characters."""
+        """Return a name as `generateName` makes it: the base and five characters."""
         count = self._counts[namespace, base] = self._counts.get((namespace, base), 0) + 1
         digest = self._digest(namespace, base, str(count))
         suffix = "".join(ALPHABET[byte % len(ALPHABET)] for byte in digest[:5])
         return base[:_LONGEST_BASE] + suffix
 
     def uuid(self, *words: str) -> str:
-        """The same words always give the same one."""
+        """Return a UUID that depends only on the seed and the words."""
         return str(uuid.UUID(bytes=self._digest(*words)[:16], version=4))
 
     def number(self, *words: str, below: int) -> int:
-        """The same words always give the same one."""
+        """Return a number that depends only on the seed and the words."""
         return int.from_bytes(self._digest(*words)[:8]) % below
 
     def _digest(self, *words: str) -> bytes:
@@ -43,7 +43,10 @@ class Names:
 
 
 def content_hash(value: Any, collisions: int = 0) -> str:
-    """Of a pod template: ten characters at most, as in `pod-template-hash`. The digits are not those of the real one."""
+    """Return a hash of a pod template with at most ten characters, as in `pod-template-hash`.
+
+    Its digits are not those of the real one.
+    """
     content = msgspec.json.encode(value, order="deterministic")
     if collisions:
         content += collisions.to_bytes(4, "little")

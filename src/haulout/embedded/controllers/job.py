@@ -1,4 +1,4 @@
-"""Jobs: pods until enough have succeeded or too many have failed; each is counted before it may vanish."""
+"""The simulated Job controller: it runs pods until enough succeed or too many fail, and counts each of them."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class Jobs:
         self._jobs = jobs
         # How many pods in a row have failed, and when the last did: new ones wait.
         self._failures: dict[Key, tuple[int, datetime]] = {}
-        self._work: WorkQueue[Key] = WorkQueue(timers, self._look)
+        self._work: WorkQueue[Key] = WorkQueue(timers, self._sync)
         self._claims = Claims(objects, names, pods, jobs, "batch/v1", "Job", self._work.add)
 
-    def _look(self, key: Key) -> None:
+    def _sync(self, key: Key) -> None:
         job = self._jobs.get(key)
         if job is None:
             self._work.forget(key)
@@ -76,7 +76,7 @@ class Jobs:
         self._let_go(finished)
 
     def _finished(self, job: Json) -> list[Json]:
-        """Pods that have ended and are not counted yet: they still carry the finalizer."""
+        """Return the pods that have ended and are not counted yet, which still have the tracking finalizer."""
         return [pod for pod in self._claims.pods(job) if _is_tracked(pod) and phase_of(pod) in {"Succeeded", "Failed"}]
 
     def _count(self, job: Json, finished: list[Json]) -> _Count:
@@ -98,7 +98,7 @@ class Jobs:
                 self._failures[key] = (self._failures.get(key, (0, None))[0] + 1, self._timers.now())
 
     def _verdict(self, key: Key, job: Json, count: _Count) -> tuple[str, str, str] | None:
-        """Type of the end, reason and message, once nothing more is to be started."""
+        """Return the type, reason and message of the Job's end, or None while it goes on."""
         spec = job["spec"]
         for kind in ("SuccessCriteriaMet", "FailureTarget"):
             if _has(job, kind) and (found := condition(job, kind)):
@@ -185,7 +185,7 @@ def _wanted_active(job: Json, count: _Count) -> int:
 
 
 def _concluded(conditions: list[Json], verdict: tuple[str, str, str], now: datetime, *, over: bool) -> list[Json]:
-    """First that it will end and how, then that it has ended."""
+    """Return the conditions with the one that announces the Job's end; if `over`, also the end itself."""
     kind, reason, message = verdict
     if not _true(conditions, kind):
         conditions = with_condition(conditions, _condition(kind, reason, message, now), now)

@@ -1,4 +1,4 @@
-"""Simulated kubelets, one per node: they register it, keep it alive, die on demand and come back after a reboot."""
+"""The simulated kubelets, one per node: they register nodes, send heartbeats, fail on demand and reboot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LEASE_SECONDS = 40
 
 
 class Hearing(Protocol):
-    """Who wants to know that a node has fallen silent, where there are no heartbeats to miss."""
+    """The listener that is told when a node falls silent or reports again, in a world without heartbeats."""
 
     def silent(self, name: str) -> None: ...
 
@@ -79,21 +79,21 @@ class Kubelets:
         return host is not None and host.up
 
     def kill(self, name: str) -> None:
-        """The kubelet stops without a word; what runs on the node runs on, but nobody says so."""
+        """Stop the kubelet of a node without notice. Its containers keep running, but are no longer reported."""
         host = self._hosts[name]
         self._silence(name, host)
         self.containers.node_down(name, announced=False)
 
     def revive(self, name: str) -> None:
-        """A killed kubelet is started again."""
+        """Start a killed kubelet again."""
         self._come_back(name, rebooted=False)
 
     def reboot(
         self, name: str, down_for: timedelta, *, announced: bool = True, kubelet_version: str | None = None
     ) -> None:
-        """The host goes down now and is up again after that time, with a new boot ID; all its containers are new then.
+        """Shut a host down now and boot it after `down_for`, with a new boot ID and new containers.
 
-        Announced, the node says that it is not ready before it goes; otherwise it just falls silent.
+        If the reboot is `announced`, the node reports NotReady before it goes down; otherwise it falls silent.
         """
         host = self._hosts[name]
         if announced:
@@ -198,7 +198,7 @@ class Kubelets:
         self._nodes.put(self._objects.patch(NODES, "", name, {"status": status_}, subresource="status"))
 
     def _info(self, name: str, host: _Host, old: Json) -> Json:
-        """A node that had a boot ID keeps it until its first reboot here."""
+        """Return the nodeInfo of a node. A boot ID that it already has stays until its first simulated reboot."""
         boot = old.get("bootID") if not host.boots else None
         version = old.get("kubeletVersion") if host.version == self._options.kubelet_version else None
         return {

@@ -1,4 +1,4 @@
-"""Whether a pod may be on a node: node selector, required node affinity, taints and tolerations, resources."""
+"""Whether a pod may run on a node: node selector, required node affinity, taints and tolerations, resources."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def tolerates(toleration: Json, taint: Json) -> bool:
 
 
 def untolerated(taints: Iterable[Json], tolerations: Iterable[Json], effects: frozenset[str]) -> Json | None:
-    """The first taint of these effects that no toleration covers."""
+    """Return the first taint with one of these effects that no toleration covers."""
     tolerations = tuple(tolerations)
     for taint in taints:
         if taint["effect"] in effects and not any(tolerates(toleration, taint) for toleration in tolerations):
@@ -37,7 +37,7 @@ def untolerated(taints: Iterable[Json], tolerations: Iterable[Json], effects: fr
 
 
 def pinned_to(spec: Json) -> str | None:
-    """The node's name, if required affinity leaves no other, as on the pods of a DaemonSet."""
+    """Return the name of the only node that required affinity allows, as on pods of a DaemonSet, or None."""
     terms = _required_terms(spec)
     if not terms or len(terms) != 1 or terms[0].get("matchExpressions"):
         return None
@@ -49,7 +49,7 @@ def pinned_to(spec: Json) -> str | None:
 
 
 def matches_affinity(spec: Json, node: Json) -> bool:
-    """nodeSelector, and one of the terms of required node affinity."""
+    """Whether a node matches the pod's nodeSelector and one of the terms of its required node affinity."""
     labels = labels_of(node)
     selector: dict[str, str] = spec.get("nodeSelector") or {}
     if any(labels.get(name) != value for name, value in selector.items()):
@@ -100,7 +100,7 @@ def _compare(value: str | None, values: Any, holds: Callable[[int, int], bool]) 
 
 
 class Room(NamedTuple):
-    """What a pod asks for, or a node has: CPU in thousandths, memory in bytes, pods."""
+    """The resources that a pod requests or a node has: CPU in thousandths, memory in bytes, and a number of pods."""
 
     cpu: int
     memory: int
@@ -113,7 +113,7 @@ class Room(NamedTuple):
         return Room(self.cpu - other.cpu, self.memory - other.memory, self.pods - other.pods)
 
     def lacking(self, wanted: Room) -> tuple[str, ...]:
-        """Why what is wanted does not fit, in the scheduler's words."""
+        """Return why the wanted resources do not fit, in the scheduler's words."""
         found = []
         if wanted.pods > self.pods:
             found.append("Too many pods")
@@ -128,7 +128,10 @@ NOTHING = Room(0, 0, 0)
 
 
 def requested(spec: Json) -> Room:
-    """The sum of the containers or the largest init container, with sidecars and overhead, and one pod."""
+    """Return the resources that a pod requests.
+
+    That is the sum of the containers or the largest init container, with sidecars and overhead, and one pod.
+    """
     running, starting = NOTHING, NOTHING
     sidecars = NOTHING
     for container in spec.get("initContainers") or ():

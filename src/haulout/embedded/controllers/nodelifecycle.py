@@ -1,4 +1,4 @@
-"""Nodes that are not heard from any more, and the taints that follow from conditions and from a cordon."""
+"""The simulated node lifecycle controller: nodes without heartbeats, and the taints of conditions and of a cordon."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REPORTED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 class LifecycleOptions(Struct, frozen=True, kw_only=True):
     """The times after which a silent node counts as not ready.
 
-    The defaults of kube-controller-manager 1.36.
+    The defaults are those of kube-controller-manager 1.36.
     """
 
     silent_after: timedelta = timedelta(seconds=50)
@@ -45,7 +45,7 @@ class _Zone:
 class NodeLifecycle:
     """The simulated node lifecycle controller: it marks and taints nodes that no longer send heartbeats.
 
-    Heartbeats are conditions and leases that are renewed; without leases, only nodes that are called silent are.
+    A heartbeat is a renewed condition or lease. Without leases, a node is silent from `silent` until `heard`.
     """
 
     def __init__(
@@ -67,13 +67,13 @@ class NodeLifecycle:
         self._checks: dict[str, Callable[[], None]] = {}
         self._zones: dict[str, _Zone] = {}
         self._zone_of: dict[str, _Zone] = {}
-        self._work: WorkQueue[str] = WorkQueue(timers, self._look)
+        self._work: WorkQueue[str] = WorkQueue(timers, self._sync)
         nodes.listen(self._on_node)
         if leases:
             leases.listen(self._on_lease)
 
     def heard(self, name: str) -> None:
-        """Of the node itself, or that it is not to be called silent any more."""
+        """Note a sign of life of a node, which ends an earlier `silent`."""
         if self._heartbeats:
             self._hear(name)
         else:
@@ -82,7 +82,7 @@ class NodeLifecycle:
                 cancel()
 
     def silent(self, name: str) -> None:
-        """From now on nothing will be heard of it; where there are heartbeats, that shows by itself."""
+        """Note that a node falls silent now. With heartbeats this does nothing, since missing ones show it."""
         if not self._heartbeats:
             self._hear(name)
 
@@ -92,7 +92,10 @@ class NodeLifecycle:
             self._plan_check(name, node)
 
     def _plan_check(self, name: str, node: Json) -> None:
-        """One timer per node, that moves on when it fires: cheaper than to move it with each heartbeat."""
+        """Plan the next check of a node.
+
+        The node's one timer moves on when it fires, which is cheaper than to move it with each heartbeat.
+        """
         patience = self._options.silent_after if condition(node, "Ready") else self._options.starting_for
         self._checks[name] = self._timers.at(self._heard_at[name] + patience, lambda: self._check(name))
 
@@ -165,7 +168,7 @@ class NodeLifecycle:
                 body = {"status": {"conditions": conditions}}
                 self._pods.put(self._objects.patch(PODS, *key_of(pod), body, subresource="status"))
 
-    def _look(self, name: str) -> None:
+    def _sync(self, name: str) -> None:
         node = self._objects.get(NODES, "", name)
         if node is None:
             return
@@ -173,7 +176,7 @@ class NodeLifecycle:
         self._write_taints(name, taints, self._executed(name, node, swept(node, timestamp(self._timers.now()))))
 
     def _executed(self, name: str, node: Json, taints: list[Json]) -> list[Json]:
-        """With the NoExecute taints as they shall be at once: swapped or gone; new ones wait for their turn."""
+        """Return the taints with NoExecute ones swapped or removed. New NoExecute taints wait in the zone's queue."""
         ready = condition(node, "Ready")
         present = {one["key"] for one in taints if one["effect"] == NO_EXECUTE} & {NOT_READY, UNREACHABLE}
         wanted = of_readiness(node)
@@ -222,7 +225,7 @@ class NodeLifecycle:
             self._plan(zone)
 
     def _span(self, zone: _Zone) -> timedelta | None:
-        """Between two nodes of the zone; None while none may be tainted."""
+        """Return the time between two NoExecute taints in a zone; None while no node there may be tainted."""
         if all(len(one.unready) == len(one.nodes) for one in self._zones.values() if one.nodes):
             return None
         unready, size = len(zone.unready), len(zone.nodes)

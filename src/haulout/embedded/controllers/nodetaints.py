@@ -1,4 +1,4 @@
-"""Which taints follow from a node's conditions and from a cordon."""
+"""The taints that follow from a node's conditions and from a cordon."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OURS = frozenset((*_BY_CONDITION.values(), UNSCHEDULABLE))
 
 
 def swept(node: Json, now: str) -> list[Json]:
-    """The taints with our NoSchedule ones as they should be; those that stay keep their place and time."""
+    """Return the taints with the controller's NoSchedule ones up to date; others keep their place and time."""
     taints: list[Json] = (node.get("spec") or {}).get("taints") or []
     wanted = _no_schedule(node)
     kept = [one for one in taints if one["effect"] != NO_SCHEDULE or one["key"] not in _OURS or one["key"] in wanted]
@@ -29,7 +29,7 @@ def swept(node: Json, now: str) -> list[Json]:
 
 
 def of_readiness(node: Json | None) -> str | None:
-    """The key of the NoExecute taint of a node that is not ready."""
+    """Return the key of the NoExecute taint for a node that is not ready; None if it is ready."""
     ready = condition(node, "Ready") if node else None
     return _BY_CONDITION.get(("Ready", ready["status"])) if ready else None
 

@@ -1,4 +1,4 @@
-"""What the actors read in objects, and the small values that they write: conditions, times, owner references."""
+"""Fields that controllers read in objects, and small values that they write: conditions, times, owner references."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from haulout.embedded.interfaces import Json
 
 Key = tuple[str, str]
 
-# The instant that nobody has written down.
+# The instant in place of a missing timestamp.
 LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 
 def key_of(obj: Json) -> Key:
-    """Namespace and name."""
+    """Return the namespace and name of an object."""
     metadata = obj["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
 
@@ -34,7 +34,7 @@ def version_of(obj: Json) -> int:
 
 
 def controller_of(obj: Json) -> Json | None:
-    """The one owner reference that says `controller`."""
+    """Return the owner reference that is marked as `controller`, or None."""
     for reference in obj["metadata"].get("ownerReferences") or ():
         if reference.get("controller"):
             found: Json = reference
@@ -43,7 +43,7 @@ def controller_of(obj: Json) -> Json | None:
 
 
 def owned_by(owner: Json, api_version: str, kind: str) -> Json:
-    """The reference that makes `owner` the controller of something."""
+    """Return an owner reference that makes `owner` the controller of an object."""
     metadata = owner["metadata"]
     return {
         "apiVersion": api_version,
@@ -69,7 +69,7 @@ def has_ended(pod: Json) -> bool:
 
 
 def is_active(pod: Json) -> bool:
-    """Neither ended nor on its way out: what workload controllers count."""
+    """Whether a pod has neither ended nor is being deleted. Workload controllers count such pods."""
     return not is_terminating(pod) and not has_ended(pod)
 
 
@@ -87,25 +87,28 @@ def condition(obj: Json, kind: str) -> Json | None:
 
 
 def is_ready(obj: Json) -> bool:
-    """A pod or a node whose Ready condition is True."""
+    """Whether the Ready condition of a pod or node is True."""
     found = condition(obj, "Ready")
     return found is not None and found["status"] == "True"
 
 
 def available_at(pod: Json, min_ready: int) -> datetime | None:
-    """When a ready pod counts as available; None while it is not ready."""
+    """Return the instant from which a ready pod counts as available; None while it is not ready."""
     found = condition(pod, "Ready")
     if found is None or found["status"] != "True":
         return None
     since = instant(found.get("lastTransitionTime"))
     if since is LONG_AGO:
-        # Nobody knows: enough for those who need not wait, never for the others.
+        # Without a transition time: available if no time is required, and never otherwise.
         return None if min_ready else since
     return datetime.fromtimestamp(since.timestamp() + min_ready, UTC)
 
 
 def with_condition(conditions: Iterable[Json], new: Json, now: datetime) -> list[Json]:
-    """The list with `new` in the place of the condition of its type, or at the end; a change of status gets a time."""
+    """Return the conditions with `new` in place of the one of its type, or at the end.
+
+    A changed status sets the transition time.
+    """
     result = list(conditions)
     for place, found in enumerate(result):
         if found["type"] == new["type"]:
@@ -130,7 +133,7 @@ def micro_timestamp(at: datetime) -> str:
 
 
 def scaled(value: Any, total: int, *, up: bool) -> int:
-    """An int, or a percentage of the total, as `intstr.GetScaledValueFromIntOrPercent`."""
+    """Return an int, or a percentage of the total, as `intstr.GetScaledValueFromIntOrPercent` does."""
     if isinstance(value, int):
         return value
     percent = int(str(value).removesuffix("%")) * total

@@ -50,6 +50,6 @@ OWNED_AND_OWNING: Mapping[tuple[str, str], Resource] = {
 
 
 def group_kind(reference: Json) -> tuple[str, str]:
-    """Of an owner reference: `("apps", "ReplicaSet")`."""
+    """Return the group and kind of an owner reference: `("apps", "ReplicaSet")`."""
     group, slash, _ = reference.get("apiVersion", "").partition("/")
     return (group if slash else "", reference.get("kind", ""))

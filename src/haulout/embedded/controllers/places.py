@@ -1,4 +1,4 @@
-"""The nodes as a scheduler sees them: how much room is left, how many pods are where, and how an owner's are spread."""
+"""The nodes as the scheduler sees them: free resources, number of pods, and the spread of each owner's pods."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Placed(NamedTuple):
 class Places:
     """All nodes and their pods as the simulated scheduler sees them.
 
-    Pods count for their node whether it is known or not.
+    A pod counts for its node even before the node itself is known.
     """
 
     def __init__(self) -> None:
@@ -68,12 +68,12 @@ class Places:
         self._move(self._placed.pop(key), -1)
 
     def spread(self, pod: Json) -> Counter[str] | None:
-        """How many pods of the same owner each node has; None if there are none."""
+        """Return how many pods of the same owner each node has; None if there are none."""
         owner = controller_of(pod)
         return self._spread.get(owner["uid"]) if owner else None
 
     def zones(self, spread: Counter[str] | None) -> list[str]:
-        """Those with the least pods of the owner first, then those with the emptiest node, then by name."""
+        """Return the zones: fewest pods of the owner first, then those with the emptiest node, then by name."""
         if len(self._zones) <= 1:
             return list(self._zones)
         held: Counter[str] = Counter()
@@ -83,7 +83,7 @@ class Places:
         return sorted(self._zones, key=lambda zone: (held[zone], self._zones[zone][0][0], zone))
 
     def in_zone(self, zone: str) -> Iterator[str]:
-        """The nodes with the least pods first, then by name."""
+        """Return the nodes of a zone: fewest pods first, then by name."""
         return (name for _, name in self._zones[zone])
 
     def _leave(self, zone: str, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Pods of nodes that are gone, and pods that are deleted before they were scheduled, are removed by force."""
+"""The simulated pod garbage collector: it force-deletes pods that no kubelet will ever remove."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kubelet writes into the status of a pod, stage by stage."""
+"""The status of a pod as a kubelet writes it, for each stage of the pod's life."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OF_READINESS = frozenset(("Ready", "ContainersReady"))
 
 
 def running(pod: Json, now: datetime, *, ready: bool, restarted: bool = False, ip: str = "") -> Json:
-    """All containers run. `restarted`: they are new ones; their restarts count one more if there were others before."""
+    """Return the status of a pod whose containers run. `restarted`: they replace earlier ones."""
     at, old = timestamp(now), pod.get("status") or {}
     before = {one["name"]: one for one in old.get("containerStatuses") or ()}
     status: Json = {
@@ -31,14 +31,14 @@ def running(pod: Json, now: datetime, *, ready: bool, restarted: bool = False, i
 
 
 def unready(pod: Json, now: datetime) -> Json:
-    """Containers as they are, none of them ready."""
+    """Return the status with the containers as they are, none of them ready."""
     old = pod.get("status") or {}
     containers = [{**one, "ready": False} for one in old.get("containerStatuses") or ()]
     return {"conditions": _conditions(old, timestamp(now), ready=False), "containerStatuses": containers}
 
 
 def waiting(pod: Json, now: datetime, reason: str, exit_code: int) -> Json:
-    """The containers have ended and will be started again."""
+    """Return the status of a pod whose containers have ended and will be restarted."""
     at, old = timestamp(now), pod.get("status") or {}
     containers = [
         {
@@ -54,7 +54,7 @@ def waiting(pod: Json, now: datetime, reason: str, exit_code: int) -> Json:
 
 
 def ended(pod: Json, now: datetime, exit_code: int) -> Json:
-    """The containers have ended for good."""
+    """Return the status of a pod whose containers have ended for good."""
     at, old = timestamp(now), pod.get("status") or {}
     containers = [
         {**one, "ready": False, "started": False, "state": {"terminated": _terminated(one, at, exit_code)}}
@@ -74,7 +74,7 @@ def restarts(pod: Json) -> int:
 
 
 def _conditions(old: Json, at: str, *, ready: bool, reason: str = "") -> list[Json]:
-    """The kubelet's own in its order, then those of others as they are."""
+    """Return the kubelet's own conditions in its order, then those of other writers unchanged."""
     before = {one["type"]: one for one in old.get("conditions") or ()}
     result = []
     for kind in _RUNNING:

@@ -1,4 +1,4 @@
-"""ReplicaSets: as many pods as wanted, and which of them goes first when there are too many."""
+"""The simulated ReplicaSet controller: it keeps the wanted number of pods, and chooses which ones to delete."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from haulout.embedded.controllers.work_queue import WorkQueue
 from haulout.embedded.interfaces import Json, Objects, Timers
 from haulout.embedded.resources import REPLICA_SETS
 
-# The controller creates and deletes no more than this in one look (pkg/controller/replicaset/replica_set.go).
+# The controller creates and deletes no more than this in one sync (pkg/controller/replicaset/replica_set.go).
 _BURST = 500
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
@@ -48,12 +48,12 @@ class ReplicaSets:
         self._timers = timers
         self._sets = replica_sets
         self._brief = brief
-        self._work: WorkQueue[Key] = WorkQueue(timers, self._look)
+        self._work: WorkQueue[Key] = WorkQueue(timers, self._sync)
         self._claims = Claims(
             objects, names, pods, replica_sets, "apps/v1", "ReplicaSet", self._work.add, by_tally=True
         )
 
-    def _look(self, key: Key) -> None:
+    def _sync(self, key: Key) -> None:
         owner = self._sets.get(key)
         if owner is None:
             self._work.forget(key)
@@ -77,7 +77,7 @@ class ReplicaSets:
             self._work.add(key)
 
     def _related(self, owner: Json, active: list[Json]) -> list[Json]:
-        """The active pods of all ReplicaSets of the same controller."""
+        """Return the active pods of all ReplicaSets that have the same controller."""
         controller = controller_of(owner)
         if controller is None:
             return active
@@ -114,7 +114,10 @@ def wanted(owner: Json) -> int:
 
 
 def first_to_go(pods: Sequence[Json], related: Sequence[Json], now: datetime) -> list[Json]:
-    """In the order of `ActivePodsWithRanks` (pkg/controller/controller_utils.go), then by name."""
+    """Return the pods in the order in which they are deleted.
+
+    The order is that of `ActivePodsWithRanks` (pkg/controller/controller_utils.go), then by name.
+    """
     crowd = Counter(node_of(pod) for pod in related if is_ready(pod))
     order = (_by_state, lambda a, b: crowd[node_of(b)] - crowd[node_of(a)], _by_age(now), _by_name)
 
@@ -138,7 +141,7 @@ def _state(pod: Json) -> tuple[Any, ...]:
 
 
 def _by_age(now: datetime) -> Callable[[Json, Json], int]:
-    """Younger first, but only by orders of magnitude: within one, the UID decides."""
+    """Return a sort key: younger pods first, by orders of magnitude of age; within one, the UID decides."""
 
     def compare(one: Json, other: Json) -> int:
         if is_ready(one) and is_ready(other):

@@ -1,4 +1,4 @@
-"""ControllerRevisions: which pod templates a StatefulSet or DaemonSet has had, and under which hash."""
+"""The ControllerRevisions of a StatefulSet or DaemonSet: its pod templates over time, each with a hash."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Revisions:
         self._table = table
 
     def current(self, owner: Json, kind: str) -> Revision:
-        """That of the owner's template, made if need be, and the newest from now on."""
+        """Return the revision of the owner's template. Create it if there is none, and make it the newest."""
         template = owner["spec"]["template"]
         known = self._known(owner)
         data = _data(template)
@@ -51,7 +51,7 @@ class Revisions:
         return next((_revision(one) for one in self._known(owner) if one["metadata"]["name"] == name), None)
 
     def clean_up(self, owner: Json, used: Callable[[], set[str]]) -> None:
-        """Keeps the newest of those that are not used by name or hash, as many as the limit says."""
+        """Delete the oldest revisions that no name or hash in use refers to, beyond the history limit."""
         limit = owner["spec"].get("revisionHistoryLimit")
         kept, known = 10 if limit is None else int(limit), self._known(owner)
         if len(known) <= kept:

@@ -1,4 +1,4 @@
-"""The arithmetic of a rolling update: how large each ReplicaSet of a Deployment shall be next."""
+"""The arithmetic of a rolling update: the next size of each ReplicaSet of a Deployment."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Sizes = dict[Key, int]
 
 
 class Rollout(NamedTuple):
-    """The arithmetic of a Deployment's rolling update.
+    """The arithmetic of one Deployment's rolling update (pkg/controller/deployment).
 
-    ReplicaSets come from old to new; answers name only those whose size is to change (pkg/controller/deployment).
+    ReplicaSets are given from old to new. Results name only the ReplicaSets whose size changes.
     """
 
     size: int
@@ -25,7 +25,7 @@ class Rollout(NamedTuple):
     unavailable: int
 
     def first_size(self, old: list[Json]) -> int:
-        """Of a ReplicaSet that is about to be created."""
+        """Return the size of a ReplicaSet that is about to be created."""
         room = self.size + self.surge - sum(map(wanted, old))
         return max(min(room, self.size), 0)
 
@@ -39,7 +39,10 @@ class Rollout(NamedTuple):
         return {key_of(new): now + min(room, self.size - now)} if room > 0 else {}
 
     def down(self, new: Json, old: list[Json]) -> Sizes:
-        """What is not available goes first; what is available goes while enough others are."""
+        """Return smaller sizes of the old ReplicaSets.
+
+        Unavailable pods go first, then available ones while enough others are available.
+        """
         sizes = {key_of(one): wanted(one) for one in old if wanted(one)}
         least = self.size - self.unavailable
         lacking = wanted(new) - _available(new)
@@ -62,7 +65,7 @@ class Rollout(NamedTuple):
         return {key: size for key, size in sizes.items() if size != before[key]}
 
     def proportions(self, new: Json | None, old: list[Json]) -> Sizes:
-        """After a change of the Deployment's size in the midst of a rollout, or while it is paused."""
+        """Return the sizes after a change of the Deployment's size, during a rollout or while it is paused."""
         everyone = [*old, new] if new else old
         active = [one for one in everyone if wanted(one)]
         if len(active) <= 1:
@@ -105,7 +108,7 @@ def _available(replica_set: Json) -> int:
 
 
 def fenceposts(deployment: Json) -> tuple[int, int]:
-    """How many pods more, and how many less, there may be during a rollout; never neither."""
+    """Return how many pods above and below the wanted number a rollout may have. They are never both zero."""
     size = wanted(deployment)
     strategy = deployment["spec"].get("strategy") or {}
     if strategy.get("type") == "Recreate" or not size:

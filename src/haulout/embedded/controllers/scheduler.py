@@ -1,4 +1,4 @@
-"""Puts pods on nodes: where they fit, spread over zones and nodes by a rule that leaves nothing to chance."""
+"""The simulated scheduler: it binds pods to nodes with room, spread over zones and nodes by a deterministic rule."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SHAPES = 4096
 
 
 class _Shape(NamedTuple):
-    """What decides where a pod fits: equal for all pods of a template."""
+    """The parts of a pod that decide where it fits, equal for all pods of one template."""
 
     wishes: bytes
     room: Room
@@ -52,7 +52,7 @@ class _Shape(NamedTuple):
 class Scheduler:
     """The simulated scheduler: it binds pods to nodes that have room for them.
 
-    Pods that fit nowhere wait by shape: when something changes, one of each shape is tried before the others.
+    Pods that fit nowhere wait by shape. After a change, one pod of each shape is tried before the others of that shape.
     """
 
     def __init__(self, objects: Objects, timers: Timers, pods: Pods, nodes: Table) -> None:
@@ -137,14 +137,14 @@ class Scheduler:
             "metadata": {"namespace": key[0], "name": key[1], "uid": pod["metadata"]["uid"]},
             "target": {"apiVersion": "v1", "kind": "Node", "name": name},
         }
-        # Somebody may have been faster: deleted it, or put it elsewhere.
+        # The pod may have been deleted or bound to another node meanwhile.
         with suppress(Conflict, NotFound):
             self._objects.create(BINDINGS, binding)
         self._pods.refresh(key)
         return True
 
     def _choose(self, pod: Json, shape: _Shape) -> str | None:
-        """The least pods of the same owner per zone, then per node, then the least pods at all, then the name."""
+        """Return the best node: fewest pods of the owner in zone, then on node, then fewest pods, then by name."""
         if pinned := pinned_to(pod["spec"]):
             place = self._places.nodes.get(pinned)
             return pinned if place and not self._problems(pod, shape, pinned, place) else None
@@ -192,7 +192,10 @@ class Scheduler:
         self._pods.put(self._objects.patch(PODS, *key, {"status": {"conditions": conditions}}, subresource="status"))
 
     def _why(self, pod: Json, shape: _Shape) -> str:
-        """Worked out once for all pods that are alike: 30,000 pods that wait for 1,000 nodes took half a minute."""
+        """Return why no node fits, computed once for all pods of a shape.
+
+        For 30,000 pods that wait for 1,000 nodes, computing it for each pod took half a minute.
+        """
         known = self._reasons.get(shape)
         if known is None or known[0] != self._places.changes:
             if len(self._reasons) >= _SHAPES:
@@ -244,7 +247,7 @@ def _shape(pod: Json) -> _Shape:
 
 
 def _problem(spec: Json, node: Json) -> str:
-    """Why the pod may not be there whatever room there is, in the words of the first plugin that objects."""
+    """Return why a pod may not run on a node even with enough room, in the words of the first plugin that objects."""
     tolerations = spec.get("tolerations") or ()
     if node.get("spec", {}).get("unschedulable") and not any(
         tolerates(one, UNSCHEDULABLE_TAINT) for one in tolerations

@@ -1,4 +1,4 @@
-"""Which selectors match a set of labels, without trying all of them."""
+"""An index of label selectors that finds those matching a set of labels without trying all of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from haulout.embedded.controllers.object_fields import Key
 
 
 class Selectors:
-    """Selectors by the key of the object that has them; looked up within the namespace of that key."""
+    """Label selectors by the key of the object that has them. A lookup covers the selectors in one namespace."""
 
     def __init__(self) -> None:
         self._selectors: dict[Key, Selector] = {}
@@ -42,7 +42,7 @@ class Selectors:
 
 
 def _bucket(namespace: str, selector: Selector) -> tuple[str, str, str]:
-    """A label that whatever matches must carry; none for selectors that require none."""
+    """Return the namespace and a label that every match must carry; the label is empty if there is none."""
     # min(): any would do, but always the same.
     name, value = min(selector.equalities().items(), default=("", ""))
     return namespace, name, value

@@ -1,4 +1,4 @@
-"""StatefulSets: pods with stable names, made and unmade in order, or all at once if the policy says so."""
+"""The simulated StatefulSet controller: numbered pods, created and deleted in order, or all at once by policy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ from haulout.embedded.resources import STATEFUL_SETS
 
 
 class _State(NamedTuple):
-    """One look: the pods by ordinal, those beyond the wanted size from the last on, and both revisions."""
+    """The state of a StatefulSet in one sync.
+
+    It has the pods by ordinal, the pods beyond the wanted size from the last on, and the current and the new revision.
+    """
 
     owner: Json
     replicas: dict[int, Json]
@@ -45,10 +48,10 @@ class StatefulSets:
         self._timers = timers
         self._sets = sets
         self._revisions = Revisions(objects, revisions)
-        self._work: WorkQueue[Key] = WorkQueue(timers, self._look)
+        self._work: WorkQueue[Key] = WorkQueue(timers, self._sync)
         self._claims = Claims(objects, names, pods, sets, "apps/v1", "StatefulSet", self._work.add)
 
-    def _look(self, key: Key) -> None:
+    def _sync(self, key: Key) -> None:
         owner = self._sets.get(key)
         if owner is None:
             self._work.forget(key)
@@ -80,7 +83,7 @@ class StatefulSets:
             self._update(self._state(state.owner, state.current, state.update))
 
     def _fill(self, state: _State, *, in_order: bool) -> bool:
-        """Whether there is something to wait for before anything else."""
+        """Create missing pods. Return whether the set must wait for a pod before anything else."""
         start = _start(state.owner)
         for number in range(start, start + wanted(state.owner)):
             pod = state.replicas.get(number)
@@ -111,7 +114,10 @@ class StatefulSets:
         return False
 
     def _update(self, state: _State) -> None:
-        """One by one from the last ordinal down to the partition; maxUnavailable is behind a gate that is off."""
+        """Replace outdated pods one by one, from the last ordinal down to the partition.
+
+        The feature gate for maxUnavailable is off in the real controller.
+        """
         rolling = (state.owner["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
         first = _start(state.owner) + int(rolling.get("partition") or 0)
         for number, pod in sorted(state.replicas.items(), reverse=True):
@@ -142,7 +148,7 @@ class StatefulSets:
         )
 
     def _first_updated(self, state: _State) -> int:
-        """Pods from this ordinal on are made by the new template."""
+        """Return the ordinal from which pods are created by the new template."""
         strategy = state.owner["spec"].get("updateStrategy") or {}
         if strategy.get("type") == "OnDelete":
             return 0

@@ -1,4 +1,4 @@
-"""The newest known state of one kind's objects, shared by the actors, with the indexes that they ask."""
+"""The newest known objects of one kind, shared by the controllers, with the indexes that they use."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Listener = Callable[[Json | None, Json | None], None]
 
 
 class Table:
-    """The objects of one kind as a simulated controller sees them.
+    """The objects of one kind as the simulated controllers see them.
 
-    Own writes are entered at once by `put` and `refresh`; the change that tells of them later is no news.
+    A controller enters its own writes at once, by `put` and `refresh`; the change that follows later is then ignored.
     """
 
     def __init__(self, objects: Objects, resource: Resource) -> None:
@@ -27,7 +27,7 @@ class Table:
         self._removed: set[str] = set()
 
     def listen(self, listener: Listener) -> None:
-        """Listeners only take note; they are told in the order of registration."""
+        """Add a listener. Listeners are called in the order of registration and must not write."""
         self._listeners.append(listener)
 
     def start(self) -> None:
@@ -54,7 +54,7 @@ class Table:
             listener(old, obj)
 
     def refresh(self, key: Key) -> None:
-        """Looks at what an own deletion has left."""
+        """Read an object again after the caller has deleted it: a finalizer or grace period may have kept it."""
         found = self._objects.get(self.resource, *key)
         if found is not None:
             self.put(found)
@@ -82,11 +82,11 @@ class Table:
             listener(old, None)
 
     def _index(self, old: Json | None, new: Json | None) -> None:
-        """For indexes of subclasses."""
+        """Update the indexes of a subclass."""
 
 
 class Owned(Table):
-    """Objects by their controller's UID; `orphans` have none."""
+    """A table with an index by the UID of each object's controller. `orphans` are the objects without one."""
 
     def __init__(self, objects: Objects, resource: Resource) -> None:
         super().__init__(objects, resource)
@@ -96,7 +96,7 @@ class Owned(Table):
         self._of_orphans: list[Listener] = []
 
     def listen_owned(self, owner: tuple[str, str], listener: Listener) -> None:
-        """Told of objects whose controller is of this group and kind, or was before the change."""
+        """Add a listener for objects whose controller is, or was before the change, of this group and kind."""
         self._by_kind[owner] = listener
 
     def listen_orphans(self, listener: Listener) -> None:
@@ -132,7 +132,7 @@ class Owned(Table):
 
 
 class Pods(Owned):
-    """Pods, by owner and by node, and those of a namespace."""
+    """The table of pods, with indexes by owner, by node and by namespace."""
 
     def __init__(self, objects: Objects) -> None:
         super().__init__(objects, PODS)

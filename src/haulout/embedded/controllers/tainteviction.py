@@ -1,4 +1,4 @@
-"""NoExecute taints: pods that do not tolerate them are deleted, at once or when their toleration ends."""
+"""The simulated taint eviction controller: it deletes pods that do not tolerate a NoExecute taint, or no longer do."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _no_execute(node: Json) -> tuple[Json, ...]:
 
 
 def _tolerated_for(tolerations: list[Json] | tuple[Json, ...], taints: tuple[Json, ...]) -> timedelta | None:
-    """Zero if a taint is not tolerated at all; None if all of them are, without end."""
+    """Return how long the pod tolerates the taints: zero if one is not tolerated, None if all are without end."""
     ends = []
     for taint in taints:
         used = next((one for one in tolerations if tolerates(one, taint)), None)

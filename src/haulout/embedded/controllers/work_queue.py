@@ -1,4 +1,4 @@
-"""Keys that wait to be looked at: each once, in the order of asking, after the changes of the instant have been told."""
+"""The queue of a simulated controller: keys to sync, each once, after all changes of the instant were delivered."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _LAST_RETRY = timedelta(seconds=1000)
 
 
 class WorkQueue(Generic[K]):
-    """A queue of the keys that a simulated controller has to look at, each at most once.
+    """A queue of the keys that a simulated controller has to sync, each at most once.
 
-    `look` writes; what is told of changes only asks for a look, so it may be told at any moment.
+    `sync` is called with each key and may write. Handlers of changes only call `add`, which is safe at any moment.
     """
 
-    def __init__(self, timers: Timers, look: Callable[[K], None]) -> None:
+    def __init__(self, timers: Timers, sync: Callable[[K], None]) -> None:
         self._timers = timers
-        self._look = look
+        self._sync = sync
         self._waiting: dict[K, None] = {}
         self._later: dict[K, tuple[datetime, Callable[[], None]]] = {}
         self._failures: dict[K, int] = {}
@@ -37,7 +37,7 @@ class WorkQueue(Generic[K]):
             self._timers.at(self._timers.now(), self._run)
 
     def add_at(self, key: K, instant: datetime) -> None:
-        """No later than then; an earlier wish stands."""
+        """Queue a key at an instant. An earlier planned instant stays."""
         if key in self._later:
             planned, cancel = self._later[key]
             if planned <= instant:
@@ -56,20 +56,20 @@ class WorkQueue(Generic[K]):
         self.add(key)
 
     def _run(self) -> None:
-        """What comes up meanwhile has its turn after everybody else's."""
+        """Sync all waiting keys. Keys that are added meanwhile wait for the next run."""
         keys, self._waiting, self._planned = self._waiting, {}, False
         rest = iter(keys)
         try:
             for key in rest:
-                self._look_safely(key)
+                self._sync_safely(key)
         finally:
-            # Whoever runs the timers is told of a bug; but an object that nobody can read stops nobody else.
+            # A bug is raised to the caller of the timers; the remaining keys are queued again, so that it stops no other.
             for key in rest:
                 self.add(key)
 
-    def _look_safely(self, key: K) -> None:
+    def _sync_safely(self, key: K) -> None:
         try:
-            self._look(key)
+            self._sync(key)
         except NotFound:
             self._failures.pop(key, None)
         except ApiError:

@@ -1,4 +1,4 @@
-"""Access reviews: everybody may do everything, but must ask properly."""
+"""Access reviews: every action is allowed, but a malformed review is refused as by the real server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ALL_RULES: Json = {
 
 
 def review(kind: str, spec: Json) -> Json:
-    """The review with its status. Raises `Invalid`."""
+    """Return the review with its status. Raises `Invalid`."""
     rules = kind == "SelfSubjectRulesReview"
     if problems := [] if rules else _problems(kind, spec):
         raise refusals.invalid("", _GROUP, "", problems)

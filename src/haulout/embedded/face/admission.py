@@ -1,7 +1,7 @@
-"""Admission webhooks: which of them have a say in a write, what they are asked, and what becomes of their answers.
+"""Admission webhooks: which of them review a write, what they are sent, and what their responses change.
 
-Asked are those who write through a face; actors in this process are part of the control plane and are not reviewed.
-CEL match conditions are not evaluated, and no webhook is invoked twice.
+Only writes of clients are reviewed. The simulated controllers are part of the control plane and are not.
+CEL match conditions are not evaluated, and no webhook is reinvoked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "Del
 
 
 class HookFailed(Exception):
-    """A webhook could not be asked, or did not answer with a review."""
+    """A webhook could not be reached, or did not respond with an AdmissionReview."""
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A question to one webhook: its configuration and the AdmissionReview that it is sent."""
+    """One call of a webhook: its configuration and the AdmissionReview that it is sent."""
 
     webhook: Json
     review: Json
@@ -61,7 +61,8 @@ class Call(msgspec.Struct, frozen=True):
 class Admission:
     """The admission webhooks of the embedded cluster: it finds and calls those that review a write.
 
-    `handlers` answer for webhooks by name, without any socket; for the others there is `post`.
+    `handlers`: functions that respond in place of webhooks, by webhook name and without any socket.
+    `post`: sends the review to every other webhook.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Admission:
         self._handlers[name] = handler
 
     async def send(self, call: Call) -> Json:
-        """The response of one webhook. Raises `HookFailed`."""
+        """Return the response of one webhook. Raises `HookFailed`."""
         name = call.webhook["name"]
         handler = self._handlers.get(name)
         if handler is not None:
@@ -94,7 +95,7 @@ class Admission:
         return response
 
     def mutate(self, attempt: Attempt, obj: Json, old: Json | None, warnings: list[str]) -> Generator[Call, Json, Json]:
-        """What the mutating webhooks make of the object: the same one where they leave it alone."""
+        """Return the object as the mutating webhooks change it; the same object if they change nothing."""
         for webhook, seen in self._interested(_MUTATING, attempt, obj, old):
             response = yield from self._asked(webhook, seen, attempt, obj, old, warnings)
             if response is not None and response.get("patch"):
@@ -104,7 +105,7 @@ class Admission:
     def validate(
         self, attempt: Attempt, obj: Json | None, old: Json | None, warnings: list[str]
     ) -> Generator[Call, Json, None]:
-        """Raises where a webhook says no."""
+        """Raise the refusal of the first validating webhook that denies the write."""
         for webhook, seen in self._interested(_VALIDATING, attempt, obj, old):
             yield from self._asked(webhook, seen, attempt, obj, old, warnings)
 
@@ -126,7 +127,7 @@ class Admission:
     def _interested(
         self, configurations: Resource, attempt: Attempt, obj: Json | None, old: Json | None
     ) -> list[tuple[Json, Kind]]:
-        """The webhooks, by the names of their configurations, and the version in which each wants to see the object."""
+        """Yield the webhooks that review the write, by configuration name, each with the version that it expects."""
         table = self._server.storage.table(f"{configurations.plural}.{_GROUP}")
         if not len(table) or attempt.kind.group == _GROUP:
             return []

@@ -1,4 +1,4 @@
-"""The API server as clients see it: methods, addresses, queries and bodies in; answers out."""
+"""The embedded API server as a function: method, path, query, headers and body in, a response out."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _TRANSIENT = {(group, plural): kind for group, plural, kind, _ in discovery.TRAN
 
 
 class Api:
-    """The embedded API server as a function from requests to answers.
+    """The embedded API server as a function from requests to responses.
 
-    `handle` is the whole of it; it answers at once unless a webhook must be asked.
+    `handle` returns a response at once, or an awaitable if an admission webhook must be called.
     """
 
     def __init__(self, server: Server, admission: Admission | None = None) -> None:
         self.server = server
         self.admission = admission or Admission(server)
-        # Where clients of discovery are told that the server is.
+        # The server address that discovery reports to clients.
         self.address = "embedded"
 
     def handle(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
     ) -> Response | Awaitable[Response]:
-        """`headers` by their names in lower case."""
+        """Carry out one request. The names in `headers` are in lower case."""
         request = Request(method, path, query, headers, body)
         steps = _RequestHandler(self, request).steps()
         try:
@@ -70,7 +70,7 @@ class Api:
 
 
 class _RequestHandler:
-    """What is to be done for one request."""
+    """The handling of one request: it finds the kind and the verb, and carries the request out."""
 
     def __init__(self, api: Api, request: Request) -> None:
         self._api = api
@@ -114,7 +114,7 @@ class _RequestHandler:
         raise refusals.no_such_method()
 
     def _nowhere(self, group: str) -> Response:
-        """Groups of the server itself answer for all that is below them."""
+        """Return the 404 of an unknown path. Built-in groups send a Status, others plain text."""
         if group in discovery.BUILT_IN_GROUPS:
             raise refusals.no_such_resource()
         return responses.text(404, "404 page not found\n")
@@ -208,7 +208,7 @@ class _RequestHandler:
         return self._reads.one(200, kind, finalize(self._server, old, finalizers))
 
     def _transient(self, route: Route, kind: str) -> Response:
-        """Created and answered, never stored."""
+        """Answer a kind that is created but never stored, such as an access review or a binding."""
         if self._request.method != "POST":
             raise refusals.no_such_method()
         sent = self._request.value(kind, kind if kind == "Binding" else f"authorization.{kind}")
@@ -217,7 +217,7 @@ class _RequestHandler:
         return responses.respond(201, access_reviews.review(kind, sent.get("spec") or {}), self._request.plain)
 
     def _elsewhere(self) -> Response:
-        """Addresses that are not of an object."""
+        """Answer a path that addresses no object: health, version, discovery, OpenAPI."""
         parts = self._request.path.strip("/").split("/")
         if self._request.method not in {"GET", "HEAD"}:
             raise refusals.no_such_method()

@@ -1,4 +1,4 @@
-"""A certificate of one's own for loopback."""
+"""The self-signed certificate with which the embedded API server serves HTTPS on loopback."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ServingPair(msgspec.Struct, frozen=True):
 
 
 def make_pair(names: tuple[str, ...]) -> ServingPair:
-    """For these names and addresses."""
+    """Return a new certificate and key for these host names and addresses."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "haulout embedded cluster")])
     alternatives = [

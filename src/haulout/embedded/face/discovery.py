@@ -1,4 +1,4 @@
-"""Which kinds there are, as clients ask for it."""
+"""Discovery: the groups, versions and kinds that the server serves, in the forms that clients ask for."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _STATUS_VERBS = ["get", "patch", "update"]
 
 
 def versions(catalog: Catalog) -> dict[str, list[str]]:
-    """By group, the best version first."""
+    """Return the versions of each group, the preferred one first."""
     found: dict[str, list[str]] = {group: ["v1"] for group, _, _, _ in TRANSIENT}
     for kind in catalog:
         known = found.setdefault(kind.group, [])
@@ -127,7 +127,7 @@ def _subresources(kind: Kind) -> Iterable[tuple[str, str, str, str, list[str]]]:
 
 
 def aggregated(catalog: Catalog, *, core: bool) -> Json:
-    """All groups with their kinds in one answer: apidiscovery.k8s.io/v2."""
+    """Return all groups with their kinds in one document: apidiscovery.k8s.io/v2."""
     items = []
     for name, known in versions(catalog).items():
         if (name == "") is core:

@@ -1,4 +1,4 @@
-"""The embedded cluster over HTTP on loopback, for kubectl and any other client."""
+"""The HTTPS server of the embedded cluster on loopback, for kubectl and any other client."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class HttpFace:
         return yaml.safe_dump(config, sort_keys=False)
 
     def write_kubeconfig(self, path: Path) -> None:
-        """Readable only for its owner, as it holds the token."""
+        """Write a kubeconfig that only its owner can read, as it holds the token."""
         path.touch(mode=0o600)
         path.chmod(0o600)
         path.write_text(self.kubeconfig())
@@ -117,7 +117,7 @@ class HttpFace:
         try:
             await response.prepare(request)
             async for line in lines(watch, 1e9):
-                # What else is there already goes along: one write per wake-up, not per line.
+                # All lines that have arrived are sent in one write.
                 rest = b"".join(watch.lines)
                 watch.lines.clear()
                 await response.write(line + rest)
@@ -131,7 +131,7 @@ class HttpFace:
 
 
 async def _body(request: web.BaseRequest) -> bytes:
-    """As much as it takes to see that it is too large."""
+    """Read the body of a request, up to the size at which it counts as too large."""
     body = bytearray()
     while len(body) <= _LARGEST_BODY and (part := await request.content.readany()):
         body += part

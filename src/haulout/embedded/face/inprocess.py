@@ -1,4 +1,4 @@
-"""The transport into a cluster in this process: no sockets, no bytes on the way that need not be."""
+"""The transport from a client to an embedded API server in the same process, without sockets."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class InProcessTransport:
 
 
 async def lines(watch: Watch, silence: float, act: str = "watch") -> AsyncIterator[bytes]:
-    """The lines of a watch, to its end. `RequestTimeout` once nothing came for `silence` seconds."""
+    """Yield the lines of a watch until it ends. Raises `RequestTimeout` after `silence` seconds without a line."""
     ready = asyncio.Event()
     watch.on_line = ready.set
     while True:

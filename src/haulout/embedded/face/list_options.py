@@ -11,7 +11,7 @@ from haulout.embedded.rules.refusals import Problem, forbidden_field, unsupporte
 
 
 class ListOptions(msgspec.Struct, frozen=True):
-    """What the query of a list or watch says about versions and pages."""
+    """The options of a list or watch request: version, page, initial events, bookmarks and time limit."""
 
     version: str = ""
     match: str = ""
@@ -24,7 +24,7 @@ class ListOptions(msgspec.Struct, frozen=True):
 
 
 def read_list_options(query: Mapping[str, str]) -> ListOptions:
-    """Raises `BadRequest` and `Invalid` as the real server does."""
+    """Return the options in a query. Raises `BadRequest` and `Invalid` as the real server does."""
     watch = query.get("watch", "") in {"1", "true", "True"}
     initial = {"true": True, "1": True, "false": False, "0": False}.get(query.get("sendInitialEvents", ""))
     options = ListOptions(
@@ -91,7 +91,10 @@ def _list_problems(options: ListOptions) -> list[Problem]:
 
 
 def read_version(version: str, refusal: str = "") -> int:
-    """Nobody but lists makes a proper refusal of what is none."""
+    """Return a resourceVersion as a number.
+
+    An invalid one is a `BadRequest` that begins with `refusal`; without `refusal` an unclassified error, as for a GET.
+    """
     if version and not version.isdecimal():
         problem = f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
         raise refusals.bad_request(f"{refusal}{problem}") if refusal else refusals.unclassified(problem)

@@ -1,4 +1,4 @@
-"""/openapi/v3, as far as kubectl needs it: to validate on the server, to compute patches, and to explain fields."""
+"""/openapi/v3, as much as kubectl needs to validate on the server, to compute patches and to explain fields."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _paths(kind: Kind, name: str) -> Json:
 
 
 def _describe(kind: Kind, schemas: dict[str, Json]) -> str:
-    """Adds the schema of the kind, and all that it refers to; its name."""
+    """Add the schema of a kind and of every type that it refers to. Return its name."""
     known = [{"group": kind.group, "version": kind.version, "kind": kind.kind}]
     if kind.custom:
         name = ".".join([*reversed(kind.group.split(".")), kind.version, kind.kind])

@@ -21,7 +21,7 @@ Apply = Callable[[Json], Any]
 
 
 def patcher(content_type: str, type_name: str) -> Callable[[bytes], Apply]:
-    """What makes of a patch that which is to be done with the object. Raises `UnsupportedMediaType`."""
+    """Return a function that decodes the body of a patch into the change to apply. Raises `UnsupportedMediaType`."""
     kind = content_type.partition(";")[0].strip()
     if kind in APPLY_PATCHES:
         text = "server-side apply is not supported by the embedded cluster: use a merge patch, a strategic merge patch or `kubectl apply --server-side=false`"

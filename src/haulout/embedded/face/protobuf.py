@@ -1,4 +1,4 @@
-"""Kubernetes' protobuf, one way: kubectl sends it where it knows the type, whatever the server says it prefers."""
+"""The decoder for Kubernetes' protobuf, which kubectl sends for types that it knows. Responses are never protobuf."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Raw = int | bytes
 
 
 class Undecodable(ValueError):
-    """Bytes that are not such a message."""
+    """The bytes are not a protobuf message of the expected type."""
 
 
 def decode(type_name: str, data: bytes) -> Json:
-    """The object in the envelope, as it would stand in JSON; `type_name` as in `fields`."""
+    """Return the object in a protobuf envelope as it would be in JSON. `type_name` is a Go type of `fields`."""
     if not data.startswith(_MAGIC):
         raise Undecodable("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     envelope = dict(_members(data[len(_MAGIC) :]))
@@ -45,7 +45,7 @@ class _Field(NamedTuple):
 
 @lru_cache(None)
 def _numbered(type_name: str) -> dict[int, _Field]:
-    """By number; a field without a name is a message whose members stand in this one."""
+    """Return the fields by number. A field without a name is a message whose members are inlined."""
     found = {field.number: _Field(name, field.type) for name, field in fields_of(type_name).items() if field.number}
     return found | {number: _Field("", inner) for number, inner in inlined(type_name).items()}
 
@@ -134,7 +134,7 @@ def _signed(number: int) -> int:
 
 
 def _members(data: bytes) -> Iterator[tuple[int, Raw]]:
-    """The numbered members of a message, undecoded."""
+    """Yield the members of a message with their numbers, undecoded."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)

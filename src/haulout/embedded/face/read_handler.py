@@ -1,4 +1,4 @@
-"""Objects and collections for one request: got, listed, watched, and shown in the form that it asks for."""
+"""The handler of requests that read: get, list and watch, in the form that the client accepts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from haulout.kube.errors import ApiError
 
 
 class ReadHandler:
-    """Answers one request that reads: get, list or watch, as JSON objects or as the tables that kubectl prints."""
+    """The handler of one request that reads: get, list or watch, as JSON objects or as Tables for kubectl."""
 
     def __init__(self, server: Server, request: Request) -> None:
         self._server = server
@@ -120,5 +120,5 @@ def _wrong_shape(asked: str, is_what: str, kind: Kind, suffix: str) -> ApiError:
 
 
 def _bare(obj: Json) -> Json:
-    """Items of built-in lists do not repeat their kind."""
+    """Return an item of a list without apiVersion and kind, as lists of built-in kinds have them."""
     return {name: value for name, value in obj.items() if name not in {"apiVersion", "kind"}}

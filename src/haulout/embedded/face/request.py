@@ -1,4 +1,4 @@
-"""One request, and what stands in it: the object that was sent, options of the query and of deletions."""
+"""One HTTP request to the embedded API server: its object, and the options in its query and body."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _LONGEST_MANAGER = 128
 class Request:
     """One HTTP request to the embedded API server.
 
-    `headers` by their names in lower case. `warnings` grow while it is carried out.
+    `headers`: by their names in lower case.
+    `warnings`: the warnings for the client, collected while the request is carried out.
     """
 
     def __init__(
@@ -40,20 +41,20 @@ class Request:
         self._accept = headers.get("accept", "")
 
     def negotiate(self, *, custom: bool = False) -> None:
-        """Settles the form of the answer; `custom` where it is about a custom kind."""
+        """Choose the form of the response by the Accept header. `custom`: the request is about a custom kind."""
         self.form = responses.negotiate(self._accept, custom=custom)
 
     @property
     def plain(self) -> responses.Form:
-        """The form for what has no table."""
+        """The accepted media type, for responses that have no Table."""
         return responses.Form(media=self.form.media)
 
     def value(self, kind: str, type_name: str) -> Json:
-        """The object that was sent, whatever its kind; `type_name` is the Go type where there is one."""
+        """Return the sent object without a check of its kind. `type_name` is its Go type, or empty."""
         return responses.read_body(self.body, self.content_type, kind, type_name) or {}
 
     def write_options(self, options: str) -> bool:
-        """Whether it is only to be tried. Raises where the query makes no sense for a write."""
+        """Return whether the write is a dry run. Raises `Invalid` if the query makes no sense for a write."""
         dry, checked = self.query.get("dryRun", ""), self.query.get("fieldValidation", "")
         problems = []
         if "force" in self.query and options == "PatchOptions":
@@ -67,7 +68,7 @@ class Request:
         return bool(dry)
 
     def obj(self, kind: Kind, known: Iterable[Kind]) -> Json:
-        """The object that was sent, of the right kind."""
+        """Return the sent object. Raises if it is not of this kind."""
         sent = self.value(kind.kind, kind.type)
         if not kind.custom:
             if why := strange_kind(kind, sent, known):
@@ -82,7 +83,7 @@ class Request:
         return sent
 
     def judge_unknown(self, kind: Kind, sent: Any, unknown: list[str], *, patched: bool = False) -> None:
-        """Warns of unknown fields, or refuses them, as the query wants it."""
+        """Warn of unknown fields, refuse them or ignore them, as `fieldValidation` in the query says."""
         if not unknown:
             return
         policy = self.query.get("fieldValidation") or "Warn"
@@ -98,7 +99,7 @@ class Request:
             raise unpatchable(sent, why) if patched else unreadable(kind, why)
 
     def deletion(self) -> Deletion:
-        """By the body, or by the query where there is none."""
+        """Return the deletion that the body asks for, or the query if there is no body."""
         if not self.body.strip():
             return read_deletion(self._queried())
         sent = self.value("DeleteOptions", "meta.DeleteOptions")
@@ -109,7 +110,7 @@ class Request:
         return read_deletion(sent)
 
     def _queried(self) -> Json:
-        """DeleteOptions as the query has them."""
+        """Return the DeleteOptions in the query."""
         read: Mapping[str, Callable[[str], Any]] = {
             "propagationPolicy": str,
             "orphanDependents": lambda text: text == "true",
@@ -120,7 +121,7 @@ class Request:
 
 
 def read_deletion(asked: Json) -> Deletion:
-    """From DeleteOptions. Raises where they make no sense."""
+    """Return the deletion that DeleteOptions ask for. Raises `Invalid` if they contradict each other."""
     policy, orphan, dry = asked.get("propagationPolicy"), asked.get("orphanDependents"), asked.get("dryRun") or []
     problems = []
     if policy is not None and orphan is not None:
@@ -158,7 +159,7 @@ def _dry_run_problems(asked: list[str]) -> list[Problem]:
 
 
 def strange_kind(kind: Kind, sent: Json, known: Iterable[Kind]) -> str:
-    """Why what was sent cannot be of this built-in kind, by its own words; empty if it can."""
+    """Return why the sent apiVersion and kind do not fit this built-in kind; empty if they do."""
     given, version = sent.get("kind") or kind.kind, sent.get("apiVersion") or kind.api_version
     if given == kind.kind and version == kind.api_version:
         return ""
@@ -173,7 +174,7 @@ def _unregistered(kind: str, version: str) -> str:
 
 
 def check_custom(kind: Kind, sent: Json) -> None:
-    """Custom objects say of which kind they are."""
+    """Raise unless a custom object names its own apiVersion and kind."""
     if sent.get("kind") != kind.kind:
         name = (sent.get("metadata") or {}).get("name", "")
         problem = refusals.wrong("kind", sent.get("kind", ""), f"must be {kind.kind}")
@@ -185,7 +186,10 @@ def check_custom(kind: Kind, sent: Json) -> None:
 
 
 def check_place(route: Route, sent: Json, *, named: bool, whole: bool = False) -> None:
-    """The name and namespace in the object, where given, are those of the address; `whole` objects have to be named."""
+    """Raise unless the object's name and namespace, if any, are those of the path.
+
+    A `whole` object, which is not the result of a patch, must have a name.
+    """
     meta = sent.get("metadata") or {}
     if not isinstance(meta, dict):
         return

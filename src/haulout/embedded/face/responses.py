@@ -1,4 +1,4 @@
-"""What is said back: objects in the form that the client asked for, refusals, warnings."""
+"""HTTP responses: objects in the form that the client accepts, refusals and warnings; and the bodies of requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DISCOVERY_V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscovery
 
 
 class Response(msgspec.Struct, frozen=True):
-    """An HTTP answer of the embedded API server.
+    """An HTTP response of the embedded API server.
 
     It has either a body, or a watch whose lines are the body.
     """
@@ -35,7 +35,10 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Form(msgspec.Struct, frozen=True):
-    """How the client wants to see objects: as they are, as a table, or only their metadata."""
+    """The form in which a client accepts objects.
+
+    `shape`: the object as it is, a Table or metadata alone. `media`: JSON or YAML.
+    """
 
     shape: str = ""
     media: str = JSON
@@ -43,7 +46,7 @@ class Form(msgspec.Struct, frozen=True):
 
 PLAIN = Form()
 _OFFERED = f"{JSON}, {YAML}, {PROTOBUF}"
-# Of bodies that cannot be read, so much is told; other than objects in hexadecimal digits.
+# The characters of an unreadable body that a refusal quotes; in hexadecimal digits if it is not an object.
 _SUMMARY = 30
 _TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 _SHAPES = {
@@ -55,7 +58,10 @@ _SHAPES = {
 
 
 def negotiate(accept: str, *, custom: bool = False) -> Form:
-    """The first of the client's wishes that can be fulfilled. Raises where there is none, for custom kinds in other words."""
+    """Return the first form in an Accept header that the server has.
+
+    Raises `NotAcceptable` if there is none. Its message differs for custom kinds.
+    """
     if accept in {"", JSON, "*/*"}:
         return PLAIN
     unknown_shape = False
@@ -107,7 +113,10 @@ def text(status: int, words: str) -> Response:
 
 
 def read_body(body: bytes, content_type: str, kind: str, type_name: str = "") -> Json | None:
-    """An object, or null. Raises where it is not JSON, YAML where YAML is announced, or protobuf of a type that has it."""
+    """Return the object in a request body, or None for null.
+
+    Raises if it is not JSON, YAML or protobuf, as its content type says. Only built-in types have protobuf.
+    """
     media = content_type.partition(";")[0].strip() or JSON
     if media == PROTOBUF and type_name:
         return _read_protobuf(body, kind, type_name)

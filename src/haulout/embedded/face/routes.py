@@ -1,4 +1,4 @@
-"""Which object, collection or subresource an address means."""
+"""The paths of the API, parsed into object, collection or subresource."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Route(NamedTuple):
 
 
 def parse_path(path: str) -> Route | None:
-    """None for addresses that are not of an object."""
+    """Return the route of a path; None if it addresses no object."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) >= 3:
         group, version, rest = "", parts[1], parts[2:]

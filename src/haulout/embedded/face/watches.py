@@ -1,4 +1,4 @@
-"""Watches: the changes of one kind as lines, from a revision on or after a first list."""
+"""Watches: the changes of one kind as lines, from a revision on or after an initial list."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BOOKMARK_EVERY = timedelta(minutes=1)
 LAST_BOOKMARK_BEFORE = timedelta(seconds=2)
 # The real server ends a watch between half an hour and an hour, unless told when.
 DEFAULT_TIMEOUT = timedelta(minutes=45)
-# A reader that is so far behind is told to begin anew.
+# The watch of a reader that is this many lines behind is ended, so that it lists again.
 MAX_BEHIND = 100_000
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -33,7 +33,7 @@ def nothing() -> None: ...
 
 
 class Watch:
-    """Lines for one reader, as they come; `on_line` is called when there are some, and at the end."""
+    """The lines of one watch, in order. `on_line` is called when there are new ones, and at the end."""
 
     def __init__(self, show: Callable[[Json], Json], kind: Kind, chosen: Filter, namespace: str) -> None:
         self.lines: deque[bytes] = deque()
@@ -56,7 +56,7 @@ class Watch:
         self._cleanup.append(act)
 
     def take(self, entry: Entry) -> None:
-        """One change of the table, if it concerns this reader."""
+        """Add a line for one change of the table, if the change concerns this watch."""
         if self._namespace and entry.object["metadata"].get("namespace") != self._namespace:
             return
         if self._chosen.everything:
@@ -101,7 +101,7 @@ def open_watch(
     chosen: Filter,
     wanted: ListOptions,
 ) -> None:
-    """Starts to tell. Raises where the real server answers with a refusal instead of a stream."""
+    """Connect a watch to its table. Raises where the real server responds with a refusal instead of a stream."""
     version = read_version(wanted.version)
     initial = version == 0 if wanted.initial is None else wanted.initial
     if initial:

@@ -1,4 +1,4 @@
-"""Webhooks over HTTPS: by address, or by the name of a service that a mapping leads to."""
+"""The HTTPS client for admission webhooks, reached by URL or by the name of a service."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FAILURE = 'an error on the server ("unknown") has prevented the request from su
 class WebhookClient:
     """The client with which the embedded API server calls admission webhooks over HTTPS.
 
-    `post` is what `Admission` wants. `services` gives an address such as https://127.0.0.1:9443 for "namespace/name".
+    Its `post` is passed to `Admission`. `services` gives an address, as https://127.0.0.1:9443, for "namespace/name".
     """
 
     def __init__(self, services: Mapping[str, str] | None = None) -> None:
@@ -68,7 +68,7 @@ class WebhookClient:
             await self._session.close()
 
     def _address(self, config: Json) -> tuple[str, str | None]:
-        """And the name that the certificate must have, where it is not the address's."""
+        """Return the address of a webhook, and the host name of its certificate if that differs from the address."""
         if "url" in config:
             return str(config["url"]), None
         service = config["service"]

@@ -1,4 +1,4 @@
-"""Creating, replacing, patching and deleting for one request, with a word for the webhooks in between."""
+"""The handler of requests that write: create, replace, patch and delete, with admission webhooks in between."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from haulout.embedded.store.kinds import Kind
 from haulout.embedded.store.registry import Deletion, check_update
 from haulout.embedded.store.server import Server, misfit, unreadable
 
-# A write yields the webhooks that have a say, one by one, and is given their answers; where there is none, it never yields.
+# A write yields each webhook call and is sent its response. Without webhooks it never yields.
 Steps = Generator[Call, Json, Response]
 
 # As often as the real server tries again when others change the object meanwhile.
@@ -30,7 +30,7 @@ _ORPHANS = "child pods are preserved by default when jobs are deleted; set propa
 
 
 class WriteHandler:
-    """Answers one request that writes: create, replace, patch or delete, with admission webhooks called in between."""
+    """The handler of one request that writes: create, replace, patch or delete, with admission webhooks."""
 
     def __init__(self, server: Server, admission: Admission, request: Request) -> None:
         self._server = server
@@ -59,7 +59,7 @@ class WriteHandler:
         return self._reads.one(201, kind, stored)
 
     def _remade(self, kind: Kind, draft: Json, changed: Json) -> Json:
-        """What a webhook made of a new object, decoded and completed again; its identity stays."""
+        """Return a new object after a mutating webhook changed it, decoded and completed again. Its identity stays."""
         sent = self._server.show(kind, changed)
         try:
             again = self._server.registry.merge(kind, draft, sent, [])
@@ -120,7 +120,7 @@ class WriteHandler:
     def _change(
         self, kind: Kind, route: Route, old: Json, draft: Json, subresource: str, *, dry: bool
     ) -> Generator[Call, Json, Response | None]:
-        """None if somebody else changed the object while a webhook was asked."""
+        """Store a changed object and return the response; None if the object changed while a webhook was called."""
         attempt = Attempt(kind, "UPDATE", subresource, route.namespace, route.name, dry)
         changed = yield from self._admission.mutate(attempt, draft, old, self._request.warnings)
         if changed is not draft:
@@ -158,7 +158,7 @@ class WriteHandler:
         deleted = []
         for obj in found.items:
             namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
-            # Whoever deletes a collection has named nothing.
+            # The request names a collection and no object, so the review has no name either.
             attempt = Attempt(kind, "DELETE", "", namespace, "", asked.dry_run)
             yield from self._admission.validate(attempt, None, obj, self._request.warnings)
             current = table.get(namespace, name)
@@ -167,7 +167,7 @@ class WriteHandler:
         return self._reads.many(kind, deleted, {"resourceVersion": str(found.revision)})
 
     def _note(self, kind: Kind, obj: Json) -> None:
-        """What the server lets pass, but not without a word."""
+        """Add the warnings that the server gives for an object that it accepts."""
         if kind is crds.DEFINITION:
             self._request.warnings += crds.warnings(obj)
         if kind.custom:

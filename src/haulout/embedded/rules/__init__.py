@@ -1,1 +1,1 @@
-"""What the API server fills in and refuses, kind by kind."""
+"""The rules of the API server for each kind: defaults, checks and the words of its refusals."""

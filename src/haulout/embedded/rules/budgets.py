@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets."""
+"""Defaults and checks of PodDisruptionBudgets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events: one storage, two faces. They are kept in the form of the core group."""
+"""Checks of Events. Both API groups share one storage, in the form of the core group."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_core(event: Json) -> list[Problem]:
 
 
 def check_new(event: Json) -> list[Problem]:
-    """In the form of the core group, by the rules of events.k8s.io."""
+    """Check a new event of events.k8s.io, given in the form of the core group."""
     problems = _check(event, "reportingController")
     series = event.get("series")
     if series is not None and series.get("count", 0) < 2:
@@ -58,7 +58,7 @@ def check_new(event: Json) -> list[Problem]:
 
 
 def _check(event: Json, reporter: str) -> list[Problem]:
-    """What holds in both groups; only events with an `eventTime` have to be complete."""
+    """Check what both groups require. Only events with an `eventTime` must be complete."""
     about, where = event["involvedObject"].get("namespace", ""), event["metadata"].get("namespace", "")
     strange = wrong("involvedObject.namespace", about, "does not match event.namespace")
     if not event.get("eventTime"):
@@ -97,7 +97,7 @@ _FIXED = (
 
 
 def recheck_new(event: Json, old: Json) -> list[Problem]:
-    """Only the series of an event of events.k8s.io may go on."""
+    """Check a changed event of events.k8s.io: only its series may change."""
     return [
         wrong(_RENAMED[name] if name == "reportingComponent" else name, event.get(name), "field is immutable")
         for name in _FIXED

@@ -1,4 +1,4 @@
-"""The fields of the built-in kinds as Go decodes and prints them: what is unknown goes, what is empty is left out."""
+"""The fields of built-in kinds as Go decodes and prints them: unknown fields are dropped, empty ones left out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NO_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
 
 
 class Misfit(Exception):
-    """A value that is not of its field's type. Where and how is for `diagnose` to say."""
+    """A value is not of its field's type. `diagnose` finds where, and says it in Go's words."""
 
 
 class Field(NamedTuple):
@@ -55,12 +55,12 @@ def _declared() -> dict[str, dict[str, str]]:
 
 @lru_cache(None)
 def fields_of(name: str) -> dict[str, Field]:
-    """The fields of a struct, in Go's order."""
+    """Return the fields of a Go struct, in Go's order."""
     return {field: _parse(text) for field, text in _declared()[name].items() if not field.startswith("+")}
 
 
 def inlined(name: str) -> dict[int, str]:
-    """Structs whose fields stand in this one in JSON, by their number in protobuf, where each is a message of its own."""
+    """Return the structs that JSON inlines into this one, by their number in protobuf, where each is a message."""
     return {int(field[1:]): text for field, text in _declared()[name].items() if field.startswith("+")}
 
 
@@ -77,7 +77,7 @@ def _parse(text: str) -> Field:
 
 
 def normalise(name: str, value: Any, old: Any, unknown: list[str]) -> Json:
-    """The object as the server would print it; raises `Misfit`. `unknown` grows by a name for each unknown field."""
+    """Return the object as the server would print it. Unknown fields are added to `unknown`. Raises `Misfit`."""
     result: Json = converter(name)(value, old, unknown)
     return result
 
@@ -95,7 +95,7 @@ def converter(type_name: str) -> Convert:
 
 
 class _Slot(NamedTuple):
-    """How a field is treated, decided once."""
+    """The compiled treatment of one field."""
 
     plain: type | None
     keep_empty: bool
@@ -158,7 +158,7 @@ _PLAIN: dict[str, type] = {"string": str, "bool": bool}
 
 
 def _zero(field: Field) -> Callable[[], Any] | None:
-    """What Go prints for a field that is not given; None where it prints nothing."""
+    """Return what Go prints for a missing field; None if it prints nothing."""
     kind = field.type.partition(":")[0]
     if field.omit == "zero":
         return None
@@ -331,7 +331,7 @@ _LEAVES: dict[str, Convert] = {
 
 
 def unknown_fields(name: str, value: Any) -> list[str]:
-    """Where the fields are that the struct does not have: `spec.foo`, `spec.containers[0].bar`."""
+    """Return the paths of fields that the struct does not have: `spec.foo`, `spec.containers[0].bar`."""
     return list(_unknown(name, value, ""))
 
 
@@ -353,7 +353,7 @@ def _unknown(kind: str, value: Any, path: str) -> Iterator[str]:
 
 
 def diagnose(name: str, value: Any) -> str:
-    """Go's words for the first value that does not fit."""
+    """Return Go's error message for the first value that does not fit its type."""
     return _misfit(name, value, "", "") or "the value does not fit its type"
 
 
@@ -397,7 +397,7 @@ def _leaf_misfit(kind: str, value: Any, owner: str, path: str) -> str:
 
 
 def _bad_byte(value: str) -> int:
-    """The first that is no letter of base64, or the beginning of what is left over at the end."""
+    """Return the offset of the first byte that is not base64, or of an incomplete group at the end."""
     found = _NO_BASE64.search(value)
     if found is None:
         return len(value) - len(value) % 4

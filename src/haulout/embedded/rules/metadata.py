@@ -1,4 +1,4 @@
-"""Names, labels, annotations and the rest of an object's metadata: what the API server lets pass, and how it says no."""
+"""Checks of an object's metadata: name, labels, annotations, finalizers and owner references."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _regex(text: str, pattern: str, *examples: str) -> str:
 
 
 def _too_long(length: int, unit: str = "characters") -> str:
-    """Keys and values of labels are counted in bytes, all else in characters, at least in words."""
+    """Return the message for a text that is too long, counted in this unit."""
     return f"must be no more than {length} {unit}"
 
 
@@ -57,7 +57,7 @@ def label(name: str) -> tuple[str, ...]:
 
 @lru_cache(4096)
 def path_segment(name: str) -> tuple[str, ...]:
-    """All that may stand in an address: the rule of roles, and of every name at least."""
+    """Return why a name cannot be a path segment. Roles have this rule alone; every other name has it too."""
     if name in {".", ".."}:
         return (f"may not be '{name}'",)
     return tuple(f"may not contain '{sign}'" for sign in "/%" if sign in name)
@@ -125,7 +125,7 @@ def check_annotations(annotations: Mapping[str, str], path: str) -> list[Problem
 
 
 def check_finalizers(finalizers: Iterable[str], path: str, *, qualified: bool) -> list[Problem]:
-    """Built-in kinds want a domain in each name."""
+    """Check finalizers. `qualified`: each name needs a domain, as on built-in kinds."""
     problems = []
     for index, name in enumerate(finalizers):
         texts = label_key(name)
@@ -162,7 +162,7 @@ def check_owners(owners: Iterable[Json], path: str) -> list[Problem]:
 
 
 def check_new(meta: Json, rule: NameRule, *, qualified: bool) -> list[Problem]:
-    """The metadata of an object that is created, its name already made up."""
+    """Check the metadata of an object to create, whose name has already been generated."""
     problems = []
     prefix = meta.get("generateName")
     if prefix:
@@ -177,7 +177,7 @@ def check_new(meta: Json, rule: NameRule, *, qualified: bool) -> list[Problem]:
 
 
 def _content(meta: Json, old: Json | None) -> list[Problem]:
-    """Labels, annotations and owners that are not the same objects as before."""
+    """Check labels, annotations and owners, if they are not the same objects as before."""
     before: Mapping[str, Any] = old or {}
     problems: list[Problem] = []
     if (labels := meta.get("labels")) and labels is not before.get("labels"):
@@ -200,7 +200,7 @@ _FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", 
 
 
 def check_changed(meta: Json, old: Json, *, custom: bool) -> list[Problem]:
-    """The real server looks at each part more than once, and says each time what it finds."""
+    """Check changed metadata. The real server checks some parts more than once and repeats their problems."""
     problems = []
     if "deletionTimestamp" in old and (wanted := meta.get("finalizers")):
         extra = sorted(set(wanted) - set(old.get("finalizers", ())))

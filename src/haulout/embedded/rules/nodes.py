@@ -1,4 +1,4 @@
-"""Nodes, and the taint that a new one gets until somebody finds it ready."""
+"""Defaults and checks of Nodes, and the not-ready taint of a new one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def default(node: Json, old: Json | None) -> None:
 
 
 def taint_new(node: Json) -> None:
-    """The admission plugin TaintNodesByCondition."""
+    """Add the taint of the admission plugin TaintNodesByCondition."""
     taints = node["spec"].get("taints", [])
     if not any(taint["key"] == NOT_READY["key"] and taint["effect"] == "NoSchedule" for taint in taints):
         node["spec"]["taints"] = [*taints, dict(NOT_READY)]

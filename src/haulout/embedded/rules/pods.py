@@ -1,4 +1,4 @@
-"""Pods: what admission adds, which changes are let through, and how long a deleted pod may live."""
+"""Rules of Pods: what admission adds, which changes are allowed, and the grace period of a deletion."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def default(pod: Json, old: Json | None) -> None:
 
 
 def _tolerate(spec: Json) -> None:
-    """The admission plugin DefaultTolerationSeconds; of changed pods, too."""
+    """Add the tolerations of the admission plugin DefaultTolerationSeconds, to new and changed pods."""
     tolerated = spec.get("tolerations", [])
     extra = [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
@@ -46,7 +46,7 @@ def _tolerate(spec: Json) -> None:
 
 
 def _prioritise(pod: Json, old: Json | None) -> None:
-    """The admission plugin Priority."""
+    """Set the priority as the admission plugin Priority does."""
     spec = pod["spec"]
     if old is not None:
         for member in ("priority", "preemptionPolicy"):
@@ -168,7 +168,7 @@ def _same_but_images(new: list[Json], old: list[Json]) -> bool:
 
 
 def grace(pod: Json, asked: int | None) -> int:
-    """How long a pod may take to end when its deletion is asked for."""
+    """Return the grace period in seconds of a pod whose deletion is requested."""
     if not pod["spec"].get("nodeName") or pod["status"].get("phase") in {"Succeeded", "Failed"}:
         return 0
     seconds: int = pod["spec"].get("terminationGracePeriodSeconds", 0) if asked is None else asked

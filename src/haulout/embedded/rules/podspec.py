@@ -1,4 +1,4 @@
-"""Defaults and checks of what a pod and a pod template have in common."""
+"""Defaults and checks that pods and pod templates have in common."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DEFAULT_MODE = 0o644
 
 
 def default_spec(spec: Json) -> None:
-    """Sets only what is not set, so that what is shared with an older object stays as it is."""
+    """Set missing fields only, so that parts shared with an older object stay as they are."""
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("securityContext", {})
@@ -108,7 +108,7 @@ def _default_items(source: Json | None) -> None:
 
 
 def default_requests(spec: Json) -> None:
-    """A limit without a request is the request too."""
+    """Set missing requests to the limits."""
     for group in ("containers", "initContainers"):
         for container in spec.get(group, ()) or ():
             limits = container.get("resources", {}).get("limits")
@@ -256,7 +256,7 @@ def _check_term(term: Json, path: str) -> list[Problem]:
 
 
 def _check_operator(expression: Json, path: str) -> list[Problem]:
-    """How many values an operator goes with."""
+    """Check the number of values for an operator."""
     operator, count = expression["operator"], len(expression.get("values", ()))
     if operator in {"In", "NotIn"} and not count:
         return [missing(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")]
@@ -294,7 +294,7 @@ def check_toleration(toleration: Json, path: str) -> list[Problem]:
 
 
 def check_selector(selector: Json, path: str) -> list[Problem]:
-    """A label selector in an object."""
+    """Check a label selector in an object."""
     problems = metadata.check_labels(selector.get("matchLabels", {}), f"{path}.matchLabels")
     for index, expression in enumerate(selector.get("matchExpressions", ())):
         here = f"{path}.matchExpressions[{index}]"
@@ -314,7 +314,7 @@ def check_selector(selector: Json, path: str) -> list[Problem]:
 
 
 def in_order(selector: Any) -> Any:
-    """A selector as Go prints it, with its labels in the order of their keys."""
+    """Return a selector as Go prints it, with its labels sorted by key."""
     if not isinstance(selector, dict) or "matchLabels" not in selector:
         return selector
     return {**selector, "matchLabels": dict(sorted(selector["matchLabels"].items()))}

@@ -1,4 +1,4 @@
-"""What the API server says when it does not do as asked: the real server's words, as typed errors and as Status bodies."""
+"""The refusals of the API server in the real server's words, as typed errors and as Status bodies."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from haulout.kube.errors import ApiError, Status, StatusCause, StatusDetails, er
 
 
 class Details(StatusDetails, frozen=True, rename="camel"):
-    """The part of the details that only whoever prints them needs."""
+    """The details of a Status with the group and UID, which only printed refusals have."""
 
     group: str = ""
     uid: str = ""
 
 
 class Expired(Status, frozen=True):
-    """The Status of a 410: the revision is too old. `resume` is the token with which a list can go on all the same."""
+    """The Status of a 410: the revision is too old. `resume` is the token that continues the list."""
 
     resume: str = ""
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong with one field."""
+    """One problem with one field of an object."""
 
     reason: str
     field: str
@@ -90,7 +90,7 @@ def invalid(kind: str, group: str, name: str, problems: Sequence[Problem]) -> Ap
 
 
 def aggregate(texts: Iterable[str]) -> str:
-    """Several problems as one; what is said twice is heard once."""
+    """Return several problems as one message, without repetitions."""
     seen = list(dict.fromkeys(texts))
     return seen[0] if len(seen) == 1 else f"[{', '.join(seen)}]"
 
@@ -101,7 +101,7 @@ def not_found(plural: str, group: str, name: str) -> ApiError:
 
 
 def already_exists(plural: str, group: str, name: str, *, going: bool = False) -> ApiError:
-    """`going`: what exists is being deleted."""
+    """Return the refusal to create an object that exists. `going`: the existing object is being deleted."""
     details = Details(name=name, kind=plural, group=group)
     text = f'{_qualified(plural, group)} "{name}" already exists'
     return refusal(409, "AlreadyExists", f"object is being deleted: {text}" if going else text, details=details)
@@ -139,7 +139,7 @@ def unknown_format(accepted: Iterable[str]) -> ApiError:
 
 
 def expired(message: str, resume: str = "") -> ApiError:
-    """`resume` is the token that goes on with the rest of the list as it is now."""
+    """Return the 410 for a revision that is too old. `resume` is the token for the rest of the list as it is now."""
     return error_from_status(Expired(410, "Expired", message, resume=resume))
 
 
@@ -167,17 +167,17 @@ def internal(message: str) -> ApiError:
 
 
 def unaccounted(problems: Sequence[Problem]) -> ApiError:
-    """Problems of which the real server makes no proper refusal."""
+    """Return a refusal for problems that the real server does not turn into a proper one."""
     return unclassified(aggregate(map(str, problems)))
 
 
 def unclassified(message: str) -> ApiError:
-    """What the real server answers where it did not think of the case: code 500, no reason."""
+    """Return the error that the real server sends for a case that it does not classify: code 500, no reason."""
     return refusal(500, "", message)
 
 
 def body(error: ApiError) -> Json:
-    """The refusal as the server prints it."""
+    """Return the refusal as the Status that the server prints."""
     status = error.status
     result: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
     if status.message:
@@ -217,7 +217,7 @@ def success(plural: str = "", group: str = "", name: str = "", uid: str = "") ->
 
 
 def cannot_unmarshal(value: Any, wanted: str) -> str:
-    """Go's words for JSON that does not fit the type."""
+    """Return Go's error message for JSON that does not fit the wanted type."""
     names: list[tuple[type, str]] = [(dict, "object"), (list, "array"), (str, "string"), (bool, "bool")]
     found = next((name for kind, name in names if isinstance(value, kind)), "number")
     return f"json: cannot unmarshal {found} into Go value of type {wanted}"

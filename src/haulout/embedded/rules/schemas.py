@@ -1,6 +1,6 @@
-"""Structural schemas of custom kinds: prune what they do not name, fill in their defaults, check the rest.
+"""Structural schemas of custom kinds: prune unknown fields, fill in defaults, check the rest.
 
-No value is changed in place; what stays the same stays the same object. CEL rules are not evaluated.
+No value is changed in place; a value without changes is returned as the same object. CEL rules are not evaluated.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _prune_object(schema: Json, value: Json, old: Json, path: str, unknown: list
 
 
 def fill(schema: Json, value: Any) -> Any:
-    """With defaults where nothing is given."""
+    """Return the value with the schema's defaults for missing fields."""
     if isinstance(value, dict):
         return _fill_object(schema, value)
     items = schema.get("items")
@@ -87,7 +87,7 @@ def _fill_object(schema: Json, value: Json) -> Json:
 
 
 def check(schema: Json, value: Any, field: str, place: str | None = None) -> list[Problem]:
-    """What is wrong with the value at `field`; `place` is what messages call it, where that differs."""
+    """Return the problems of the value at `field`. `place` is the name in messages, where that differs."""
     return list(_check(schema, value, field, field if place is None else place))
 
 
@@ -270,14 +270,14 @@ _FORMATS: dict[str, Callable[[str], bool]] = {
 
 
 def structural_problems(schema: Json, path: str) -> list[Problem]:
-    """What keeps a schema from being structural, as far as people stumble over it."""
+    """Return what keeps a schema from being structural, for the mistakes that authors commonly make."""
     every = list(_nested(schema, path))
     lacking = [problem for inner, place in every for problem in _lacking(inner, place, root=inner is schema)]
     return lacking + [problem for inner, place in every for problem in _inconsistent(inner, place)]
 
 
 def _nested(schema: Json, path: str) -> Iterator[tuple[Json, str]]:
-    """The schema and all within it, with their places."""
+    """Yield the schema and all schemas within it, with their paths."""
     yield schema, path
     for name, inner in schema.get("properties", {}).items():
         yield from _nested(inner, f"{path}.properties[{name}]")
@@ -300,7 +300,7 @@ def _lacking(schema: Json, path: str, *, root: bool) -> Iterator[Problem]:
 
 
 def _inconsistent(schema: Json, path: str) -> Iterator[Problem]:
-    """A type or a pattern that is none, and a default that the schema itself refuses."""
+    """Return the problems of one schema: an unknown type, an invalid pattern, a default that the schema refuses."""
     kind, pattern = schema.get("type", ""), schema.get("pattern")
     if kind and kind not in TYPES:
         yield unsupported(f"{path}.type", kind, TYPES)
@@ -315,7 +315,7 @@ def _inconsistent(schema: Json, path: str) -> Iterator[Problem]:
 
 
 def has_rules(schema: Any) -> bool:
-    """Whether CEL rules stand anywhere in it."""
+    """Whether the schema has CEL rules anywhere."""
     if isinstance(schema, dict):
         return "x-kubernetes-validations" in schema or any(map(has_rules, schema.values()))
     return isinstance(schema, list) and any(map(has_rules, schema))

@@ -1,4 +1,4 @@
-"""Services: kept with their addresses and ports, as whoever installs something wants them; nothing is reached by them."""
+"""Rules of Services: they get addresses and ports as on a real cluster, but no traffic is routed."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _default_families(spec: Json) -> None:
 
 
 def _follow(spec: Json, was: Json) -> None:
-    """Whoever leaves out what was given to the Service does not give it back; what its new type lacks goes unasked."""
+    """Keep the allocated values that an update leaves out, and drop those that its new type does not have."""
     for member, types in _OF_TYPES.items():
         if spec["type"] not in types and spec.get(member) == was.get(member):
             spec.pop(member, None)
@@ -93,7 +93,7 @@ def _place(port: Json) -> tuple[str, int]:
 
 
 def allocate(service: Json, others: Iterable[Json]) -> None:
-    """An address and ports of nodes that no other Service has. The first address is the API server's own."""
+    """Allocate an address and node ports that no other Service has. The first address is the API server's own."""
     spec = service["spec"]
     if spec["type"] == "ExternalName":
         return

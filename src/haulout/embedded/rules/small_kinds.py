@@ -1,4 +1,4 @@
-"""Namespaces, ConfigMaps, Secrets, Leases, roles and webhook configurations."""
+"""Defaults and checks of kinds with few rules: Namespaces, ConfigMaps, Secrets, Leases, roles, webhooks."""
 
 from __future__ import annotations
 

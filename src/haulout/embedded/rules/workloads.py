@@ -1,4 +1,4 @@
-"""Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs."""
+"""Defaults and checks of Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def default_job(obj: Json, old: Json | None) -> None:
 
 
 def prepare_job(obj: Json) -> None:
-    """Unless asked not to, a job selects its pods by its own UID."""
+    """Give a job a selector for its own UID, unless `manualSelector` is set."""
     obj["status"] = {}
     spec = obj["spec"]
     if spec.get("manualSelector"):
@@ -181,12 +181,12 @@ def _strange_strategy(path: str, strategy: Json, known: tuple[str, ...]) -> Prob
 
 
 def _in_go(strategy: Json) -> Json:
-    """As the server prints its own type, which no file has."""
+    """Return a value as the server prints its internal type."""
     return {"Type": strategy["type"], "RollingUpdate": strategy.get("rollingUpdate")}
 
 
 def check_share(value: int | str, path: str, *, most: bool = False) -> list[Problem]:
-    """A count or a percentage; with `most`, of no more than 100 %."""
+    """Check a count or a percentage; with `most`, percentages above 100 % are refused."""
     if isinstance(value, int):
         return [wrong(path, value, "must be greater than or equal to 0")] if value < 0 else []
     if not _PERCENT(value):
@@ -264,7 +264,7 @@ def check_job(obj: Json) -> list[Problem]:
 
 
 def _check_generated(obj: Json) -> list[Problem]:
-    """A selector that is the job's own selects by its UID and nothing else."""
+    """Check that a generated selector selects by the job's UID alone."""
     spec, own = obj["spec"], {"batch.kubernetes.io/controller-uid": obj["metadata"]["uid"]}
     if spec.get("manualSelector") or _selects(spec.get("selector"), own):
         return []
@@ -294,7 +294,7 @@ def _check_job_spec(spec: Json) -> list[Problem]:
 
 
 def _selects(selector: Json | None, labels: Json) -> bool:
-    """Selectors that are none are somebody else's concern."""
+    """Whether the selector matches the labels. An invalid selector counts as matching: another check reports it."""
     if selector is None or check_selector(selector, ""):
         return True
     return from_object(selector).matches(labels)

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions, and the kinds that they bring."""
+"""CustomResourceDefinitions and the custom kinds that they define."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _prepare(crd: Json) -> None:
 
 
 def _reprepare(crd: Json, old: Json) -> None:
-    """Remembers in which versions objects may have been stored."""
+    """Remember the versions in which objects may have been stored."""
     stored: list[str] = old["status"].get("storedVersions") or []
     now = [each["name"] for each in crd["spec"].get("versions") or () if each["storage"] and each["name"] not in stored]
     if now:
@@ -82,7 +82,7 @@ def _check(crd: Json) -> list[Problem]:
 
 
 def _in_go(version: Json) -> Json:
-    """As the server prints its own type, which no file has; schemas stand elsewhere in it."""
+    """Return a version of a definition as the server prints its internal type, which has schemas in another place."""
     said = ("name", "served", "storage")
     return {name[0].upper() + name[1:]: version[name] for name in said} | {
         "Deprecated": version.get("deprecated", False),
@@ -95,7 +95,7 @@ def _in_go(version: Json) -> Json:
 
 
 def _schema_path(versions: list[Json], index: int) -> str:
-    """A single schema is blamed where it stood in the first version of this API."""
+    """Return the path of a schema in messages. A single schema is reported where v1beta1 had it."""
     return "spec.validation.openAPIV3Schema" if len(versions) == 1 else f"spec.versions[{index}].schema.openAPIV3Schema"
 
 
@@ -135,9 +135,9 @@ DEFINITION = Kind(
 
 
 class Definitions:
-    """The CustomResourceDefinitions of the embedded cluster and the kinds that follow from them.
+    """The CustomResourceDefinitions of the embedded cluster and the kinds that they define.
 
-    Serves what is defined, and takes the objects away with their definition.
+    It serves the kinds of accepted definitions, and deletes their objects with the definition.
     """
 
     def __init__(self, registry: Registry, catalog: Catalog, scales: dict[str, tuple[str, str, str]]) -> None:
@@ -148,12 +148,12 @@ class Definitions:
         catalog.add(DEFINITION)
 
     def after(self, kind: Kind, obj: Json) -> None:
-        """To be called after each write that leaves an object behind."""
+        """React to a written object. The server calls this after each write that leaves an object behind."""
         if kind is DEFINITION and "deletionTimestamp" not in obj["metadata"]:
             self._serve(obj)
 
     def delete(self, crd: Json, asked: Deletion) -> tuple[Json, bool]:
-        """First the objects, then the definition."""
+        """Delete the objects of a kind, then its definition."""
         self._registry.check_preconditions(DEFINITION, crd, asked)
         table = self._registry.storage.table(crd["metadata"]["name"])
         if asked.dry_run:
@@ -228,7 +228,7 @@ class Definitions:
             self._catalog.remove(kind.resource)
 
     def _status(self, crd: Json) -> Json:
-        """Which of the names it gets, and with them all whether it is served."""
+        """Return the status of a definition: the names that it gets, and whether it is served."""
         accepted, refusal = self._names(crd)
         named = ("False", *refusal) if refusal else ("True", "NoConflicts", "no conflicts found")
         known = {each["type"]: each for each in crd["status"].get("conditions") or ()}
@@ -246,7 +246,7 @@ class Definitions:
         return {**crd["status"], "conditions": conditions, "acceptedNames": accepted}
 
     def _names(self, crd: Json) -> tuple[Json, tuple[str, str] | None]:
-        """The names that nobody else in the group has, and the last conflict."""
+        """Return the names that no other definition in the group has, and the last conflict."""
         wanted, accepted, refusal = crd["spec"]["names"], {**crd["status"]["acceptedNames"]}, None
         others = [each for each in self._registry.table(DEFINITION).items() if _is_rival(each, crd)]
         taken = [each["status"]["acceptedNames"] for each in others]
@@ -362,7 +362,7 @@ def _deprecation(spec: Json, version: Json) -> str:
 
 
 def _check_scale(scale: Json, obj: Json, member: str) -> list[Problem]:
-    """The replicas that a scale is made of are an integer, whatever the schema says."""
+    """Check that the replicas of a scale are an integer, whatever the schema says."""
     path = scale.get(member, "")
     value: Any = obj
     for step in filter(None, path.split(".")):

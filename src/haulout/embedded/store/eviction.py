@@ -1,4 +1,4 @@
-"""Evictions with the real server's arithmetic (kubernetes, pkg/registry/core/pod/storage/eviction.go)."""
+"""The eviction of pods under PodDisruptionBudgets (kubernetes, pkg/registry/core/pod/storage/eviction.go)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAX_DISRUPTED = 2000
 
 
 class Evictions:
-    """The eviction subresource of pods: it lets a pod go if the PodDisruptionBudgets that select it allow that."""
+    """The eviction subresource of pods: it deletes a pod if the PodDisruptionBudgets that select it allow that."""
 
     def __init__(self, registry: Registry, pods: Kind, budgets: Kind) -> None:
         self._registry = registry
@@ -20,7 +20,7 @@ class Evictions:
         self._budgets = budgets
 
     def evict(self, namespace: str, name: str, asked: Deletion) -> None:
-        """Raises `NotFound`, `Conflict`, and `TooManyRequests` where a budget has nothing to give."""
+        """Evict a pod. Raises `NotFound`, `Conflict`, and `TooManyRequests` if a budget allows no disruption."""
         pod = self._registry.table(self._pods).get(namespace, name)
         if pod is None:
             raise refusals.not_found("pods", "", name)
@@ -87,7 +87,7 @@ class Evictions:
 
 
 def _unguarded(pod: Json) -> bool:
-    """Pods whose end disrupts nobody any more, or nobody yet."""
+    """Whether a pod is evicted without a budget: it has ended, has not started, or is being deleted."""
     return "deletionTimestamp" in pod["metadata"] or pod["status"].get("phase") in {"Succeeded", "Failed", "Pending"}
 
 
@@ -97,7 +97,7 @@ def _is_ready(pod: Json) -> bool:
 
 
 def _free_of_charge(pod: Json, budget: Json) -> bool:
-    """An unhealthy pod counts for nothing, so its end costs nothing, where the budget is kept without it."""
+    """Whether the budget allows the eviction of an unhealthy pod without counting it as a disruption."""
     if _is_ready(pod):
         return False
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
@@ -133,7 +133,7 @@ def _why_not(name: str, status: Json) -> str:
 
 
 def _with_condition(conditions: list[Json], now: str) -> list[Json] | None:
-    """With DisruptionTarget; None if it is there already."""
+    """Return the pod with the condition DisruptionTarget; None if it has it already."""
     new = {
         "type": "DisruptionTarget",
         "status": "True",

@@ -1,4 +1,4 @@
-"""The kinds that the server knows: how each is addressed, decoded, completed, checked and selected."""
+"""The description of a kind: how the server addresses, decodes, completes, checks and selects its objects."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """One kind in one version. Functions get objects that are theirs at the top, and shared below."""
+    """One kind in one version, with the functions that apply its rules.
+
+    Functions may change the top level of an object that they get; everything below it is shared.
+    """
 
     group: str
     version: str
@@ -135,7 +138,7 @@ def decoder(type_name: str) -> Decode:
 
 @lru_cache(None)
 def status_decoder(type_name: str) -> Decode:
-    """Decodes the status of a type alone."""
+    """Return the decoder for the status alone of a type."""
     return decoder(fields.fields_of(type_name)["status"].type)
 
 
@@ -152,11 +155,11 @@ def path_selector(*steps: str, empty: str = "") -> Select:
 
 
 class Catalog:
-    """The kinds that are served at the moment."""
+    """The kinds that the server serves at the moment."""
 
     def __init__(self, kinds: Iterable[Kind]) -> None:
         self._kinds: dict[Resource, Kind] = {}
-        # Grows with each change, for whoever keeps something computed from the kinds.
+        # Grows with each change, for callers that cache what they compute from the kinds.
         self.edition = 0
         for kind in kinds:
             self.add(kind)

@@ -1,4 +1,4 @@
-"""The end of namespaces: what is in them goes, then they do."""
+"""The deletion of namespaces: their contents first, then the namespace."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SOMETHING = {
 
 
 class NamespaceController:
-    """Empties a namespace that is being deleted, and lets it go once nothing is left in it."""
+    """The controller that empties a namespace in deletion and finalizes it once it is empty."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -65,7 +65,7 @@ class NamespaceController:
         self._tell(name)
 
     def _tell(self, name: str) -> None:
-        """What the namespace waits for, in its conditions."""
+        """Write into the conditions of a namespace what its deletion waits for."""
         namespace = self._server.storage.table("namespaces").get("", name)
         if namespace is None:
             return
@@ -90,7 +90,7 @@ class NamespaceController:
         self._server.change(self._server.kind(NAMESPACES), namespace, changed, subresource="status")
 
     def _contents(self) -> list[Kind]:
-        """One kind per table."""
+        """Return all namespaced kinds, one for each table."""
         kinds = {kind.table_name: kind for kind in self._server.catalog if kind.namespaced}
         return list(kinds.values())
 
@@ -123,7 +123,7 @@ def _condition(type_name: str, found: list[str], stamp: str) -> Json:
 
 
 def finalize(server: Server, namespace: Json, finalizers: list[str]) -> Json:
-    """What the finalize subresource does: the only way to change these finalizers."""
+    """Set the finalizers in a namespace's spec, as its finalize subresource does. No other write changes them."""
     kind = server.kind(NAMESPACES)
     spec = {name: value for name, value in namespace["spec"].items() if name != "finalizers"}
     if finalizers:

@@ -1,4 +1,4 @@
-"""Patches as the API server applies them: JSON patch, merge patch, and strategic merge patch with its directives."""
+"""Patches as the API server applies them: JSON patch, and strategic merge patch with its directives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DELETE = "$deleteFromPrimitiveList/"
 
 
 def apply_operations(obj: Json, operations: list[Any]) -> Any:
-    """A JSON patch as Go's library has it. Raises `PatchFailed` with its words."""
+    """Apply a JSON patch as Go's library does. Raises `PatchFailed` with its message."""
     changed: Any = obj
     for operation in operations:
         if not isinstance(operation, dict):
@@ -33,7 +33,7 @@ def apply_operations(obj: Json, operations: list[Any]) -> Any:
 
 
 def _strictly(operation: Json, obj: Any) -> list[Json]:
-    """What RFC 6902 wants for it: to Go's library, a member that is not there is null."""
+    """Return the operations of RFC 6902 that have the effect of Go's library, which takes a missing member for null."""
     act = operation.get("op")
     place = str(operation.get("from" if act == "copy" else "path"))
     if act not in {"copy", "replace", "test"} or not _is_absent(obj, place):
@@ -56,7 +56,7 @@ def _is_absent(obj: Any, path: str) -> bool:
 
 
 def strategic_merge(type_name: str, original: Any, patch: Json) -> Any:
-    """The value of this type after the patch; nothing of the original is changed."""
+    """Return the value of this type after a strategic merge patch. The original is not changed."""
     return _merge_object(type_name, original if isinstance(original, dict) else {}, patch)
 
 
@@ -85,7 +85,7 @@ def _merge_object(type_name: str, original: Json, patch: Json) -> Json:
 
 
 def _merge_directive(name: str, value: Any, patch: Json, fields: Mapping[str, Field], result: Json) -> None:
-    """Directives that name a list which the patch itself does not contain."""
+    """Apply a directive about a list that the patch itself does not contain."""
     if name.startswith(_DELETE):
         member = name.removeprefix(_DELETE)
         result[member] = [item for item in result.get(member, ()) if item not in value]
@@ -99,7 +99,7 @@ def _merge_directive(name: str, value: Any, patch: Json, fields: Mapping[str, Fi
 def _field(type_name: str, fields: Mapping[str, Field], name: str) -> Field:
     if name in fields:
         return fields[name]
-    # A map's values, or a field that nobody knows.
+    # The values of a map, or an unknown field.
     item = type_name.removeprefix("{}") if type_name.startswith("{}") else "any"
     return Field(item, False, "", None, False)
 
@@ -121,7 +121,7 @@ def _merge_value(field: Field, original: Any, value: Any, order: list[Any] | Non
 
 
 def without_directives(value: Any) -> Any:
-    """What a patch brings where there was nothing: a value with a directive is none."""
+    """Return the value that a patch adds where there was none, without directives and the items that carry one."""
     if isinstance(value, dict):
         kept = {name: item for name, item in value.items() if item is not None and not name.startswith("$")}
         return {name: without_directives(item) for name, item in kept.items() if not _is_directive(item)}
@@ -153,7 +153,10 @@ def _merge_list(field: Field, original: list[Any], patch: list[Any]) -> list[Any
 
 
 def _reorder(merged: list[Any], order: list[Any], server: list[Any], key: str) -> list[Any]:
-    """The patch's items in the patch's order; what only the server has goes before the first that it stood before."""
+    """Return the patch's items in the patch's order, merged with the items that only the server has.
+
+    Such an item is placed before the first item that followed it on the server.
+    """
 
     def identity(item: Any) -> Any:
         return item.get(key) if key and isinstance(item, dict) else item

@@ -1,6 +1,6 @@
-"""How objects are created, changed and deleted: the rules that hold for every kind, in the real server's order.
+"""The rules for creating, changing and deleting objects of every kind, in the real server's order.
 
-A write has two halves, so that admission webhooks can come between: `begin` or `merge` decode and complete what was
+A write has two halves, so that admission webhooks can run in between: `begin` or `merge` decode and complete what was
 sent, `finish` and `revise` check it. Both leave the storage alone; `insert`, `replace` and `delete` change it.
 """
 
@@ -28,7 +28,7 @@ _LONGEST_PREFIX = 63 - 5
 
 
 class Deletion(msgspec.Struct, frozen=True):
-    """What a deletion asks for."""
+    """The options of one deletion."""
 
     grace: int | None = None
     uid: str | None = None
@@ -60,9 +60,9 @@ class Registry:
         return table
 
     def begin(self, kind: Kind, namespace: str, sent: Any, unknown: list[str], *, like: Json | None = None) -> Json:
-        """What was sent as the object that it would become, named and with defaults. Raises `fields.Misfit`.
+        """Return the object that a request would create, with its name and defaults. Raises `fields.Misfit`.
 
-        `like`: an object that was made of the same spec. They share it as it was completed: no object is changed in place.
+        `like`: an object created of the same spec. Both share the completed spec, as no object is changed in place.
         """
         if like is not None:
             shared = {"spec": like["spec"]}
@@ -98,7 +98,7 @@ class Registry:
             kind.allocate(obj, self.table(kind).items())
 
     def finish(self, kind: Kind, obj: Json, *, like: Json | None = None) -> Json:
-        """The object as it would be stored; its spec has been checked if it is `like` another's. Raises `Invalid`."""
+        """Return a new object as it would be stored. With `like` its spec is not checked again. Raises `Invalid`."""
         if kind.respecified is not None:
             obj["metadata"]["generation"] = 1
         if kind.status_type:
@@ -125,7 +125,7 @@ class Registry:
         return self.storage.put(table, obj, None)
 
     def merge(self, kind: Kind, old: Json, sent: Any, unknown: list[str]) -> Json:
-        """What was sent in place of `old`, with defaults. Raises `fields.Misfit`."""
+        """Return the sent object in place of `old`, with defaults. Raises `fields.Misfit`."""
         obj = kind.decode(sent, old if kind.custom or kind.to_wire is None else None, unknown)
         if kind.to_stored is not None:
             obj = kind.to_stored(obj)
@@ -136,7 +136,7 @@ class Registry:
         return obj
 
     def revise(self, kind: Kind, old: Json, obj: Json, *, subresource: str = "") -> Json:
-        """The changed object as it would be stored; `old` itself if nothing changes. Raises `Invalid`, `Conflict`."""
+        """Return the changed object as to be stored; `old` itself if nothing changes. Raises `Invalid`, `Conflict`."""
         was = old["metadata"]
         meta = obj["metadata"] = self._kept(obj["metadata"], was)
         if subresource == "status":
@@ -157,7 +157,7 @@ class Registry:
         return old if _same(kind, obj, old) else obj
 
     def revise_status(self, kind: Kind, old: Json, status: Json) -> Json:
-        """The object with another status as it would be stored; `old` itself if nothing changes. Raises `Invalid`."""
+        """Return the object with a new status as to be stored; `old` itself if nothing changes. Raises `Invalid`."""
         obj = {**old, "status": status}
         kind.reprepare_status(obj, old)
         if problems := kind.recheck_status(obj, old):
@@ -165,7 +165,7 @@ class Registry:
         return old if obj["status"] == old.get("status") and obj == old else obj
 
     def replace(self, kind: Kind, old: Json, obj: Json, *, dry_run: bool = False) -> Json:
-        """Stores what `revise` returned; the object goes if it was only waiting for its last finalizer."""
+        """Store what `revise` returned. Remove the object if its deletion waited only for its last finalizer."""
         if obj is old:
             return old
         if _was_waiting(kind, old, obj):
@@ -177,7 +177,7 @@ class Registry:
         return self.storage.put(self.table(kind), obj, old)
 
     def delete(self, kind: Kind, old: Json, asked: Deletion) -> tuple[Json, bool]:
-        """The last state that is known, and whether the object is gone."""
+        """Delete an object. Return its last known state, and whether it is gone."""
         self.check_preconditions(kind, old, asked)
         if kind.plural == "namespaces" and not kind.group:
             return self._delete_namespace(kind, old, asked)
@@ -204,7 +204,7 @@ class Registry:
         return self.storage.remove(self.table(kind), current), True
 
     def stamp(self) -> str:
-        """The time as objects carry it."""
+        """Return the current time as objects carry it."""
         now = self._now()
         if now is not self._instant:
             self._instant, self._stamp = now, wire(now)
@@ -215,7 +215,7 @@ class Registry:
         return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{'89ab'[int(text[16], 16) & 3]}{text[17:20]}-{text[20:]}"
 
     def _check_namespace(self, kind: Kind, obj: Json) -> None:
-        """The admission plugin NamespaceLifecycle."""
+        """Check the namespace of a new object, as the admission plugin NamespaceLifecycle does."""
         namespace = obj["metadata"]["namespace"]
         found = self.storage.table("namespaces").get("", namespace)
         if found is None:
@@ -231,7 +231,7 @@ class Registry:
             raise refusals.refusal(403, "Forbidden", error.status.message, details=details)
 
     def _kept(self, meta: Json, was: Json) -> Json:
-        """The metadata with what no change can touch."""
+        """Return the metadata with the fields that no update can change."""
         if meta is was:
             return was
         kept = {name: value for name, value in meta.items() if name not in _SYSTEM}
@@ -270,7 +270,7 @@ class Registry:
         return kind.check(obj) + kind.recheck(obj, old)
 
     def _blamed_group(self, kind: Kind) -> str:
-        """Events of either group are stored, and refused, as core's."""
+        """Return the group that a refusal names. Events of either group are stored and refused as core's."""
         return "" if kind.group == "events.k8s.io" else kind.group
 
     def check_preconditions(self, kind: Kind, old: Json, asked: Deletion) -> None:
@@ -283,7 +283,7 @@ class Registry:
             raise refusals.conflict(kind.kind, kind.group, meta["name"], why)
 
     def _mark_graceful(self, kind: Kind, old: Json, meta: Json, grace: int | None) -> bool | None:
-        """Whether the deletion leaves time; None where one is pending already and nothing changes."""
+        """Mark an object as terminating. Return whether it gets time; None if it already is and nothing changes."""
         if kind.graceful is None:
             return False
         if "deletionTimestamp" not in meta:
@@ -305,7 +305,7 @@ class Registry:
         return True
 
     def _mark(self, meta: Json) -> None:
-        """For kinds that know no grace: on its way out, waiting for its finalizers."""
+        """Mark an object of a kind without grace periods as terminating; it waits for its finalizers."""
         if "deletionTimestamp" not in meta:
             if meta.get("generation"):
                 meta["generation"] += 1
@@ -337,7 +337,7 @@ def _carry(obj: Json, old: Json, member: str) -> None:
 
 
 def _was_waiting(kind: Kind, old: Json, obj: Json) -> bool:
-    """Deleted before, and kept only by finalizers of which none is left."""
+    """Whether an object was deleted before and its last finalizer has just been removed."""
     was = old["metadata"]
     if "deletionTimestamp" not in was or was.get("deletionGracePeriodSeconds") or obj["metadata"].get("finalizers"):
         return False
@@ -360,7 +360,7 @@ def _body_changed(obj: Json, old: Json) -> bool:
 
 
 def _finalizers(kind: Kind, meta: Json, asked: Deletion) -> list[str]:
-    """With those of the garbage collector, as the deletion wants it."""
+    """Return the finalizers with those of the garbage collector that the deletion's propagation asks for."""
     present: list[str] = meta.get("finalizers", [])
     if not kind.propagation:
         return present
@@ -394,7 +394,7 @@ def parse(text: str) -> datetime:
 
 
 def check_update(kind: Kind, old: Json, sent: Any, *, whole: bool) -> None:
-    """The preconditions that stand in the object itself; `whole` where it was sent as such and not as a patch."""
+    """Check the UID and version in the sent object. `whole`: it was sent as an object, not as a patch."""
     meta = sent.get("metadata") if isinstance(sent, dict) else None
     if not isinstance(meta, dict):
         meta = {}
@@ -421,6 +421,6 @@ def _etcd_key(kind: Kind, meta: Json) -> str:
 
 
 def _go_span(seconds: int) -> timedelta:
-    """Return so many seconds as Go's arithmetic of 64 bits has them: beyond 292 years a span wraps around."""
+    """Return a number of seconds as Go's 64-bit durations have it: beyond 292 years a span wraps around."""
     nanoseconds = (seconds * 10**9 + 2**63) % 2**64 - 2**63
     return timedelta(microseconds=nanoseconds // 1000)

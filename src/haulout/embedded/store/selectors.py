@@ -28,7 +28,7 @@ class _Term(NamedTuple):
 
 
 class Filter:
-    """Which objects a request is about."""
+    """The label and field selectors of one request, compiled."""
 
     def __init__(self, labels: Selector, terms: tuple[_Term, ...]) -> None:
         self._labels = labels
@@ -41,7 +41,7 @@ class Filter:
         return all((term.select(obj) == term.value) is term.equal for term in self._terms)
 
     def equals(self, field: str) -> str | None:
-        """The value that the field must have, where the filter says so."""
+        """Return the value that the filter requires of a field, or None."""
         return next((term.value for term in self._terms if term.field == field and term.equal), None)
 
 
@@ -63,7 +63,7 @@ def _labels(text: str) -> Selector:
 
 
 def _in_go(text: str, error: SelectorError) -> str:
-    """The problem in the real server's words."""
+    """Return a selector's error in the real server's words."""
     before, rest = text[: error.column - 1], text[error.column - 1 :]
     problem = _COLUMN.sub("", str(error))
     if problem.endswith("expected: identifier") and not before.strip():
@@ -98,13 +98,13 @@ def _fields(kind: Kind, text: str) -> tuple[_Term, ...]:
 
 
 def _place(value: str, before: str, rest: str) -> int:
-    """Where a value stands among those in the same parentheses, in their order."""
+    """Return the index of a value among those in the same parentheses, sorted."""
     listed = before.rpartition("(")[2] + rest.partition(")")[0] if "(" in before else value
     return sorted(map(str.strip, listed.split(","))).index(value)
 
 
 def _unselectable(kind: Kind, name: str) -> str:
-    """Kinds that can be selected only by what all have say so."""
+    """Return the error for an unknown field. It differs for kinds that are selected only by name and namespace."""
     if kind.custom or kind.selectable.keys() - {"metadata.name", "metadata.namespace"}:
         return f"field label not supported: {name}"
     return f'"{name}" is not a known field selector: only "metadata.name", "metadata.namespace"'
@@ -114,7 +114,10 @@ _compiled: dict[int, tuple[Any, Selector | None]] = {}
 
 
 def compiled(selector: Json | None) -> Selector | None:
-    """A label selector of an object, which nobody changes: looked at once. None selects nothing."""
+    """Return the compiled label selector of a stored object, cached by identity.
+
+    None selects nothing. So does an invalid selector.
+    """
     if selector is None:
         return None
     known = _compiled.get(id(selector))
@@ -131,7 +134,7 @@ def compiled(selector: Json | None) -> Selector | None:
 
 
 def find(table: Table, namespace: str, chosen: Filter, index_field: str = "spec.nodeName") -> list[Json]:
-    """The objects as they are now, in the order of namespace and name."""
+    """Return the selected objects as they are now, in the order of namespace and name."""
     if chosen.everything:
         return table.items(namespace)
     name = chosen.equals("metadata.name")

@@ -1,4 +1,4 @@
-"""The API server of the embedded cluster: objects by the real server's rules, for actors in this process."""
+"""The API server of the embedded cluster without HTTP, for the simulated controllers and for the face."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Server:
         self.scales = Scales(self.registry)
         self.definitions = Definitions(self.registry, self.catalog, self.scales.paths)
         self._subscribers: dict[Resource, tuple[Callable[[Change], None], ...]] = {}
-        # Changes, each with those who have not been told of it yet.
+        # Changes, each with the subscribers that have not been called with it yet.
         self._pending: deque[tuple[Iterator[Callable[[Change], None]], Change]] = deque()
         self._dispatching = False
         for name in FIRST_NAMESPACES:
@@ -112,9 +112,9 @@ class Server:
         return self.show(kind, self.change(kind, old, self.merged(kind, old, sent, []), subresource=subresource))
 
     def _with_status(self, kind: Kind, old: Json, status: Any) -> Json:
-        """Return what the whole way would come to where nothing but a status is sent.
+        """Return what the full path of a write would give for an object in which only the status differs.
 
-        Most writes of the simulated controllers and kubelets are such.
+        Most writes of the simulated controllers and kubelets are of this sort.
         """
         try:
             decoded = status_decoder(kind.type)(status, old.get("status"), [])
@@ -165,7 +165,7 @@ class Server:
             self.timers.at(self.timers.now(), self._dispatch)
 
     def _dispatch(self) -> None:
-        """Later than the write, so that nobody is told of a change while making it."""
+        """Deliver pending changes. They are delivered after the write, so that no subscriber runs within it."""
         try:
             while self._pending:
                 subscribers, change = self._pending[0]
@@ -196,7 +196,7 @@ class Server:
             raise unreadable(kind, misfit(kind, sent)) from None
 
     def store(self, kind: Kind, obj: Json, *, dry_run: bool = False) -> Json:
-        """A new object that is finished."""
+        """Store a new object that `finish` returned."""
         stored = self.registry.insert(kind, obj, dry_run=dry_run)
         if not dry_run:
             self.definitions.after(kind, stored)
@@ -212,7 +212,7 @@ class Server:
         return self.put(kind, old, self.registry.revise(kind, old, draft, subresource=subresource))
 
     def put(self, kind: Kind, old: Json, obj: Json, *, dry_run: bool = False) -> Json:
-        """A changed object that is revised."""
+        """Store a changed object that `revise` returned."""
         result = self.registry.replace(kind, old, obj, dry_run=dry_run)
         if not dry_run and result is not old:
             self.definitions.after(kind, result)
@@ -247,12 +247,12 @@ def _is_status_alone(body: Mapping[str, Any]) -> bool:
 
 
 def _differs_in_status_alone(obj: Json, old: Json) -> bool:
-    """Whether the rest is the stored object itself, as where an actor replaces the status of what it was given."""
+    """Whether all parts but the status are the stored ones, as when a controller replaces a status that it read."""
     return isinstance(obj.get("status"), dict) and all(obj[name] is old.get(name) for name in obj if name != "status")
 
 
 def misfit(kind: Kind, sent: Any) -> str:
-    """Where the sent object is not of its type; of custom objects only the metadata has one."""
+    """Return where the sent object does not fit its type. Of custom objects only the metadata has one."""
     return fields.diagnose(kind.type, sent) if kind.type else fields.diagnose("meta.ObjectMeta", sent.get("metadata"))
 
 

@@ -1,4 +1,7 @@
-"""Objects by name with one revision counter and a log of changes: what etcd and the watch cache are to a real server."""
+"""The storage of the embedded cluster: objects by name, one revision counter, and a log of changes for watches.
+
+It stands for etcd and the watch cache of a real server.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,12 @@ from haulout.embedded.rules import refusals
 Key = tuple[str, str]
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
-# Changes kept per kind for watches that come late; whoever is further behind has to list again.
+# Changes kept per kind for watches from an older revision. A client that is further behind has to list again.
 LOG_LENGTH = 4096
 
 
 class Entry(NamedTuple):
-    """One change, at its revision. The object of a deletion is its last state."""
+    """One change in the log, at its revision. A deletion has the last state of the object."""
 
     revision: int
     type: str
@@ -36,7 +39,7 @@ def with_version(obj: Json, revision: int) -> Json:
 
 
 class Table:
-    """The objects of one kind. What is handed out is shared: nobody may change it."""
+    """The objects of one kind. Returned objects are shared and must not be changed."""
 
     def __init__(self, name: str, index: Callable[[Json], str] | None = None) -> None:
         self.name = name
@@ -57,7 +60,7 @@ class Table:
         return self._objects.get((namespace, name))
 
     def keys(self, namespace: str = "") -> Iterator[Key]:
-        """In the order of namespace and name."""
+        """Return the keys in the order of namespace and name."""
         if namespace:
             return ((namespace, name) for name in self._names.get(namespace, ()))
         return ((space, name) for space in self._namespaces for name in self._names[space])
@@ -69,7 +72,7 @@ class Table:
         return [objects[key] for key in self.keys()]
 
     def indexed(self, value: str) -> list[Json]:
-        """The objects with this value of the indexed field, in the order of namespace and name."""
+        """Return the objects with this value of the indexed field, in the order of namespace and name."""
         return [self._objects[key] for key in sorted(self._indexed.get(value, ()))]
 
     @property
@@ -115,7 +118,7 @@ class Table:
             self._indexed.setdefault(after, {})[key] = None
 
     def at(self, revision: int) -> dict[Key, Json]:
-        """The objects as they were at a revision that is not compacted yet."""
+        """Return the objects as they were at a revision that is not compacted yet."""
         objects = dict(self._objects)
         for entry in reversed(self.log):
             if entry.revision <= revision:
@@ -127,7 +130,7 @@ class Table:
         return objects
 
     def since(self, revision: int) -> list[Entry]:
-        """What happened after a revision. Raises `Gone` where that is not known any more."""
+        """Return the changes after a revision. Raises `Gone` if the log does not reach back to it."""
         if revision < self.compacted:
             raise refusals.expired(f"too old resource version: {revision} ({self.compacted})")
         late: list[Entry] = []
@@ -139,17 +142,14 @@ class Table:
         return late
 
     def forget(self, revision: int) -> None:
-        """Changes up to and including this revision."""
+        """Drop the changes up to and including this revision from the log."""
         while self.log and self.log[0].revision <= revision:
             self.log.popleft()
         self.compacted = max(self.compacted, revision)
 
 
 class Storage:
-    """Everything that an embedded cluster stores, with one revision for each change.
-
-    It has a table for each kind, and one counter of revisions for all of them.
-    """
+    """Everything that an embedded cluster stores: one table for each kind, and one revision counter for all of them."""
 
     def __init__(self, *, log_length: int = LOG_LENGTH) -> None:
         self.revision = 1
@@ -159,7 +159,7 @@ class Storage:
         self._indexes: dict[str, Callable[[Json], str]] = {}
 
     def index(self, name: str, value: Callable[[Json], str]) -> None:
-        """Keeps the objects of a table by a value; before the table is used for the first time."""
+        """Index the objects of a table by a value. Must be called before the table is first used."""
         self._indexes[name] = value
 
     def table(self, name: str) -> Table:
@@ -174,7 +174,7 @@ class Storage:
         return self._tables
 
     def put(self, table: Table, obj: Json, old: Json | None) -> Json:
-        """Stores what belongs to the caller alone, at a new revision."""
+        """Store an object that belongs to the caller alone, at a new revision."""
         self.revision = revision = self.revision + 1
         meta: dict[str, Any] = dict(obj["metadata"])
         meta["resourceVersion"] = str(revision)
@@ -184,7 +184,7 @@ class Storage:
         return obj
 
     def remove(self, table: Table, old: Json) -> Json:
-        """The last state, at the revision of the deletion."""
+        """Remove an object. Return its last state, at the revision of the deletion."""
         self.revision = revision = self.revision + 1
         last = with_version(old, revision)
         table.drop(key_of(old))
@@ -192,7 +192,7 @@ class Storage:
         return last
 
     def compact(self, revision: int | None = None) -> None:
-        """Forgets what happened before, everywhere; continued lists and watches from there are refused from now on."""
+        """Drop the log up to a revision, by default the current one. Lists and watches from before it are refused."""
         upto = self.revision if revision is None else min(revision, self.revision)
         self._compacted = max(self._compacted, upto)
         for table in self._tables.values():

@@ -1,4 +1,4 @@
-"""Scales and bindings: small views of larger objects."""
+"""The scale subresource, and the binding of pods to nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from haulout.kube.errors import ApiError
 
 
 class Scales:
-    """How many replicas an object asks for and has. Custom kinds say where these numbers are."""
+    """The scale subresource of all kinds. Definitions of custom kinds say where their replicas are."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -78,7 +78,7 @@ def _look(obj: Any, path: str) -> Any:
 
 
 def _put(obj: Json, path: str, value: Any) -> Json:
-    """A copy along the path."""
+    """Return a copy of the object with the value at the path."""
     result = dict(obj)
     at, steps = result, path.strip(".").split(".")
     for step in steps[:-1]:
@@ -89,7 +89,7 @@ def _put(obj: Json, path: str, value: Any) -> Json:
 
 
 def bind(registry: Registry, kind: Kind, pod: Json, binding: Json, *, dry_run: bool = False) -> None:
-    """Assigns a pod to a node, once."""
+    """Assign a pod to a node. Raises `Conflict` if it has one."""
     name, target = pod["metadata"]["name"], binding.get("target") or {}
     if (binding.get("metadata") or {}).get("name", name) != name:
         raise refusals.bad_request("name in URL does not match name in Binding object")

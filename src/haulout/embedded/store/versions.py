@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def rank(version: str) -> tuple[int, int, int, str]:
-    """apimachinery, pkg/version: v2, v1, v1beta1, v1alpha2, then the rest by name."""
+    """Return a sort key: v2, v1, v1beta1, v1alpha2, then the rest by name (apimachinery, pkg/version)."""
     digits = version[1:].replace("alpha", " alpha ").replace("beta", " beta ").split()
     if not version.startswith("v") or not digits or not digits[0].isdecimal():
         return (3, 0, 0, version)

@@ -1,4 +1,4 @@
-"""Keys that wait for a look: nobody waits for an object that nobody can read."""
+"""The work queue: an object whose sync fails delays no other object."""
 
 from datetime import timedelta
 
@@ -14,9 +14,9 @@ class Looks:
         self.timers = VirtualTimers(START)
         self.unreadable = set(unreadable)
         self.seen: list[str] = []
-        self.work: WorkQueue[str] = WorkQueue(self.timers, self.look)
+        self.work: WorkQueue[str] = WorkQueue(self.timers, self.sync)
 
-    def look(self, key: str) -> None:
+    def sync(self, key: str) -> None:
         self.seen.append(key)
         if key in self.unreadable:
             raise TypeError(f"{key} cannot be read")
@@ -32,7 +32,7 @@ def test_an_object_that_cannot_be_read_is_reported_and_stalls_nobody() -> None:
     assert looks.seen == ["a", "b", "c"]
 
 
-def test_it_is_looked_at_again_later() -> None:
+def test_it_is_synced_again_later() -> None:
     looks = Looks("a")
     looks.work.add("a")
     with pytest.raises(TypeError):

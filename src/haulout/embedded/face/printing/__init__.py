@@ -1,1 +1,1 @@
-"""Tables, as `kubectl get` shows them."""
+"""The Tables that `kubectl get` prints."""

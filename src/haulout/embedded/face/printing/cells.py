@@ -1,4 +1,4 @@
-"""Ages and other small texts in tables, spelled as the real server spells them."""
+"""The texts in cells of Tables, such as ages, formatted as the real server formats them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STEP = re.compile(r"\.([\w\-/]+)|\['([^']+)'\]|\[\?\(@\.(\w+)\s*==\s*[\"']([^\"
 
 
 def age(text: str | None, now: datetime) -> str:
-    """How long ago; `text` is a time as objects carry it."""
+    """Return how long ago a timestamp of an object was."""
     if not text:
         return "<unknown>"
     return span(now - instant(text))
@@ -25,7 +25,7 @@ def instant(text: str) -> datetime:
 
 
 def span(delta: timedelta) -> str:
-    """apimachinery, pkg/util/duration: HumanDuration."""
+    """Return a span in words, as HumanDuration (apimachinery, pkg/util/duration)."""
     seconds = int(delta.total_seconds())
     if seconds < 0:
         return "0s" if seconds >= -1 else "<invalid>"
@@ -68,8 +68,8 @@ def containers(spec: Json) -> tuple[str, str]:
     return ",".join(each["name"] for each in found), ",".join(each.get("image", "") for each in found)
 
 
-def look(obj: Any, path: str) -> list[Any]:
-    """The values at a JSON path of a printer column: members, indexes and one equality filter."""
+def values_at(obj: Any, path: str) -> list[Any]:
+    """Return the values at a JSON path of a printer column: members, indexes and one equality filter."""
     found, at = [obj], 0
     while at < len(path):
         step = _STEP.match(path, at)

@@ -1,4 +1,4 @@
-"""The row of a pod (kubernetes, pkg/printers/internalversion/printers.go: printPod)."""
+"""The row of a pod in a Table (kubernetes, pkg/printers/internalversion/printers.go: printPod)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pod_row(pod: Json, now: datetime) -> list[Any]:
 
 
 def _state(pod: Json) -> tuple[str, int, str, int]:
-    """Its reason, restarts, when the last was, and how many containers are ready."""
+    """Return a pod's reason, its restarts, the time of the last restart, and the number of ready containers."""
     status = pod["status"]
     reason = status.get("reason") or status.get("phase", "")
     if any(each["type"] == "PodScheduled" and each.get("reason") == "SchedulingGated" for each in _conditions(pod)):

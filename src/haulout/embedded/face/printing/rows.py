@@ -1,4 +1,4 @@
-"""The columns and rows of the built-in kinds."""
+"""The columns and rows of the built-in kinds in Tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ Row = Callable[[Json, datetime], list[Any]]
 
 
 def _columns(*given: str) -> tuple[Column, ...]:
-    """`Name`, `Age`, and with a plus in front those that only `-o wide` shows; `Ready:integer` has a type."""
+    """Return columns by their names.
+
+    A plus in front marks a column that only `-o wide` shows; `Ready:integer` has a type.
+    """
     found = []
     for text in given:
         name, _, kind = text.removeprefix("+").partition(":")

@@ -1,4 +1,4 @@
-"""Objects as a Table: columns, and a row for each."""
+"""Objects converted to a Table: columns, and one row for each object."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from haulout.embedded.face.printing.cells import age, look
+from haulout.embedded.face.printing.cells import age, values_at
 from haulout.embedded.face.printing.rows import PLAIN, PRINTED
 from haulout.embedded.interfaces import Json
 from haulout.embedded.store.kinds import Column, Kind
@@ -16,7 +16,7 @@ _NAME_TEXT = "Name must be unique within a namespace. Is required when creating 
 
 
 def table(kind: Kind, objects: Iterable[Json], now: datetime, *, include: str = "", headed: bool = True) -> Json:
-    """`include` is what comes with each row: "None", "Object", or by default its metadata."""
+    """Return the objects as a Table. `include`: what each row has: "None", "Object", or by default metadata."""
     columns, row = (_custom_columns(kind), None) if kind.custom else PRINTED.get(kind.table_name, PLAIN)
     rows = []
     for obj in objects:
@@ -64,7 +64,7 @@ def _custom_row(kind: Kind, obj: Json, now: datetime) -> list[Any]:
 
 
 def _cell(column: Column, obj: Json, now: datetime) -> Any:
-    found = look(obj, column.path)
+    found = values_at(obj, column.path)
     if not found:
         return None
     value = found[0]

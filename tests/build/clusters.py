@@ -105,7 +105,7 @@ class Clusters:
         metrics = self.metrics = Metrics()
         self.pump = Pump(self.store, self.clock, metrics, lambda: None, connections=connections)
         home = Objects()
-        writer = Writer(home, self.clock)
+        writer = Writer(home)
         self.sender = Sender(self.pump, Recorder(writer, self.clock), self.clock, metrics, host="host")
         self.sources = Sources(self.kernel.loop, self.pump, self.sender, self.clock, frozenset, self._connect)
         self.sources.add_home(Way(server()), writer)

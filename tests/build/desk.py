@@ -13,10 +13,10 @@ from haulout.cluster.rows import NodeRow, ObjectRow, PodRow, Value
 from haulout.cluster.view import CONFIG, View
 from haulout.core.action import Action, Create, Delete, Evict, Measure, Say
 from haulout.core.decision import NOTHING, Decider, Decision
-from haulout.kernel.actor import Reports
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.requests import Answer, Body, Change, Done, Look, Lost, Refused, Request, Telling
 from haulout.kernel.rooms import Subject
+from haulout.kernel.wakes import Reports
 from tests.build.rows import START
 from tests.build.world import Feed, World, copy
 

@@ -17,10 +17,10 @@ from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
 from haulout.core.drain.report import Progress, conclusion, reasons
 from haulout.core.reason import Reason
 from haulout.embedded import NODES, PODS, ActorOptions, Change, KubeletOptions, PodBehaviour
-from haulout.kernel.actor import Reports
 from haulout.kernel.assemble import assemble
 from haulout.kernel.requests import Body, Refused
 from haulout.kernel.rooms import Subject
+from haulout.kernel.wakes import Reports
 from haulout.plan.virtual import VirtualDriver
 from tests.build.workloads import World, is_leaving
 

@@ -11,10 +11,10 @@ from haulout.core.action import Create, Delete, Evict, Measure, Say
 from haulout.core.decision import Decider
 from haulout.core.declaration import Enabled
 from haulout.embedded import NODES, Json, Resource
-from haulout.kernel.actor import Reports
 from haulout.kernel.assemble import assemble
 from haulout.kernel.requests import Answer, Body, Change, ListPods, Look, Refused, Telling
 from haulout.kernel.rooms import Subject
+from haulout.kernel.wakes import Reports
 from haulout.model.meta import wire_micro_time
 from haulout.plan.virtual import VirtualDriver
 from haulout.surfaces.nodemaintenance.declare import NODEMAINTENANCE

@@ -98,7 +98,7 @@ class Shell:
         self.kernel = Kernel(deciders)
         self.kernel.leading = not lease
         self.pump = Pump(self.kernel.store, self.clock, self.metrics, self._stir)
-        self.writer = Writer(self.via, self.clock)
+        self.writer = Writer(self.via)
         recorder = Recorder(self.writer, self.clock)
         self.sender = Sender(
             self.pump, recorder, self.clock, self.metrics, host="host", channels=channels, surfaces=surfaces

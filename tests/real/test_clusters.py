@@ -84,7 +84,7 @@ async def test_clusters_are_opened_and_closed_while_running(
             each.poke()
 
     pump = Pump(kernel.store, clock, metrics, wake)
-    writer = Writer(transport, clock)
+    writer = Writer(transport)
     sender = Sender(pump, Recorder(writer, clock), clock, metrics, host="test")
     driver = Driver(kernel, sender, clock, metrics)
     woken.append(driver)

@@ -109,7 +109,7 @@ async def test_threads_share_a_lease_of_the_real_server(plane: ControlPlane, pre
     thread = Thread("t", "c", "title", "reply", f"{prefix}-thread", "default", timedelta(minutes=1))
     try:
         with hook.open() as url:
-            threads = Threads(Writer(transport, SystemClock()), clock, f"{url}/api/")
+            threads = Threads(Writer(transport), clock, f"{url}/api/")
             await threads.reply(thread)
             await threads.reply(thread)
             clock.move_to(clock.now() + timedelta(minutes=2))

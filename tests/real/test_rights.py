@@ -227,7 +227,7 @@ async def _thread(scene: Scene) -> None:
     transport = HttpTransport(endpoint, SystemClock())
     try:
         with hook.open() as url:
-            threads = Threads(Writer(transport, SystemClock()), clock, f"{url}/api/")
+            threads = Threads(Writer(transport), clock, f"{url}/api/")
             for _ in range(2):
                 await threads.reply(Thread("t", "c", "title", "text", "slack", scene.ns, timedelta(minutes=1)))
                 clock.move_to(clock.now() + timedelta(minutes=2))

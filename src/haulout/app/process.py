@@ -38,10 +38,10 @@ from haulout.core.budgets.declare import BUDGETS
 from haulout.core.decision import Source
 from haulout.core.declaration import Enabled
 from haulout.core.surface_lease import lease_row
-from haulout.kernel.actor import Reports
 from haulout.kernel.assemble import assemble
 from haulout.kernel.requests import Body, Refused
 from haulout.kernel.rooms import Subject
+from haulout.kernel.wakes import Reports
 from haulout.kube.bounds import AWAY
 from haulout.kube.config import SERVICE_ACCOUNT, Opened
 from haulout.kube.config import load as load_endpoint
@@ -319,7 +319,7 @@ class Process(Reports):
             yield
 
     async def _serve(self, endpoint: Endpoint, transport: HttpTransport) -> int:
-        writer = Writer(transport, self.clock, longest=self.settings.request_for)
+        writer = Writer(transport, longest=self.settings.request_for)
         recorder = self._recorder = Recorder(writer, self.clock, guard=self._may_tell_for)
         channels = dict(each for part in self.parts for each in part.channels(transport).items())
         host = socket.gethostname()

@@ -85,7 +85,7 @@ class Profiles(Part):
         # Imported where a process needs it: what notifies brings libraries along.
         from haulout.app.notifications import Notifications
 
-        return {NOTIFICATIONS: Notifications(Writer(transport, self.around.clock), self.around.clock)}
+        return {NOTIFICATIONS: Notifications(Writer(transport), self.around.clock)}
 
     def follow(self, settings: Settings) -> None:
         self._say_how(settings)

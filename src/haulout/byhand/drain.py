@@ -26,11 +26,11 @@ from haulout.cluster.store import Listing
 from haulout.core.declaration import Enabled
 from haulout.core.drain.options import DrainOptions
 from haulout.explain.snapshot import endpoint_of
-from haulout.kernel.actor import Reports
 from haulout.kernel.assemble import assemble
 from haulout.kernel.proofs import settle
 from haulout.kernel.requests import Body, Refused
 from haulout.kernel.rooms import Subject
+from haulout.kernel.wakes import Reports
 from haulout.kube.errors import KubeError, NotFound
 from haulout.kube.http import HttpTransport
 from haulout.kube.listing import read_list
@@ -177,7 +177,7 @@ class Draining(Reports):
     # Draining
 
     async def run(self) -> int:
-        writer = Writer(self._transport, self._clock)
+        writer = Writer(self._transport)
         recorder = Recorder(writer, self._clock)
         sender = Sender(self._pump, recorder, self._clock, self._metrics, host=socket.gethostname())
         sender.writers[""] = writer

@@ -45,7 +45,7 @@ async def _uncordon(names: tuple[str, ...], selector: str, transport: HttpTransp
             click.echo("no node has these labels", err=True)
             return 1
         maintenances = await _maintenances(nodes, transport)
-        writer = Writer(transport, SystemClock())
+        writer = Writer(transport)
         return max([await _one(node, maintenances, writer, dry_run=dry_run) for node in nodes])
     finally:
         await transport.close()

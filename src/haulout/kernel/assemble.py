@@ -13,9 +13,9 @@ from haulout.core.decision import Decider, Source
 from haulout.core.declaration import Enabled
 from haulout.core.drain.deciders import DRAIN_DECIDERS
 from haulout.core.surface_lease import leased
-from haulout.kernel.actor import Reports
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
+from haulout.kernel.wakes import Reports
 
 Observe = Callable[[Decider], Decider]
 OnFailure = Callable[[Subject, Exception], None]

@@ -7,10 +7,11 @@ from datetime import datetime
 
 from haulout.cluster.store import Store
 from haulout.core.decision import Decider, earliest
-from haulout.kernel.actor import Actor, Reports
+from haulout.kernel.actor import Actor
 from haulout.kernel.loop import Loop
 from haulout.kernel.requests import Answer, Request
 from haulout.kernel.rooms import Subject
+from haulout.kernel.wakes import Reports
 
 
 class Kernel:

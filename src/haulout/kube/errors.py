@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from haulout.base.throttling import is_throttling
-
 
 class KubeError(Exception):
     """Base of everything that talking to a cluster may raise."""
@@ -154,11 +152,6 @@ class TooManyRequests(ApiError):
     def by_budget(self) -> bool:
         """A PodDisruptionBudget refused an eviction, as opposed to the server asking for less traffic."""
         return self.cause == "DisruptionBudget"
-
-    @property
-    def throttles(self) -> bool:
-        """Whether the server itself asks for less traffic. A webhook's 429 is about one object."""
-        return is_throttling(self.status.message, self.cause, self.retry_after)
 
 
 class ServerFailure(ApiError):

@@ -5,26 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from haulout.base.backoff import Sleep
-from haulout.base.clock import Clock
 from haulout.kube.codec import Broken, HasMetadata, Kind, Shortened
-from haulout.kube.errors import KubeError, TooManyRequests
+from haulout.kube.errors import KubeError
 from haulout.kube.excerpt import Shape
 from haulout.kube.listing import Pages
-from haulout.kube.transport import JSON, JSON_PATCH, MERGE_PATCH, METADATA_ONLY, STRATEGIC_PATCH, Transport
+from haulout.kube.transport import JSON, MERGE_PATCH, METADATA_ONLY, STRATEGIC_PATCH, Transport
 
 K = TypeVar("K", bound=HasMetadata)
 # Called at the very moment of sending: the seconds that the request may take, or None if it must not be sent any more.
 Guard = Callable[[], float | None]
 Propagation = Literal["Background", "Foreground", "Orphan"]
-
-# The longest Retry-After that is obeyed: beyond it, a wrong header would stop all work.
-_PATIENCE = 300.0
 
 
 class Withheld(KubeError):
@@ -77,28 +72,23 @@ class Writer:
 
     Answers are the raw bytes of the object, for the caller to decode; refusals are raised as they are.
 
-    Nothing is retried: what to do after a refusal is a decision. `key` is whose turn a request takes. A server that
-    asks for less traffic (429 with Retry-After, unless from a PodDisruptionBudget or a webhook) is obeyed by every later request.
-    `keep`: what is kept of an answer that is too long to be held.
+    Nothing is retried, and nothing is delayed beyond the limit of requests in flight: what follows a refusal is a
+    decision, and the kernel keeps the pause that a server asks for. `key` is whose turn a request takes. `guard` is
+    called just before sending. `keep`: what is kept of an answer that is too long to be held.
     """
 
     def __init__(
         self,
         transport: Transport,
-        clock: Clock,
         *,
         in_flight: int = 32,
         manager: str = "haulout",
         longest: float = 30.0,
-        sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._transport = transport
-        self._clock = clock
         self._gate = Gate(in_flight)
         self._manager = manager
         self._longest = longest
-        self._sleep = sleep
-        self.pause_until = float("-inf")
 
     @property
     def waiting(self) -> int:
@@ -111,14 +101,15 @@ class Writer:
         return await self._send("GET", path, key=key, accept=_accept(slim=slim), guard=guard, keep=keep)
 
     async def read_list(
-        self, path: str, kind: Kind[K], query: Mapping[str, str], *, key: Hashable
+        self, path: str, kind: Kind[K], query: Mapping[str, str], *, key: Hashable, guard: Guard | None = None
     ) -> tuple[list[K | Shortened[K] | Broken], str]:
         """Read a whole list, as the server's store has it at one version. Return its items and that version.
 
         No `resourceVersion` is named, so the answer is consistent; all pages show the version of the first.
         """
         async with self._turn(key):
-            pages = Pages(self._transport, path, kind, query, within=self._longest)
+            within = self._seconds(guard, f"GET {path}")
+            pages = Pages(self._transport, path, kind, query, within=within)
             page = await pages.next()
             version, items = page.version, list(page)
             while not pages.complete:
@@ -175,29 +166,6 @@ class Writer:
             keep=keep,
         )
 
-    async def json_patch(
-        self,
-        path: str,
-        ops: Sequence[Mapping[str, Any]],
-        *,
-        key: Hashable,
-        subresource: str | None = None,
-        slim: bool = False,
-        dry_run: bool = False,
-        guard: Guard | None = None,
-    ) -> bytes:
-        """A failed `test` is refused as `Invalid`."""
-        return await self._send(
-            "PATCH",
-            _below(path, subresource),
-            ops,
-            key=key,
-            query=self._query(dry_run=dry_run),
-            content_type=JSON_PATCH,
-            accept=_accept(slim=slim),
-            guard=guard,
-        )
-
     async def evict(
         self,
         namespace: str,
@@ -218,26 +186,6 @@ class Writer:
             "deleteOptions": options,
         }
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
-        return await self._send("POST", path, body, key=key, query=self._query(dry_run=dry_run), guard=guard)
-
-    async def bind(
-        self,
-        namespace: str,
-        name: str,
-        node: str,
-        *,
-        key: Hashable,
-        uid: str,
-        dry_run: bool = False,
-        guard: Guard | None = None,
-    ) -> bytes:
-        body = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": name, "namespace": namespace, "uid": uid},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-        }
-        path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
         return await self._send("POST", path, body, key=key, query=self._query(dry_run=dry_run), guard=guard)
 
     async def delete(
@@ -282,9 +230,7 @@ class Writer:
     ) -> bytes:
         payload = None if body is None else msgspec.json.encode(body)
         async with self._turn(key):
-            seconds = guard() if guard else self._longest
-            if seconds is None or seconds <= 0:
-                raise Withheld(f"{method} {path}: withheld")
+            seconds = self._seconds(guard, f"{method} {path}")
             reply = await self._transport.request(
                 method,
                 path,
@@ -292,30 +238,26 @@ class Writer:
                 body=payload,
                 content_type=content_type,
                 accept=accept,
-                timeout=min(seconds, self._longest),
+                timeout=seconds,
                 keep=keep,
             )
         return reply.body
 
+    def _seconds(self, guard: Guard | None, what: str) -> float:
+        """Return how long a request may take; raise `Withheld` if it must not be sent any more."""
+        seconds = guard() if guard else self._longest
+        if seconds is None or seconds <= 0:
+            raise Withheld(f"{what}: withheld")
+        return min(seconds, self._longest)
+
     @contextlib.asynccontextmanager
     async def _turn(self, key: Hashable) -> AsyncIterator[None]:
-        """Wait for a place and for the end of a pause; a server that throttles meanwhile is obeyed by all."""
+        """Wait for a place among the requests in flight, and give it back at the end."""
         await self._gate.enter(key)
         try:
-            while (wait := self.pause_until - self._clock.elapsed()) > 0:
-                await self._sleep(wait)
             yield
-        except TooManyRequests as error:
-            self._throttled(error)
-            raise
         finally:
             self._gate.leave()
-
-    def _throttled(self, error: TooManyRequests) -> None:
-        if error.throttles:
-            assert error.retry_after is not None
-            until = self._clock.elapsed() + min(error.retry_after, _PATIENCE)
-            self.pause_until = max(self.pause_until, until)
 
 
 def _accept(*, slim: bool) -> str:

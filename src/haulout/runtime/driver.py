@@ -126,10 +126,10 @@ class Driver:
         self.poke()
 
     def _guard(self, request: Request) -> float | None:
-        """At the moment of sending: everything is as decided, and there is time left to be answered."""
-        if isinstance(request.body, Look | ListPods):
-            return LONGEST_REQUEST
-        return self.may_write_for() if self._kernel.actor.is_current(request.id) else None
+        """Return how long a request may take, just before it is sent, or None if it must not be sent any more."""
+        if not self._kernel.actor.is_current(request.id):
+            return None
+        return LONGEST_REQUEST if isinstance(request.body, Look | ListPods) else self.may_write_for()
 
     async def _sleep(self) -> None:
         instant = self._kernel.next_instant()

@@ -163,7 +163,7 @@ class Sender:
     async def _outcome(self, writer: Writer, body: Asked, guard: Guard) -> Answer:
         try:
             if isinstance(body, ListPods):
-                return await self._list_pods(writer, body.target)
+                return await self._list_pods(writer, body.target, guard)
             return self._done(body, await self._send(writer, body, guard))
         except Withheld:
             return Withdrawn()
@@ -188,7 +188,7 @@ class Sender:
         keep = shape_of(resource.model)
         match body:
             case Look():
-                return await writer.get(path, key=target, keep=keep)
+                return await writer.get(path, key=target, guard=guard, keep=keep)
             case Change():
                 version = str(body.version) if body.version else None
                 return await writer.merge_patch(
@@ -216,12 +216,12 @@ class Sender:
             case _:
                 assert_never(body)
 
-    async def _list_pods(self, writer: Writer, node: Key) -> Listed:
+    async def _list_pods(self, writer: Writer, node: Key, guard: Guard) -> Listed:
         """List the pods of a node. One that is too long comes as an excerpt, which says enough of it."""
         projector = self._pump.projector(node.cluster, "Pod")
         kind: Kind[Any] = Kind(projector.resource.model)
         query = {"fieldSelector": field_equals("spec.nodeName", node.name)}
-        items, version = await writer.read_list(projector.resource.path, kind, query, key=node)
+        items, version = await writer.read_list(projector.resource.path, kind, query, key=node, guard=guard)
         return Listed(tuple(_listed_row(projector, item) for item in items), version_number(version))
 
     def _done(self, body: Body, reply: bytes) -> Done:

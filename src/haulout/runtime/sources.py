@@ -248,7 +248,7 @@ class Sources:
         self._pump.connections.refused(source.cluster, state, why)
 
     def _writer(self, transport: Transport) -> Writer:
-        return Writer(transport, self._clock, longest=LONGEST_AWAY)
+        return Writer(transport, longest=LONGEST_AWAY)
 
     def _close(self, cluster: str, group: asyncio.TaskGroup) -> None:
         self._refused.pop(cluster, None)

@@ -183,9 +183,9 @@ class Turns(Walk):
 
     def nothing_is_taken_back(self) -> None:
         actor = self.desk.kernel.actor
-        for work, _, _ in actor._sent.values():
-            if work is not None and not work.dropped:
-                assert all(actor._is_granted(grant) for grant in work.grants), "taken from a write under way"
+        for _, work, _ in actor._outbox.sent.values():
+            if work is not None and not work.is_dropped:
+                assert all(actor._steps.is_granted(grant) for grant in work.grants), "taken from a write under way"
 
     def holds(self) -> list[tuple[Hold, Grant]]:
         store = self.desk.store

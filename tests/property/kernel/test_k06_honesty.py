@@ -16,8 +16,8 @@ from haulout.cluster.view import CONFIG, OUTCOME, View
 from haulout.core.action import Annotate, Label, Send
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.holds import Claim, is_granted
-from haulout.kernel.actor import Reports
 from haulout.kernel.rooms import Subject
+from haulout.kernel.wakes import Reports
 from haulout.surfaces.profiles.load import load
 from haulout.surfaces.profiles.surface import DECIDER as PROFILES
 from haulout.surfaces.profiles.surface import known_plugins

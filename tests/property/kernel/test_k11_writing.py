@@ -18,9 +18,9 @@ from haulout.core.action import Action, Annotate, Cordon, Create, Delete, Evict,
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.holds import Claim, Grant, Want, grant_key, hold_key, is_granted
-from haulout.kernel.actor import Reports
 from haulout.kernel.requests import Answer, Body, Change, Done, Look, Lost, Refused, Request, Withdrawn
 from haulout.kernel.rooms import Subject
+from haulout.kernel.wakes import Reports
 from tests.build.compare import content, wish_of
 from tests.build.desk import FATES, RETRY_AFTER, Cluster, Desk, Script, pod, pod_key, steps, targets, together
 from tests.build.examples import examples
@@ -121,7 +121,7 @@ class Crowd(Walk):
                 self.basis[subject][target] = self.written[request.id]
 
     def sender_of(self, request: Request) -> tuple[Subject, Key]:
-        work, job, _ = self.desk.kernel.actor._sent[request.id]
+        _, work, job = self.desk.kernel.actor._outbox.sent[request.id]
         assert work is not None
         assert job is not None
         return work.subject, job.target
@@ -178,12 +178,13 @@ def test_k11_a_heartbeat_withdraws_nothing() -> None:
     assert desk.kernel.actor.is_current(desk.only().id)
 
 
-def test_k11_a_write_is_withdrawn_when_leadership_is_lost() -> None:
+def test_k11_nothing_is_handed_out_for_a_decision_that_was_made_without_leadership() -> None:
     script = Script()
     desk = desk_with(script)
-    desk.wants(script, A, steps(IN))
     desk.kernel.actor.may_write = lambda: False
-    assert not desk.kernel.actor.is_current(desk.only().id)
+    desk.wants(script, A, steps(IN))
+    assert not desk.tray
+    assert desk.kernel.actor.size() == 0
 
 
 def test_k11_a_write_of_an_earlier_term_is_withdrawn_in_the_next() -> None:
@@ -707,6 +708,47 @@ def test_k13_a_429_that_is_about_one_object_pauses_no_other(answer: Refused) -> 
     desk.answer(desk.only(), answer)
     desk.wants(script, B, steps(Label(B, "x", "1")))
     assert targets(desk.tray) == [B]
+
+
+def test_k13_a_write_that_was_handed_out_before_the_pause_waits_for_its_end() -> None:
+    script = Script()
+    desk = desk_with(script)
+    desk.wants(script, A, together(Label(A, "x", "1"), Label(B, "x", "1")))
+    first, second = desk.tray
+    desk.answer(first, Refused(429, retry_after=RETRY_AFTER))
+    assert not desk.kernel.actor.is_current(second.id)
+    desk.answer(second, Withdrawn())
+    desk.wait(RETRY_AFTER - 0.001)
+    assert not desk.tray
+    desk.wait(0.001)
+    assert targets(desk.tray) == [A, B]
+    assert all(desk.kernel.actor.is_current(request.id) for request in desk.tray)
+
+
+def test_k13_the_answer_to_a_look_pauses_writes_too() -> None:
+    script = Script()
+    desk = desk_with(script)
+    desk.wants(script, A, steps(IN))
+    desk.meet(desk.only(), "404")
+    desk.answer(next(request for request in desk.tray if request.body == Look(A)), Refused(429, retry_after=20.0))
+    desk.wants(script, B, steps(Label(B, "x", "1")))
+    desk.wait(19.9)
+    assert not desk.sent(Change)[1:]
+    desk.wait(0.1)
+    assert B in targets(desk.tray)
+
+
+def test_k13_no_look_is_sent_during_a_pause() -> None:
+    script = Script()
+    desk = desk_with(script)
+    desk.wants(script, A, together(Label(A, "x", "1"), Label(B, "x", "1")))
+    first, second = desk.tray
+    desk.answer(first, Lost("timed out"))
+    desk.wait(5)
+    look = next(request for request in desk.tray if request.body == Look(A))
+    assert desk.kernel.actor.is_current(look.id)
+    desk.answer(second, Refused(429, retry_after=20.0))
+    assert not desk.kernel.actor.is_current(look.id)
 
 
 def test_k13_a_shorter_word_does_not_end_a_longer_pause() -> None:

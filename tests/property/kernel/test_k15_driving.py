@@ -23,6 +23,7 @@ from haulout.kube.lease import Terms
 from haulout.runtime.driver import SLICE
 from tests.build.desk import Cluster, Desk, Script, steps, targets
 from tests.build.examples import examples
+from tests.build.fakeapi import refusal
 from tests.build.objects import Objects
 from tests.build.rows import node
 from tests.build.shell import Shell, put_node
@@ -37,6 +38,12 @@ def counting(key: Key, view: View, now: datetime) -> Decision:
     row = view.get(key, NodeRow)
     number = int(row.labels.get("n", "0")) if row else 0
     return Decision(((Label(key, "n", str(number + 1)),),)) if row else NOTHING
+
+
+def labelling(key: Key, view: View, now: datetime) -> Decision:
+    """Satisfied with one write."""
+    row = view.get(key, NodeRow)
+    return Decision(((Label(key, "n", "1"),),)) if row and "n" not in row.labels else NOTHING
 
 
 def counter() -> Decider:
@@ -151,7 +158,7 @@ async def test_k15_a_decision_made_before_a_suspend_is_not_sent_after_it() -> No
 
     def suspend() -> None:
         # Just after deciding and before sending.
-        shell.clock.skew = 60.0 if shell.kernel.actor._sent else shell.clock.skew
+        shell.clock.skew = 60.0 if shell.kernel.actor._outbox.sent else shell.clock.skew
 
     shell.driver.after_asking.append(suspend)
     async with shell.running():
@@ -159,6 +166,38 @@ async def test_k15_a_decision_made_before_a_suspend_is_not_sent_after_it() -> No
         assert shell.kernel.loop.askings
         assert shell.clock.skew
         assert not shell.written
+
+
+@virtual
+async def test_k15_leadership_is_asked_once_for_a_decision_and_once_for_its_write() -> None:
+    shell = Shell(objects_with("a"), Decider("once", "Node", labelling))
+    asked: list[float] = []
+
+    def may_write_for() -> float:
+        asked.append(shell.clock.elapsed())
+        return 10.0
+
+    shell.driver.may_write_for = may_write_for
+    shell.list()
+    async with shell.running():
+        await asyncio.sleep(3)
+        assert len(shell.written) == 1
+        assert len(asked) == 2
+
+
+@virtual
+async def test_k13_no_write_leaves_while_the_server_asks_for_a_pause() -> None:
+    objects = objects_with(*(f"n{number}" for number in range(100)))
+    shell = Shell(objects, Decider("once", "Node", labelling))
+    shell.list()
+    objects.faults += [refusal(429, "TooManyRequests", retry_after="20")]
+    async with shell.running():
+        await asyncio.sleep(19)
+        # Those that were under way when the server asked for it; all others waited for their turn.
+        assert len(shell.written) == 32
+        await asyncio.sleep(10)
+        assert len(shell.written) == 101
+        assert all(sent_at < 1 or sent_at > 20 for sent_at, _, _ in shell.written)
 
 
 @virtual

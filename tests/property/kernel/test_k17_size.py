@@ -233,7 +233,7 @@ def test_k17_who_edits_many_objects_does_not_remember_them_all() -> None:
         desk.world.delete(node_key(name))
         desk.watch()
         desk.wait(1)
-    assert footprint(desk.kernel)["actor._edits"] < 30
+    assert footprint(desk.kernel)["actor._edit_rates"] < 30
 
 
 @pytest.mark.parametrize("answer", [Done(), Refused(422), Lost(), Refused(429, retry_after=1.0)], ids=repr)

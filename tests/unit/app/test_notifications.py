@@ -51,7 +51,7 @@ class Here:
         self.server = Server(LoopTimers(ManualClock(START)))
         self.server.create(NODES, {**NODE})
         self.clock = ManualClock(START)
-        writer = Writer(InProcessTransport(Api(self.server)), self.clock)
+        writer = Writer(InProcessTransport(Api(self.server)))
         self.channel = Notifications(writer, self.clock, **how)
 
     async def notify(self, plugin: Notifier, config: Any, **more: Any) -> None:

@@ -161,7 +161,7 @@ class TestEvents:
     async def test_one_for_each_note(self) -> None:
         """Also in the API that else counts events alike in all but the note."""
         objects, clock = Objects(), LoopClock()
-        recorder = Recorder(Writer(objects, clock), clock)
+        recorder = Recorder(Writer(objects), clock)
         say = by_events(recorder, Reporter("haulout", "haulout-host"), lambda: itself("", "host", None, Store()))
         say(Statement(INVALID, "one"))
         say(Statement(INVALID, "two"))

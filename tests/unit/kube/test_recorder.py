@@ -34,7 +34,7 @@ class Recording(Recorder):
 @asynccontextmanager
 async def recording(objects: Objects, **options: Any) -> AsyncIterator[Recording]:
     clock = LoopClock()
-    recorder = Recording(Writer(objects, clock), clock, random=Random(1), **options)
+    recorder = Recording(Writer(objects), clock, random=Random(1), **options)
     recorder.task = asyncio.create_task(recorder.run())
     try:
         yield recorder
@@ -225,7 +225,7 @@ async def test_oldest_is_dropped_and_counted_when_the_queue_is_full() -> None:
 @virtual
 async def test_a_hundred_objects_that_are_written_all_the_time_do_not_keep_events_back() -> None:
     objects, clock = Objects(), LoopClock()
-    writer = Writer(objects, clock, in_flight=4)
+    writer = Writer(objects, in_flight=4)
     recorder = Recorder(writer, clock)
     telling = asyncio.create_task(recorder.run())
 

@@ -52,7 +52,7 @@ class World:
             endpoint = Endpoint(name="home", server=url, ca=ca, tls_server_name="api.internal")
             transport = HttpTransport(endpoint, self.clock)
             try:
-                yield Writer(transport, self.clock, longest=300.0)
+                yield Writer(transport, longest=300.0)
             finally:
                 await transport.close()
 

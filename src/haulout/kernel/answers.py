@@ -1,0 +1,130 @@
+"""What the answer to a write changes: the row, the expectation, the delays, and what later steps rely upon."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from haulout.cluster.rows import ObjectRow, Row
+from haulout.cluster.store import Store
+from haulout.kernel.delays import CONFLICT_FOR, Delays
+from haulout.kernel.effects import Effects
+from haulout.kernel.jobs import Job
+from haulout.kernel.looks import Looks
+from haulout.kernel.outcomes import Outcomes
+from haulout.kernel.requests import Answer, Body, Change, Done, Lost, Refused, Withdrawn
+from haulout.kernel.statements import Statements
+from haulout.kernel.steps import Steps
+from haulout.kernel.timers import Timers
+from haulout.kernel.wakes import Reports, Wakes
+from haulout.kernel.work import Work
+
+# The parts of a row that an answer of metadata alone brings.
+METADATA = ("version", "labels", "annotations", "finalizers", "deleting_at")
+
+
+class Answers:
+    """Takes in the answers to writes."""
+
+    def __init__(
+        self,
+        store: Store,
+        loop: Wakes,
+        reports: Reports,
+        *,
+        timers: Timers,
+        steps: Steps,
+        delays: Delays,
+        effects: Effects,
+        looks: Looks,
+        statements: Statements,
+        outcomes: Outcomes,
+    ) -> None:
+        self._store = store
+        self._loop = loop
+        self._reports = reports
+        self._timers = timers
+        self._steps = steps
+        self._delays = delays
+        self._effects = effects
+        self._looks = looks
+        self._statements = statements
+        self._outcomes = outcomes
+
+    def take(self, work: Work, job: Job, body: Body, answer: Answer, now: datetime) -> None:
+        """Take in the answer to a write, or that none came."""
+        match answer:
+            case Done():
+                self._done(work, job, body, answer, now)
+            case Lost():
+                self._lost(work, job, body, now)
+            case Withdrawn():
+                work.is_refused = True
+                self._effects.unexpect(job.target)
+                self._loop.wake(work.subject)
+            case Refused():
+                self._effects.unexpect(job.target)
+                self._refused(work, job, body, answer, now)
+
+    def _done(self, work: Work, job: Job, body: Body, answer: Done, now: datetime) -> None:
+        self._delays.succeeded(work.subject, job)
+        self._take_row(work, job, answer)
+        if job.ends or (answer.row is None and answer.metadata is None):
+            self._effects.await_seen(work.subject, job, body, now)
+        self._effects.unexpect(job.target)
+
+    def _take_row(self, work: Work, job: Job, answer: Done) -> None:
+        """Make the answer the new row, and what the later steps of the decision rely upon."""
+        decided, answered = work.basis[job.target], answer.row
+        if answered is not None:
+            self._store.answer(answered)
+        elif answer.metadata is not None and isinstance(decided, ObjectRow) and decided.uid == answer.metadata.uid:
+            # No client wrote between the version that we named and this answer, so the rest is as we know it.
+            answered = _with_metadata(decided, answer.metadata)
+            row = self._store.row(job.target)
+            # The last finalizer's removal ends the object and is answered with the version that it had.
+            if row is not None and (row is decided or (row.uid == answered.uid and row.version < answered.version)):
+                self._store.answer(answered)
+        row = self._store.row(job.target)
+        # What another client has written since then is nothing that the decision has read.
+        if answered is None or job.ends or (row is not None and _are_alike(row, answered)):
+            work.basis[job.target] = row
+
+    def _lost(self, work: Work, job: Job, body: Body, now: datetime) -> None:
+        statements = work.statements_of(job)
+        work.is_refused = True
+        self._reports.lost(work.subject)
+        if not self._effects.await_seen(work.subject, job, body, now, statements):
+            self._statements.tell_if_shown(job.target, job.edits, statements)
+            self._effects.unexpect(job.target)
+            self._loop.wake(work.subject)
+
+    def _refused(self, work: Work, job: Job, body: Body, answer: Refused, now: datetime) -> None:
+        work.is_refused = True
+        if not work.is_dropped and self._store.row(work.subject.key) is not None:
+            self._outcomes.refused(job, answer, now)
+        self._reports.refused(work.subject, body, answer)
+        if work.is_dropped:
+            return
+        self._loop.wake(work.subject)
+        row = self._store.row(job.target)
+        if answer.code == 409 and isinstance(body, Change) and row is not None and row.version != body.version:
+            # Another client wrote, and its version has arrived already.
+            return
+        if answer.code == 409:
+            self._timers.at(now + CONFLICT_FOR, job.target)
+        elif answer.code == 404:
+            self._looks.send(job.target)
+        self._steps.delay(work, self._delays.refused(work.subject, job, answer, row, now))
+
+
+def _with_metadata(row: ObjectRow, metadata: ObjectRow) -> ObjectRow:
+    changes: dict[str, Any] = {part: getattr(metadata, part) for part in METADATA}
+    return msgspec.structs.replace(row, **changes)
+
+
+def _are_alike(row: Row, other: Row) -> bool:
+    """Whether two rows are equal in every field that a decision can read."""
+    return row is other or msgspec.structs.replace(other, version=row.version) == row

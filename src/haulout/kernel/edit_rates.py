@@ -1,0 +1,75 @@
+"""K9: a subject that keeps editing one object without a new reason is slowed down and reported."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Row
+from haulout.cluster.store import Store
+from haulout.kernel.rooms import Subject
+
+# A subject that edits one object this often within the window chases its own tail.
+RESTLESS_EDITS = 20
+RESTLESS_FOR = timedelta(seconds=10)
+
+
+class Edits(msgspec.Struct, frozen=True):
+    """The instants at which a subject last edited an object.
+
+    `row`: the subject's own object as it was then, where it edits another one.
+    """
+
+    row: Row | None
+    times: tuple[datetime, ...]
+
+    def are_restless(self, now: datetime) -> bool:
+        return len(self.times) == RESTLESS_EDITS and self.times[0] + RESTLESS_FOR > now
+
+
+class EditRates:
+    """How often each subject has edited each object lately."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        # In the order of the last edit, so that those that are over are found at the front.
+        self._edits: dict[tuple[Subject, Key], Edits] = {}
+
+    def record(self, subject: Subject, target: Key, now: datetime) -> None:
+        """Note an edit that is being sent."""
+        known = self._edits.pop((subject, target), None)
+        row = self._own_row(subject, target)
+        times = known.times if known is not None and known.row is row else ()
+        self._edits[subject, target] = Edits(row, (*times, now)[-RESTLESS_EDITS:])
+
+    def restless_until(self, subject: Subject, target: Key, now: datetime) -> datetime | None:
+        """Return when the subject may edit the object again, or None if it may do so now."""
+        edits = self._edits.get((subject, target))
+        if edits is None or edits.row is not self._own_row(subject, target) or not edits.are_restless(now):
+            return None
+        return edits.times[0] + RESTLESS_FOR
+
+    def forget_old(self, now: datetime) -> None:
+        """Forget the edits that are too old to count."""
+        while self._edits:
+            known, edits = next(iter(self._edits.items()))
+            if edits.times[-1] + RESTLESS_FOR > now:
+                break
+            del self._edits[known]
+
+    def forget(self, subject: Subject) -> None:
+        """Forget the edits of a subject that is gone."""
+        for known in [known for known in self._edits if known[0] == subject]:
+            del self._edits[known]
+
+    def clear(self) -> None:
+        self._edits.clear()
+
+    def size(self) -> int:
+        return len(self._edits)
+
+    def _own_row(self, subject: Subject, target: Key) -> Row | None:
+        """Return the object that the decision is about, where it edits another: if it changes, editing again is right."""
+        return self._store.row(subject.key) if subject.key != target else None

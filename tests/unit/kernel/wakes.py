@@ -1,0 +1,30 @@
+"""A loop that only notes what the actor says to it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from haulout.cluster.key import node_key
+from haulout.kernel.rooms import Subject
+
+A, B = node_key("a"), node_key("b")
+
+
+def subject(name: str = "a", decider: str = "one") -> Subject:
+    return Subject(decider, node_key(name))
+
+
+class NotedWakes:
+    def __init__(self) -> None:
+        self.woken: list[Subject] = []
+        self.has_ended: list[Subject] = []
+        self.paused: dict[Subject, datetime] = {}
+
+    def wake(self, subject: Subject) -> None:
+        self.woken.append(subject)
+
+    def ended(self, subject: Subject) -> None:
+        self.has_ended.append(subject)
+
+    def pause(self, subject: Subject, until: datetime) -> None:
+        self.paused[subject] = until

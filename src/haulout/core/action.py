@@ -143,7 +143,7 @@ class Measure(msgspec.Struct, frozen=True):
     """Adds to a counter. Like an event, it rides on the writes of its step.
 
     What is stated once for as long as it holds is counted anew on another `occasion`. With `since` it is a histogram,
-    and what is added the seconds from then until it is stated.
+    and what is added the time from then until it is stated, or until `until`. `unit`: the seconds that count as 1.
     """
 
     counter: str
@@ -151,6 +151,8 @@ class Measure(msgspec.Struct, frozen=True):
     amount: float = 1.0
     occasion: int = 0
     since: datetime | None = None
+    until: datetime | None = None
+    unit: float = 1.0
 
 
 class Say(msgspec.Struct, frozen=True):

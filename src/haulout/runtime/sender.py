@@ -104,8 +104,8 @@ class Sender:
         if measure.since is None:
             self._metrics.add(measure.counter, measure.labels, measure.amount)
         else:
-            seconds = (self._clock.now() - measure.since).total_seconds()
-            self._metrics.observe(measure.counter, max(seconds, 0.0), **dict(measure.labels))
+            seconds = ((measure.until or self._clock.now()) - measure.since).total_seconds()
+            self._metrics.observe(measure.counter, max(seconds, 0.0) / measure.unit, **dict(measure.labels))
 
     def _tell(self, tell: Tell, row: ObjectRow | None) -> None:
         reporter = Reporter(tell.reporter, f"{tell.reporter}-{self._host}", "v1" if tell.core else "events.k8s.io/v1")

@@ -1,0 +1,68 @@
+"""The end of a maintenance: its message, its mark, the labels of its node, its finalizer."""
+
+from __future__ import annotations
+
+from haulout.cluster.rows import NodeRow
+from haulout.core.action import Annotate, Finalize, Label, Measure, Send, Step
+from haulout.core.decision import Decision
+from haulout.model.meta import wire_time
+from haulout.surfaces.notify import messages
+from haulout.surfaces.notify.deliver import CONTINUE, PATIENT_CHANNEL, announcement, delivery, noted, notifiers
+from haulout.surfaces.notify.given import COMPLETED, Given, timed, told
+from haulout.surfaces.notify.states import awaits_completion, is_final
+from haulout.surfaces.notify.wire import COMPLETED_AT, CORDONED_PREFIX, FINALIZER, PREFIX, NoticeRow
+
+STATUS_GAUGE = "pika_maintenance_status"
+
+
+def complete(given: Given) -> Decision:
+    """Announce the completion, then mark it: a restart goes on from the mark without another message."""
+    row, event = given.row, messages.COMPLETE
+    state = delivery(given, event)
+    goes_on = state.failed and given.options.notifications.failure_policy == CONTINUE
+    if not state.done and not goes_on:
+        return Decision(actions=(state.sends,) if state.sends else (), until=state.until)
+    mark: Step = (
+        Annotate(row.key, COMPLETED_AT, wire_time(given.now)),
+        *(noted(row, event) if goes_on and not is_final(row) else ()),
+        *told(given, event, messages.text_of(row, event)),
+        *timed(given, COMPLETED, row.deleting_at or row.status.last_at),
+        Measure(STATUS_GAUGE, (*labels_of(row), ("maintenance_status", COMPLETED))),
+    )
+    patient = tuple(_patiently(given, event)) if goes_on and is_final(row) else ()
+    return Decision(actions=((*mark, *patient),))
+
+
+def finish(given: Given) -> Decision:
+    """Clean the node, then let the object go."""
+    row, node = given.row, given.node
+    labels: Step = _labels(given, node) if node is not None else ()
+    release = (Finalize(row.key, FINALIZER, present=False),)
+    return Decision(actions=(*((labels,) if labels else ()), release))
+
+
+def labels_of(row: NoticeRow) -> tuple[tuple[str, str], ...]:
+    """Return the labels that the gauge of a maintenance has beside its status."""
+    return (
+        ("maintenance_id", row.maintenance),
+        ("maintenance_type", row.type),
+        ("node", row.node),
+        ("owner", row.owner),
+    )
+
+
+def _labels(given: Given, node: NodeRow) -> tuple[Label, ...]:
+    """Return the removals of labels. As long as another maintenance needs its own to complete, only ours goes."""
+    if any(awaits_completion(other, node) for other in given.siblings()):
+        names = [given.row.label] if given.row.label in node.labels else []
+    else:
+        names = [name for name in node.labels if name.startswith((PREFIX, CORDONED_PREFIX))]
+    return tuple(Label(node.key, name, None) for name in sorted(names))
+
+
+def _patiently(given: Given, event: str) -> list[Send]:
+    """Hand the last message over: the object that could remember it is about to go."""
+    return [
+        Send(f"patient/{given.row.uid}/{notifier}", PATIENT_CHANNEL, announcement(given.row, notifier, event))
+        for notifier in notifiers(given.row, given.options, event)
+    ]

@@ -1,0 +1,57 @@
+"""The SLA of a maintenance: until when its workloads may take their time."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from haulout.base import duration
+from haulout.surfaces.notify.given import Given
+from haulout.surfaces.notify.states import has_finalizer, is_final
+from haulout.surfaces.notify.status import second
+from haulout.surfaces.notify.wire import SLA_PERIOD, STARTED, NoticeRow, Status
+
+
+def deadline(given: Given) -> tuple[datetime, str]:
+    """Return when the SLA of a maintenance that starts now expires, and what is wrong with a period of its own.
+
+    Maintenances of one node expire together: one that starts while another counts down takes over its deadline.
+    """
+    own, problem = own_period(given.row)
+    if own is not None:
+        return second(given.now + own), ""
+    running = [at for at in map(_counts_down, given.siblings()) if at is not None and at > given.now]
+    return min(running, default=second(given.now + given.options.sla_for)), problem
+
+
+def own_period(row: NoticeRow) -> tuple[timedelta | None, str]:
+    """Return the period that a maintenance asks for itself, or what is wrong with it."""
+    text = row.annotations.get(SLA_PERIOD)
+    if text is None:
+        return None, ""
+    try:
+        period = duration.parse(text)
+    except duration.DurationError as error:
+        return None, f"the annotation {SLA_PERIOD} counts as absent: {error}"
+    if period <= timedelta():
+        return None, f"the annotation {SLA_PERIOD} counts as absent: {text} is not above 0"
+    return period, ""
+
+
+def _counts_down(row: NoticeRow) -> datetime | None:
+    runs = row.state == STARTED and has_finalizer(row) and not is_final(row)
+    return row.status.sla_expires if runs and own_period(row)[0] is None else None
+
+
+def is_expired(given: Given) -> bool:
+    expires_at = given.status.sla_expires
+    return expires_at is not None and expires_at < given.now
+
+
+def repaired(given: Given) -> Status:
+    """Return the status with the deadline that the original may have failed to store."""
+    own, _ = own_period(given.row)
+    since = given.status.entered_at(STARTED) or given.now
+    expires_at = second(since + (own or given.options.sla_for))
+    return msgspec.structs.replace(given.status, sla_expires=expires_at)

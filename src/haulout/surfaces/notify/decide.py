@@ -1,0 +1,233 @@
+"""The decision about one NotifyMaintenance, as the original makes it: rows of a table, of which the first that fits wins."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.view import View
+from haulout.core.action import Annotate, Finalize, Label, Step, Tell
+from haulout.core.decision import NOTHING, Decision, earliest
+from haulout.surfaces.notify import messages
+from haulout.surfaces.notify.completion import complete, finish
+from haulout.surfaces.notify.deadline import deadline, is_expired, repaired
+from haulout.surfaces.notify.deliver import AFTER, CONTINUE, background, delivery, noted
+from haulout.surfaces.notify.given import Given, given_of, timed, told
+from haulout.surfaces.notify.states import (
+    AFTER_START,
+    BEFORE_START,
+    DECIDED_BY,
+    DRAINING,
+    has_finalizer,
+    is_completing,
+    is_final,
+    is_labelled,
+    is_released,
+    is_terminal,
+)
+from haulout.surfaces.notify.status import entered, patch, with_condition, without_conditions
+from haulout.surfaces.notify.wire import (
+    CLIENT,
+    FINALIZER,
+    INCOMPLETE,
+    OBJECTS_DRAINED,
+    OWNER_PREFIX,
+    PREFIX,
+    READY,
+    RETRY,
+    SCHEDULED,
+    SLA_EXPIRED,
+    STARTED,
+    TERMINATED,
+    VALIDATING,
+    VALIDATION,
+    Status,
+)
+
+replace = msgspec.structs.replace
+# What an annotation of a client makes of a maintenance; other values are mirrored and change nothing.
+MOVES = {
+    (CLIENT, "complete"): VALIDATING,
+    (CLIENT, "incomplete"): INCOMPLETE,
+    (VALIDATION, "failed"): INCOMPLETE,
+}
+RETRIED = "retry"
+
+
+def decide(key: Key, view: View, now: datetime) -> Decision:
+    given = given_of(key, view, now)
+    if given is None:
+        return NOTHING
+    decision = _decide(given)
+    if given.row.state in BEFORE_START:
+        return decision
+    also = background(given)
+    if not also.steps and also.until is None:
+        return decision
+    return replace(decision, actions=(*decision.actions, *also.steps), until=earliest(decision.until, also.until))
+
+
+def _decide(given: Given) -> Decision:
+    row = given.row
+    if is_released(row) or (is_final(row) and not has_finalizer(row)):
+        return NOTHING
+    if is_completing(row):
+        return finish(given)
+    if given.node is None:
+        return _without_node(given)
+    if is_final(row) and not is_terminal(row):
+        return _delete(given)
+    if not row.state:
+        return _initialize(given)
+    return _go_on(given)
+
+
+def _without_node(given: Given) -> Decision:
+    """A maintenance of a node that is gone waits for it, unless somebody has deleted the maintenance."""
+    row = given.row
+    if not is_final(row):
+        return NOTHING
+    if not is_terminal(row):
+        return _delete(given)
+    grace_for = given.options.core.node_gone_grace_period
+    assert row.deleting_at is not None
+    if not grace_for:
+        return NOTHING
+    ends_at = row.deleting_at + grace_for
+    return complete(given) if given.now >= ends_at else Decision(until=ends_at)
+
+
+def _delete(given: Given) -> Decision:
+    """Before the start nobody hears of it; after, its end is announced and the node waited for."""
+    row, node = given.row, given.node
+    if row.state not in AFTER_START:
+        unlabel: Step = (Label(node.key, row.label, None),) if node is not None and is_labelled(row, node) else ()
+        return Decision(actions=(*((unlabel,) if unlabel else ()), (Finalize(row.key, FINALIZER, present=False),)))
+    event = messages.CANCELLED if row.state in DRAINING else messages.ENDED
+    spent = timed(given, row.state, row.status.last_at, row.deleting_at)
+    return announced(given, event, (Annotate(row.key, TERMINATED, ""), *spent))
+
+
+def _initialize(given: Given) -> Decision:
+    row = given.row
+    edits: list[Finalize | Label] = []
+    if not has_finalizer(row):
+        edits.append(Finalize(row.key, FINALIZER, present=True))
+    if row.label not in row.labels:
+        edits.append(Label(row.key, row.label, ""))
+    status = entered(row.status, SCHEDULED, given.now)
+    sends = delivery(given, messages.SCHEDULED).sends
+    move: Step = (*patch(row, status), *_events(given, messages.SCHEDULED), *sends)
+    return Decision(actions=(*((tuple(edits),) if edits else ()), move))
+
+
+def _go_on(given: Given) -> Decision:
+    """Rows 3 to 7 of the table. A deadline that is still to come does not keep the later rows from being looked at."""
+    row, until = given.row, None
+    if row.state == STARTED and not is_terminal(row):
+        if row.status.sla_expires is None:
+            return Decision(actions=((*patch(row, repaired(given)),),))
+        if is_expired(given):
+            return _moved(given, messages.SLA_EXPIRED, entered(row.status, SLA_EXPIRED, given.now))
+        until = row.status.sla_expires
+    annotation = DECIDED_BY.get(row.state, "")
+    if annotation in row.annotations and not is_terminal(row):
+        decision = _drained(given) if row.state in DRAINING else _mirrored(given, annotation)
+    elif _wants_retry(given):
+        decision = _retry(given)
+    else:
+        decision = _node_row(given)
+    return replace(decision, until=earliest(decision.until, until))
+
+
+def _drained(given: Given) -> Decision:
+    row = given.row
+    if row.annotations[READY] != "true":
+        return NOTHING
+    status = with_condition(row.status, _type(READY), "true", given.now)
+    return _moved(given, messages.OBJECTS_DRAINED, entered(status, OBJECTS_DRAINED, given.now))
+
+
+def _mirrored(given: Given, annotation: str) -> Decision:
+    """Mirror a client's annotation, and take the transition that it asks for in the same write."""
+    row, value = given.row, given.row.annotations[annotation]
+    stood = row.status.condition(_type(annotation))
+    is_known = (stood.status if stood is not None else "") == value
+    status = row.status if is_known else with_condition(row.status, _type(annotation), value, given.now)
+    state = MOVES.get((annotation, value))
+    if state is None:
+        return Decision(actions=(patch(row, status),)) if not is_known else NOTHING
+    status = entered(status, state, given.now)
+    if state == INCOMPLETE and given.options.core.allow_retry and RETRY in row.annotations:
+        # What was asked for before it failed is not asked for by its failure.
+        status = with_condition(status, RETRIED, row.annotations[RETRY], given.now)
+    event = AFTER[state]
+    spent = timed(given, row.state, row.status.last_at)
+    step: Step = (*patch(row, status), *_events(given, event), *spent, *delivery(given, event).sends)
+    return Decision(actions=(step,))
+
+
+def _wants_retry(given: Given) -> bool:
+    row = given.row
+    if row.state != INCOMPLETE or is_terminal(row) or not given.options.core.allow_retry:
+        return False
+    stood = row.status.condition(RETRIED)
+    wanted = row.annotations.get(RETRY, "")
+    return bool(wanted) and wanted != (stood.status if stood is not None else "")
+
+
+def _retry(given: Given) -> Decision:
+    """Go back to the maintenance step: what clients have reported is cleared first, so that nobody acts upon it."""
+    row = given.row
+    names = (CLIENT, VALIDATION, f"{OWNER_PREFIX}runner", f"{OWNER_PREFIX}validator")
+    cleared = tuple(Annotate(row.key, name, None) for name in names if name in row.annotations)
+    status = without_conditions(row.status, _type(CLIENT), _type(VALIDATION))
+    status = with_condition(status, RETRIED, row.annotations[RETRY], given.now)
+    status = entered(status, OBJECTS_DRAINED, given.now)
+    return _moved(given, messages.OBJECTS_DRAINED, status, *((cleared,) if cleared else ()))
+
+
+def _node_row(given: Given) -> Decision:
+    row, node = given.row, given.node
+    assert node is not None
+    if not is_labelled(row, node) and not is_terminal(row) and not is_final(row):
+        return NOTHING
+    if node.unschedulable:
+        return _start(given) if row.state == SCHEDULED else NOTHING
+    return complete(given) if has_finalizer(row) and row.state in AFTER_START else NOTHING
+
+
+def _start(given: Given) -> Decision:
+    expires_at, problem = deadline(given)
+    status = replace(entered(given.status, STARTED, given.now), sla_expires=expires_at)
+    decision = _moved(given, messages.SLA_STARTED, status)
+    if not problem:
+        return decision
+    return replace(decision, actions=(*decision.actions, told(given, "SLAPeriodInvalid", problem, warning=True)))
+
+
+def _moved(given: Given, event: str, status: Status, *before: Step) -> Decision:
+    """Take a transition whose message goes first."""
+    spent = timed(given, given.row.state, given.status.last_at)
+    return announced(given, event, (*patch(given.row, status), *spent), *before)
+
+
+def announced(given: Given, event: str, step: Step, *before: Step) -> Decision:
+    """Send a message, and carry the step out once it is delivered or, where the policy is Continue, has failed."""
+    state = delivery(given, event)
+    goes_on = state.failed and given.options.notifications.failure_policy == CONTINUE
+    if not state.done and not goes_on:
+        return Decision(actions=(state.sends,) if state.sends else (), until=state.until)
+    remember: Step = noted(given.row, event) if goes_on else ()
+    return Decision(actions=(*((remember,) if remember else ()), *before, (*step, *_events(given, event))))
+
+
+def _events(given: Given, event: str) -> tuple[Tell, ...]:
+    return told(given, event, messages.text_of(given.row, event))
+
+
+def _type(annotation: str) -> str:
+    """Return the type of the condition that mirrors an annotation."""
+    return annotation.removeprefix(PREFIX)

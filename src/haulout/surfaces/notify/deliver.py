@@ -1,0 +1,199 @@
+"""Deliveries of messages: which are to be sent now, what became of them, and which are tried again in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+
+import msgspec
+
+from haulout.cluster.rows import Value
+from haulout.core.action import Annotate, Say, Send, Step
+from haulout.core.decision import earliest
+from haulout.surfaces.notify import messages
+from haulout.surfaces.notify.given import Given
+from haulout.surfaces.notify.options import Options
+from haulout.surfaces.notify.wire import INCOMPLETE, UNDELIVERED, VALIDATING, NoticeRow
+
+CHANNEL = "notify-messages"
+# For the last message of a maintenance whose object is about to go: the channel itself keeps trying.
+PATIENT_CHANNEL = "notify-messages-patient"
+SNS, WEBHOOK, SLACK, MAIL = "sns", "webhook", "slack", "mail"
+FIRST_FOR, LONGEST_FOR = timedelta(seconds=1), timedelta(minutes=5)
+TRIED_FOR = timedelta(hours=24)
+CONTINUE = "Continue"
+# Messages that follow their transition; all others go before it.
+AFTER = {VALIDATING: messages.VALIDATING, INCOMPLETE: messages.INCOMPLETE}
+
+
+class Announcement(msgspec.Struct, frozen=True):
+    """One message for one notifier. The process adds credentials when it sends it."""
+
+    notifier: str
+    event: str
+    body: bytes
+    text: str
+    place: str
+    key: str
+    topic: str = ""
+    group: str = ""
+    deduplication: str = ""
+    client: str = ""
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """How far an event is delivered to all notifiers. `failed`: each that is not done has failed at least once."""
+
+    done: bool = True
+    failed: bool = False
+    sends: tuple[Send, ...] = ()
+    until: datetime | None = None
+    errors: tuple[str, ...] = ()
+
+
+def notifiers(row: NoticeRow, options: Options, event: str) -> Iterator[str]:
+    """Yield the notifiers that the event is for, in their order."""
+    said = options.notifications
+    if options.sns and row.topic and event in said.sns.events:
+        yield SNS
+    for name, block, is_set in (
+        (WEBHOOK, said.webhook, bool(said.webhook.url)),
+        (SLACK, said.slack, bool(said.slack.url)),
+        (MAIL, said.mail, bool(said.mail.address)),
+    ):
+        if is_set and event in block.events:
+            yield name
+
+
+def announcement(row: NoticeRow, notifier: str, event: str) -> Announcement:
+    made = Announcement(
+        notifier,
+        event,
+        messages.payload(row, event),
+        messages.text_of(row, event),
+        row.place,
+        messages.idempotency_key(row, event),
+    )
+    if notifier != SNS:
+        return made
+    is_fifo = row.topic.endswith(".fifo")
+    return msgspec.structs.replace(
+        made,
+        topic=row.topic,
+        group=messages.group_id(row) if is_fifo else "",
+        deduplication=messages.deduplication_id(row, event) if is_fifo else "",
+        client=messages.client_of(row),
+    )
+
+
+def delivery(given: Given, event: str) -> Delivery:
+    """Return what became of an event, and what has to be sent now. Asking keeps the outcomes known."""
+    done, failed = True, True
+    sends: list[Send] = []
+    untils: list[datetime] = []
+    errors: list[str] = []
+    for notifier in notifiers(given.row, given.options, event):
+        name = outcome_name(given.row, event, notifier)
+        outcome = given.view.outcome(name)
+        if outcome is not None and outcome.state == "done":
+            continue
+        done, failed = False, failed and outcome is not None and bool(outcome.failures)
+        again_at = _again_at(outcome, given.options.notifications)
+        if outcome is not None and outcome.error:
+            errors.append(f"{notifier}: {outcome.error}")
+        if outcome is not None and outcome.state == "pending":
+            continue
+        if again_at is not None and given.now < again_at:
+            untils.append(again_at)
+            continue
+        content = announcement(given.row, notifier, event)
+        sends.append(Send(name, CHANNEL, content, given.options.notifications))
+    return Delivery(done, not done and failed, tuple(sends), min(untils, default=None), tuple(errors))
+
+
+def outcome_name(row: NoticeRow, event: str, notifier: str) -> str:
+    # One that was tried again enters the same state a second time, which is another transition.
+    stamps = len(row.status.transition_timestamps)
+    return f"notify/{row.uid}/{event}/{notifier}/{stamps if event == messages.OBJECTS_DRAINED else 0}"
+
+
+def _again_at(outcome: Value | None, settings: object) -> datetime | None:
+    """Return when a failed message is sent again. Whoever has mended the settings is not kept waiting."""
+    if outcome is None or outcome.state != "failed" or not isinstance(outcome.value, datetime):
+        return None
+    if outcome.settings != settings:
+        return None
+    return outcome.value + min(FIRST_FOR * 2.0 ** min(outcome.failures - 1, 20), LONGEST_FOR)
+
+
+class Background(msgspec.Struct, frozen=True):
+    """What is done about messages that no transition waits for."""
+
+    steps: tuple[Step, ...] = ()
+    until: datetime | None = None
+
+
+def undelivered(row: NoticeRow) -> tuple[str, ...]:
+    """Return the events that could not be delivered yet, as the annotation has them."""
+    words = (word.strip() for word in row.annotations.get(UNDELIVERED, "").split(","))
+    return tuple(dict.fromkeys(word for word in words if word in messages.VERBS))
+
+
+def noted(row: NoticeRow, *events: str) -> tuple[Annotate, ...]:
+    """Return the edit that remembers events as undelivered, if they are not remembered yet."""
+    known = undelivered(row)
+    wanted = tuple(dict.fromkeys((*known, *events)))
+    return () if wanted == known else (Annotate(row.key, UNDELIVERED, ",".join(wanted)),)
+
+
+def background(given: Given) -> Background:
+    """Try undelivered messages again, and remember from the first failure on that a message is undelivered."""
+    row = given.row
+    standing, left = undelivered(row), []
+    sends: list[Send] = []
+    untils: list[datetime | None] = []
+    given_up: list[str] = []
+    for event in (*standing, *(event for event in _followed(given) if event not in standing)):
+        state = delivery(given, event)
+        is_noted = event in standing
+        if state.done or (not is_noted and not state.errors):
+            continue
+        ends_at = _since(row, event, given.now) + TRIED_FOR
+        if given.now >= ends_at:
+            given_up.append(event)
+            continue
+        left.append(event)
+        sends += state.sends
+        untils += [state.until, ends_at]
+    steps: list[Step] = []
+    if tuple(left) != standing or (UNDELIVERED in row.annotations and not left):
+        edit = Annotate(row.key, UNDELIVERED, ",".join(left) or None)
+        steps.append((edit, *_given_up(row, given_up)))
+    if sends:
+        steps.append(tuple(sends))
+    return Background(tuple(steps), earliest(*untils))
+
+
+def _followed(given: Given) -> Iterable[str]:
+    """Return the events that were sent after the last transition and whose outcome may still come."""
+    event = AFTER.get(given.row.state)
+    if event is None:
+        return ()
+    names = [outcome_name(given.row, event, each) for each in notifiers(given.row, given.options, event)]
+    outcomes = [given.view.outcome(name) for name in names]
+    return (event,) if any(outcomes) else ()
+
+
+def _since(row: NoticeRow, event: str, now: datetime) -> datetime:
+    """Return from when on an event was to be delivered, as far as the object tells."""
+    if event in (messages.CANCELLED, messages.ENDED, messages.COMPLETE):
+        return row.deleting_at or row.status.last_at or now
+    state = {messages.SLA_STARTED: "MaintenanceStarted", messages.SCHEDULED: "MaintenanceScheduled"}.get(event, event)
+    return row.status.entered_at(state) or now
+
+
+def _given_up(row: NoticeRow, events: Iterable[str]) -> tuple[Say, ...]:
+    return tuple(
+        Say("message was not delivered within a day", (("object", row.place), ("event", event)), "warning")
+        for event in events
+    )

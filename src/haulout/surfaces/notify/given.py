@@ -1,0 +1,69 @@
+"""What one decision about a NotifyMaintenance is made upon."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from haulout.cluster.key import Key, node_key
+from haulout.cluster.rows import NodeRow
+from haulout.cluster.view import View
+from haulout.core.action import Measure, Tell
+from haulout.surfaces.notify.options import Options
+from haulout.surfaces.notify.wire import NOTICES_OF_NODE, SURFACE, NoticeRow, Status
+
+REPORTER = "notifymaintenance"
+TIMES = "pika_maintenance_status_transition_time_minutes"
+COMPLETED = "MaintenanceCompleted"
+MINUTE = 60.0
+
+
+class Given(msgspec.Struct, frozen=True):
+    """The maintenance, its node, the options and the time."""
+
+    row: NoticeRow
+    view: View
+    now: datetime
+    options: Options
+    node: NodeRow | None
+
+    @property
+    def key(self) -> Key:
+        return self.row.key
+
+    @property
+    def status(self) -> Status:
+        return self.row.status
+
+    @property
+    def node_key(self) -> Key:
+        return node_key(self.row.node)
+
+    def siblings(self) -> list[NoticeRow]:
+        """Return the other maintenances of the node."""
+        rows = self.view.rows(NOTICES_OF_NODE, self.row.node, NoticeRow)
+        return [other for other in rows if other.key != self.row.key]
+
+
+def given_of(key: Key, view: View, now: datetime) -> Given | None:
+    """Return what a decision about this maintenance is made upon, or None where it is gone or nothing is configured."""
+    row, setting = view.get(key, NoticeRow), view.config(SURFACE)
+    if row is None or setting is None:
+        return None
+    assert isinstance(setting.value, Options)
+    return Given(row, view, now, setting.value, view.node(row.node) if row.node else None)
+
+
+def told(given: Given, reason: str, note: str, *, warning: bool = False) -> tuple[Tell, ...]:
+    """Return the events that tell of something on the maintenance and on its node."""
+    subjects = [given.key, *([given.node.key] if given.node is not None else [])]
+    return tuple(Tell(each, reason, reason, note, REPORTER, warning=warning, core=True) for each in subjects)
+
+
+def timed(given: Given, status: str, since: datetime | None, until: datetime | None = None) -> tuple[Measure, ...]:
+    """Return the measurement of how long the maintenance was in a status, in minutes."""
+    if since is None:
+        return ()
+    labels = (("maintenance_id", given.row.maintenance), ("status", status))
+    return (Measure(TIMES, labels, since=since, until=until, unit=MINUTE),)

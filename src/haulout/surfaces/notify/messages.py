@@ -1,0 +1,83 @@
+"""The messages that announce the steps of a maintenance: their text and bytes, to the letter of the original."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import UTC
+from typing import Any
+
+from haulout.surfaces.notify.wire import CLIENT_LABEL, NoticeRow
+
+SCHEDULED, SLA_STARTED, SLA_EXPIRED = "Scheduled", "SLAStarted", "SLAExpired"
+OBJECTS_DRAINED, VALIDATING, INCOMPLETE = "ObjectsDrained", "Validating", "MaintenanceIncomplete"
+CANCELLED, ENDED, COMPLETE = "MaintenanceCancelled", "MaintenanceEnded", "MaintenanceComplete"
+VERBS = {
+    SCHEDULED: "scheduled",
+    SLA_STARTED: "started",
+    SLA_EXPIRED: "SLA expired",
+    OBJECTS_DRAINED: "objects drained",
+    VALIDATING: "validating",
+    INCOMPLETE: "incomplete",
+    CANCELLED: "cancelled",
+    ENDED: "ended",
+    COMPLETE: "completed",
+}
+# Which client a maintenance without the label is for (NVIDIA/pika, pkg/notifiers).
+DEFAULT_CLIENT = "Slack_ST2"
+_GO_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+
+def text_of(row: NoticeRow, event: str) -> str:
+    """Return the sentence for people. Raises ValueError for an event that does not exist."""
+    if event not in VERBS:
+        raise ValueError(f"event type {event} is not supported")
+    return f"Maintenance {row.maintenance} {VERBS[event]} on [{row.node}]"
+
+
+def fields_of(row: NoticeRow, event: str) -> dict[str, Any]:
+    """Return the fields of a message in their order; those that are empty are left out where the original does."""
+    fields = {
+        "maintenanceID": row.maintenance,
+        "objects": [row.node],
+        "event": event,
+        "Message": text_of(row, event),
+        "namespace": row.key.namespace,
+        "maintenanceObjectName": row.key.name,
+    }
+    optional = {"metadataConfigmap": row.configmap, "owner": row.owner}
+    return fields | {name: value for name, value in optional.items() if value}
+
+
+def payload(row: NoticeRow, event: str) -> bytes:
+    """Return the message as the original writes it: compact JSON with Go's escapes."""
+    return go_json(fields_of(row, event))
+
+
+def go_json(value: Any) -> bytes:
+    """Return JSON as Go's encoding/json writes it. Only strings can hold what Go escapes beyond Python's rules."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return text.translate(_GO_ESCAPES).encode(errors="replace")
+
+
+def group_id(row: NoticeRow) -> str:
+    """Return the id under which a FIFO topic keeps the messages of one node in order."""
+    return _md5(row.node)
+
+
+def deduplication_id(row: NoticeRow, event: str) -> str:
+    """Return the id by which a FIFO topic knows a message that it got before."""
+    created = row.created_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S +0000 UTC") if row.created_at else ""
+    return _md5(f"{row.place}/{row.node}/{event}/{created}")
+
+
+def idempotency_key(row: NoticeRow, event: str) -> str:
+    return f"{row.uid}-{event}"
+
+
+def client_of(row: NoticeRow) -> str:
+    return row.labels.get(CLIENT_LABEL) or DEFAULT_CLIENT
+
+
+def _md5(text: str) -> str:
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()

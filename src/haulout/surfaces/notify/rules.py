@@ -1,0 +1,207 @@
+"""What a configuration file must keep to beyond its types: known words, readable selectors, names that are unique."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from functools import lru_cache
+
+from haulout.base.selector import Selector, SelectorError, parse
+from haulout.base.weekday import parse_time_of_day, parse_weekday
+from haulout.base.zones import zone
+from haulout.core.drain.options import ACTS
+from haulout.surfaces.notify.options import Blackout, Budget, Match, Notifications, Options, Scheduler, Window
+from haulout.surfaces.notify.recipes import (
+    ANSIBLE,
+    AS_IS,
+    BUILTIN,
+    DELETE_JOB,
+    JOB,
+    LEAVE,
+    OFF_NODE,
+    ON_NODE,
+    WEBHOOK,
+    Recipe,
+)
+from haulout.surfaces.notify.wire import PLANNED, UNPLANNED
+
+ALL_EVENTS = (
+    *("Scheduled", "SLAStarted", "SLAExpired", "ObjectsDrained", "Validating", "MaintenanceIncomplete"),
+    *("MaintenanceCancelled", "MaintenanceEnded", "MaintenanceComplete"),
+)
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_PERCENT = re.compile(r"(\d{1,3})%")
+
+Path = tuple[str, ...]
+# Where, what is wrong, what would be right.
+Flaw = tuple[Path, str, str]
+
+
+@lru_cache(maxsize=256)
+def selector(text: str) -> Selector:
+    """Return the label selector that the text means. Raises SelectorError."""
+    return parse(text)
+
+
+def flaws(options: Options) -> Iterator[Flaw]:
+    """Yield everything that is wrong with options that could be read."""
+    yield from _notifications(options.notifications)
+    operators, path = options.operators, ("operators",)
+    for name in ("scheduler", "drainer", "runner", "validator", "returner"):
+        yield from _match(getattr(operators, name).match, (*path, name, "match"))
+    yield from _scheduler(operators.scheduler, (*path, "scheduler"))
+    drainer = operators.drainer
+    for number, policy in enumerate(drainer.policies):
+        here = (*path, "drainer", "policies", str(number))
+        yield from _selector(policy.selector, (*here, "selector"))
+        yield from _word(policy.action.lower(), ACTS, (*here, "action"))
+    words = (
+        ("runToCompletion", drainer.run_to_completion, ("Wait", "Evict")),
+        ("unmanagedPods", drainer.unmanaged_pods, ("Block", "Evict")),
+        ("afterSLA", drainer.after_sla, ("Force", "Keep")),
+    )
+    for wire, value, known in words:
+        yield from _word(value, known, (*path, "drainer", wire))
+    yield from _recipes(operators.runner.recipes, (*path, "runner", "recipes"), (JOB, ANSIBLE, WEBHOOK))
+    kinds = (JOB, ANSIBLE, WEBHOOK, BUILTIN)
+    yield from _recipes(operators.validator.recipes, (*path, "validator", "recipes"), kinds)
+    missing = operators.validator.on_missing_recipe
+    yield from _word(missing, ("Hold", "Pass"), (*path, "validator", "onMissingRecipe"))
+    yield from _word(operators.returner.uncordon, ("IfOwned", "Always"), (*path, "returner", "uncordon"))
+
+
+def _notifications(given: Notifications) -> Iterator[Flaw]:
+    path = ("notifications",)
+    yield from _word(given.failure_policy, ("Block", "Continue"), (*path, "failurePolicy"))
+    if given.sns.enabled not in (True, False, "auto"):
+        yield (*path, "sns", "enabled"), f"{given.sns.enabled} is not known", "auto, true or false"
+    for name in ("sns", "webhook", "slack", "mail"):
+        for event in getattr(given, name).events:
+            yield from _word(event, ALL_EVENTS, (*path, name, "events"))
+    for name in ("webhook", "slack"):
+        url = getattr(given, name).url
+        if url and not url.startswith(("https://", "http://")):
+            yield (*path, name, "url"), "is not the address of a web server", "https://HOST/PATH"
+    if given.mail.address and not (given.mail.sender and given.mail.to):
+        yield (*path, "mail"), "needs `from` and `to`", ""
+
+
+def _match(match: Match, path: Path) -> Iterator[Flaw]:
+    yield from _selector(match.selector, (*path, "selector"))
+    yield from _selector(match.node_selector, (*path, "nodeSelector"))
+    for kind in match.types:
+        yield from _word(kind, (PLANNED, UNPLANNED), (*path, "types"))
+
+
+def _scheduler(given: Scheduler, path: Path) -> Iterator[Flaw]:
+    seen: set[str] = set()
+    for number, budget in enumerate(given.budgets):
+        here = (*path, "budgets", str(number))
+        yield from _budget(budget, here)
+        if budget.name in seen:
+            yield (*here, "name"), f"there are two budgets of the name {budget.name}", ""
+        seen.add(budget.name)
+    for number, window in enumerate(given.windows):
+        yield from _window(window, (*path, "windows", str(number)))
+    for number, blackout in enumerate(given.blackouts):
+        yield from _blackout(blackout, (*path, "blackouts", str(number)))
+    groups = ("maintenanceID", "owner", "namespace", "none")
+    yield from _word(given.fairness.group_by, groups, (*path, "fairness", "groupBy"))
+    for group, weight in given.fairness.weights.items():
+        if weight <= 0:
+            yield (*path, "fairness", "weights", group), f"{weight:g} is not above 0", ""
+    yield from _word(given.stacking, ("Join", "Hold"), (*path, "stacking"))
+    for wire, value in (("halfLife", given.half_life), ("lostWorkScale", given.lost_work_scale)):
+        if value.total_seconds() <= 0:
+            yield (*path, wire), "must be above 0", "a duration, as 15m"
+
+
+def _budget(budget: Budget, path: Path) -> Iterator[Flaw]:
+    yield from _selector(budget.node_selector, (*path, "nodeSelector"))
+    most = budget.max_unavailable
+    fits = most >= 0 if isinstance(most, int) else bool(_PERCENT.fullmatch(most)) and int(most[:-1]) <= 100
+    if not fits:
+        yield (*path, "maxUnavailable"), f"{most} is neither a number nor a percentage", "3 or 10%"
+    if not budget.name:
+        yield (*path, "name"), "must not be empty", ""
+
+
+def _window(window: Window, path: Path) -> Iterator[Flaw]:
+    yield from _selector(window.node_selector, (*path, "nodeSelector"))
+    for wire, text in (("start", window.start), ("end", window.end)):
+        try:
+            parse_time_of_day(text)
+        except ValueError as error:
+            yield (*path, wire), str(error), "22:00"
+    try:
+        zone(window.timezone)
+    except ValueError as error:
+        yield (*path, "timezone"), str(error), ""
+    for day in window.days:
+        try:
+            parse_weekday(day)
+        except ValueError as error:
+            yield (*path, "days"), str(error), "Mon"
+
+
+def _blackout(blackout: Blackout, path: Path) -> Iterator[Flaw]:
+    yield from _selector(blackout.node_selector, (*path, "nodeSelector"))
+    for wire, text in (("from", blackout.since), ("to", blackout.to)):
+        if moment(text) is None:
+            yield (*path, wire), f"{text} is not a time", "2026-12-24T00:00:00Z"
+
+
+def moment(text: str) -> datetime | None:
+    """Return the instant of an RFC 3339 time, or None if the text is none."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at if at.tzinfo is not None else None
+
+
+def _recipes(recipes: Iterable[Recipe], path: Path, kinds: tuple[str, ...]) -> Iterator[Flaw]:
+    seen: set[str] = set()
+    for number, recipe in enumerate(recipes):
+        here = (*path, str(number))
+        if not _LABEL_VALUE.fullmatch(recipe.name):
+            yield (*here, "name"), f"{recipe.name!r} is not a label value", "letters, digits, '-', '_' and '.'"
+        if recipe.name in seen:
+            yield (*here, "name"), f"there are two recipes of the name {recipe.name}", ""
+        seen.add(recipe.name)
+        yield from _word(recipe.type, kinds, (*here, "type"))
+        yield from _word(recipe.placement, (ON_NODE, OFF_NODE, AS_IS), (*here, "placement"))
+        yield from _word(recipe.on_cancel, (DELETE_JOB, LEAVE), (*here, "onCancel"))
+        if recipe.retries < 0:
+            yield (*here, "retries"), "must not be below 0", ""
+        for wire in _lacking(recipe):
+            yield (*here, wire), f"a recipe of type {recipe.type} needs it", ""
+
+
+def _lacking(recipe: Recipe) -> Iterator[str]:
+    if recipe.type == JOB and not recipe.template:
+        yield "template"
+    if recipe.type == WEBHOOK and not recipe.url:
+        yield "url"
+    if recipe.type == ANSIBLE:
+        if not recipe.image:
+            yield "image"
+        if not recipe.namespace:
+            yield "namespace"
+        if recipe.playbook is None:
+            yield "playbook"
+        if recipe.ssh_key_secret is None:
+            yield "sshKeySecret"
+
+
+def _selector(text: str, path: Path) -> Iterator[Flaw]:
+    try:
+        selector(text)
+    except SelectorError as error:
+        yield path, str(error), "a label selector, as pool=batch"
+
+
+def _word(word: str, known: Iterable[str], path: Path) -> Iterator[Flaw]:
+    if word not in known:
+        yield path, f"{word} is not known", f"one of {', '.join(known)}"

@@ -1,0 +1,31 @@
+"""The surface as the process sees it: what it watches, what it keeps, whom it asks."""
+
+from __future__ import annotations
+
+from haulout.cluster.key import Key, node_key
+from haulout.cluster.project import Keep
+from haulout.cluster.store import Store
+from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
+from haulout.core.decision import Decider, Source
+from haulout.surfaces.notify.decide import decide
+from haulout.surfaces.notify.options import Options
+from haulout.surfaces.notify.wire import ANNOTATIONS, KIND, NODE_ANNOTATIONS, RESOURCE, SURFACE, NoticeRow
+
+
+def _nodes(key: Key, store: Store) -> tuple[Key, ...]:
+    row = store.row(key)
+    return (node_key(row.node),) if isinstance(row, NoticeRow) and row.node else ()
+
+
+DECIDERS = (Decider(SURFACE, KIND, decide, nodes=_nodes),)
+OWN_KINDS = (RESOURCE,)
+
+
+def sources(options: Options | None) -> frozenset[Source]:
+    """Return what is watched under these options; without any, what the original watches."""
+    return frozenset(
+        {
+            Source("", KIND, Keep(ANNOTATIONS)),
+            Source("", "Node", Keep(NODE_ANNOTATIONS | {CORDON_ANNOTATION})),
+        }
+    )

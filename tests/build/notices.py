@@ -1,0 +1,209 @@
+"""The notify surface on the embedded cluster, in virtual time."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from importlib import resources
+from typing import Any
+
+import msgspec
+
+from haulout.base import yaml
+from haulout.core.action import Create, Delete, Evict, Measure, Send
+from haulout.core.declaration import Enabled
+from haulout.embedded import NODES, Json, Resource
+from haulout.kernel.assemble import assemble
+from haulout.kernel.requests import Answer, Body, Change, Done, ListPods, Look, Refused, Telling
+from haulout.kernel.wakes import Reports
+from haulout.kube.errors import NotFound
+from haulout.plan.virtual import VirtualDriver
+from haulout.surfaces.notify.declare import NOTIFY
+from haulout.surfaces.notify.deliver import Announcement
+from haulout.surfaces.notify.load import load
+from haulout.surfaces.notify.options import Options
+from haulout.surfaces.notify.wire import API_VERSION, CLIENT, GROUP, KIND, PLURAL, READY, VALIDATION, VERSION
+from tests.build.drains import QUICK
+from tests.build.workloads import World
+
+NOTICES = Resource(GROUP, VERSION, PLURAL)
+NAMESPACES = Resource("", "v1", "namespaces")
+DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+HOME = "fleet"
+OWN = "pika-system"
+
+
+def options(text: str = "slaPeriod: 1h", **fields: Any) -> Options:
+    read = load(text)
+    assert isinstance(read, Options), read
+    return msgspec.structs.replace(read, **{"namespace": OWN, **fields})
+
+
+class Driver(VirtualDriver):
+    """Answers in the place of the server and of the notifiers as the test wants it."""
+
+    notices: Notices
+
+    def _carried_out(self, body: Body) -> Answer:
+        assert isinstance(body, Change | Create | Evict | Delete | Look | ListPods)
+        if not isinstance(body, Look | ListPods):
+            place = f"{body.target.kind}/{body.subresource}" if isinstance(body, Change) and body.subresource else None
+            what = type(body), place or body.target.kind
+            self.notices.writes.append(what)
+            if what in self.notices.refuses:
+                return self.notices.refuses[what]
+        return super()._carried_out(body)
+
+    def _sent(self, send: Send) -> Answer:
+        content = send.payload
+        assert isinstance(content, Announcement)
+        self.notices.tried.append(content.event)
+        if content.notifier in self.notices.dead:
+            return Refused(0, "the transport is dead")
+        self.notices.sent.append(content)
+        return Done()
+
+
+class Notices(Reports):
+    """One operator of the notify surface. `sent` are delivered messages, `told` reasons of events with their object."""
+
+    def __init__(self, options: Options, nodes: int = 3, world: World | None = None) -> None:
+        self.world = world or World(QUICK, nodes=nodes)
+        self.options = options
+        self.sent: list[Announcement] = []
+        self.tried: list[str] = []
+        self.told: list[tuple[str, str]] = []
+        self.measured: list[Measure] = []
+        self.writes: list[tuple[type, str]] = []
+        self.refuses: dict[tuple[type, str], Refused] = {}
+        self.dead: set[str] = set()
+        objects = self.world.objects
+        if objects.get(DEFINITIONS, "", f"{PLURAL}.{GROUP}") is None:
+            text = (resources.files("haulout") / "manifests" / "crds" / f"{PLURAL}.yaml").read_text()
+            objects.create(DEFINITIONS, yaml.load(text))
+            for name in (HOME, OWN):
+                objects.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        self.begin()
+
+    def begin(self) -> Notices:
+        """Starts the operator, or another one after it that knows only what is stored."""
+        assembly = assemble([Enabled(NOTIFY, self.options)], together=not self.options.alone, reports=self)
+        self.assembly, self.kernel = assembly, assembly.kernel
+        self.driver = Driver(self.kernel, self.world.objects, self.world.time, self._stated, assembly.kinds)
+        self.driver.notices = self
+        for source in sorted(assembly.sources(), key=repr):
+            self.driver.watch(source.kind, source.keep)
+        return self
+
+    def _stated(self, statement: object) -> None:
+        if isinstance(statement, Telling):
+            self.told.append((statement.tell.reason, statement.tell.regarding.name))
+        elif isinstance(statement, Measure):
+            self.measured.append(statement)
+
+    # What people do
+
+    def make(
+        self, name: str, node: str = "n0", mid: str = "mid", annotations: Json | None = None, **spec: Any
+    ) -> Notices:
+        labels = spec.pop("labels", {})
+        meta = {"name": name, "namespace": HOME, "annotations": annotations or {}, "labels": labels}
+        body = {"nodeObject": node, "maintenanceID": mid, "maintenanceType": "planned", **spec}
+        self.world.objects.create(NOTICES, {"apiVersion": API_VERSION, "kind": KIND, "metadata": meta, "spec": body})
+        return self
+
+    def annotate(self, name: str, **values: str | None) -> Notices:
+        keys = {"ready": READY, "client": CLIENT, "validation": VALIDATION}
+        return self.patch(name, {"metadata": {"annotations": {keys[key]: value for key, value in values.items()}}})
+
+    def patch(self, name: str, body: Json, subresource: str = "") -> Notices:
+        self.world.objects.patch(NOTICES, HOME, name, body, subresource=subresource)
+        return self
+
+    def delete(self, name: str) -> Notices:
+        self.world.objects.delete(NOTICES, HOME, name)
+        return self
+
+    def label(self, node: str, *ids: str) -> Notices:
+        self.world.change(NODES, node, {"metadata": {"labels": {f"maintenance/{mid}": "" for mid in ids}}})
+        return self
+
+    def cordon(self, node: str, cordoned: bool = True) -> Notices:
+        self.world.change(NODES, node, {"spec": {"unschedulable": cordoned or None}})
+        return self
+
+    def uncordon(self, node: str) -> Notices:
+        return self.cordon(node, cordoned=False)
+
+    def claim(self, node: str, *ids: str) -> Notices:
+        return self.label(node, *ids).cordon(node)
+
+    def run(self, seconds: float = 1) -> Notices:
+        self.driver.run(self.world.time.now() + timedelta(seconds=seconds))
+        return self
+
+    def started(self, name: str, node: str = "n0", mid: str = "mid", **more: Any) -> Notices:
+        return self.make(name, node, mid, **more).run().claim(node, mid).run()
+
+    def drained(self, name: str, node: str = "n0", mid: str = "mid", **more: Any) -> Notices:
+        return self.started(name, node, mid, **more).annotate(name, ready="true").run()
+
+    # What is seen
+
+    @property
+    def now(self) -> datetime:
+        return self.world.time.now()
+
+    def found(self, name: str) -> Json | None:
+        with contextlib.suppress(NotFound):
+            return self.world.objects.get(NOTICES, HOME, name)
+        return None
+
+    def get(self, name: str) -> Json:
+        found = self.found(name)
+        assert found is not None, f"{name} is gone"
+        return found
+
+    def status(self, name: str) -> str:
+        return str(self.get(name).get("status", {}).get("maintenanceStatus", ""))
+
+    def path(self, name: str) -> list[str]:
+        stamps = self.get(name).get("status", {}).get("transitionTimestamps", [])
+        return [stamp["maintenanceStatus"] for stamp in stamps]
+
+    def conditions(self, name: str) -> dict[str, str]:
+        return {each["type"]: each["status"] for each in self.get(name).get("status", {}).get("conditions", [])}
+
+    def annotations(self, name: str) -> dict[str, str]:
+        return dict(self.get(name)["metadata"].get("annotations") or {})
+
+    def finalizers(self, name: str) -> list[str]:
+        return list(self.get(name)["metadata"].get("finalizers") or [])
+
+    def expires(self, name: str) -> datetime:
+        return datetime.fromisoformat(self.get(name)["status"]["slaExpires"]).astimezone(UTC)
+
+    def entered(self, name: str, status: str) -> datetime:
+        stamps = self.get(name)["status"]["transitionTimestamps"]
+        found = [each["transitionTimestamp"] for each in stamps if each["maintenanceStatus"] == status]
+        return datetime.fromisoformat(found[-1]).astimezone(UTC)
+
+    def node(self, name: str) -> Json:
+        return self.world.get(NODES, name)
+
+    def claims(self, node: str) -> list[str]:
+        return sorted(key for key in self.node(node)["metadata"].get("labels", {}) if key.startswith("maintenance/"))
+
+    def cordoned(self, node: str) -> bool:
+        return bool(self.node(node)["spec"].get("unschedulable"))
+
+    def events(self, name: str) -> list[str]:
+        return [each.event for each in self.sent if each.place == f"{HOME}/{name}"]
+
+    def reasons(self, name: str) -> list[str]:
+        return [reason for reason, subject in self.told if subject == name]
+
+
+def statuses(ops: Notices, names: Iterable[str]) -> list[str]:
+    return [ops.status(name) for name in names]

@@ -24,6 +24,7 @@ from haulout.runtime.driver import LONGEST_REQUEST, Driver
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
 from haulout.runtime.sender import Channel, Sender
+from haulout.runtime.wake import Wake
 from tests.build.objects import Objects
 from tests.build.virtual import LoopClock
 
@@ -92,25 +93,28 @@ class Shell:
         terms: Terms | None = None,
         channels: Mapping[str, Channel] | None = None,
         surfaces: Mapping[str, str] | None = None,
+        may_write_for: Callable[[], float | None] | None = None,
     ) -> None:
         self.objects, self.clock, self.metrics = objects, LoopClock(), Metrics()
         self.via = Via(objects, self._writes)
         self.kernel = Kernel(deciders)
         self.kernel.leading = not lease
-        self.pump = Pump(self.kernel.store, self.clock, self.metrics, self._stir)
+        self.wake = Wake(self.kernel.loop)
+        self.pump = Pump(self.kernel.store, self.clock, self.metrics, self.wake.stir)
         self.writer = Writer(self.via)
         recorder = Recorder(self.writer, self.clock)
         self.sender = Sender(
             self.pump, recorder, self.clock, self.metrics, host="host", channels=channels, surfaces=surfaces
         )
         self.sender.writers[""] = self.writer
-        self.driver = Driver(self.kernel, self.sender, self.clock, self.metrics)
+        self.driver = Driver(
+            self.kernel, self.sender, self.clock, self.metrics, self.wake, may_write_for or self.may_write_for
+        )
         self.election = (
             Election(self.via, self.clock, namespace="ns", name="l", identity=lease, terms=terms, random=Random(1))
             if lease
             else None
         )
-        self.driver.may_write_for = self.may_write_for
         self.terms: list[str] = []
         # When it sent what, and how long that was allowed to take.
         self.written: list[tuple[float, str, float]] = []
@@ -138,12 +142,12 @@ class Shell:
                 versions.append(row.version)
                 store.put(row)
         store.end_list("", "Node", max(versions))
-        self.driver.poke()
+        self.wake.poke()
 
     def gained(self) -> None:
         self.terms.append("gained")
         self.kernel.lead()
-        self.driver.poke()
+        self.wake.poke()
 
     def lost(self) -> None:
         self.terms.append("lost")
@@ -163,9 +167,6 @@ class Shell:
             for result in results:
                 if isinstance(result, Exception):
                     raise result
-
-    def _stir(self) -> None:
-        self.driver.stir()
 
 
 def _decoded(obj: Any) -> Node:

@@ -29,6 +29,7 @@ from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
 from haulout.runtime.sender import Sender
 from haulout.runtime.sources import Sources
+from haulout.runtime.wake import Wake
 from tests.rig.fleet import node_object
 from tests.rig.plane import ControlPlane
 
@@ -77,23 +78,17 @@ async def test_clusters_are_opened_and_closed_while_running(
     kernel = Kernel([Decider("names", CONFIG, names_clusters), Decider("greets", "Node", greets, cluster=None)])
     clock, metrics = SystemClock(), Metrics()
     transport = HttpTransport(from_secret(access["east"], source="home", reach=LOCAL).endpoint, clock)
-    woken: list[Driver] = []
-
-    def wake() -> None:
-        for each in woken:
-            each.poke()
-
-    pump = Pump(kernel.store, clock, metrics, wake)
+    wake = Wake(kernel.loop)
+    pump = Pump(kernel.store, clock, metrics, wake.poke)
     writer = Writer(transport)
     sender = Sender(pump, Recorder(writer, clock), clock, metrics, host="test")
-    driver = Driver(kernel, sender, clock, metrics)
-    woken.append(driver)
+    driver = Driver(kernel, sender, clock, metrics, wake)
     sources = Sources(kernel.loop, pump, sender, clock, set, connect)
     sources.add_home(transport, writer)
 
     def configure(*names: str) -> None:
         kernel.store.write(Value(key=SETTING, value={name: access[name] for name in names}))
-        driver.poke()
+        wake.poke()
 
     def mark(name: str) -> str | None:
         labels = planes[name].api().get("nodes", f"{prefix}-0")["metadata"]["labels"]

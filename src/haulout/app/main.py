@@ -25,10 +25,10 @@ def main() -> int:
         case int():
             return made
         case DemoSettings():
-            from haulout.app.process import Process
+            from haulout.app.process import started
             from haulout.demo.show import demo
 
-            return demo(made, Process)
+            return demo(made, started)
         case ClusterSettings():
             from haulout.demo.cluster import cluster
 

@@ -42,6 +42,7 @@ from haulout.runtime.driver import LONGEST_REQUEST, Driver
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
 from haulout.runtime.sender import Sender
+from haulout.runtime.wake import Wake
 from haulout.surfaces.byhand.decide import SURFACE, Wish
 from haulout.surfaces.byhand.declare import BYHAND
 
@@ -140,10 +141,10 @@ class Draining(Reports):
         self._changed = asyncio.Event()
         self._signalled = asyncio.Event()
         self._refusals: dict[str, str] = {}
-        self._driver: Driver | None = None
         # A person's drain waits for no other surface's turn and obeys no NodeDisruptionBudget.
         assembly = assemble([Enabled(BYHAND, wish)], together=False, reports=self)
         self.kernel, self._sources = assembly.kernel, assembly.sources()
+        self._wake = Wake(self.kernel.loop)
         self._pump = Pump(self.kernel.store, clock, self._metrics, self._stir)
         self._tracker = Tracker(wish, self.kernel.store, before, self._refusals)
 
@@ -181,8 +182,7 @@ class Draining(Reports):
         recorder = Recorder(writer, self._clock)
         sender = Sender(self._pump, recorder, self._clock, self._metrics, host=socket.gethostname())
         sender.writers[""] = writer
-        driver = self._driver = Driver(self.kernel, sender, self._clock, self._metrics)
-        driver.may_write_for = lambda: None if self._signalled.is_set() else LONGEST_REQUEST
+        driver = Driver(self.kernel, sender, self._clock, self._metrics, self._wake, self._may_write_for)
         with self._signals():
             async with asyncio.TaskGroup() as group:
                 problem, state = await self._listed(group), None
@@ -194,6 +194,9 @@ class Draining(Reports):
         if state is None:
             raise NotPossible(problem)
         return self._told(state)
+
+    def _may_write_for(self) -> float | None:
+        return None if self._signalled.is_set() else LONGEST_REQUEST
 
     async def _listed(self, group: asyncio.TaskGroup) -> str:
         """Everything that it takes, listed once or known to be unreadable; or why that is not to be had."""
@@ -277,8 +280,7 @@ class Draining(Reports):
 
     def _stir(self) -> None:
         self._changed.set()
-        if self._driver is not None:
-            self._driver.stir()
+        self._wake.stir()
 
 
 class _Teller:

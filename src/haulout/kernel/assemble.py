@@ -10,7 +10,7 @@ from haulout.cluster.project import Keep, Resource
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.budgets.declare import BUDGETS
 from haulout.core.decision import Decider, Source
-from haulout.core.declaration import Enabled
+from haulout.core.declaration import Declaration, Enabled
 from haulout.core.drain.deciders import DRAIN_DECIDERS
 from haulout.core.surface_lease import leased
 from haulout.kernel.kernel import Kernel
@@ -32,15 +32,10 @@ class Assembly(msgspec.Struct, frozen=True):
         """What has to be watched in the home cluster for the options that the surfaces were enabled with."""
         return merged(source for each in self.enabled for source in each.sources)
 
-    @property
-    def surfaces(self) -> dict[str, str]:
-        """The surface that each decision belongs to. Decisions of the kernel itself are not in it."""
-        return {
-            decider.name: each.declaration.surface
-            for each in self.enabled
-            if each.declaration is not BUDGETS
-            for decider in each.declaration.deciders
-        }
+
+def surfaces_of(declarations: Iterable[Declaration]) -> dict[str, str]:
+    """Return the surface that each decision belongs to. Decisions of the kernel itself are not in it."""
+    return {decider.name: each.surface for each in declarations if each is not BUDGETS for decider in each.deciders}
 
 
 def _unchanged(decider: Decider) -> Decider:

@@ -13,6 +13,7 @@ from haulout.kernel.kernel import Kernel
 from haulout.kernel.requests import Answer, ListPods, Look, Lost, Request, Telling
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.sender import Sender
+from haulout.runtime.wake import Wake
 
 log = logging.getLogger(__name__)
 
@@ -28,35 +29,35 @@ TURNS_TO_TAKE_IN = 3
 class Driver:
     """Runs a kernel in real time: it feeds the clock, sends the requests and hands the answers back.
 
-    `before_asking` run whenever the kernel is about to ask, so that nobody decides on a replaced configuration.
+    `wake` ends its sleep.
+    `may_write_for`: for how many seconds a write may still be under way. None: this replica does not lead, nothing is sent.
+    `before_asking` run before decisions are asked, so that none of them uses a replaced configuration.
     """
 
-    def __init__(self, kernel: Kernel, sender: Sender, clock: Clock, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        sender: Sender,
+        clock: Clock,
+        metrics: Metrics,
+        wake: Wake,
+        may_write_for: Callable[[], float | None] = lambda: LONGEST_REQUEST,
+    ) -> None:
         self._kernel = kernel
         self._sender = sender
         self._clock = clock
         self._metrics = metrics
-        self._woken = asyncio.Event()
+        self._wake = wake
+        self._may_write_for = may_write_for
         self._anchor = self._read_clocks()
         self.before_asking: list[Callable[[], None]] = []
         self.after_asking: list[Callable[[], None]] = []
-        # Seconds for which a write may still be under way; None: we do not lead, nothing may be sent.
-        self.may_write_for: Callable[[], float | None] = lambda: LONGEST_REQUEST
-        kernel.actor.may_write = lambda: self.may_write_for() is not None
-
-    def poke(self) -> None:
-        """Something has come in."""
-        self._woken.set()
-
-    def stir(self) -> None:
-        """Something may have come in: a heartbeat that changes nothing wakes nobody, not even us."""
-        if self._kernel.loop.has_due:
-            self._woken.set()
+        kernel.actor.may_write = lambda: may_write_for() is not None
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as requests:
             while True:
-                self._woken.clear()
+                self._wake.clear()
                 for hook in self.before_asking:
                     hook()
                 rested = self._slice()
@@ -123,19 +124,19 @@ class Driver:
             log.exception("request failed", extra={"request": type(request.body).__name__})
             answer = Lost(f"{type(error).__name__}: {error}")
         self._kernel.answered(request.id, answer, self._clock.now())
-        self.poke()
+        self._wake.poke()
 
     def _guard(self, request: Request) -> float | None:
         """Return how long a request may take, just before it is sent, or None if it must not be sent any more."""
         if not self._kernel.actor.is_current(request.id):
             return None
-        return LONGEST_REQUEST if isinstance(request.body, Look | ListPods) else self.may_write_for()
+        return LONGEST_REQUEST if isinstance(request.body, Look | ListPods) else self._may_write_for()
 
     async def _sleep(self) -> None:
         instant = self._kernel.next_instant()
         wait = (instant - self._clock.now()) / timedelta(seconds=1) if instant else LONGEST_SLEEP
         try:
             async with asyncio.timeout(min(max(wait, 0.001), LONGEST_SLEEP)):
-                await self._woken.wait()
+                await self._wake.wait()
         except TimeoutError:
             pass

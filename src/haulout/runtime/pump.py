@@ -75,7 +75,7 @@ class Pump:
         on_oversized: Callable[[str, int], None] = lambda what, length: None,
     ) -> None:
         self._on_oversized = on_oversized
-        self._store = store
+        self.store = store
         self._clock = clock
         self._metrics = metrics
         self._on_change = on_change
@@ -135,7 +135,7 @@ class Pump:
         if coming is not None:
             coming.cancel()
         del self._projectors[cluster, kind]
-        self._store.close(cluster, kind)
+        self.store.close(cluster, kind)
         self._on_change()
 
     def close_all(self) -> None:
@@ -155,7 +155,7 @@ class Pump:
         on_outage = _untold if projector.cluster else self._on_outage
         on_oversized = _unsaid if projector.cluster else self._on_oversized
         told = (self._on_change, on_outage, self.connections, on_oversized)
-        return (self._store, projector, self._clock, self._metrics, *told)
+        return (self.store, projector, self._clock, self._metrics, *told)
 
     async def _persist(self, transport: Transport, projector: Projector, sink: TableSink) -> None:
         """What a server meets us with may be something that nobody thought of: the other watches go on."""

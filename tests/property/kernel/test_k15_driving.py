@@ -170,14 +170,13 @@ async def test_k15_a_decision_made_before_a_suspend_is_not_sent_after_it() -> No
 
 @virtual
 async def test_k15_leadership_is_asked_once_for_a_decision_and_once_for_its_write() -> None:
-    shell = Shell(objects_with("a"), Decider("once", "Node", labelling))
     asked: list[float] = []
 
     def may_write_for() -> float:
         asked.append(shell.clock.elapsed())
         return 10.0
 
-    shell.driver.may_write_for = may_write_for
+    shell = Shell(objects_with("a"), Decider("once", "Node", labelling), may_write_for=may_write_for)
     shell.list()
     async with shell.running():
         await asyncio.sleep(3)
@@ -330,7 +329,7 @@ def test_k16_after_a_stall_it_takes_in_what_has_arrived_before_it_sends(pipe: tu
         async def reflector() -> None:
             await reader.readline()
             shell.kernel.store.put(node("a", version=99, changed="1"))
-            shell.driver.stir()
+            shell.wake.stir()
 
         script.wishes[A] = stall
         watching = asyncio.create_task(reflector())

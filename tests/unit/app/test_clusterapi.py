@@ -13,7 +13,7 @@ from haulout.app.process import Process
 from haulout.base.clock import SystemClock
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Listing, Store
-from haulout.kube.endpoint import ExecPlugin
+from haulout.kube.endpoint import Endpoint, ExecPlugin
 from haulout.kube.errors import ConfigInvalid, ConfigRefused, ConnectionFailed, KubeError, error_from_reply
 from haulout.runtime.metrics import LONG_BUCKETS, Metrics
 from haulout.runtime.probes import ProbeFailed
@@ -193,7 +193,9 @@ def test_reconnects_are_counted_by_cluster_and_reason() -> None:
 
 
 def test_of_a_cluster_that_is_left_no_series_stays() -> None:
-    process = Process(Settings(clusterapi=ClusterApi(), turns=False))
+    process = Process(
+        Settings(clusterapi=ClusterApi(), turns=False), Endpoint(name="home", server="https://127.0.0.1:1")
+    )
     for cluster in ("fleet/alpha", "fleet/beta"):
         for reason in ("rotated", "network"):
             process._reconnected(cluster, reason)

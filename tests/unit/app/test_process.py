@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from haulout import __version__
+from haulout.app.ending import Ending
 from haulout.app.parts import Part
 from haulout.app.process import Process, run
 from haulout.cluster.key import Key
@@ -20,6 +20,7 @@ from haulout.cluster.store import Listing
 from haulout.core.action import Evict
 from haulout.kernel.requests import Change, Refused
 from haulout.kernel.rooms import Subject
+from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import (
     ApiError,
     ConnectionFailed,
@@ -35,11 +36,13 @@ from haulout.runtime.logs import fields
 from haulout.settings.settings import ClusterApi, Esx, Kubernikus, NodeMaintenance, Settings
 from haulout.surfaces.nodemaintenance.wire import MaintenanceRow, maintenance_key
 
+HOME = Endpoint(name="home", server="https://127.0.0.1:1")
+
 
 @pytest.mark.parametrize("dropped", [0, 7])
 def test_events_that_did_not_fit_are_counted(dropped: int) -> None:
-    process = Process(Settings(clusterapi=ClusterApi()))
-    process._recorder = SimpleNamespace(dropped=dropped)  # type: ignore[assignment]
+    process = Process(Settings(clusterapi=ClusterApi()), HOME)
+    process.recorder.dropped = dropped
     lines = process.metrics.render().decode().splitlines()
     assert f"haulout_events_dropped {dropped}.0" in lines
     assert "# TYPE haulout_events_dropped counter" in lines
@@ -47,7 +50,7 @@ def test_events_that_did_not_fit_are_counted(dropped: int) -> None:
 
 def test_queues_are_measured_where_they_do_not_change() -> None:
     """The samples are gone through in another thread, while the event loop fills and empties the queues."""
-    process = Process(Settings(clusterapi=ClusterApi(), turns=False))
+    process = Process(Settings(clusterapi=ClusterApi(), turns=False), HOME)
     subjects = process.kernel.loop.subjects(Key("", "Machine", "fleet", "a"))
     process.kernel.loop._due = dict.fromkeys(subjects)  # type: ignore[assignment]
     samples = process._samples()
@@ -69,33 +72,33 @@ def test_queues_are_measured_where_they_do_not_change() -> None:
     ids=["forbidden", "unreachable", "throttled", "conflict", "gone", "budget"],
 )
 def test_writes_that_are_not_taken_are_errors_of_the_controller(answer: Refused, errors: int) -> None:
-    process = Process(Settings(clusterapi=ClusterApi(), turns=False))
+    process = Process(Settings(clusterapi=ClusterApi(), turns=False), HOME)
     target = Key("far", "Node", "", "n")
-    process.refused(Subject("machine", Key("", "Machine", "fleet", "a")), Change(target, {}), answer)
+    process.reporting.refused(Subject("machine", Key("", "Machine", "fleet", "a")), Change(target, {}), answer)
     lines = process.metrics.render().decode().splitlines()
     assert f'controller_runtime_reconcile_errors_total{{controller="machine"}} {errors}.0' in lines
     assert f'controller_runtime_reconcile_total{{controller="machine",result="error"}} {errors}.0' in lines
 
 
 def test_a_write_without_an_answer_is_an_error_of_the_controller() -> None:
-    process = Process(Settings(clusterapi=ClusterApi(), turns=False))
-    process.lost(Subject("machine", Key("", "Machine", "fleet", "a")))
-    process.lost(Subject("arbiter", Key("", "Node", "", "n")))
+    process = Process(Settings(clusterapi=ClusterApi(), turns=False), HOME)
+    process.reporting.lost(Subject("machine", Key("", "Machine", "fleet", "a")))
+    process.reporting.lost(Subject("arbiter", Key("", "Node", "", "n")))
     lines = process.metrics.render().decode().splitlines()
     assert 'controller_runtime_reconcile_errors_total{controller="machine"} 1.0' in lines
 
 
 def test_who_stands_in_for_no_controller_is_not_counted_as_one() -> None:
-    process = Process(Settings(clusterapi=ClusterApi(), turns=False))
+    process = Process(Settings(clusterapi=ClusterApi(), turns=False), HOME)
     target = Key("", "Node", "", "n")
-    process.refused(Subject("arbiter", target), Change(target, {}), Refused(403, "no"))
+    process.reporting.refused(Subject("arbiter", target), Change(target, {}), Refused(403, "no"))
     assert 'controller="arbiter"' not in process.metrics.render().decode()
 
 
 def test_who_does_a_part_of_what_a_controller_does_is_counted_as_that() -> None:
-    process = Process(Settings(clusterapi=ClusterApi(), nodemaintenance=NodeMaintenance()))
+    process = Process(Settings(clusterapi=ClusterApi(), nodemaintenance=NodeMaintenance()), HOME)
     target = Key("", "Machine", "fleet", "a")
-    process.refused(Subject("machine-release", target), Change(target, {}), Refused(403, "no"))
+    process.reporting.refused(Subject("machine-release", target), Change(target, {}), Refused(403, "no"))
     lines = process.metrics.render().decode().splitlines()
     controllers = {match[1] for line in lines if (match := re.search(r'controller="([^"]+)"', line))}
     assert controllers == {"machine", "metal3", "nodemaintenance", "budgets"}
@@ -138,13 +141,14 @@ def test_what_befalls_a_decision_is_counted_to_its_surface(decider: str, surface
             esx=Esx(enabled=True, config=str(config)),
             kubernikus=Kubernikus(enabled=True, config=str(config)),
             turns=True,
-        )
+        ),
+        HOME,
     )
     subject, target = Subject(decider, Key("", "Node", "", "n")), Key("", "Pod", "ns", "p")
-    process.refused(subject, Change(target, {}), Refused(403, "no"))
-    process.refused(Subject("evict", target), Evict(target, "uid", surface=decider), Refused(500, "no"))
-    process.restless(subject, target)
-    process._decision_failed(subject, ValueError("no"))
+    process.reporting.refused(subject, Change(target, {}), Refused(403, "no"))
+    process.reporting.refused(Subject("evict", target), Evict(target, "uid", surface=decider), Refused(500, "no"))
+    process.reporting.restless(subject, target)
+    process.reporting.decision_failed(subject, ValueError("no"))
     lines = process.metrics.render().decode().splitlines()
     assert {line for line in lines if 'surface="' in line} == {
         f'haulout_refusals{{code="403",surface="{surface}"}} 1.0',
@@ -155,7 +159,7 @@ def test_what_befalls_a_decision_is_counted_to_its_surface(decider: str, surface
 
 
 def test_decisions_show_as_work_of_a_queue() -> None:
-    process = Process(Settings(nodemaintenance=NodeMaintenance()))
+    process = Process(Settings(nodemaintenance=NodeMaintenance()), HOME)
     process.kernel.lead()
     process.kernel.store.set_listing("", "NodeMaintenance", Listing.LISTED)
     process.kernel.store.write(MaintenanceRow(key=maintenance_key("a")))
@@ -171,18 +175,19 @@ def test_decisions_show_as_work_of_a_queue() -> None:
 
 
 async def test_the_scrape_that_is_waited_for_is_the_first_after_the_signal() -> None:
-    process = Process(Settings(profiles_config="none.yaml", scrape_within=60.0))
-    process._scraped.set()
-    process._signal()
-    assert not process._scraped.is_set()
-    process._scraped.set()
-    # Events have been written and the lease has been given back since.
+    ending = Ending(lambda: None)
+    ending.scraped()
+    ending.signal()
+    waits = asyncio.create_task(ending.await_scrape(60.0))
+    await asyncio.sleep(0)
+    assert not waits.done()
+    ending.scraped()
     async with asyncio.timeout(10):
-        await process._await_scrape()
+        await waits
 
 
 def test_what_the_process_takes_of_its_machine_is_shown() -> None:
-    text = Process(Settings(nodemaintenance=NodeMaintenance())).metrics.render().decode()
+    text = Process(Settings(nodemaintenance=NodeMaintenance()), HOME).metrics.render().decode()
     values = dict(line.split() for line in text.splitlines() if line.startswith("process_"))
     parts = ("cpu_seconds_total", "resident_memory_bytes", "virtual_memory_bytes", "start_time_seconds", "open_fds")
     assert values.keys() == {*(f"process_{part}" for part in parts), "process_max_fds"}
@@ -191,7 +196,7 @@ def test_what_the_process_takes_of_its_machine_is_shown() -> None:
 
 
 def test_requests_are_counted_in_the_words_of_the_originals() -> None:
-    process = Process(Settings(nodemaintenance=NodeMaintenance()))
+    process = Process(Settings(nodemaintenance=NodeMaintenance()), HOME)
     answered = process._traffic.opened("https://10.0.0.1:6443")
     answered("10.0.0.1:6443", "GET", "200")
     line = 'rest_client_requests_total{code="200",host="10.0.0.1:6443",method="GET"} 1.0'
@@ -213,13 +218,19 @@ class Unprepared(Part):
             raise error
 
 
+async def _begin(process: Process) -> None:
+    work = asyncio.create_task(process.leadership.run())
+    ended = asyncio.create_task(process.ending.wait())
+    await asyncio.wait([work, ended], return_when=asyncio.FIRST_COMPLETED)
+    ended.cancel()
+
+
 def begun(errors: Iterable[KubeError], *, alone: bool) -> Process:
-    process = Process(Settings(clusterapi=ClusterApi(), alone=alone))
+    process = Process(Settings(clusterapi=ClusterApi(), alone=alone), HOME)
     part = Unprepared(process.parts[0].around)
     part.errors = iter(errors)
     process.parts = [part]
-    asyncio.run(process._begin(None))  # type: ignore[arg-type]
-    assert process.kernel.leading is not process._lost.is_set()
+    asyncio.run(_begin(process))
     return process
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,6 +12,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from haulout.base.clock import Clock
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow, ObjectRow
 from haulout.core.action import Create, Delete, Evict, Label, Measure, Say, Send, Tell
@@ -30,7 +31,9 @@ from haulout.kernel.requests import (
     Withdrawn,
 )
 from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout, error_from_reply
+from haulout.kube.lease import Election
 from haulout.runtime.driver import LONGEST_REQUEST
+from haulout.runtime.leadership import Leadership
 from haulout.runtime.sender import SendFailed
 from tests.build.desk import Script, pod_key, steps
 from tests.build.fakeapi import refusal
@@ -117,7 +120,7 @@ async def test_it_sleeps_until_something_is_due_or_comes_in() -> None:
         await asyncio.sleep(1.1)
         assert [instant for instant, _ in script.asked][1] >= START.replace(second=30)
         before = len(slices)
-        shell.driver.poke()
+        shell.wake.poke()
         await asyncio.sleep(0.1)
         assert len(slices) == before + 1
 
@@ -198,11 +201,11 @@ async def test_a_heartbeat_that_changes_nothing_does_not_stir_it() -> None:
         row = shell.kernel.store.row(A)
         assert row is not None
         shell.kernel.store.put(msgspec.structs.replace(row, version=row.version + 1))
-        shell.driver.stir()
+        shell.wake.stir()
         await asyncio.sleep(1)
         assert not slices
         shell.kernel.store.put(node("a", uid=row.uid, version=row.version + 1, x="1"))
-        shell.driver.stir()
+        shell.wake.stir()
         await asyncio.sleep(1)
         assert slices
 
@@ -507,6 +510,14 @@ class Lease(SimpleNamespace):
     def lease_ends_at(self) -> float | None:
         return self.ends
 
+    @property
+    def leading(self) -> bool:
+        return self.until is not None
+
+    async def run(self, on_gained: Callable[[], None], on_lost: Callable[[], None]) -> None:
+        if self.was_held:
+            on_gained()
+
 
 @pytest.mark.parametrize(
     "lease, signalled, seconds",
@@ -549,15 +560,27 @@ def test_k15_a_process_that_makes_way_for_another_does_not_write() -> None:
 def may_write_for(
     lease: Lease | None, *of_surfaces: Lease, signalled: bool = False, replaced: bool = False
 ) -> float | None:
+    """Return what a process answers after its elections have run."""
+    from haulout.app.ending import Ending
     from haulout.app.process import Process
+    from haulout.settings.settings import Settings
 
-    process = SimpleNamespace(
-        _signalled=SimpleNamespace(is_set=lambda: signalled),
-        _replaced=SimpleNamespace(is_set=lambda: replaced),
-        _election=lease,
-        _surface_elections=dict(enumerate(of_surfaces)),
-        _leased={number for number, lease in enumerate(of_surfaces) if lease.was_held},
-        clock=SimpleNamespace(elapsed=lambda: 100.0),
+    async def begin() -> bool:
+        return True
+
+    leadership = Leadership(
+        cast(Election, lease) if lease else None,
+        {str(number): cast(Election, each) for number, each in enumerate(of_surfaces)},
+        cast(Clock, SimpleNamespace(elapsed=lambda: 100.0)),
+        begin=begin,
+        gained=lambda: None,
+        surface_held=lambda surface, held: None,
+        lost=lambda why: None,
     )
-    process._may_tell_for = lambda: Process._may_tell_for(cast(Process, process))
-    return Process._may_write_for(cast(Process, process))
+    asyncio.run(leadership.run())
+    ending = Ending(lambda: None)
+    if signalled:
+        ending.signal()
+    if replaced:
+        ending.replace(Settings())
+    return Process._may_write_for(cast(Process, SimpleNamespace(ending=ending, leadership=leadership)))

@@ -39,7 +39,7 @@ class Station:
         self.takes = 0.0
         self.read: list[Value] = []
         self.version = 0
-        self.prober = Prober(self.store, self.shell.kernel.loop, {"weather": self.probe}, self.shell.driver.poke)
+        self.prober = Prober(self.store, self.shell.kernel.loop, {"weather": self.probe}, self.shell.wake.poke)
 
     def decide(self, key: Key, view: View, now: datetime) -> Decision:
         row = view.get(key, NodeRow)
@@ -58,7 +58,7 @@ class Station:
     def put(self, name: str, **labels: str) -> None:
         self.version += 1
         self.store.put(node(name, version=self.version, labels=labels))
-        self.shell.driver.poke()
+        self.shell.wake.poke()
 
     def known(self) -> tuple[str, object]:
         row = self.store.row(FACT)
@@ -71,7 +71,7 @@ class Station:
         self.store.end_list("", "Node", 1)
         async with asyncio.TaskGroup() as group, self.shell.running():
             self.shell.driver.after_asking.append(lambda: self.prober.follow(group))
-            self.shell.driver.poke()
+            self.shell.wake.poke()
             await asyncio.sleep(0.5)
             yield self
             self.prober.stop()
@@ -150,7 +150,7 @@ async def test_what_was_forgotten_is_probed_anew_when_it_is_read_again() -> None
 async def test_a_node_that_is_gone_reads_nothing() -> None:
     async with Station().running(reads="10") as station:
         station.store.remove(node_key("a"), 99)
-        station.shell.driver.poke()
+        station.shell.wake.poke()
         await asyncio.sleep(11)
         assert station.known() == ("forgotten", None)
 

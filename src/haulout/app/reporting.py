@@ -1,0 +1,60 @@
+"""What the kernel reports of its work, as metrics and log lines with the names of surfaces."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from haulout.app.controllers import count_error, count_refusal
+from haulout.cluster.key import Key
+from haulout.cluster.view import NotListed
+from haulout.core.action import Evict
+from haulout.kernel.requests import Body, Refused
+from haulout.kernel.rooms import Subject
+from haulout.kernel.wakes import Reports
+from haulout.runtime.metrics import Metrics
+
+log = logging.getLogger("haulout.process")
+
+# Stands for the decisions that all surfaces share, as it does on the command line.
+KERNEL = "kernel"
+
+
+class Reporting(Reports):
+    """Counts and logs what becomes of decisions and their requests.
+
+    `controllers`: under which controller's name each decision is counted.
+    `surfaces`: the surface of each decision; those of the kernel itself are not in it.
+    """
+
+    def __init__(self, metrics: Metrics, controllers: Mapping[str, str], surfaces: Mapping[str, str]) -> None:
+        self._metrics = metrics
+        self._controllers = controllers
+        self._surfaces = surfaces
+
+    def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
+        # Evictions are sent by the drain engine for the surface that wants the node drained.
+        wanted_by = body.surface if isinstance(body, Evict) else subject.decider
+        self._metrics.count("haulout_refusals", surface=self._surface(wanted_by), code=str(answer.code))
+        if subject.decider in self._controllers:
+            count_refusal(self._metrics, self._controllers[subject.decider], answer)
+
+    def lost(self, subject: Subject) -> None:
+        if subject.decider in self._controllers:
+            count_error(self._metrics, self._controllers[subject.decider])
+
+    def restless(self, subject: Subject, target: Key) -> None:
+        self._metrics.count("haulout_restless_keys", surface=self._surface(subject.decider))
+        log.warning("slowed down: it keeps writing", extra=self._fields(subject, target))
+
+    def decision_failed(self, subject: Subject, error: Exception) -> None:
+        self._metrics.count("haulout_decision_failures", surface=self._surface(subject.decider))
+        # A table that cannot be read is logged once by its watch, not by every decision that needs it.
+        if not isinstance(error, NotListed):
+            log.error("decision failed", exc_info=error, extra=self._fields(subject, subject.key))
+
+    def _fields(self, subject: Subject, key: Key) -> dict[str, str]:
+        return {"surface": self._surface(subject.decider), "decision": subject.decider, "object": str(key)}
+
+    def _surface(self, decider: str) -> str:
+        return self._surfaces.get(decider, KERNEL)

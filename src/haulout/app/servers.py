@@ -1,0 +1,85 @@
+"""The servers of a process: probes and metrics in the clear or over TLS, and the webhooks of its surfaces."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable
+
+from haulout.app.parts import Part
+from haulout.app.webhooks import certificates_of, guarded_metrics, looker, webhook_server
+from haulout.base.clock import Clock
+from haulout.kube.transport import Transport
+from haulout.runtime.metrics import Metrics
+from haulout.runtime.pump import Pump
+from haulout.serve.web import listen, metrics_route, probe_route
+from haulout.settings.settings import Settings
+
+
+class Servers:
+    """Everything that a process listens on. Every replica serves it, whether or not it leads."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        parts: Iterable[Part],
+        transport: Transport,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        scraped: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._parts = tuple(parts)
+        self._transport = transport
+        self._clock = clock
+        self._metrics = metrics
+        self._scraped = scraped
+        self._webhooks_lack: Callable[[], str] = lambda: ""
+
+    @contextlib.asynccontextmanager
+    async def plain(self) -> AsyncIterator[None]:
+        """Serve probes, metrics and the surfaces' own pages."""
+        probes = {"/healthz": probe_route(lambda: ""), "/readyz": probe_route(self.unready)}
+        scraped = metrics_route(self._metrics, self._scraped)
+        routes = {self._settings.health: probes}
+        async with contextlib.AsyncExitStack() as stack:
+            if self._settings.guarded:
+                guarded = guarded_metrics(
+                    self._settings.http, scraped, transport=self._transport, clock=self._clock, metrics=self._metrics
+                )
+                await stack.enter_async_context(guarded)
+            else:
+                pages = [page for part in self._parts for page in part.routes(self._transport).items()]
+                shared = routes.get(self._settings.http, {})
+                routes[self._settings.http] = {**shared, "/metrics": scraped, **dict(pages)}
+            # The probes come last: a process that answers them answers everything.
+            for address, handlers in reversed(routes.items()):
+                server = await listen(address, handlers)
+                if server is not None:
+                    stack.push_async_callback(server.cleanup)
+            yield
+
+    @contextlib.asynccontextmanager
+    async def admission(self, namespace: str, pump: Pump, stir: Callable[[], None]) -> AsyncIterator[None]:
+        """Serve the surfaces' webhooks, with certificates kept in the namespace."""
+        webhooks = tuple(webhook for part in self._parts for webhook in part.webhooks())
+        server = webhook_server(
+            self._settings.webhooks.address,
+            webhooks,
+            certificates_of(self._settings.webhooks, namespace),
+            transport=self._transport,
+            store=pump.store,
+            clock=self._clock,
+            metrics=self._metrics,
+            look=looker(self._transport, pump.store, pump.projector, stir),
+        )
+        async with server as self._webhooks_lack:
+            yield
+
+    def unready(self) -> str:
+        """Return what is missing before this replica is ready, or nothing."""
+        if lack := self._webhooks_lack():
+            return lack
+        if self._settings.ready_at_once:
+            return ""
+        return next(filter(None, (part.lacks() for part in self._parts)), "")

@@ -1,4 +1,4 @@
-"""K6, K8 and K9 of the decisions that look after the machines under nodes."""
+"""K6, K8 and K9 of the decisions that look after the virtual machines under nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,24 @@ from haulout.cluster.store import Store
 from haulout.cluster.view import CONFIG, OUTCOME, FactDemand
 from haulout.core import cordon
 from haulout.core.decision import Decider
-from haulout.surfaces.profiles import esx, kubernikus
+from haulout.surfaces.esx.options import Options as EsxOptions
+from haulout.surfaces.esx.surface import DECIDER as ESX_DECIDER
+from haulout.surfaces.esx.vcenter import CHANNEL as ESX_CHANNEL
+from haulout.surfaces.esx.vcenter import HOST_PROBE as ESX_HOST_PROBE
+from haulout.surfaces.esx.vcenter import HostState
+from haulout.surfaces.esx.wire import HOST_LABEL as ESX_HOST_LABEL
+from haulout.surfaces.esx.wire import INITIATED_ANNOTATION as ESX_INITIATED_ANNOTATION
+from haulout.surfaces.esx.wire import NAME as ESX_NAME
+from haulout.surfaces.esx.wire import OK_LABEL as ESX_OK_LABEL
+from haulout.surfaces.esx.wire import STATE_LABEL as ESX_STATE_LABEL
+from haulout.surfaces.esx.wire import ZONE_LABEL as ESX_ZONE_LABEL
+from haulout.surfaces.kubernikus.options import Options as KubernikusOptions
+from haulout.surfaces.kubernikus.surface import DECIDER as KUBERNIKUS_DECIDER
+from haulout.surfaces.kubernikus.wire import CHANNEL as KUBERNIKUS_CHANNEL
+from haulout.surfaces.kubernikus.wire import DELETE_LABEL as KUBERNIKUS_DELETE_LABEL
+from haulout.surfaces.kubernikus.wire import NAME as KUBERNIKUS_NAME
+from haulout.surfaces.kubernikus.wire import UPDATE_LABEL as KUBERNIKUS_UPDATE_LABEL
+from haulout.surfaces.kubernikus.wire import VERSION_PROBE as KUBERNIKUS_VERSION_PROBE
 from tests.build.examples import examples
 from tests.build.honesty import assert_claims_ignore_grants, assert_quiescent, assert_until_is_honest
 from tests.build.podrows import owner, pod
@@ -72,48 +89,48 @@ def kubernikus_rows(draw: st.DrawFn) -> list[Row]:
         st.fixed_dictionaries(
             {},
             optional={
-                kubernikus.DELETE_LABEL: st.sampled_from(("true", "yes")),
-                kubernikus.UPDATE_LABEL: st.sampled_from(("true", "false")),
+                KUBERNIKUS_DELETE_LABEL: st.sampled_from(("true", "yes")),
+                KUBERNIKUS_UPDATE_LABEL: st.sampled_from(("true", "false")),
             },
         )
     )
     notes = draw(st.fixed_dictionaries({}, optional={cordon.ANNOTATION: st.sampled_from(LEDGERS)}))
     version = draw(st.sampled_from(("v1.2.3", "v1.2.4", "")))
     own = _node(labels, notes, unschedulable=draw(flags), kubelet_version=version)
-    options = kubernikus.Options(PACE, force=draw(flags), alone=draw(flags))
-    config = Value(key=Key("", CONFIG, "", kubernikus.NAME), value=options)
+    options = KubernikusOptions(PACE, force=draw(flags), alone=draw(flags))
+    config = Value(key=Key("", CONFIG, "", KUBERNIKUS_NAME), value=options)
     known = draw(st.sampled_from(({"value": "v1.2.3", "state": "fresh"}, {"error": "no", "failures": 1}, {})))
-    fact = Value(key=FactDemand(kubernikus.VERSION_PROBE, "", PACE).key, **known)  # type: ignore[arg-type]
-    sent = draw(outcomes((f"{kubernikus.CHANNEL}/n/{own.uid}",)))
+    fact = Value(key=FactDemand(KUBERNIKUS_VERSION_PROBE, "", PACE).key, **known)  # type: ignore[arg-type]
+    sent = draw(outcomes((f"{KUBERNIKUS_CHANNEL}/n/{own.uid}",)))
     return [own, config, fact, *sent, *pods(draw)]
 
 
 @st.composite
 def esx_rows(draw: st.DrawFn) -> list[Row]:
-    labels = {esx.HOST_LABEL: "h", esx.ZONE_LABEL: draw(st.sampled_from(("z-a", "")))}
+    labels = {ESX_HOST_LABEL: "h", ESX_ZONE_LABEL: draw(st.sampled_from(("z-a", "")))}
     labels |= draw(
         st.fixed_dictionaries(
             {},
             optional={
-                esx.OK_LABEL: st.sampled_from(("true", "no")),
-                esx.STATE_LABEL: st.sampled_from(("true", "false", "alarm")),
+                ESX_OK_LABEL: st.sampled_from(("true", "no")),
+                ESX_STATE_LABEL: st.sampled_from(("true", "false", "alarm")),
             },
         )
     )
     notes = draw(
         st.fixed_dictionaries(
             {},
-            optional={cordon.ANNOTATION: st.sampled_from(LEDGERS), esx.INITIATED_ANNOTATION: st.just("true")},
+            optional={cordon.ANNOTATION: st.sampled_from(LEDGERS), ESX_INITIATED_ANNOTATION: st.just("true")},
         )
     )
     own = _node(labels, notes, unschedulable=draw(flags))
-    options = esx.Options(PACE, 0.0, draw(flags), PACE, PACE, frozenset({"x"}), alone=draw(flags))
-    config = Value(key=Key("", CONFIG, "", esx.NAME), value=options)
-    states = (esx.HostState("8"), esx.HostState("8", in_maintenance=True), esx.HostState(alarms=("x",)), None)
+    options = EsxOptions(PACE, 0.0, draw(flags), PACE, PACE, frozenset({"x"}), alone=draw(flags))
+    config = Value(key=Key("", CONFIG, "", ESX_NAME), value=options)
+    states = (HostState("8"), HostState("8", in_maintenance=True), HostState(alarms=("x",)), None)
     state = draw(st.sampled_from(states))
-    key = FactDemand(esx.HOST_PROBE, ("h", "a"), PACE).key
+    key = FactDemand(ESX_HOST_PROBE, ("h", "a"), PACE).key
     fact = Value(key=key, value=state, state="fresh") if state else Value(key=key, error="no", failures=1)
-    sent = draw(outcomes(tuple(f"{esx.CHANNEL}/{what}/n/{own.uid}" for what in ("start", "stop"))))
+    sent = draw(outcomes(tuple(f"{ESX_CHANNEL}/{what}/n/{own.uid}" for what in ("start", "stop"))))
     return [own, config, fact, *sent, *pods(draw)]
 
 
@@ -124,10 +141,10 @@ def _node(labels: dict[str, str], notes: dict[str, str], **fields: object) -> No
 @settings(max_examples=examples(200))
 @given(kubernikus_rows(), instants, st.lists(instants, max_size=3))
 def test_kubernikus(rows: list[Row], now: datetime, samples: list[datetime]) -> None:
-    assert_honest(kubernikus.DECIDER, rows, now, samples)
+    assert_honest(KUBERNIKUS_DECIDER, rows, now, samples)
 
 
 @settings(max_examples=examples(200))
 @given(esx_rows(), instants, st.lists(instants, max_size=3))
 def test_esx(rows: list[Row], now: datetime, samples: list[datetime]) -> None:
-    assert_honest(esx.DECIDER, rows, now, samples)
+    assert_honest(ESX_DECIDER, rows, now, samples)

@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from haulout.app.esx import Hosts, Machines
+from haulout.app.esx import Hosts, VirtualMachines
 from haulout.clients.vcenters import VCenterError, VCenters
 from haulout.runtime.probes import ProbeFailed
-from haulout.surfaces.profiles.esx import HostState, Login, StartMachine, StopMachine, VCenterSettings
+from haulout.surfaces.esx.options import Login, VCenterSettings
+from haulout.surfaces.esx.vcenter import HostState, StartVirtualMachine, StopVirtualMachine
 from tests.rig.crash import CrashTest, normalised
 from tests.rig.fleet import node_object, pod_object
 from tests.rig.kwok import Kwok
@@ -27,7 +28,7 @@ from tests.rig.wait import eventually
 
 PASSWORD = "not for logs, ever"
 MACHINE = "DC0_C0_RP0_VM0"
-STOP = StopMachine(MACHINE, "a", timedelta(seconds=0.1), timedelta(seconds=0.5))
+STOP = StopVirtualMachine(MACHINE, "a", timedelta(seconds=0.1), timedelta(seconds=0.5))
 T = TypeVar("T")
 
 
@@ -63,11 +64,11 @@ def host(url: str, name: str = "DC0_C0_H0", zone: str = "a") -> HostState:
 
 def stop(center: VCenterSim, patience: float) -> None:
     wanted = msgspec.structs.replace(STOP, give_up_for=timedelta(seconds=patience))
-    asked(center.url, lambda made: Machines(made)(wanted))
+    asked(center.url, lambda made: VirtualMachines(made)(wanted))
 
 
 def start(center: VCenterSim, name: str = MACHINE) -> None:
-    asked(center.url, lambda made: Machines(made)(StartMachine(name, "a")))
+    asked(center.url, lambda made: VirtualMachines(made)(StartVirtualMachine(name, "a")))
 
 
 @pytest.mark.tools("vcsim")
@@ -115,7 +116,7 @@ def test_sessions_are_short_and_shared(center: VCenterSim) -> None:
 @pytest.mark.parametrize(
     ("guests", "patience", "switched"), [("obedient", 600, 0), ("stubborn", 0.5, 1), ("without tools", 600, 1)]
 )
-def test_a_machine_goes_down_whatever_its_guest_does(
+def test_a_virtual_machine_goes_down_whatever_its_guest_does(
     center: VCenterSim, guests: str, patience: float, switched: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     center.guests = guests
@@ -133,19 +134,19 @@ def test_a_machine_goes_down_whatever_its_guest_does(
 
 
 @pytest.mark.tools("vcsim")
-def test_a_machine_that_is_not_there(center: VCenterSim) -> None:
-    with pytest.raises(VCenterError, match=r"^expected 1 of the machines to be named none, but found 0$"):
+def test_a_virtual_machine_that_is_not_there(center: VCenterSim) -> None:
+    with pytest.raises(VCenterError, match=r"^expected 1 of the virtual machines to be named none, but found 0$"):
         start(center, "none")
 
 
 @pytest.mark.tools("vcsim")
-def test_what_is_wanted_of_one_machine_is_done_in_order(center: VCenterSim) -> None:
+def test_what_is_wanted_of_one_virtual_machine_is_done_in_order(center: VCenterSim) -> None:
     """A guest that still shuts down must not be taken for one that is up."""
     center.guests = "stubborn"
 
     async def both(made: VCenters) -> None:
-        machines = Machines(made)
-        await asyncio.gather(machines(STOP), machines(StartMachine(MACHINE, "a")))
+        machines = VirtualMachines(made)
+        await asyncio.gather(machines(STOP), machines(StartVirtualMachine(MACHINE, "a")))
 
     asked(center.url, both)
     assert center.calls.index("PowerOffVM_Task") < center.calls.index("PowerOnVM_Task")
@@ -192,7 +193,7 @@ class Seen:
 
 
 @pytest.mark.tools("etcd", "kube-apiserver", "kwok", "vcsim")
-def test_a_machine_goes_down_with_its_host_and_up_again(
+def test_a_virtual_machine_goes_down_with_its_host_and_up_again(
     plane: ControlPlane, kwok: Kwok, center: VCenterSim, prefix: str, tmp_path: Path
 ) -> None:
     place = {"kubernetes.cloud.sap/host": center.host(0), "failure-domain.beta.kubernetes.io/zone": "eu-1"}
@@ -212,7 +213,7 @@ def test_a_machine_goes_down_with_its_host_and_up_again(
         assert node.is_back
         plane.api().patch("nodes", name, {"metadata": {"labels": {"cloud.sap/esx-reboot-ok": "true"}}})
         eventually(lambda: node.is_out, "the node is marked and cordoned")
-        eventually(lambda: not center.is_up(name), "the machine is down")
+        eventually(lambda: not center.is_up(name), "the virtual machine is down")
         assert plane.api().find("pods", f"{prefix}-pod", "default") is None
         center.maintain(center.host(0), is_on=False)
         eventually(lambda: node.is_back, "the node is back")
@@ -247,7 +248,7 @@ def test_killed_at_every_write_a_machine_goes_down_and_up_once(
         center.maintain(center.host(0), is_on=True)
 
     def act() -> None:
-        eventually(lambda: not center.is_up(name), "the machine is down")
+        eventually(lambda: not center.is_up(name), "the virtual machine is down")
         center.maintain(center.host(0), is_on=False)
 
     def end() -> Any:

@@ -1,4 +1,4 @@
-"""ESX on the embedded cluster, in virtual time: labels, and machines that go down and up again."""
+"""ESX on the embedded cluster, in virtual time: labels, and virtual machines that go down and up again."""
 
 from __future__ import annotations
 
@@ -18,29 +18,24 @@ from haulout.kernel.kernel import Kernel
 from haulout.kernel.requests import Answer, Refused, Request, Telling
 from haulout.plan.virtual import VirtualDriver
 from haulout.plugins.config import ConfigProblem
-from haulout.surfaces.profiles.esx import (
-    DECIDERS,
+from haulout.surfaces.esx.options import Options, load
+from haulout.surfaces.esx.surface import DECIDERS, sources
+from haulout.surfaces.esx.vcenter import HOST_PROBE, HostState, StartVirtualMachine, StopVirtualMachine
+from haulout.surfaces.esx.wire import (
     HOST_LABEL,
-    HOST_PROBE,
     INITIATED_ANNOTATION,
     NAME,
     OK_LABEL,
     STATE_LABEL,
     VERSION_LABEL,
     ZONE_LABEL,
-    HostState,
-    Options,
-    StartMachine,
-    StopMachine,
-    load,
-    sources,
 )
 from tests.build.drains import QUICK
 from tests.build.workloads import World, budget, daemon_set, deployment, pod
 
 PACE, POLL, GIVE_UP = timedelta(seconds=60), timedelta(seconds=2), timedelta(minutes=3)
 OPTIONS = Options(PACE, 0.0, force=False, poll_for=POLL, give_up_for=GIVE_UP, alarms=frozenset({"Host memory"}))
-STOP, START = StopMachine("n0", "a", POLL, GIVE_UP), StartMachine("n0", "a")
+STOP, START = StopVirtualMachine("n0", "a", POLL, GIVE_UP), StartVirtualMachine("n0", "a")
 UP, DOWN = HostState("8.0.2"), HostState("8.0.2", in_maintenance=True)
 PLACE = {HOST_LABEL: "esx-1", ZONE_LABEL: "eu-nl-2a"}
 
@@ -175,7 +170,7 @@ def test_g16_a_node_with_an_empty_place_is_ignored_and_said(name: str) -> None:
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_a_machine_goes_down_with_its_host_and_up_again(alone: bool) -> None:
+def test_a_virtual_machine_goes_down_with_its_host_and_up_again(alone: bool) -> None:
     fleet = Fleet(alone=alone).host(DOWN)
     fleet.world.make(deployment("web", replicas=3), daemon_set("agent"), pod("bare", nodeName="n0"))
     fleet.run(30)
@@ -205,7 +200,7 @@ def test_g17_an_alarm_leaves_no_grace() -> None:
     assert fleet.asked_for == [STOP]
 
 
-def test_a_machine_that_somebody_else_switched_off_stays_off() -> None:
+def test_a_virtual_machine_that_somebody_else_switched_off_stays_off() -> None:
     assert Fleet().host(UP).run(300).asked_for == []
 
 

@@ -21,17 +21,9 @@ from haulout.kernel.kernel import Kernel
 from haulout.kernel.requests import Answer, Refused, Request, Telling
 from haulout.plan.virtual import VirtualDriver
 from haulout.plugins.config import ConfigProblem
-from haulout.surfaces.profiles.kubernikus import (
-    DECIDERS,
-    DELETE_LABEL,
-    NAME,
-    UPDATE_LABEL,
-    VERSION_PROBE,
-    Options,
-    ServerDeletion,
-    load,
-    sources,
-)
+from haulout.surfaces.kubernikus.options import Options, load
+from haulout.surfaces.kubernikus.surface import DECIDERS, sources
+from haulout.surfaces.kubernikus.wire import DELETE_LABEL, NAME, UPDATE_LABEL, VERSION_PROBE, ServerDeletion
 from tests.build.desk import Script
 from tests.build.drains import QUICK
 from tests.build.workloads import World, budget, daemon_set, deployment, node, pod

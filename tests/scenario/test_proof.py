@@ -9,8 +9,8 @@ from haulout.cluster.view import View
 from haulout.core.drain.report import reasons
 from haulout.embedded import NODES
 from haulout.kernel.requests import Refused
+from haulout.surfaces.kubernikus.wire import ServerDeletion
 from haulout.surfaces.profiles.engine import Mode
-from haulout.surfaces.profiles.kubernikus import ServerDeletion
 from tests.build.drains import Drains
 from tests.build.maintenances import Maintenances, options
 from tests.build.muted import Lists, mute

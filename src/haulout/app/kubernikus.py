@@ -13,32 +13,22 @@ from pathlib import Path
 import msgspec
 from yarl import URL
 
+from haulout.app.configuration_file import ConfigurationRow
 from haulout.app.parts import Part, Surroundings
 from haulout.clients.openstack import CloudError, Credentials, connected, read_credentials
-from haulout.cluster.key import Key
-from haulout.cluster.rows import Value
-from haulout.cluster.view import CONFIG
 from haulout.core.decision import Source
 from haulout.kube.errors import KubeError
 from haulout.kube.transport import Transport
-from haulout.plugins.config import ConfigProblem
-from haulout.runtime.files import WatchedFile
 from haulout.runtime.probes import Probe, ProbeFailed
 from haulout.runtime.sender import Channel
 from haulout.settings.nodemaintenance_options import pod_rules
 from haulout.settings.settings import Settings
-from haulout.surfaces.profiles.declare import KUBERNIKUS
-from haulout.surfaces.profiles.kubernikus import (
-    CHANNEL,
-    NAME,
-    VERSION_PROBE,
-    ServerDeletion,
-    load,
-    sources,
-)
+from haulout.surfaces.kubernikus.declare import CONFIG_KEY, KUBERNIKUS
+from haulout.surfaces.kubernikus.options import Options, load
+from haulout.surfaces.kubernikus.surface import sources
+from haulout.surfaces.kubernikus.wire import CHANNEL, VERSION_PROBE, ServerDeletion
 
 log = logging.getLogger("haulout.kubernikus")
-CONFIG_KEY = Key("", CONFIG, "", NAME)
 SECRET_ENTRY = "cloudprovider.conf"  # noqa: S105 - the name of an entry
 # Where a Kubernikus of a region is asked.
 API = "https://kubernikus.{region}.cloud.sap"
@@ -66,9 +56,9 @@ class _Cluster(msgspec.Struct, frozen=True):
 
 
 class Kubernikus(Part):
-    """The Kubernikus part of the profiles surface as a part of the process: it follows `kubernikus.yaml`.
+    """Kubernikus as a part of the process: it follows `kubernikus.yaml`.
 
-    While its file is invalid nothing is done for it; everything else goes on.
+    While the file is invalid nothing is done for Kubernikus; the other surfaces go on.
     """
 
     declaration = KUBERNIKUS
@@ -76,10 +66,8 @@ class Kubernikus(Part):
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
         self._settings = around.settings
-        self._content: bytes | OSError = b""
         path = around.settings.kubernikus.config
-        self._source = path.removeprefix("./")
-        self._file = WatchedFile(Path(path), self._changed)
+        self._file = ConfigurationRow(around, CONFIG_KEY, path, load=self._load, value=self._value)
 
     def watches(self) -> frozenset[Source]:
         return sources()
@@ -89,7 +77,7 @@ class Kubernikus(Part):
 
     def follow(self, settings: Settings) -> None:
         self._settings = settings
-        self._write()
+        self._file.refresh()
 
     def probes(self, transport: Transport) -> Mapping[str, Probe]:
         return {VERSION_PROBE: ServerVersion(transport)}
@@ -97,32 +85,12 @@ class Kubernikus(Part):
     def channels(self, transport: Transport) -> Mapping[str, Channel]:
         return {CHANNEL: Servers(CloudAccess(transport, self._settings.kubernikus.credentials))}
 
-    def _changed(self, content: bytes | OSError) -> None:
-        self._content = content
-        self._write()
+    def _load(self, content: bytes, source: str) -> Options:
+        return load(content, source=source, environment=os.environ)
 
-    def _write(self) -> None:
-        self.around.store.write(self._row(self._content))
-        self.around.poke()
-
-    def _row(self, content: bytes | OSError) -> Value:
-        if isinstance(content, OSError):
-            return self._invalid("syntax", content.strerror or str(content))
-        try:
-            options = load(content, source=self._source, environment=os.environ)
-        except ConfigProblem as problem:
-            return self._invalid("syntax" if problem.is_syntax else "semantic", problem.text)
-        log.info("configuration loaded", extra={"file": self._source})
-        self.around.troubles.valid(self.name, f"{self._source} is valid again")
+    def _value(self, options: Options) -> Options:
         alone, rules = self._settings.alone, pod_rules(self._settings)
-        return Value(key=CONFIG_KEY, value=msgspec.structs.replace(options, alone=alone, rules=rules))
-
-    def _invalid(self, kind: str, text: str) -> Value:
-        extra = {"file": self._source, "error": text}
-        message = f"Failed to parse configuration file ({kind} error)"
-        log.error(message, extra=extra)
-        self.around.troubles.invalid(self.name, f"{message}: {self._source}: {text}")
-        return Value(key=CONFIG_KEY, error=f"{self._source}: {text}")
+        return msgspec.structs.replace(options, alone=alone, rules=rules)
 
 
 class ServerVersion:

@@ -8,18 +8,18 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from haulout.app.configuration_file import ConfigurationRow
 from haulout.app.info import info_route
 from haulout.app.kubernikus import CloudAccess, PoolSize
 from haulout.app.parts import Part, Surroundings
 from haulout.clients.prometheus import Prometheus
-from haulout.cluster.rows import NodeRow, Row, Value
+from haulout.cluster.rows import NodeRow, Row
 from haulout.core.decision import Source
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.plugins.checks.kubernikus_count import PROBE as POOL_SIZE
 from haulout.plugins.checks.prometheus_instant import PROBE as PROMETHEUS
 from haulout.plugins.config import ConfigProblem
-from haulout.runtime.files import WatchedFile
 from haulout.runtime.metrics import Sample
 from haulout.runtime.probes import Probe
 from haulout.runtime.sender import Channel
@@ -28,8 +28,8 @@ from haulout.serve.web import Handler
 from haulout.settings.nodemaintenance_options import pod_rules
 from haulout.settings.settings import Settings
 from haulout.surfaces.profiles.declare import CONFIG_KEY, PROFILES, mode_row
-from haulout.surfaces.profiles.engine import Mode
-from haulout.surfaces.profiles.load import examined
+from haulout.surfaces.profiles.engine import Config, Mode
+from haulout.surfaces.profiles.load import examined, problems
 from haulout.surfaces.profiles.notices import CHANNEL as NOTIFICATIONS
 from haulout.surfaces.profiles.present import samples
 from haulout.surfaces.profiles.shuffles import OWNERS, untouched
@@ -61,8 +61,16 @@ class Profiles(Part):
 
     def _watch(self, path: str) -> None:
         self._path = path
-        self._source = path.removeprefix("./")
-        self._file = WatchedFile(Path(path), self._changed)
+        self._file = ConfigurationRow(
+            self.around,
+            CONFIG_KEY,
+            path,
+            load=self._load,
+            value=self._value,
+            lint=self._lint,
+            describe=lambda config: {"profiles": len(config.profiles)},
+            on_validity=lambda valid: self._metrics.gauge("maintenance_controller_config_valid", valid),
+        )
 
     def watches(self) -> frozenset[Source]:
         return self._sources
@@ -101,31 +109,18 @@ class Profiles(Part):
         """Copied, for what is made of them is made off the loop."""
         return list(self._store.table("", kind).rows.values())
 
-    def _changed(self, content: bytes | OSError) -> None:
-        self._store.write(self._row(content))
-        self.around.poke()
-
-    def _row(self, content: bytes | OSError) -> Value:
-        if isinstance(content, OSError):
-            return self._invalid("syntax", content.strerror or str(content))
-        config, lines = examined(content, self._plugins, source=self._source, environment=os.environ)
+    def _load(self, content: bytes, source: str) -> Config:
+        config, lines = examined(content, self._plugins, source=source, environment=os.environ)
         if isinstance(config, ConfigProblem):
-            wrong = [str(line) for line in lines if line.is_error]
-            return self._invalid("syntax" if config.is_syntax else "semantic", config.text, problems=wrong)
-        self._sources = sources(config)
-        self._metrics.gauge("maintenance_controller_config_valid", 1)
-        self.around.troubles.valid(self.name, f"{self._source} is valid again")
+            raise config
         for line in lines:
             log.warning("configuration is odd", extra={"problem": str(line)})
-        log.info("configuration loaded", extra={"file": self._source, "profiles": len(config.profiles)})
-        return Value(key=CONFIG_KEY, value=config)
+        return config
 
-    def _invalid(self, kind: str, text: str, **more: list[str]) -> Value:
-        """The first error in the original's words; `problems` are all of them, with their places."""
-        self._metrics.gauge("maintenance_controller_config_valid", 0)
-        extra = {"file": self._source, "error": text, **more}
-        message = f"Failed to parse configuration file ({kind} error)"
-        log.error(message, extra=extra)
-        placed = "; ".join(more.get("problems", ())) or f"{self._source}: {text}"
-        self.around.troubles.invalid(self.name, f"{message}: {placed}")
-        return Value(key=CONFIG_KEY, error=f"{self._source}: {text}")
+    def _lint(self, content: bytes, source: str) -> list[str]:
+        found = problems(content, self._plugins, source=source, environment=os.environ)
+        return [str(line) for line in found if line.is_error]
+
+    def _value(self, config: Config) -> Config:
+        self._sources = sources(config)
+        return config

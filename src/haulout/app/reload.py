@@ -8,12 +8,11 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
+from haulout.app.configuration_file import FollowedFile, InvalidFile
 from haulout.app.troubles import Troubles
-from haulout.runtime.files import WatchedFile
 from haulout.settings.file import SettingsProblem, read_settings
 from haulout.settings.settings import Settings
 
@@ -45,39 +44,41 @@ class Reload:
         refused: Settings | None = None,
     ) -> None:
         self._settings = settings
-        self._troubles = troubles or Troubles()
         self._on_change = on_change
         self._on_restart = on_restart
         self._refused = refused
-        self._file = WatchedFile(Path(settings.file), self._changed)
-        self._is_there = False
         self._is_valid = True
-        self.look = self._file.look
+        self.look = FollowedFile(
+            settings.file,
+            TOPIC,
+            troubles or Troubles(),
+            read=self._read,
+            accept=self._accept,
+            refuse=self._refuse,
+            optional=True,
+        ).look
 
-    def _changed(self, content: bytes | OSError) -> None:
+    def _read(self, content: bytes | OSError) -> Settings:
         known = self._settings
+        if isinstance(content, OSError):
+            raise _invalid([f"{known.file}: {content.strerror}"])
         try:
-            if isinstance(content, FileNotFoundError) and not self._is_there:
-                # One can do without; one that vanishes is not the same as one that was never there.
-                content = b""
-            else:
-                self._is_there = True
-            if isinstance(content, OSError):
-                raise SettingsProblem([f"{known.file}: {content.strerror}"])
             read = read_settings(content, known.file, os.environ, dict(known.flags), known.surfaces)
-            # Whom to impersonate is for the command line alone to say.
-            fresh = msgspec.structs.replace(read, as_user=known.as_user, as_groups=known.as_groups)
         except SettingsProblem as problem:
-            self._is_valid = False
-            for line in problem.lines:
-                log.error("settings are invalid, the last good ones stay in force", extra={"error": line})
-            self._troubles.invalid(TOPIC, f"the last good settings stay in force: {'; '.join(problem.lines)}")
-            return
+            raise _invalid(problem.lines) from None
+        # Only the command line says which user to impersonate.
+        return msgspec.structs.replace(read, as_user=known.as_user, as_groups=known.as_groups)
+
+    def _accept(self, fresh: Settings) -> None:
         if not self._is_valid:
             self._is_valid = True
-            log.info("settings are valid again", extra={"file": known.file})
-            self._troubles.valid(TOPIC, f"{known.file} is valid again")
-        self._take_over(known, fresh)
+            log.info("settings are valid again", extra={"file": self._settings.file})
+        self._take_over(self._settings, fresh)
+
+    def _refuse(self, problem: InvalidFile) -> None:
+        self._is_valid = False
+        for line in problem.lines:
+            log.error("settings are invalid, the last good ones stay in force", extra={"error": line})
 
     def _take_over(self, known: Settings, fresh: Settings) -> None:
         differ = _differing(known, fresh)
@@ -110,3 +111,7 @@ def _is_rebuilt(known: Settings, fresh: Settings) -> bool:
 def _differing(one: Settings, other: Settings) -> set[str]:
     names = [field.name for field in msgspec.structs.fields(Settings)]
     return {name for name in names if getattr(one, name) != getattr(other, name)}
+
+
+def _invalid(lines: list[str]) -> InvalidFile:
+    return InvalidFile("the last good settings stay in force", lines[0], lines)

@@ -1,4 +1,4 @@
-"""A vCenter, as far as hosts and machines of known names go. Everything here blocks, and is called in a thread of its own."""
+"""A vCenter, as far as hosts and virtual machines of known names go. Calls block, and run in a thread of their own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyVmomi
 from yarl import URL
 
 from haulout.clients.vcenters import ToolsUnavailable, VCenterError
-from haulout.surfaces.profiles.esx import HostState
+from haulout.surfaces.esx.vcenter import HostState
 
 # Its types are made at run time, and those that it declares are neither complete nor right.
 library: Any = pyVmomi
@@ -77,20 +77,20 @@ class VCenter:
             alarms=tuple(sorted({self._read(alarm, vim.alarm.Alarm, ("info.name",))["info.name"] for alarm in alarms})),
         )
 
-    def is_on(self, machine: str) -> bool:
-        found = self._find(vim.VirtualMachine, machine)
+    def is_on(self, name: str) -> bool:
+        found = self._find(vim.VirtualMachine, name)
         known = self._read(found, vim.VirtualMachine, ("runtime.powerState",))
         return str(known.get("runtime.powerState")) != "poweredOff"
 
-    def shut_down_guest(self, machine: str) -> None:
+    def shut_down_guest(self, name: str) -> None:
         try:
-            self._find(vim.VirtualMachine, machine).ShutdownGuest()
+            self._find(vim.VirtualMachine, name).ShutdownGuest()
         except vim.fault.ToolsUnavailable as fault:
-            raise ToolsUnavailable(f"the guest of {machine} cannot be asked: {fault.msg}") from None
+            raise ToolsUnavailable(f"the guest of {name} cannot be asked: {fault.msg}") from None
 
-    def switch(self, machine: str, *, on: bool) -> object:
+    def switch(self, name: str, *, on: bool) -> object:
         """The task that does it."""
-        found = self._find(vim.VirtualMachine, machine)
+        found = self._find(vim.VirtualMachine, name)
         return found.PowerOnVM_Task(None) if on else found.PowerOffVM_Task()
 
     def is_done(self, task: object) -> bool:
@@ -113,7 +113,7 @@ class VCenter:
             self._names[kind] = self._named(kind)
         found = self._names[kind].get(name, [])
         if len(found) != 1:
-            what = "hosts" if kind is vim.HostSystem else "machines"
+            what = "hosts" if kind is vim.HostSystem else "virtual machines"
             raise VCenterError(f"expected 1 of the {what} to be named {name}, but found {len(found)}")
         return found[0]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from yarl import URL
 
-from haulout.surfaces.profiles.esx import VCenterSettings
+from haulout.surfaces.esx.options import VCenterSettings
 
 if TYPE_CHECKING:
     from haulout.clients.vcenter import VCenter

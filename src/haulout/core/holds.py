@@ -10,7 +10,7 @@ import msgspec
 
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Limit
-from haulout.cluster.rows import ReservingRow, Row
+from haulout.cluster.rows import NodeRow, ReservingRow, Row
 from haulout.cluster.store import Index
 from haulout.cluster.view import GRANT, HOLD, View
 from haulout.core.reason import Reason
@@ -112,6 +112,11 @@ def read_priority(annotations: Mapping[str, str]) -> int | None:
     return min(max(priority, -MOST_PRIORITY), MOST_PRIORITY)
 
 
+def node_priority(node: NodeRow) -> int:
+    """Return the priority of the claims that stand on the Node itself; 0 where the annotation is not a number."""
+    return read_priority(node.annotations) or 0
+
+
 def hold_key(surface: str, claim: Claim) -> Key:
     owner = claim.owner
     place = f"{claim.node.name}/{owner.kind}/{owner.namespace}/{owner.name}"
@@ -125,6 +130,17 @@ def grant_key(hold: Key) -> Key:
 def is_granted(view: View, surface: str, claim: Claim) -> bool:
     grant = view.get(grant_key(hold_key(surface, claim)), Grant)
     return grant is not None and grant.granted
+
+
+def refusals(view: View, surface: str, claim: Claim) -> tuple[Reason, ...]:
+    """Return the arbiter's reasons for a claim that it has not granted."""
+    grant = view.get(grant_key(hold_key(surface, claim)), Grant)
+    return grant.reasons if grant is not None else (unanswered(claim.node),)
+
+
+def unanswered(node: Key) -> Reason:
+    """Return the reason of a claim that the arbiter has not answered yet."""
+    return Reason("not-asked", node, "the arbiter has not been asked yet")
 
 
 def _node_of(row: Row) -> tuple[Key, ...]:

@@ -1,4 +1,4 @@
-"""What `haulout explain` knows of the machines under nodes: the files of ESX and Kubernikus, and what they await."""
+"""The part of `haulout explain` for ESX and Kubernikus: their files, and the facts that their decisions read."""
 
 from __future__ import annotations
 
@@ -18,23 +18,29 @@ from haulout.kube.errors import KubeError
 from haulout.kube.transport import Transport
 from haulout.plugins.config import Config, ConfigProblem
 from haulout.plugins.document import examine_file
+from haulout.plugins.file_lint import line_of
 from haulout.settings.nodemaintenance_options import pod_rules
 from haulout.settings.settings import Settings
-from haulout.surfaces.profiles import esx, kubernikus
-from haulout.surfaces.profiles.load import line_of
+from haulout.surfaces.esx import options as esx
+from haulout.surfaces.esx.vcenter import last_seen
+from haulout.surfaces.esx.wire import NAME as ESX
+from haulout.surfaces.esx.wire import OK_LABEL
+from haulout.surfaces.kubernikus import options as kubernikus
+from haulout.surfaces.kubernikus.wire import DELETE_LABEL, VERSION_PROBE
+from haulout.surfaces.kubernikus.wire import NAME as KUBERNIKUS
 
 C = TypeVar("C", bound=Config)
 
 
 class Clouds(msgspec.Struct, frozen=True):
-    """Those that are looked after; None: not this one."""
+    """The options of ESX and Kubernikus; None for one that is not enabled."""
 
     esx: esx.Options | None = None
     kubernikus: kubernikus.Options | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(name for name, has in ((kubernikus.NAME, self.kubernikus), (esx.NAME, self.esx)) if has)
+        return tuple(name for name, has in ((KUBERNIKUS, self.kubernikus), (ESX, self.esx)) if has)
 
 
 class _Version(msgspec.Struct, frozen=True, rename="camel"):
@@ -42,21 +48,21 @@ class _Version(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def clouds_of(settings: Settings) -> Clouds:
-    """What a haulout.yaml switches on."""
+    """Return those that a haulout.yaml switches on."""
     rules, paths = pod_rules(settings), (settings.esx, settings.kubernikus)
     on = [Path(each.config) if each.enabled else None for each in paths]
     return _read(*on, alone=False, rules=rules)
 
 
 def clouds_beside(config: Path) -> Clouds:
-    """The flags of a drop-in are not known here: its files, which nobody has without them, stand beside each other."""
+    """Return those whose files stand beside `maintenance.yaml`: the flags of a drop-in are not known here."""
     paths = [config.with_name(name) for name in ("esx.yaml", "kubernikus.yaml")]
     return _read(*(path if path.exists() else None for path in paths), alone=True, rules=PodRules())
 
 
 def is_emptied(labels: dict[str, str]) -> bool:
-    """For the sake of its machine."""
-    return "true" in (labels.get(esx.OK_LABEL), labels.get(kubernikus.DELETE_LABEL))
+    """Whether the labels of a node ask for it to be emptied, because its virtual machine or server is to go."""
+    return "true" in (labels.get(OK_LABEL), labels.get(DELETE_LABEL))
 
 
 async def know(clouds: Clouds, store: Store, transport: Transport) -> None:
@@ -69,13 +75,13 @@ async def know(clouds: Clouds, store: Store, transport: Transport) -> None:
 
 def _hosts(store: Store) -> Iterator[Value]:
     for row in store.table("", "Node").rows.values():
-        if isinstance(row, NodeRow) and (seen := esx.last_seen(row)):
+        if isinstance(row, NodeRow) and (seen := last_seen(row)):
             demand, state = seen
             yield Value(key=demand.key, value=state, state="stale")
 
 
 async def _version(transport: Transport) -> Value:
-    key = FactDemand(kubernikus.VERSION_PROBE, "", kubernikus.SHORTEST_FOR).key
+    key = FactDemand(VERSION_PROBE, "", kubernikus.SHORTEST_FOR).key
     try:
         reply = await transport.request("GET", "/version")
         return Value(key=key, value=msgspec.json.decode(reply.body, type=_Version).git_version, state="fresh")
@@ -84,15 +90,15 @@ async def _version(transport: Transport) -> Value:
 
 
 def _read(of_esx: Path | None, of_kubernikus: Path | None, *, alone: bool, rules: PodRules) -> Clouds:
-    machines = servers = None
+    hosts = servers = None
     if of_esx is not None:
-        # How to sign in is nothing to whoever only looks: passwords are in another environment than ours.
+        # Credentials are not needed here, and their variables are set only in the operator's environment.
         read = _examined(esx.Esx, of_esx, but="vCenters", any_keys=True)
-        machines = msgspec.structs.replace(esx.options_of(read), alone=alone, rules=rules)
+        hosts = msgspec.structs.replace(esx.options_of(read), alone=alone, rules=rules)
     if of_kubernikus is not None:
         options = kubernikus.options_of(_examined(kubernikus.Kubernikus, of_kubernikus))
         servers = msgspec.structs.replace(options, alone=alone, rules=rules)
-    return Clouds(machines, servers)
+    return Clouds(hosts, servers)
 
 
 def _examined(kind: type[C], path: Path, *, but: str = "", any_keys: bool = False) -> C:

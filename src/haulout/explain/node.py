@@ -23,13 +23,13 @@ from haulout.core.holds import HOLDS_OF_NODE, LONG_AGO, Grant, Hold, grant_key
 from haulout.core.reason import Reason, best_act, roots
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
+from haulout.surfaces.esx.wire import NAME as ESX
+from haulout.surfaces.kubernikus.wire import NAME as KUBERNIKUS
 from haulout.surfaces.nodemaintenance.counts import is_marked
 from haulout.surfaces.nodemaintenance.given import SURFACE
 from haulout.surfaces.nodemaintenance.marked import left_behind
 from haulout.surfaces.nodemaintenance.wire import KIND as MAINTENANCE_KIND
 from haulout.surfaces.nodemaintenance.wire import MAINTENANCES_OF_NODE, SUCCEEDED, MaintenanceRow
-from haulout.surfaces.profiles.esx import NAME as ESX
-from haulout.surfaces.profiles.kubernikus import NAME as KUBERNIKUS
 
 # What goes needs nothing more; an annotation that is not understood and a surface that is not there keep nothing.
 GOES, IDLE = (

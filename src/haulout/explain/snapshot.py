@@ -44,11 +44,13 @@ from haulout.settings.clusterapi_options import options_of as machine_options
 from haulout.settings.file import SettingsProblem, read_settings
 from haulout.settings.nodemaintenance_options import options_of, pod_rules
 from haulout.surfaces.clusterapi.options import Options as MachineOptions
+from haulout.surfaces.esx.declare import ESX
+from haulout.surfaces.kubernikus.declare import KUBERNIKUS
 from haulout.surfaces.nodemaintenance.declare import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.wire import RESOURCE as MAINTENANCES
 from haulout.surfaces.nodemaintenance.wire import NodeMaintenance, maintenance_key
-from haulout.surfaces.profiles.declare import ESX, KUBERNIKUS, PROFILES
+from haulout.surfaces.profiles.declare import PROFILES
 from haulout.surfaces.profiles.declare import Options as ProfileOptions
 from haulout.surfaces.profiles.engine import Config, Mode
 from haulout.surfaces.profiles.load import examined

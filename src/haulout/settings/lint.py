@@ -10,8 +10,9 @@ import msgspec
 
 from haulout.base import yaml
 from haulout.settings.file import SettingsProblem, SurfacesBlock, read_file
+from haulout.surfaces.esx import lint as esx
+from haulout.surfaces.kubernikus import lint as kubernikus
 from haulout.surfaces.profiles.lint import lint
-from haulout.surfaces.profiles.lint_machines import is_esx, is_kubernikus, lint_esx, lint_kubernikus
 from haulout.surfaces.profiles.surface import known_plugins
 
 _PLACED = re.compile(r"(?P<file>.*?):(?P<line>\d+):(?P<column>\d+): (?:(?P<path>[\w.-]+): )?(?P<what>.*)", re.DOTALL)
@@ -49,9 +50,9 @@ def lint_file(data: bytes, name: str, environment: Mapping[str, str]) -> list[Fi
         return [] if file.surfaces != SurfacesBlock() else [Finding(name, 1, 1, "surfaces", NONE, "", "warning")]
     match kind:
         case "esx":
-            found = lint_esx(data, source=name, environment=environment)
+            found = esx.lint(data, source=name, environment=environment)
         case "kubernikus":
-            found = lint_kubernikus(data, source=name, environment=environment)
+            found = kubernikus.lint(data, source=name, environment=environment)
         case _:
             found = lint(data, known_plugins(), source=name, environment=environment)
     return [
@@ -83,9 +84,9 @@ def kind_of(data: bytes, name: str) -> str:
         return SETTINGS
     if entries.keys() & {"instances", "profiles"}:
         return PROFILES
-    if is_esx(tree):
+    if esx.is_esx(tree):
         return "esx"
-    if is_kubernikus(tree):
+    if kubernikus.is_kubernikus(tree):
         return "kubernikus"
     stem = Path(name).stem
     if stem == "haulout":

@@ -16,7 +16,7 @@ from haulout.clients.openstack import CloudError, read_credentials
 from haulout.kube.errors import error_from_reply
 from haulout.kube.transport import Reply
 from haulout.runtime.probes import ProbeFailed
-from haulout.surfaces.profiles.kubernikus import ServerDeletion
+from haulout.surfaces.kubernikus.wire import ServerDeletion
 from tests.build.cloud import PASSWORD, OpenStack, serving
 from tests.build.fakeapi import status
 

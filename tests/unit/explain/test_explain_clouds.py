@@ -1,4 +1,4 @@
-"""What `haulout explain` says of the machines under nodes, from what stands in the cluster alone."""
+"""What `haulout explain` says of the virtual machines under nodes, from what stands in the cluster alone."""
 
 from __future__ import annotations
 
@@ -86,18 +86,18 @@ def told(
         ),
         pytest.param(
             {**PLACE, STATE: "false"},
-            ["  its host esx-1 was last seen at work, and its machine stays as it is"],
+            ["  its host esx-1 was last seen at work, and its virtual machine stays as it is"],
             id="works",
         ),
         pytest.param(
             {**PLACE, STATE: "alarm"},
             [
                 "  its host esx-1 was last seen under an alarm",
-                "    its machine stays on until the node has the label cloud.sap/esx-reboot-ok=true",
+                "    its virtual machine stays on until the node has the label cloud.sap/esx-reboot-ok=true",
                 "what keeps it:",
-                "  its machine stays on until the node has the label cloud.sap/esx-reboot-ok=true",
+                "  its virtual machine stays on until the node has the label cloud.sap/esx-reboot-ok=true",
                 "what would help:",
-                "  let the machine go down: kubectl label node n0 cloud.sap/esx-reboot-ok=true",
+                "  let the virtual machine go down: kubectl label node n0 cloud.sap/esx-reboot-ok=true",
             ],
             id="may not go down yet",
         ),
@@ -108,17 +108,17 @@ def test_esx(folder: Path, labels: dict[str, str], lines: list[str]) -> None:
     assert told(folder, labels).splitlines()[1:] == lines
 
 
-def test_a_machine_that_goes_down_waits_for_its_pods(folder: Path) -> None:
+def test_a_virtual_machine_that_goes_down_waits_for_its_pods(folder: Path) -> None:
     (folder / "esx.yaml").write_text(ESX)
     text = told(folder, {**PLACE, STATE: "true", OK: "true"}, cordoned=True, esx_reboot_initiated="true")
-    assert "its host esx-1 is out of service, its machine is to be off, once it is empty" in text
+    assert "its host esx-1 is out of service, its virtual machine is to be off, once it is empty" in text
     assert "default/web" in text.partition("what keeps it:")[2]
 
 
-def test_a_machine_that_comes_back(folder: Path) -> None:
+def test_a_virtual_machine_that_comes_back(folder: Path) -> None:
     (folder / "esx.yaml").write_text(ESX)
     text = told(folder, {**PLACE, STATE: "false"}, cordoned=True, esx_reboot_initiated="true")
-    assert "its host esx-1 works again: its machine is switched on, then the node is uncordoned" in text
+    assert "its host esx-1 works again: its virtual machine is switched on, then the node is uncordoned" in text
 
 
 def test_kubernikus_compares_with_the_version_of_the_api_server(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The decisions about machines while their files are invalid: nothing is done, and nobody else is let in between."""
+"""The decisions about virtual machines and servers while their files are invalid: nothing is done, and nobody else is let in between."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from haulout.core.action import Label
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.decision import Decider, Decision
 from haulout.core.holds import Claim, Want, is_granted
-from haulout.surfaces.profiles import esx, kubernikus
+from haulout.surfaces.esx.surface import DECIDER as ESX_DECIDER
+from haulout.surfaces.kubernikus.surface import DECIDER as KUBERNIKUS_DECIDER
 from haulout.surfaces.profiles.wire import DELETE_NODE_LABEL, ESX_REBOOT_ANNOTATION, HOST_LABEL, ZONE_LABEL
 from tests.build.desk import Cluster, Desk
 from tests.build.rows import node
@@ -32,16 +33,16 @@ def _also_works(key: Key, view: View, now: datetime) -> Decision:
 @pytest.mark.parametrize(
     ("decider", "row", "worked_on"),
     [
-        pytest.param(kubernikus.DECIDER, node("n", labels=TO_GO, cordoned=True), False, id="a server that goes"),
-        pytest.param(kubernikus.DECIDER, node("n", labels=TO_GO), True, id="a server that is to go"),
-        pytest.param(kubernikus.DECIDER, node("n", cordoned=True), True, id="a server that stays"),
+        pytest.param(KUBERNIKUS_DECIDER, node("n", labels=TO_GO, cordoned=True), False, id="a server that goes"),
+        pytest.param(KUBERNIKUS_DECIDER, node("n", labels=TO_GO), True, id="a server that is to go"),
+        pytest.param(KUBERNIKUS_DECIDER, node("n", cordoned=True), True, id="a server that stays"),
         pytest.param(
-            esx.DECIDER,
+            ESX_DECIDER,
             node("n", labels=PLACE, annotations={ESX_REBOOT_ANNOTATION: "true"}),
             False,
-            id="a machine that is down",
+            id="a virtual machine that is down",
         ),
-        pytest.param(esx.DECIDER, node("n", labels=PLACE), True, id="a machine that is up"),
+        pytest.param(ESX_DECIDER, node("n", labels=PLACE), True, id="a virtual machine that is up"),
     ],
 )
 def test_what_has_been_begun_is_nobody_elses(decider: Decider, row: NodeRow, worked_on: bool) -> None:

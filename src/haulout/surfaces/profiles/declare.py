@@ -11,7 +11,6 @@ from haulout.cluster.rows import Value
 from haulout.cluster.view import CONFIG
 from haulout.core.decision import Source
 from haulout.core.declaration import Declaration
-from haulout.surfaces.profiles import esx, kubernikus
 from haulout.surfaces.profiles.decide import MODE
 from haulout.surfaces.profiles.engine import SURFACE, Config, Mode
 from haulout.surfaces.profiles.surface import DECIDERS, OWN_KINDS, decided_upon
@@ -39,14 +38,6 @@ def _sources(options: Options | None) -> frozenset[Source]:
     return decided_upon(options.config if options else None)
 
 
-def _kubernikus_rows(options: kubernikus.Options) -> Iterator[Value]:
-    yield Value(key=Key("", CONFIG, "", kubernikus.NAME), value=options)
-
-
-def _esx_rows(options: esx.Options) -> Iterator[Value]:
-    yield Value(key=Key("", CONFIG, "", esx.NAME), value=options)
-
-
 PROFILES = Declaration(
     name=SURFACE,
     deciders=DECIDERS,
@@ -57,24 +48,4 @@ PROFILES = Declaration(
     controllers=dict.fromkeys((decider.name for decider in DECIDERS), SURFACE),
     lease="maintenance-controller-leader-election.cloud.sap",
     explains={"Node": SURFACE},
-)
-KUBERNIKUS = Declaration(
-    name=kubernikus.NAME,
-    deciders=kubernikus.DECIDERS,
-    sources=lambda options: kubernikus.sources(),
-    rows=_kubernikus_rows,
-    drains=True,
-    within=SURFACE,
-    lease=PROFILES.lease,
-    explains={"Node": kubernikus.NAME},
-)
-ESX = Declaration(
-    name=esx.NAME,
-    deciders=esx.DECIDERS,
-    sources=lambda options: esx.sources(),
-    rows=_esx_rows,
-    drains=True,
-    within=SURFACE,
-    lease=PROFILES.lease,
-    explains={"Node": esx.NAME},
 )

@@ -22,7 +22,7 @@ from haulout.core.decision import earliest
 from haulout.core.drain.options import PodRules
 from haulout.core.drain.started import started
 from haulout.core.edit import between
-from haulout.core.holds import Claim, Want, read_priority
+from haulout.core.holds import Claim, Want, node_priority
 from haulout.plugins.api import Also, Check, CheckInput, Failed, Notifier, Pulled, Retry, Trigger, TriggerInput, Verdict
 from haulout.surfaces.profiles.counts import FLEET, InMaintenance, unreadable
 from haulout.surfaces.profiles.load import Configuration, Instance, Profile, Stage, Transition
@@ -504,7 +504,7 @@ def _claim(result: Result, judged: Judged, enter: Chain) -> Claim | None:
         wants=wants | {Want.EXCLUSIVE} if entering or wants else frozenset(),
         limits=judged.limits,
         since=result.entry.transition.at,
-        priority=priority(result.node),
+        priority=node_priority(result.node),
         # A drain that has begun goes on, whoever else might come first by now.
         begun=Want.DRAIN in wants and result.profile in started(result.node),
         slot=slot_of(result, judged),
@@ -530,7 +530,7 @@ def standing_claim(node: NodeRow, profile: str, entry: Entry, enter: Chain) -> C
         | wanted_by(enter)
         | ({Want.CORDON} if is_cordoned_by_us(node) else frozenset()),
         since=entry.transition.at,
-        priority=priority(node),
+        priority=node_priority(node),
         begun=True,
         slot=f"profile {profile}",
     )
@@ -539,10 +539,6 @@ def standing_claim(node: NodeRow, profile: str, entry: Entry, enter: Chain) -> C
 def is_cordoned_by_us(node: NodeRow) -> bool:
     stood = ledger(node)
     return stood is not None and SURFACE in stood.by
-
-
-def priority(node: NodeRow) -> int:
-    return read_priority(node.annotations) or 0
 
 
 def _failed(result: Result, failure: str, error: str) -> Result:

@@ -10,8 +10,9 @@ from haulout.base import expression, yaml
 from haulout.base.yaml import Node, Place
 from haulout.plugins.api import Check, Notifier, Trigger
 from haulout.plugins.config import ConfigProblem
+from haulout.plugins.file_lint import Oddity, Problem
 from haulout.plugins.shape import text_of
-from haulout.surfaces.profiles.load import Configuration, Instance, Plugins, Problem, Profile, examined
+from haulout.surfaces.profiles.load import Configuration, Instance, Plugins, Profile, examined
 from haulout.surfaces.profiles.notices import flaw
 from haulout.surfaces.profiles.wire import DEFAULT_PROFILE, State
 
@@ -33,9 +34,6 @@ def lint(
         place = yaml.place_of(document, path) or Place(1, 1)
         found.append(Problem(source, place, ".".join(path), what, right, is_error=False))
     return sorted(found, key=lambda problem: (problem.place.line, problem.place.column))
-
-
-Oddity = tuple[tuple[str, ...], str, str]
 
 
 def _unused(config: Config, document: Node | None) -> Iterator[Oddity]:

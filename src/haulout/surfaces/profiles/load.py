@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Generic, Protocol, TypeVar
@@ -11,9 +10,10 @@ import msgspec
 
 from haulout.base import expression, yaml
 from haulout.base.expression import Expression, Mention
-from haulout.base.yaml import Node, Place
+from haulout.base.yaml import Node
 from haulout.plugins.config import Block, Config, ConfigProblem, Context, GoDuration, examine
 from haulout.plugins.document import open_document, splice_problems
+from haulout.plugins.file_lint import Problem, line_of, similar
 from haulout.surfaces.profiles.schedules import SCHEDULES, Schedule
 from haulout.surfaces.profiles.wire import DEFAULT_PROFILE, State
 
@@ -104,22 +104,6 @@ class Configuration(msgspec.Struct, Generic[Ck, Nt, Tr], frozen=True):
     notifications: Mapping[str, Notification[Nt]]
     profiles: Mapping[str, Profile[Ck, Nt, Tr]]
     label_filter: tuple[str, ...]
-
-
-class Problem(msgspec.Struct, frozen=True):
-    """A line of the linter. What is no error loads all the same, but hardly as it was meant."""
-
-    source: str
-    place: Place
-    path: str
-    what: str
-    right: str = ""
-    is_error: bool = True
-
-    def __str__(self) -> str:
-        where = f"{self.source}:{self.place.line}:{self.place.column}: {self.path + ': ' if self.path else ''}"
-        right = f" ({self.right})" if self.right else ""
-        return f"{where}{'' if self.is_error else 'warning: '}{self.what}{right}"
 
 
 def examined(
@@ -402,13 +386,3 @@ class _Loader(Generic[Ck, Nt, Tr]):
 
 def _made(instances: Mapping[str, _I | None]) -> dict[str, _I]:
     return {name: instance for name, instance in instances.items() if instance is not None}
-
-
-def similar(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), 1)
-    return f'did you mean "{close[0]}"?' if close else ""
-
-
-def line_of(problem: ConfigProblem, source: str, *, is_error: bool) -> Problem:
-    place = problem.place or Place(1, 1)
-    return Problem(source, place, ".".join(problem.path), problem.what, problem.right, is_error)

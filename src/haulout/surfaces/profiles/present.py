@@ -10,7 +10,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.limits import Limit
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
-from haulout.core.holds import Claim, Grant, grant_key, hold_key
+from haulout.core.holds import Claim, Grant, grant_key, hold_key, unanswered
 from haulout.core.reason import Reason
 from haulout.plugins.api import Verdict
 from haulout.surfaces.profiles.engine import Config, Judged, Result, slot_of
@@ -81,16 +81,6 @@ def _grant(claim: Claim | None, view: View) -> Grant | None:
     return view.get(grant_key(hold_key("profiles", claim)), Grant) if claim is not None else None
 
 
-def refusals(view: View, decider: str, claim: Claim) -> tuple[Reason, ...]:
-    """What the arbiter said to a claim that it has not granted."""
-    grant = view.get(grant_key(hold_key(decider, claim)), Grant)
-    return grant.reasons if grant is not None else (_not_asked(claim.node),)
-
-
-def _not_asked(key: Key) -> Reason:
-    return Reason("not-asked", key, "the arbiter has not been asked yet")
-
-
 def _errors(key: Key, judged: Judged) -> tuple[Reason, ...]:
     failed = ((name, verdict.error) for name, verdict in judged.verdicts.items() if verdict.error)
     return tuple(Reason("check-fails", key, f"{name} fails: {error}") for name, error in failed)
@@ -120,7 +110,7 @@ def _details(verdict: Verdict) -> str:
 def _waits(key: Key, judged: Judged, grant: Grant | None, view: View) -> tuple[Reason, ...]:
     """Who takes the places is looked up now; the rest is as the arbiter said it."""
     if grant is None:
-        return (_not_asked(key),)
+        return (unanswered(key),)
     verdicts = judged.verdicts.items()
     full = (_full(key, name, limit, verdict.until, view) for name, verdict in verdicts for limit in verdict.limits)
     others = (reason for reason in grant.reasons if reason.code != "no-room")

@@ -1,0 +1,127 @@
+"""Empties a node, then acts on what is under it: cordon, drain, and a message that is repeated at a pace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from haulout.cluster.rows import NodeRow, Value
+from haulout.cluster.view import View
+from haulout.core import cordon
+from haulout.core.action import Action, Cordon, Edit, Say, Send
+from haulout.core.decision import Decision
+from haulout.core.drain.options import DrainOptions, DrainRow, PodRules, drain_row
+from haulout.core.drain.report import conclusion, explained
+from haulout.core.holds import LONG_AGO, Claim, Want, node_priority
+from haulout.core.reason import Reason
+
+Act = Callable[[], tuple[tuple[Action, ...], datetime | None]]
+
+
+class Emptying(msgspec.Struct, frozen=True):
+    """A node that a surface empties before it acts on what is under the node.
+
+    `alone`: the surface runs as a drop-in, and keeps no cordon ledger.
+    `shown`: the surface's own marks on the node show its claim, so that the ledger need not name the surface.
+    """
+
+    surface: str
+    reporter: str
+    node: NodeRow
+    drain: DrainOptions
+    rules: PodRules = PodRules()
+    alone: bool = True
+    shown: bool = False
+
+    def cordon_edits(self) -> tuple[Edit, ...]:
+        """Return the edits that make the node unschedulable."""
+        if not self.alone:
+            return cordon.claim(self.node, self.surface, shown=self.shown)
+        return () if self.node.unschedulable else (Cordon(self.node.key, unschedulable=True),)
+
+    def drain_row(self) -> DrainRow:
+        """Return the row by which the drain engine learns of the drain."""
+        return drain_row(
+            self.surface,
+            self.node.key,
+            self.node.key,
+            options=self.drain,
+            rules=self.rules,
+            since=self.node.created_at or LONG_AGO,
+            reporter=self.reporter,
+        )
+
+
+class Repeated(msgspec.Struct, frozen=True):
+    """A message that is sent once every `pace_for`, for as long as a decision wants what it asks for.
+
+    `name`: the name of its outcome.
+    """
+
+    name: str
+    channel: str
+    message: object
+    pace_for: timedelta
+
+    def send(
+        self, view: View, now: datetime, failed: Callable[[str], Say]
+    ) -> tuple[tuple[Action, ...], datetime | None]:
+        """Return the message if it is due, and otherwise when it is. `failed` makes a log line of an error."""
+        outcome = view.outcome(self.name)
+        logged: tuple[Action, ...] = ()
+        if outcome is not None and outcome.state == "failed":
+            logged = (failed(outcome.error),)
+        match outcome:
+            case Value(state="pending"):
+                return (), None
+            case Value(value=datetime() as at) if now < at + self.pace_for:
+                return logged, at + self.pace_for
+        return (*logged, Send(self.name, self.channel, self.message)), None
+
+
+def node_claim(node: NodeRow, *, begun: bool, slot: str) -> Claim:
+    """Return the claim to have a node alone, cordoned and drained.
+
+    Labels that ask for it do not say since when they are there, so the claim is as old as the node.
+    """
+    return Claim(
+        node=node.key,
+        owner=node.key,
+        wants=frozenset({Want.CORDON, Want.DRAIN, Want.EXCLUSIVE}),
+        since=node.created_at or LONG_AGO,
+        priority=node_priority(node),
+        begun=begun,
+        slot=slot,
+    )
+
+
+def empty_then_act(
+    emptying: Emptying,
+    view: View,
+    now: datetime,
+    *,
+    claim: Claim,
+    edits: tuple[Edit, ...],
+    act: Act,
+    reason: Callable[[tuple[Reason, ...]], Reason],
+) -> Decision:
+    """Cordon and drain the node; once it is proven empty and the claim has begun, run `act`.
+
+    Each of them is repeated if another client undoes it. `reason` says what is done, given what is waited for.
+    """
+    drain = emptying.drain_row()
+    state = conclusion(view, drain, now)
+    step: tuple[Action, ...] = (*edits, *emptying.cordon_edits())
+    until: datetime | None = None
+    if state.done and emptying.node.unschedulable and claim.begun:
+        more, until = act()
+        step += more
+    return Decision(
+        actions=(step,) if step else (),
+        holds=(claim,),
+        marks=() if state.done else (drain,),
+        until=until,
+        reasons=(reason(explained(view, drain, state, now)),) if view.explaining else (),
+    )

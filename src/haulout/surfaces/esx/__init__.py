@@ -1,0 +1,1 @@
+"""ESX: maintenance of nodes whose virtual machines run on ESX hosts."""

@@ -1,0 +1,128 @@
+"""Labels nodes with the state of their ESX host, and takes their virtual machines down and up around its maintenance."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import NodeRow
+from haulout.cluster.view import FactDemand, View
+from haulout.core import cordon
+from haulout.core.action import Annotate, Cordon, Edit, Label, Say
+from haulout.core.decision import NOTHING, Decision
+from haulout.core.drain.options import DrainOptions
+from haulout.core.emptying import Emptying, Repeated, empty_then_act
+from haulout.core.holds import Claim, is_granted, is_kept_by_others
+from haulout.surfaces.esx.options import Options
+from haulout.surfaces.esx.present import starting, stopping, unknown, waiting
+from haulout.surfaces.esx.situation import Situation, claim_of, host_state, is_initiated, pace, place_of
+from haulout.surfaces.esx.vcenter import CHANNEL, HOST_PROBE, HostState, StartVirtualMachine, StopVirtualMachine
+from haulout.surfaces.esx.wire import (
+    ALARM,
+    HOST_LABEL,
+    INITIATED_ANNOTATION,
+    NAME,
+    REPORTER,
+    STATE_LABEL,
+    VERSION_LABEL,
+    ZONE_LABEL,
+)
+
+
+def decide(key: Key, view: View, now: datetime) -> Decision:
+    """Decide about one node; only those that name a host and a zone are looked at."""
+    node, setting = view.get(key, NodeRow), view.config(NAME)
+    if node is None or HOST_LABEL not in node.labels or ZONE_LABEL not in node.labels:
+        return NOTHING
+    if setting is None or not isinstance(setting.value, Options):
+        # Without settings nothing is done, but no other surface may work on a node that goes down or is down.
+        return Decision(holds=(claim_of(node),) if is_initiated(node) else ())
+    place, options = place_of(node), setting.value
+    if not place.host or not place.zone:
+        return Decision(actions=((_failed(node, "the label of its host or zone is empty; the node is ignored"),),))
+    fact = view.fact(FactDemand(HOST_PROBE, (place.host, place.zone), pace(options, place.zone)))
+    known = fact.value if not fact.error and isinstance(fact.value, HostState) else None
+    # While the host is not known it counts as it was last seen, and nothing is begun.
+    state = host_state(known, options) if known else node.labels.get(STATE_LABEL, "")
+    situation = Situation(node, place, state, options, view, now)
+    claim = claim_of(node)
+    claims = (claim,) if situation.is_initiated or situation.is_to_stop else ()
+    if known is None:
+        failed = ((_failed(node, fact.error),),) if fact.error else ()
+        return Decision(holds=claims, actions=failed, reasons=unknown(situation, fact) if view.explaining else ())
+    edits = _labels(node, known, state)
+    if situation.is_to_start:
+        return _start(situation, claims, edits)
+    if situation.is_to_stop and (situation.is_initiated or is_granted(view, NAME, claim)):
+        return _stop(situation, claim, edits)
+    reasons = waiting(situation, claim, fact) if view.explaining else ()
+    return Decision(actions=(edits,) if edits else (), holds=claims, reasons=reasons)
+
+
+def _labels(node: NodeRow, host: HostState, state: str) -> tuple[Edit, ...]:
+    """Return the labels that differ. A host that is not connected has no version: the last known one stays."""
+    labels = {STATE_LABEL: state} | ({VERSION_LABEL: host.version} if host.version else {})
+    return tuple(Label(node.key, name, value) for name, value in labels.items() if node.labels.get(name) != value)
+
+
+def _failed(node: NodeRow, error: str) -> Say:
+    return Say("esx maintenance failed", (("node", node.key.name), ("error", error)), "error")
+
+
+def _stop(situation: Situation, claim: Claim, edits: tuple[Edit, ...]) -> Decision:
+    """Mark, cordon and drain the node, then shut down its virtual machine, again whenever it is found running."""
+    node, options = situation.node, situation.options
+    if not situation.is_initiated:
+        edits += (Annotate(node.key, INITIATED_ANNOTATION, "true"),)
+    message = StopVirtualMachine(node.key.name, situation.place.zone, options.poll_for, options.give_up_for)
+    repeated = Repeated(_outcome(node, "stop"), CHANNEL, message, situation.pace_for)
+    return empty_then_act(
+        _emptying(situation),
+        situation.view,
+        situation.now,
+        claim=claim,
+        edits=edits,
+        act=lambda: repeated.send(situation.view, situation.now, lambda error: _failed(node, error)),
+        reason=lambda because: stopping(situation, because),
+    )
+
+
+def _emptying(situation: Situation) -> Emptying:
+    """Everything but mirror pods and those of DaemonSets goes; under an alarm without any grace."""
+    drain = DrainOptions(
+        force=True,
+        delete_local_data=True,
+        any_daemonset=True,
+        force_ending=situation.options.force,
+        grace_for=0 if situation.state == ALARM else None,
+    )
+    options = situation.options
+    return Emptying(NAME, REPORTER, situation.node, drain, options.rules, options.alone, shown=True)
+
+
+def _start(situation: Situation, claims: tuple[Claim, ...], edits: tuple[Edit, ...]) -> Decision:
+    """Switch on the virtual machine, then uncordon the node and remove the mark."""
+    node, view = situation.node, situation.view
+    message = StartVirtualMachine(node.key.name, situation.place.zone)
+    repeated = Repeated(_outcome(node, "start"), CHANNEL, message, situation.pace_for)
+    outcome = view.outcome(repeated.name)
+    if outcome is not None and outcome.state == "done":
+        edits += (*_uncordon(situation), Annotate(node.key, INITIATED_ANNOTATION, None))
+        return Decision(actions=(edits,), holds=claims)
+    more, until = repeated.send(view, situation.now, lambda error: _failed(node, error))
+    step = (*edits, *more)
+    reasons = starting(situation, outcome) if view.explaining else ()
+    return Decision(actions=(step,) if step else (), holds=claims, until=until, reasons=reasons)
+
+
+def _uncordon(situation: Situation) -> tuple[Edit, ...]:
+    node = situation.node
+    if not situation.options.alone:
+        others = is_kept_by_others(situation.view, node.key, NAME)
+        # Without a ledger it was the original that cordoned the node, and the original always uncordons.
+        return cordon.release(node, NAME, others=others, restore=cordon.ledger(node) is not None)
+    return (Cordon(node.key, unschedulable=False),) if node.unschedulable else ()
+
+
+def _outcome(node: NodeRow, act: str) -> str:
+    return f"{CHANNEL}/{act}/{node.key.name}/{node.uid}"

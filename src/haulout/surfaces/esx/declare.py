@@ -1,0 +1,31 @@
+"""ESX maintenance, declared: a surface that shares the turn and the lease of profiles, as the original has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Value
+from haulout.cluster.view import CONFIG
+from haulout.core.declaration import Declaration
+from haulout.surfaces.esx.options import Options
+from haulout.surfaces.esx.surface import DECIDERS, sources
+from haulout.surfaces.esx.wire import NAME
+
+CONFIG_KEY = Key("", CONFIG, "", NAME)
+
+
+def _rows(options: Options) -> Iterator[Value]:
+    yield Value(key=CONFIG_KEY, value=options)
+
+
+ESX = Declaration(
+    name=NAME,
+    deciders=DECIDERS,
+    sources=lambda options: sources(),
+    rows=_rows,
+    drains=True,
+    within="profiles",
+    lease="maintenance-controller-leader-election.cloud.sap",
+    explains={"Node": NAME},
+)

@@ -1,0 +1,33 @@
+"""Everything that is wrong or odd in `esx.yaml`, with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from haulout.base.yaml import Node
+from haulout.plugins.file_lint import Oddity, Problem, has_keys, lint_block
+from haulout.surfaces.esx.options import Esx
+
+# The keys that no other configuration file has, at the top and among the intervals.
+_TOP, _INTERVALS = frozenset({"vCenters", "alarms"}), frozenset({"check", "vmShutdown"})
+
+
+def is_esx(document: Node | None) -> bool:
+    """Whether the document is an `esx.yaml`, by its keys."""
+    return has_keys(document, _TOP, _INTERVALS)
+
+
+def lint(data: bytes | str, *, source: str, environment: Mapping[str, str]) -> list[Problem]:
+    """Return everything that is wrong or odd, from top to bottom."""
+    return lint_block(Esx, data, _oddities, source=source, environment=environment, any_keys=True)
+
+
+def _oddities(read: Esx) -> Iterator[Oddity]:
+    zones = read.v_centers.credentials
+    for zone in zones:
+        if len(zone) != 1:
+            right = "the last character of the label, such as a"
+            yield ("vCenters", "credentials", zone), "no node is in this zone: zones have one letter or digit", right
+    if len(zones) > 1 and "$AZ" not in read.v_centers.template_url:
+        what = f"all {len(zones)} zones have the same vCenter"
+        yield ("vCenters", "templateUrl"), what, "$AZ stands for the zone"

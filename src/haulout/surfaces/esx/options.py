@@ -1,0 +1,113 @@
+"""`esx.yaml`, and the options that decisions read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated
+
+import msgspec
+
+from haulout.core.drain.options import PodRules
+from haulout.plugins.config import Config, GoDuration, Min
+from haulout.plugins.document import read_file
+
+SHORTEST_FOR = timedelta(seconds=1)
+SHORTEST_POLL_FOR = timedelta(milliseconds=100)
+
+
+class _Unused(Config, frozen=True, kw_only=True):
+    period: GoDuration = timedelta(0)
+    timeout: GoDuration = timedelta(0)
+
+
+class _Check(Config, frozen=True, kw_only=True):
+    period: GoDuration
+    jitter: Annotated[float, Min(0.001)] = 0.0
+
+
+class _Eviction(Config, frozen=True, kw_only=True):
+    period: GoDuration
+    timeout: GoDuration
+    force: bool = False
+
+
+class _Shutdown(Config, frozen=True, kw_only=True):
+    period: GoDuration
+    timeout: GoDuration
+
+
+class _Intervals(Config, frozen=True, kw_only=True):
+    check: _Check
+    pod_deletion: _Unused = _Unused()
+    pod_eviction: _Eviction
+    vm_shutdown: _Shutdown
+
+
+class Login(Config, frozen=True, kw_only=True):
+    """A user of a vCenter and the password, from `esx.yaml`."""
+
+    username: str
+    password: str = ""
+
+    def __repr__(self) -> str:
+        """Leave out the password, so that no log shows it."""
+        return f"Login({self.username!r})"
+
+
+class VCenterSettings(Config, frozen=True, kw_only=True):
+    """How to reach the vCenter of each zone.
+
+    `credentials` are by zone: its one letter or digit is `$AZ` in the address.
+    """
+
+    template_url: str
+    insecure: bool = False
+    credentials: dict[str, Login]
+
+
+class Esx(Config, frozen=True, kw_only=True):
+    """`esx.yaml`. The other periods and time-outs of drains are not used."""
+
+    intervals: _Intervals
+    alarms: tuple[str, ...] = ()
+    v_centers: VCenterSettings
+
+
+class Options(msgspec.Struct, frozen=True):
+    """The settings of ESX, as decisions read them, without the credentials.
+
+    `pace_for`, `jitter`: how often a host is asked for. `force`: pods that terminate for longer than they may are
+    deleted. `poll_for`, `give_up_for`: how often a virtual machine that shuts down is looked at, and after which time
+    it is switched off. `alone`: ESX runs as a drop-in, without other surfaces. `rules`: what all drains do with
+    certain pods.
+    """
+
+    pace_for: timedelta
+    jitter: float
+    force: bool
+    poll_for: timedelta
+    give_up_for: timedelta
+    alarms: frozenset[str] = frozenset()
+    alone: bool = True
+    rules: PodRules = PodRules()
+
+
+def load(data: bytes | str, *, source: str, environment: Mapping[str, str]) -> tuple[Options, VCenterSettings]:
+    """Return what the file says; raises ConfigProblem for the first thing that is wrong."""
+    # Zones may be digits, which YAML reads as numbers unless they are in quotes.
+    read = read_file(Esx, data, source=source, environment=environment, any_keys=True)
+    return options_of(read), read.v_centers
+
+
+def options_of(read: Esx) -> Options:
+    """Return the options of a file that has been read."""
+    intervals = read.intervals
+    return Options(
+        pace_for=max(intervals.check.period, SHORTEST_FOR),
+        jitter=intervals.check.jitter,
+        force=intervals.pod_eviction.force,
+        poll_for=max(intervals.vm_shutdown.period, SHORTEST_POLL_FOR),
+        give_up_for=intervals.vm_shutdown.timeout,
+        alarms=frozenset(read.alarms),
+    )

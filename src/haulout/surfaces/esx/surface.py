@@ -1,0 +1,26 @@
+"""ESX maintenance as the process sees it: what it watches, and which decisions it runs."""
+
+from __future__ import annotations
+
+from haulout.cluster.project import Keep
+from haulout.core import cordon
+from haulout.core.decision import Decider, Source
+from haulout.core.drain.options import CLUSTER_API_NODE, POD_ANNOTATION
+from haulout.core.holds import PRIORITY_ANNOTATION
+from haulout.surfaces.esx.decide import decide
+from haulout.surfaces.esx.wire import INITIATED_ANNOTATION, NAME
+
+DECIDER = Decider(NAME, "Node", decide)
+DECIDERS = (DECIDER,)
+
+
+def sources() -> frozenset[Source]:
+    """Return the kinds that it watches in the home cluster."""
+    kept = frozenset({cordon.ANNOTATION, PRIORITY_ANNOTATION, INITIATED_ANNOTATION}) | CLUSTER_API_NODE
+    return frozenset(
+        {
+            Source("", "Node", Keep(kept)),
+            Source("", "Pod", Keep(frozenset({POD_ANNOTATION}))),
+            Source("", "PodDisruptionBudget"),
+        }
+    )

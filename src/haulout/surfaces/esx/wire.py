@@ -1,0 +1,13 @@
+"""The labels and the annotation of ESX maintenance on Nodes, and the states that the labels tell."""
+
+from __future__ import annotations
+
+NAME = "esx"
+REPORTER = "esx-maintenance"
+HOST_LABEL = "kubernetes.cloud.sap/host"
+ZONE_LABEL = "failure-domain.beta.kubernetes.io/zone"
+VERSION_LABEL = "cloud.sap/esx-version"
+STATE_LABEL = "cloud.sap/esx-in-maintenance"
+OK_LABEL = "cloud.sap/esx-reboot-ok"
+INITIATED_ANNOTATION = "cloud.sap/esx-reboot-initiated"
+WORKING, IN_MAINTENANCE, ALARM = "false", "true", "alarm"

@@ -1,0 +1,1 @@
+"""Kubernikus: replacement of the servers of Kubernikus clusters."""

@@ -1,0 +1,101 @@
+"""Labels nodes whose kubelet is not the API server's version, and empties and deletes those that a label condemns."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from haulout.base.semver import SemverError, Version
+from haulout.cluster.key import Key
+from haulout.cluster.rows import NodeRow
+from haulout.cluster.view import FactDemand, View
+from haulout.core import cordon
+from haulout.core.action import Edit, Label, Say
+from haulout.core.decision import NOTHING, Decision
+from haulout.core.drain.options import DrainOptions
+from haulout.core.emptying import Emptying, Repeated, empty_then_act, node_claim
+from haulout.core.holds import Claim, is_granted, is_kept_by_others
+from haulout.surfaces.kubernikus.options import Options
+from haulout.surfaces.kubernikus.present import deleting, resting, unknown, waiting
+from haulout.surfaces.kubernikus.wire import (
+    CHANNEL,
+    DELETE_LABEL,
+    NAME,
+    REPORTER,
+    UPDATE_LABEL,
+    VERSION_PROBE,
+    ServerDeletion,
+)
+
+
+def decide(key: Key, view: View, now: datetime) -> Decision:
+    """Decide about one node: whether its kubelet needs an update, and whether its server is deleted."""
+    node, setting = view.get(key, NodeRow), view.config(NAME)
+    if node is None:
+        return NOTHING
+    claims = (_claim(node),) if node.labels.get(DELETE_LABEL) == "true" else ()
+    if setting is None or not isinstance(setting.value, Options):
+        # Without settings nothing is done, but no other surface may work on a node whose deletion has begun.
+        return Decision(holds=tuple(claim for claim in claims if claim.begun))
+    options = setting.value
+    version = view.fact(FactDemand(VERSION_PROBE, "", options.pace_for))
+    if not isinstance(version.value, str):
+        failed = ((_failed(node, version.error),),) if version.error else ()
+        return Decision(holds=claims, actions=failed, reasons=unknown(node, version.error) if view.explaining else ())
+    try:
+        needs_update = _version(node.kubelet_version) != _version(version.value)
+    except SemverError as error:
+        text = f"versions cannot be compared: {error}"
+        reasons = unknown(node, text) if view.explaining else ()
+        return Decision(holds=claims, actions=((_failed(node, text),),), reasons=reasons)
+    label = Label(key, UPDATE_LABEL, str(needs_update).lower())
+    edits: tuple[Edit, ...] = (label,) if node.labels.get(UPDATE_LABEL) != label.value else ()
+    if not claims:
+        edits += _release(node, view, options)
+        reasons = resting(node, version.value, needs_update=needs_update) if view.explaining else ()
+        return Decision(actions=(edits,) if edits else (), reasons=reasons)
+    return _delete(node, claims[0], edits, options, view, now)
+
+
+def _claim(node: NodeRow) -> Claim:
+    return node_claim(node, begun=node.unschedulable, slot="delete-node")
+
+
+def _version(text: str) -> Version:
+    """Return the version without the letter before it."""
+    return Version(text[1:])
+
+
+def _failed(node: NodeRow, error: str) -> Say:
+    return Say("kubernikus maintenance failed", (("node", node.key.name), ("error", error)), "error")
+
+
+def _release(node: NodeRow, view: View, options: Options) -> tuple[Edit, ...]:
+    """Uncordon a node whose label was taken away. The original leaves it cordoned, and so does the drop-in."""
+    stood = cordon.ledger(node)
+    if options.alone or stood is None or NAME not in stood.by:
+        return ()
+    return cordon.release(node, NAME, others=is_kept_by_others(view, node.key, NAME))
+
+
+def _delete(
+    node: NodeRow, claim: Claim, edits: tuple[Edit, ...], options: Options, view: View, now: datetime
+) -> Decision:
+    """Cordon and drain the node, then delete its server, again for as long as the Node exists.
+
+    That the cloud has accepted a deletion does not mean that the server is gone.
+    """
+    if not claim.begun and not is_granted(view, NAME, claim):
+        reasons = waiting(node, claim, view) if view.explaining else ()
+        return Decision(actions=(edits,) if edits else (), holds=(claim,), reasons=reasons)
+    drain = DrainOptions(force=True, delete_local_data=True, any_daemonset=True, force_ending=options.force)
+    name = f"{CHANNEL}/{node.key.name}/{node.uid}"
+    repeated = Repeated(name, CHANNEL, ServerDeletion(node.key.name, options.secret), options.pace_for)
+    return empty_then_act(
+        Emptying(NAME, REPORTER, node, drain, options.rules, options.alone),
+        view,
+        now,
+        claim=claim,
+        edits=edits,
+        act=lambda: repeated.send(view, now, lambda error: _failed(node, f"the server cannot be deleted: {error}")),
+        reason=lambda because: deleting(node, because),
+    )

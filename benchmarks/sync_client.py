@@ -11,7 +11,7 @@ import resource
 import time
 
 from haulout.base.clock import SystemClock
-from haulout.cluster.indexes import PODS_OF_NODE, PODS_OF_OWNER
+from haulout.cluster.indexes import PODS_OF_NAMESPACE, PODS_OF_NODE
 from haulout.cluster.project import Keep
 from haulout.cluster.store import Listing
 from haulout.kernel.kernel import Kernel
@@ -31,7 +31,7 @@ async def serve() -> None:
     pump = Pump(kernel.store, clock, Metrics(), woken.set)
     began = time.monotonic()
     told = False
-    for index in (PODS_OF_NODE, PODS_OF_OWNER):
+    for index in (PODS_OF_NAMESPACE, PODS_OF_NODE):
         kernel.store.bucket(index, "", "")
     async with asyncio.TaskGroup() as group:
         for kind in KINDS:

@@ -11,10 +11,14 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import HOLD
-from haulout.core.budgets.wire import KIND, NodeBudgetRow, budget_key
+from haulout.core.budgets.wire import KIND, NodeBudgetRow
 from haulout.core.holds import Grant, Hold, grant_key
 
 MOMENT = timedelta(milliseconds=2)
+
+
+def budget_key(name: str) -> Key:
+    return Key("", KIND, "", name)
 
 
 def budget(name: str, /, **spec: Any) -> NodeBudgetRow:

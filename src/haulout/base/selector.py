@@ -129,11 +129,6 @@ def from_object(value: Mapping[str, Any], path: str = "selector") -> Selector:
     return _compiled(requirements)
 
 
-def from_labels(labels: Mapping[str, str]) -> Selector:
-    """Exactly these labels, as `spec.nodeSelector` and `spec.selector` of a Service have them."""
-    return from_object({"matchLabels": dict(labels)})
-
-
 def _compiled(requirements: Iterable[Requirement]) -> Selector:
     return Selector(tuple(sorted(set(requirements))))
 

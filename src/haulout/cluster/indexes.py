@@ -12,16 +12,11 @@ def _node(row: Row) -> Iterable[Hashable]:
     return (row.node,) if isinstance(row, PodRow) and row.node else ()
 
 
-def _owners(row: Row) -> Iterable[Hashable]:
-    return tuple(owner.uid for owner in row.owners) if isinstance(row, PodRow) else ()
-
-
 def _namespace(row: Row) -> Iterable[Hashable]:
     return (row.key.namespace,)
 
 
 PODS_OF_NODE = Index("pods-of-node", "Pod", _node)
-PODS_OF_OWNER = Index("pods-of-owner", "Pod", _owners)
 # For explanations alone: it is built when first asked for.
 PODS_OF_NAMESPACE = Index("pods-of-namespace", "Pod", _namespace)
 BUDGETS_OF_NAMESPACE = Index("budgets-of-namespace", "PodDisruptionBudget", _namespace)

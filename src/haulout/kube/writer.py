@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,7 +19,9 @@ from haulout.kube.transport import JSON, MERGE_PATCH, METADATA_ONLY, STRATEGIC_P
 K = TypeVar("K", bound=HasMetadata)
 # Called at the very moment of sending: the seconds that the request may take, or None if it must not be sent any more.
 Guard = Callable[[], float | None]
-Propagation = Literal["Background", "Foreground", "Orphan"]
+
+# The name under which the server keeps track of the fields that we write.
+MANAGER = "haulout"
 
 
 class Withheld(KubeError):
@@ -82,12 +84,11 @@ class Writer:
         transport: Transport,
         *,
         in_flight: int = 32,
-        manager: str = "haulout",
         longest: float = 30.0,
     ) -> None:
         self._transport = transport
         self._gate = Gate(in_flight)
-        self._manager = manager
+        self._query = {"fieldManager": MANAGER}
         self._longest = longest
 
     @property
@@ -95,10 +96,8 @@ class Writer:
         """Requests that wait for their turn."""
         return self._gate.waiting
 
-    async def get(
-        self, path: str, *, key: Hashable, slim: bool = False, guard: Guard | None = None, keep: Shape | None = None
-    ) -> bytes:
-        return await self._send("GET", path, key=key, accept=_accept(slim=slim), guard=guard, keep=keep)
+    async def get(self, path: str, *, key: Hashable, guard: Guard | None = None, keep: Shape | None = None) -> bytes:
+        return await self._send("GET", path, key=key, guard=guard, keep=keep)
 
     async def read_list(
         self, path: str, kind: Kind[K], query: Mapping[str, str], *, key: Hashable, guard: Guard | None = None
@@ -123,14 +122,12 @@ class Writer:
         *,
         key: Hashable,
         slim: bool = False,
-        dry_run: bool = False,
         guard: Guard | None = None,
         keep: Shape | None = None,
     ) -> bytes:
         """`path` is the collection's."""
-        query = self._query(dry_run=dry_run)
         return await self._send(
-            "POST", path, body, key=key, query=query, accept=_accept(slim=slim), guard=guard, keep=keep
+            "POST", path, body, key=key, query=self._query, accept=_accept(slim=slim), guard=guard, keep=keep
         )
 
     async def merge_patch(
@@ -143,7 +140,6 @@ class Writer:
         subresource: str | None = None,
         slim: bool = False,
         strategic: bool = False,
-        dry_run: bool = False,
         guard: Guard | None = None,
         keep: Shape | None = None,
     ) -> bytes:
@@ -159,7 +155,7 @@ class Writer:
             _below(path, subresource),
             body,
             key=key,
-            query=self._query(dry_run=dry_run),
+            query=self._query,
             content_type=STRATEGIC_PATCH if strategic else MERGE_PATCH,
             accept=_accept(slim=slim),
             guard=guard,
@@ -174,7 +170,6 @@ class Writer:
         key: Hashable,
         uid: str,
         grace_seconds: int | None = None,
-        dry_run: bool = False,
         guard: Guard | None = None,
     ) -> bytes:
         """`TooManyRequests.by_budget` if a budget refuses, `Conflict` if another pod has the name by now."""
@@ -186,7 +181,7 @@ class Writer:
             "deleteOptions": options,
         }
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
-        return await self._send("POST", path, body, key=key, query=self._query(dry_run=dry_run), guard=guard)
+        return await self._send("POST", path, body, key=key, query=self._query, guard=guard)
 
     async def delete(
         self,
@@ -194,26 +189,18 @@ class Writer:
         *,
         key: Hashable,
         uid: str | None = None,
-        version: str | None = None,
         grace_seconds: int | None = None,
-        propagation: Propagation | None = None,
-        dry_run: bool = False,
         guard: Guard | None = None,
         keep: Shape | None = None,
     ) -> bytes:
         """Answered with the object while it lives on (finalizers, grace period), else with a Status."""
         # The server ignores delete options in the query once there is a body.
         options = _given(
-            preconditions=_given(uid=uid, resourceVersion=version) or None,
+            preconditions=_given(uid=uid) or None,
             gracePeriodSeconds=grace_seconds,
-            propagationPolicy=propagation,
-            dryRun=["All"] if dry_run else None,
         )
         body = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
         return await self._send("DELETE", path, body, key=key, guard=guard, keep=keep)
-
-    def _query(self, *, dry_run: bool) -> dict[str, str]:
-        return {"fieldManager": self._manager} | ({"dryRun": "All"} if dry_run else {})
 
     async def _send(
         self,

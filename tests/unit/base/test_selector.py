@@ -127,4 +127,3 @@ def test_equal_selectors_are_equal() -> None:
 
 def test_equalities_are_what_an_index_can_look_up() -> None:
     assert selector.parse("a=x,b in (y),c in (p,q),d!=z,e").equalities() == {"a": "x", "b": "y"}
-    assert selector.from_labels({"a": "x"}).equalities() == {"a": "x"}

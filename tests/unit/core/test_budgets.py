@@ -20,7 +20,7 @@ from haulout.core.arbiter import FIRST, Rules, arbiter
 from haulout.core.budgets.budget import Budget, Share, read_budget
 from haulout.core.budgets.rule import RULER
 from haulout.core.budgets.status import PACE_FOR, TELLER, samples
-from haulout.core.budgets.wire import KIND, NODE_BUDGETS, NodeBudgetRow, NodeDisruptionBudget, budget_key
+from haulout.core.budgets.wire import KIND, NODE_BUDGETS, NodeBudgetRow, NodeDisruptionBudget
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.holds import (
     MOST_PRIORITY,
@@ -38,7 +38,7 @@ from haulout.core.reason import Reason
 from haulout.kernel.requests import Change, Telling
 from haulout.kernel.rooms import Subject
 from haulout.model.meta import ObjectMeta
-from tests.build.budgets import budget
+from tests.build.budgets import budget, budget_key
 from tests.build.desk import Cluster, Desk, Script, targets
 from tests.build.rows import START, node
 

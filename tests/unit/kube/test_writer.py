@@ -33,13 +33,9 @@ CALLS: dict[str, tuple[Callable[[Writer], Awaitable[bytes]], tuple[str, str, dic
         lambda writer: writer.get(NODE, key="k"),
         ("GET", NODE, {}, None, JSON, JSON),
     ),
-    "get slim": (
-        lambda writer: writer.get(NODE, key="k", slim=True),
-        ("GET", NODE, {}, None, JSON, METADATA_ONLY),
-    ),
     "create": (
-        lambda writer: writer.create("/api/v1/pods", {"metadata": {"name": "x"}}, key="k", dry_run=True),
-        ("POST", "/api/v1/pods", MANAGED | {"dryRun": "All"}, {"metadata": {"name": "x"}}, JSON, JSON),
+        lambda writer: writer.create("/api/v1/pods", {"metadata": {"name": "x"}}, key="k"),
+        ("POST", "/api/v1/pods", MANAGED, {"metadata": {"name": "x"}}, JSON, JSON),
     ),
     "merge patch": (
         lambda writer: writer.merge_patch(NODE, {"spec": {"unschedulable": True}}, key="k"),
@@ -57,17 +53,15 @@ CALLS: dict[str, tuple[Callable[[Writer], Awaitable[bytes]], tuple[str, str, dic
         ),
     ),
     "merge patch of a subresource": (
-        lambda writer: writer.merge_patch(POD, {"status": {}}, key="k", subresource="status", dry_run=True),
-        ("PATCH", f"{POD}/status", MANAGED | {"dryRun": "All"}, {"status": {}}, MERGE_PATCH, JSON),
+        lambda writer: writer.merge_patch(POD, {"status": {}}, key="k", subresource="status"),
+        ("PATCH", f"{POD}/status", MANAGED, {"status": {}}, MERGE_PATCH, JSON),
     ),
     "delete": (
         lambda writer: writer.delete(POD, key="k"),
         ("DELETE", POD, {}, {"apiVersion": "v1", "kind": "DeleteOptions"}, JSON, JSON),
     ),
     "delete under conditions": (
-        lambda writer: writer.delete(
-            POD, key="k", uid="u", version="7", grace_seconds=0, propagation="Background", dry_run=True
-        ),
+        lambda writer: writer.delete(POD, key="k", uid="u", grace_seconds=0),
         (
             "DELETE",
             POD,
@@ -75,10 +69,8 @@ CALLS: dict[str, tuple[Callable[[Writer], Awaitable[bytes]], tuple[str, str, dic
             {
                 "apiVersion": "v1",
                 "kind": "DeleteOptions",
-                "preconditions": {"uid": "u", "resourceVersion": "7"},
+                "preconditions": {"uid": "u"},
                 "gracePeriodSeconds": 0,
-                "propagationPolicy": "Background",
-                "dryRun": ["All"],
             },
             JSON,
             JSON,

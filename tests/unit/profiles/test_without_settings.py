@@ -14,13 +14,15 @@ from haulout.core.arbiter import Rules, arbiter
 from haulout.core.decision import Decider, Decision
 from haulout.core.holds import Claim, Want, is_granted
 from haulout.surfaces.esx.surface import DECIDER as ESX_DECIDER
+from haulout.surfaces.esx.wire import INITIATED_ANNOTATION
 from haulout.surfaces.kubernikus.surface import DECIDER as KUBERNIKUS_DECIDER
-from haulout.surfaces.profiles.wire import DELETE_NODE_LABEL, ESX_REBOOT_ANNOTATION, HOST_LABEL, ZONE_LABEL
+from haulout.surfaces.kubernikus.wire import DELETE_LABEL
+from haulout.surfaces.profiles.wire import HOST_LABEL, ZONE_LABEL
 from tests.build.desk import Cluster, Desk
 from tests.build.rows import node
 
 PLACE = {HOST_LABEL: "host", ZONE_LABEL: "zone-a"}
-TO_GO = {DELETE_NODE_LABEL: "true"}
+TO_GO = {DELETE_LABEL: "true"}
 
 
 def _also_works(key: Key, view: View, now: datetime) -> Decision:
@@ -38,7 +40,7 @@ def _also_works(key: Key, view: View, now: datetime) -> Decision:
         pytest.param(KUBERNIKUS_DECIDER, node("n", cordoned=True), True, id="a server that stays"),
         pytest.param(
             ESX_DECIDER,
-            node("n", labels=PLACE, annotations={ESX_REBOOT_ANNOTATION: "true"}),
+            node("n", labels=PLACE, annotations={INITIATED_ANNOTATION: "true"}),
             False,
             id="a virtual machine that is down",
         ),

@@ -6,7 +6,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from haulout.cluster.key import Key
 from haulout.cluster.project import Resource
 from haulout.cluster.rows import ObjectRow
 from haulout.model.meta import ObjectMeta
@@ -33,10 +32,6 @@ class NodeBudgetRow(ObjectRow, frozen=True, kw_only=True, gc=False):
     spec: Any = None
     status: Any = None
     generation: int = 0
-
-
-def budget_key(name: str) -> Key:
-    return Key("", KIND, "", name)
 
 
 def _row(obj: NodeDisruptionBudget, common: dict[str, Any]) -> NodeBudgetRow:

@@ -385,10 +385,6 @@ def wire(instant: datetime) -> str:
     return instant.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def wire_micro(instant: datetime) -> str:
-    return instant.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 def parse(text: str) -> datetime:
     return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
 

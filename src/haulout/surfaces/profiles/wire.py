@@ -15,24 +15,12 @@ import msgspec
 PROFILE_LABEL = "cloud.sap/maintenance-profile"
 STATE_LABEL = "cloud.sap/maintenance-state"
 LOG_DETAILS_LABEL = "cloud.sap/maintenance-log-details"
-ESX_MAINTENANCE_LABEL = "cloud.sap/esx-in-maintenance"
-ESX_REBOOT_OK_LABEL = "cloud.sap/esx-reboot-ok"
-ESX_VERSION_LABEL = "cloud.sap/esx-version"
 HOST_LABEL = "kubernetes.cloud.sap/host"
 ZONE_LABEL = "failure-domain.beta.kubernetes.io/zone"
-KUBELET_UPDATE_LABEL = "cloud.sap/kubelet-needs-update"
-DELETE_NODE_LABEL = "cloud.sap/delete-node"
 
 DATA_ANNOTATION = "cloud.sap/maintenance-data"
-ESX_REBOOT_ANNOTATION = "cloud.sap/esx-reboot-initiated"
 
 CONFIG_FILE = "./config/maintenance.yaml"
-ESX_CONFIG_FILE = "config/esx.yaml"
-KUBERNIKUS_CONFIG_FILE = "./config/kubernikus.yaml"
-CLOUD_PROVIDER_FILE = "./provider/cloudprovider.conf"
-STATIC_DIRECTORY = "static/"
-
-LEADER_LEASE = "maintenance-controller-leader-election.cloud.sap"
 
 DEFAULT_PROFILE = "default"
 PROFILE_SEPARATOR = "--"
@@ -63,15 +51,6 @@ class State(StrEnum):
     OPERATIONAL = "operational"
     REQUIRED = "maintenance-required"
     IN_MAINTENANCE = "in-maintenance"
-
-
-class EsxState(StrEnum):
-    """The values of the node label that shows whether its ESX host is in maintenance."""
-
-    FALSE = "false"
-    TRUE = "true"
-    ALARM = "alarm"
-    UNKNOWN = "unknown"
 
 
 class DataError(ValueError):

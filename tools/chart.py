@@ -9,17 +9,18 @@ from pathlib import Path
 import yaml
 
 from haulout.cli.install import profile_files, workload
-from haulout.cli.manifests import SURFACES
-from haulout.cli.rbac import ACCOUNT, documents, head, lease_namespace, rule
+from haulout.cli.rbac import ACCOUNT, documents, head, namespaces_of, rule
+from haulout.core.rights import Right
 from haulout.manifests.documents import Json, written
-from haulout.manifests.rights import NAMES, OPTIONS, Choice, PlacedRole, Right, placed_roles
-from haulout.manifests.webhooks import WEBHOOKS, registrations
+from haulout.manifests.rights import Choice, PlacedRole, default_names, options, placed_roles
+from haulout.manifests.webhooks import registrations
+from haulout.surfaces.registry import BUILT_IN
 
 CHART = Path(__file__).parent.parent / "deploy" / "chart"
 # Stand-ins for what a release decides, and what they are in a template. `$` is the top, also within a range.
 NAMESPACE, IMAGE, SETTINGS, REPLICAS = "release-namespace", "release-image", "release-settings", 987654321
 EACH_NAMESPACE, EACH_NAME = "each-namespace", "each-name"
-STAND_INS = {name: f"release-{name.replace('_', '-')}" for name in NAMES}
+STAND_INS = {name: f"release-{name.replace('_', '-')}" for name in default_names()}
 
 
 def value(name: str) -> str:
@@ -42,8 +43,8 @@ EVERYTHING = Choice(
     namespace=NAMESPACE,
     account=ACCOUNT,
     names=STAND_INS,
-    flags=frozenset(name for name, option in OPTIONS.items() if not option.lists),
-    lists={name: {EACH_NAMESPACE: (EACH_NAME,)} for name, option in OPTIONS.items() if option.lists},
+    flags=frozenset(name for name, option in options().items() if not option.lists),
+    lists={name: {EACH_NAMESPACE: (EACH_NAME,)} for name, option in options().items() if option.lists},
 )
 KEEP = {"helm.sh/resource-policy": "keep"}
 
@@ -51,12 +52,8 @@ KEEP = {"helm.sh/resource-policy": "keep"}
 def templates() -> Iterator[tuple[str, str]]:
     """The name and the text of each."""
     yield "kernel.yaml", _filled(_roles("kernel"))
-    for surface in (name for name in SURFACES if name != "kernel"):
-        text = _roles(surface)
-        if surface == "nodemaintenance":
-            text = _lease_namespace() + text
-        if surface in WEBHOOKS:
-            text += _text(registrations((surface,), NAMESPACE))
+    for surface in BUILT_IN:
+        text = _namespaces(surface) + _roles(surface) + _text(registrations((surface,), NAMESPACE))
         yield f"{surface}.yaml", _where(f".Values.surfaces.{surface}", _filled(text))
     made = workload(NAMESPACE, IMAGE, REPLICAS, SETTINGS, files=profile_files(""))
     yield "workload.yaml", _open_to_more(_filled(_text(list(made))))
@@ -72,7 +69,7 @@ def _role(placed: PlacedRole) -> str:
     text = f"{written(head(placed))}rules:\n{rules}{_text(binding)}"
     if not placed.role.option:
         return text
-    option = OPTIONS[placed.role.option]
+    option = options()[placed.role.option]
     if not option.lists:
         return _where(value(option.name), text)
     each = "$namespace, $names" if option.has_names else "$namespace"
@@ -86,12 +83,12 @@ def _rule(right: Right) -> str:
     return _where(f"not {value(right.unless)}", text) if right.unless else text
 
 
-def _lease_namespace() -> str:
-    """It may be there already, and others keep their Leases in it, too."""
-    made = lease_namespace(EVERYTHING)
-    return _where(
-        ".Values.createLeaseNamespace", written({**made, "metadata": {**made["metadata"], "annotations": KEEP}})
-    )
+def _namespaces(surface: str) -> str:
+    """They may be there already, and others may keep their objects in them, too."""
+    kept = [
+        {**made, "metadata": {**made["metadata"], "annotations": KEEP}} for made in namespaces_of(surface, EVERYTHING)
+    ]
+    return _where(".Values.createLeaseNamespace", _text(kept)) if kept else ""
 
 
 def _open_to_more(text: str) -> str:

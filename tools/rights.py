@@ -6,7 +6,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from haulout.manifests.rights import CLUSTER, DEFAULT, EACH, HOME, LEASES, OPTIONS, ROLES, WORKLOAD, Right, Role
+from haulout.core.rights import CLUSTER, DEFAULT, EACH, HOME, Right, Role
+from haulout.manifests.rights import all_roles, default_names, options
+from haulout.surfaces.registry import surfaces
 
 PAGE = Path(__file__).parent.parent / "docs" / "security.md"
 BEGIN, END = "<!-- rights: python -m tools.rights -->\n", "<!-- end of rights -->\n"
@@ -14,19 +16,20 @@ PLACES = {
     CLUSTER: "everywhere",
     HOME: "its own namespace",
     DEFAULT: "`default`",
-    LEASES: "`medik8s-leases`",
+    **{name: f"`{default}`" for name, default in default_names().items()},
 }
+ABROAD = tuple(role for each in surfaces() for role in each.workload_roles)
 
 
 def table() -> str:
     """The text between the marks."""
     head = "| Role | Where | What | Verbs | For | Option |\n|---|---|---|---|---|---|\n"
-    rows = [row for role in (*ROLES, WORKLOAD) if role.bound for row in _rows(role)]
+    rows = [row for role in (*all_roles(), *ABROAD) if role.bound for row in _rows(role)]
     return f"\n{head}{''.join(rows)}\n"
 
 
 def _rows(role: Role) -> Iterator[str]:
-    where = "the workload cluster" if role is WORKLOAD else PLACES.get(role.place, "each namespace that is listed")
+    where = "the workload cluster" if role in ABROAD else PLACES.get(role.place, "each namespace that is listed")
     for right in role.rights:
         cells = (f"`{role.name}`", where, _what(right), ", ".join(right.verbs), right.purpose, _option(role, right))
         yield f"| {' | '.join(cells)} |\n"
@@ -41,7 +44,7 @@ def _what(right: Right) -> str:
 def _option(role: Role, right: Right) -> str:
     if right.unless:
         return f"without `--{right.unless.replace('_', '-')}`"
-    option = OPTIONS.get(right.option or role.option)
+    option = options().get(right.option or role.option)
     if option is None:
         return ""
     flag = f"`--{option.name.replace('_', '-')}`"

@@ -15,9 +15,8 @@ from haulout.core.declaration import Enabled
 from haulout.kernel.assemble import assemble
 from haulout.kernel.requests import Answer, Body, Change, Refused, Request, Telling
 from haulout.kernel.rooms import Subject
-from haulout.surfaces.clusterapi.declare import CLUSTERAPI
 from haulout.surfaces.clusterapi.options import Options
-from haulout.surfaces.clusterapi.surface import sources
+from haulout.surfaces.clusterapi.surface import CLUSTERAPI, sources
 from tests.build.machines import short
 from tests.build.rows import START
 from tests.build.world import World, copy

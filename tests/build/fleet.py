@@ -35,16 +35,15 @@ from haulout.embedded import (
 from haulout.kernel.assemble import assemble
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
-from haulout.manifests.documents import crd
 from haulout.plan.virtual import Statement, VirtualDriver
-from haulout.surfaces.nodemaintenance.declare import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.options import Options
+from haulout.surfaces.nodemaintenance.surface import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.wire import API_VERSION, GROUP, KIND, PLURAL, SUCCEEDED, VERSION
-from haulout.surfaces.profiles.declare import PROFILES
-from haulout.surfaces.profiles.declare import Options as ProfileOptions
 from haulout.surfaces.profiles.load import load
-from haulout.surfaces.profiles.surface import known_plugins
+from haulout.surfaces.profiles.surface import PROFILES, known_plugins
+from haulout.surfaces.profiles.surface import Options as ProfileOptions
 from haulout.surfaces.profiles.wire import PROFILE_LABEL, STATE_LABEL
+from haulout.surfaces.registry import definition
 from tests.build.workloads import budget, deployment, node, template
 
 # A Wednesday: the month has four whole windows from Tuesday to Wednesday, and a fifth on its last day.
@@ -127,7 +126,7 @@ class Fleet:
 
     def _install(self) -> None:
         for name in ("nodemaintenances", "nodedisruptionbudgets"):
-            self.world.create(DEFINITIONS, yaml.safe_load(crd(name)))
+            self.world.create(DEFINITIONS, yaml.safe_load(definition(name)))
         self.world.create(NAMESPACES, {"metadata": {"name": Options().lease_namespace}})
         for number in range(self.nodes):
             made = node(f"n{number:05}", zone=f"z{number % self.zones}")

@@ -17,8 +17,8 @@ from haulout.kernel.rooms import Subject
 from haulout.kernel.wakes import Reports
 from haulout.model.meta import wire_micro_time
 from haulout.plan.virtual import VirtualDriver
-from haulout.surfaces.nodemaintenance.declare import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.options import Options
+from haulout.surfaces.nodemaintenance.surface import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.wire import API_VERSION, GROUP, KIND, PLURAL, SEEN_ANNOTATION, VERSION, lease_name
 from tests.build.drains import QUICK, declared
 from tests.build.workloads import World

@@ -19,10 +19,10 @@ from haulout.kernel.requests import Answer, Body, Change, Done, ListPods, Look, 
 from haulout.kernel.wakes import Reports
 from haulout.kube.errors import NotFound
 from haulout.plan.virtual import VirtualDriver
-from haulout.surfaces.notify.declare import NOTIFY
 from haulout.surfaces.notify.deliver import Announcement
 from haulout.surfaces.notify.load import load
 from haulout.surfaces.notify.options import Options
+from haulout.surfaces.notify.surface import NOTIFY
 from haulout.surfaces.notify.wire import API_VERSION, CLIENT, GROUP, KIND, PLURAL, READY, VALIDATION, VERSION
 from tests.build.drains import QUICK
 from tests.build.workloads import World

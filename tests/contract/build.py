@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from haulout.manifests.documents import crd as definition_text
+from haulout.surfaces.registry import definition as definition_text
 
 Json = dict[str, Any]
 

@@ -18,7 +18,8 @@ from haulout.app.webhooks import Certificates
 from haulout.serve import certificates
 from haulout.serve.certificates import Pair, make_bundle
 from haulout.surfaces.nodemaintenance.admit import Quorum, webhook
-from haulout.surfaces.nodemaintenance.wire import API_VERSION, KIND, WEBHOOK, WEBHOOK_PATH
+from haulout.surfaces.nodemaintenance.declare import WEBHOOK
+from haulout.surfaces.nodemaintenance.wire import API_VERSION, KIND
 from tests.rig.api import CRDS, Api, ApiError, Json
 from tests.rig.hooks import Hooks
 from tests.rig.operator import HAULOUT, Operator, environment
@@ -98,7 +99,7 @@ def refusal(api: Api, name: str, node: str | None, *, dry_run: bool = True) -> s
 
 
 def denied(message: str, code: int = 403) -> str:
-    return f'{code} admission webhook "{WEBHOOK}" denied the request: {message}'
+    return f'{code} admission webhook "{WEBHOOK.name}" denied the request: {message}'
 
 
 def bundle_of(api: Api, name: str) -> bytes:
@@ -246,19 +247,19 @@ REVIEW: Json = {
 
 def test_hostile_reviews_are_refused_and_change_nothing(plane: ControlPlane, hooks: Hooks) -> None:
     def post(body: Any, **headers: str) -> int:
-        return hooks.post(WEBHOOK_PATH, body, **headers)[0]
+        return hooks.post(WEBHOOK.path, body, **headers)[0]
 
     assert post(b"") == post(b"{") == post({}) == post(b"[" * 100_000) == 400
     assert post({**REVIEW, "apiVersion": "admission.k8s.io/v1beta1"}) == post({**REVIEW, "request": None}) == 400
     assert post(REVIEW, **{"Content-Type": "text/plain"}) == 400
     assert post(b'{"request":' * 100_000) == 400
     assert post(b" " * (8 * 2**20)) == 413
-    assert hooks.post(WEBHOOK_PATH, b"", method="GET")[0] == 405
+    assert hooks.post(WEBHOOK.path, b"", method="GET")[0] == 405
     assert hooks.post("/", REVIEW)[0] == 404
-    code, said = hooks.post(WEBHOOK_PATH, {**REVIEW, "request": {**REVIEW["request"], "object": {"spec": []}}})
+    code, said = hooks.post(WEBHOOK.path, {**REVIEW, "request": {**REVIEW["request"], "object": {"spec": []}}})
     assert (code, said["response"]["allowed"], said["response"]["status"]["code"]) == (200, False, 400)
 
-    code, said = hooks.post(WEBHOOK_PATH, REVIEW)
+    code, said = hooks.post(WEBHOOK.path, REVIEW)
     assert (code, said["response"]["uid"]) == (200, "u")
     assert said["response"]["status"]["message"] == "invalid nodeName, no node with name ghost found"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from haulout.app.parts import Part, Surroundings
 from haulout.cluster.store import Listing
-from haulout.core.budgets.declare import BUDGETS
+from haulout.core.budgets.decisions import BUDGETS
 from haulout.core.budgets.rule import NAME
 from haulout.core.budgets.status import samples
 from haulout.core.budgets.wire import KIND

@@ -18,10 +18,9 @@ from haulout.runtime.metrics import Sample
 from haulout.runtime.probes import Probe, ProbeFailed
 from haulout.settings.clusterapi_options import options_of
 from haulout.settings.settings import Settings
-from haulout.surfaces.clusterapi.declare import CLUSTERAPI, CONFIG_KEY
 from haulout.surfaces.clusterapi.machine import APPROVAL_SECONDS, GONE, NODE_PROBE, THERE
 from haulout.surfaces.clusterapi.present import samples
-from haulout.surfaces.clusterapi.surface import sources
+from haulout.surfaces.clusterapi.surface import CLUSTERAPI, CONFIG_KEY, sources
 from haulout.surfaces.clusterapi.wire import MACHINE, Access, workload_of
 
 RECONNECTS = "maintenance_capi_reconnects_total"

@@ -22,9 +22,8 @@ from haulout.runtime.probes import Probe, ProbeFailed
 from haulout.runtime.sender import Channel
 from haulout.settings.nodemaintenance_options import pod_rules
 from haulout.settings.settings import Settings
-from haulout.surfaces.esx.declare import CONFIG_KEY, ESX
 from haulout.surfaces.esx.options import Options, VCenterSettings, load
-from haulout.surfaces.esx.surface import sources
+from haulout.surfaces.esx.surface import CONFIG_KEY, ESX, sources
 from haulout.surfaces.esx.vcenter import CHANNEL, HOST_PROBE, HostState, StartVirtualMachine, StopVirtualMachine
 
 log = logging.getLogger("haulout.esx")

@@ -23,9 +23,8 @@ from haulout.runtime.probes import Probe, ProbeFailed
 from haulout.runtime.sender import Channel
 from haulout.settings.nodemaintenance_options import pod_rules
 from haulout.settings.settings import Settings
-from haulout.surfaces.kubernikus.declare import CONFIG_KEY, KUBERNIKUS
 from haulout.surfaces.kubernikus.options import Options, load
-from haulout.surfaces.kubernikus.surface import sources
+from haulout.surfaces.kubernikus.surface import CONFIG_KEY, KUBERNIKUS, sources
 from haulout.surfaces.kubernikus.wire import CHANNEL, VERSION_PROBE, ServerDeletion
 
 log = logging.getLogger("haulout.kubernikus")

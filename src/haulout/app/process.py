@@ -30,7 +30,7 @@ from haulout.base.address import OFF, AddressError
 from haulout.base.backoff import Backoff
 from haulout.base.clock import Clock, SystemClock
 from haulout.base.url import without_secrets
-from haulout.core.budgets.declare import BUDGETS
+from haulout.core.budgets.decisions import BUDGETS
 from haulout.core.decision import Source
 from haulout.core.declaration import Enabled
 from haulout.core.surface_lease import lease_row

@@ -27,13 +27,12 @@ from haulout.serve.pages import static_route, to_static
 from haulout.serve.web import Handler
 from haulout.settings.nodemaintenance_options import pod_rules
 from haulout.settings.settings import Settings
-from haulout.surfaces.profiles.declare import CONFIG_KEY, PROFILES, mode_row
 from haulout.surfaces.profiles.engine import Config, Mode
 from haulout.surfaces.profiles.load import examined, problems
 from haulout.surfaces.profiles.notices import CHANNEL as NOTIFICATIONS
 from haulout.surfaces.profiles.present import samples
 from haulout.surfaces.profiles.shuffles import OWNERS, untouched
-from haulout.surfaces.profiles.surface import known_plugins, sources
+from haulout.surfaces.profiles.surface import CONFIG_KEY, PROFILES, known_plugins, mode_row, sources
 
 log = logging.getLogger("haulout.profiles")
 

@@ -44,7 +44,7 @@ from haulout.runtime.pump import Pump
 from haulout.runtime.sender import Sender
 from haulout.runtime.wake import Wake
 from haulout.surfaces.byhand.decide import SURFACE, Wish
-from haulout.surfaces.byhand.declare import BYHAND
+from haulout.surfaces.byhand.surface import BYHAND
 
 LIST_WITHIN = 60.0
 LOOK_EVERY = 0.25

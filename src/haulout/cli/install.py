@@ -8,23 +8,19 @@ from typing import Any
 import click
 
 from haulout import __version__
-from haulout.cli.crds import CRDS
-from haulout.cli.manifests import picked, say
-from haulout.cli.rbac import ACCOUNT, choice_of, documents_of, with_options
-from haulout.manifests.documents import MANAGED, NAMESPACE, POD_LABELS, Json, crd
-from haulout.manifests.rights import NAMES, OPTIONS, Choice
+from haulout.cli.manifests import picked, say, say_definitions
+from haulout.cli.rbac import ACCOUNT, ChoosesRights, choice_of, documents_of
+from haulout.core.surface import Surface
+from haulout.manifests.documents import MANAGED, NAMESPACE, POD_LABELS, Json
+from haulout.manifests.rights import Choice
 from haulout.manifests.webhooks import PORT, registrations
+from haulout.surfaces.registry import KERNEL, surface
 
 IMAGE = f"haulout:{__version__}"
 FOLDER = "/etc/haulout"
-# Printed only where they are named: clusterapi is of use in a management cluster alone, where it reads every Secret, and
-# packages runs privileged pods.
-BY_NAME = ("clusterapi", "packages")
-# Which surface the setting of an option stands in.
-SETTING_OPTIONS = {"nodemaintenance": ("node_conditions", "eviction_requests"), "clusterapi": ("metal3",)}
 
 
-@click.command("manifests", short_help="Print everything that installs Haulout.")
+@click.command("manifests", cls=ChoosesRights, short_help="Print everything that installs Haulout.")
 @click.argument("surfaces", nargs=-1, metavar="[SURFACE]...")
 @click.option("-n", "--namespace", default=NAMESPACE, metavar="NAME", show_default=True, help="Where it is to run.")
 @click.option("--image", default=IMAGE, metavar="IMAGE", show_default=True, help="The image to run.")
@@ -42,7 +38,6 @@ SETTING_OPTIONS = {"nodemaintenance": ("node_conditions", "eviction_requests"), 
     metavar="NAME",
     help="Make every entry of this Secret a variable of the environment. Any number of times.",
 )
-@with_options
 def command(
     surfaces: tuple[str, ...],
     namespace: str,
@@ -59,16 +54,14 @@ def command(
     certificate it makes itself. Profiles read their `maintenance.yaml` from the ConfigMap haulout-profiles, or from a
     Secret where it holds passwords.
     """
-    wanted = picked(surfaces)
-    chosen = tuple(name for name in wanted if name != "kernel" and (surfaces or name not in BY_NAME))
+    wanted = (name for name in picked(surfaces) if name != KERNEL)
+    chosen = tuple(name for name in wanted if surfaces or not surface(name).is_installed_by_name)
     choice = choice_of(namespace, ACCOUNT, given)
     if with_namespace:
         say([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": MANAGED}}])
-    for surface in ("kernel", *chosen):
-        for name in CRDS.get(surface, ()):
-            click.echo(f"---\n{crd(name)}", nl=False)
-    for surface in ("kernel", *chosen):
-        say(documents_of(surface, choice))
+    say_definitions((KERNEL, *chosen))
+    for name in (KERNEL, *chosen):
+        say(documents_of(name, choice))
     files = profile_files(config_secret) if "profiles" in chosen else None
     say(workload(namespace, image, replicas, _settings(chosen, choice), files=files, secrets=env_from_secret))
     say(registrations(chosen, namespace))
@@ -105,19 +98,26 @@ def workload(
 
 def _settings(surfaces: tuple[str, ...], choice: Choice) -> str:
     """The settings that go with the rights: what is allowed on request is also switched on."""
-    lines: list[str] = []
-    for surface in surfaces:
-        entries = [f"config: {FOLDER}/profiles/maintenance.yaml"] if surface == "profiles" else []
-        entries += [OPTIONS[name].setting for name in SETTING_OPTIONS.get(surface, ()) if name in choice.flags]
-        if surface == "nodemaintenance" and choice.names["lease_namespace"] != NAMES["lease_namespace"]:
-            entries.append(f"leaseNamespace: {choice.names['lease_namespace']}")
-        lines.append(f"  {surface}: {{{', '.join(entries)}}}")
-    top = ["log: {format: json}"]
-    if choice.names["leader_lease"] != NAMES["leader_lease"]:
-        top.append(f"leader: {{lease: {choice.names['leader_lease']}}}")
-    if choice.names["webhook_secret"] != NAMES["webhook_secret"]:
-        top.append(f"webhooks: {{secret: {choice.names['webhook_secret']}}}")
+    top = ["log: {format: json}", *_name_lines(surface(KERNEL), choice)]
+    lines = [f"  {name}: {{{', '.join(_entries(surface(name), choice))}}}" for name in surfaces]
     return "\n".join((*top, "surfaces:", *lines, ""))
+
+
+def _entries(declared: Surface, choice: Choice) -> Iterator[str]:
+    """The settings in a surface's block."""
+    if declared.config_file is not None:
+        yield f"{declared.config_file.setting}: {FOLDER}/{declared.name}/{declared.config_file.name}"
+    yield from (option.setting for option in declared.options if option.setting and option.name in choice.flags)
+    for name in declared.names:
+        if choice.names[name.name] != name.default:
+            yield f"{name.setting.rpartition('.')[2]}: {choice.names[name.name]}"
+
+
+def _name_lines(kernel: Surface, choice: Choice) -> Iterator[str]:
+    for name in kernel.names:
+        if choice.names[name.name] != name.default:
+            block, _, setting = name.setting.partition(".")
+            yield f"{block}: {{{setting}: {choice.names[name.name]}}}"
 
 
 def _pod(image: str, files: Json | None, secrets: Iterable[str]) -> Json:

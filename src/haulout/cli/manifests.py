@@ -1,4 +1,4 @@
-"""What the commands that print manifests share: which surfaces there are, and how documents are printed."""
+"""What the commands that print manifests share: which surfaces are meant, and how documents are printed."""
 
 from __future__ import annotations
 
@@ -9,22 +9,28 @@ import click
 
 from haulout.manifests.documents import written
 from haulout.settings.settings import TO_COME
-
-# The kernel's are what all surfaces share.
-SURFACES = ("kernel", "profiles", "nodemaintenance", "clusterapi", "packages")
+from haulout.surfaces.registry import KERNEL, names, surface
 
 
-def picked(names: Iterable[str]) -> tuple[str, ...]:
-    """All of them where none is named."""
-    wanted = tuple(names)
-    unknown = [name for name in wanted if name not in SURFACES]
+def picked(wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the named surfaces, or all of them where none is named, in the order of the registry."""
+    known = (KERNEL, *names())
+    unknown = [name for name in wanted if name not in known]
     if unknown:
         name = unknown[0]
         what = f"{name} is not part of this version yet" if name in TO_COME else f"there is no surface {name!r}"
-        raise click.UsageError(f"{what}; there are: {', '.join(SURFACES)}")
-    return tuple(name for name in SURFACES if name in wanted or not wanted)
+        raise click.UsageError(f"{what}; there are: {', '.join(known)}")
+    return tuple(name for name in known if name in wanted or not wanted)
 
 
 def say(documents: Iterable[Mapping[str, Any]]) -> None:
+    """Print documents as YAML."""
     for document in documents:
         click.echo(written(document), nl=False)
+
+
+def say_definitions(chosen: Iterable[str]) -> None:
+    """Print the custom resource definitions of surfaces."""
+    for each in map(surface, chosen):
+        for name in each.crds:
+            click.echo(f"---\n{each.definition(name)}", nl=False)

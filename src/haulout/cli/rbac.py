@@ -2,49 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import click
 
 from haulout.cli.manifests import picked, say
+from haulout.core.rights import Option, Right
 from haulout.manifests.documents import MANAGED, NAMESPACE, Json
-from haulout.manifests.rights import NAMES, OPTIONS, WORKLOAD, Choice, Option, PlacedRole, Right, placed_roles
+from haulout.manifests.rights import Choice, PlacedRole, object_names, options, placed_roles
+from haulout.surfaces.registry import surface
+from haulout.surfaces.registry import surfaces as all_surfaces
 
 GROUP = "rbac.authorization.k8s.io"
 ACCOUNT = "haulout"
-# What the names are in `haulout.yaml`.
-SETTINGS = {
-    "leader_lease": "leader.lease",
-    "webhook_secret": "webhooks.secret",
-    "lease_namespace": "leaseNamespace of nodemaintenance",
-}
 
 
-def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that choose rights; `choice_of` reads them."""
-    for name, default in reversed(NAMES.items()):
-        flag, text = f"--{name.replace('_', '-')}", f"The setting {SETTINGS[name]}."
-        command = click.option(flag, default=default, metavar="NAME", show_default=True, help=text)(command)
-    for option in reversed(OPTIONS.values()):
-        command = _click_option(option)(command)
-    return command
+class ChoosesRights(click.Command):
+    """A command with the options that choose rights; `choice_of` reads them.
+
+    They are those of all surfaces, whose declarations are read when the command is used.
+    """
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        *own, help_option = super().get_params(ctx)
+        return [*own, *_choices(), help_option]
 
 
-def _click_option(option: Option) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def _choices() -> Iterator[click.Option]:
+    yield from map(_click_option, options().values())
+    for name in object_names().values():
+        flag, text = f"--{name.name.replace('_', '-')}", f"The setting {name.setting}."
+        yield click.Option([flag], default=name.default, metavar="NAME", show_default=True, help=text)
+
+
+def _click_option(option: Option) -> click.Option:
     flag = f"--{option.name.replace('_', '-')}"
     if option.lists:
         text = f"{option.help} Any number of times."
-        return click.option(flag, option.name, multiple=True, metavar=option.lists, callback=_listed, help=text)
+        return click.Option([flag, option.name], multiple=True, metavar=option.lists, callback=_listed, help=text)
     if option.default:
-        return click.option(f"{flag}/--no-{flag[2:]}", default=True, help=option.help)
-    return click.option(flag, is_flag=True, help=option.help)
+        return click.Option([f"{flag}/--no-{flag[2:]}"], default=True, help=option.help)
+    return click.Option([flag], is_flag=True, help=option.help)
 
 
 def _listed(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     """Return the names by their namespaces."""
     assert parameter.name is not None
-    option, found = OPTIONS[parameter.name], dict[str, tuple[str, ...]]()
+    option, found = options()[parameter.name], dict[str, tuple[str, ...]]()
     for text in given:
         namespace, slash, name = text.partition("/")
         if not namespace or bool(slash) is not option.has_names or (slash and not name) or "/" in name:
@@ -57,20 +62,19 @@ def choice_of(namespace: str, account: str, given: Mapping[str, Any]) -> Choice:
     return Choice(
         namespace=namespace,
         account=account,
-        names={name: given[name] for name in NAMES},
-        flags=frozenset(name for name, option in OPTIONS.items() if not option.lists and given[name]),
-        lists={name: given[name] for name, option in OPTIONS.items() if option.lists},
+        names={name: given[name] for name in object_names()},
+        flags=frozenset(name for name, option in options().items() if not option.lists and given[name]),
+        lists={name: given[name] for name, option in options().items() if option.lists},
     )
 
 
-@click.command("rbac", short_help="Print the roles that surfaces need.")
+@click.command("rbac", cls=ChoosesRights, short_help="Print the roles that surfaces need.")
 @click.argument("surfaces", nargs=-1, metavar="[SURFACE]...")
 @click.option("-n", "--namespace", default=NAMESPACE, metavar="NAME", show_default=True, help="Where Haulout runs.")
 @click.option(
     "--service-account", default=ACCOUNT, metavar="NAME", show_default=True, help="The account that it runs as."
 )
 @click.option("--workload", is_flag=True, help="Print what clusterapi needs in the clusters of its machines instead.")
-@with_options
 def command(surfaces: tuple[str, ...], namespace: str, service_account: str, workload: bool, **given: Any) -> None:
     """Prints the roles that the SURFACEs need, or all of them, and binds them to a service account, as YAML.
 
@@ -81,24 +85,27 @@ def command(surfaces: tuple[str, ...], namespace: str, service_account: str, wor
     choice = choice_of(namespace, service_account, given)
     chosen = picked(surfaces)
     if workload:
-        if surfaces and chosen != ("clusterapi",):
-            raise click.UsageError("--workload: only clusterapi goes to other clusters")
-        say(documents([PlacedRole(WORKLOAD, "", WORKLOAD.rights)], choice))
+        abroad = {name: surface(name).workload_roles for name in chosen}
+        if surfaces and not all(abroad.values()):
+            known = ", ".join(each.name for each in all_surfaces() if each.workload_roles)
+            raise click.UsageError(f"--workload: only {known} goes to other clusters")
+        say(documents((PlacedRole(role, "", role.rights) for roles in abroad.values() for role in roles), choice))
         return
-    for surface in chosen:
-        say(documents_of(surface, choice))
+    for name in chosen:
+        say(documents_of(name, choice))
 
 
-def documents_of(surface: str, choice: Choice) -> Iterator[Json]:
-    """The roles of a surface and their bindings, after the namespace that one of them lies in."""
-    if surface == "nodemaintenance":
-        yield lease_namespace(choice)
-    yield from documents(placed_roles(surface, choice), choice)
+def documents_of(name: str, choice: Choice) -> Iterator[Json]:
+    """The roles of a surface and their bindings, after the namespaces that they lie in."""
+    yield from namespaces_of(name, choice)
+    yield from documents(placed_roles(name, choice), choice)
 
 
-def lease_namespace(choice: Choice) -> Json:
-    """The operator may not create it: a role in it can be granted only where it is there."""
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": choice.names["lease_namespace"]}}
+def namespaces_of(name: str, choice: Choice) -> Iterator[Json]:
+    """The operator may not create them: a role in one can be granted only where it is there."""
+    for each in surface(name).names:
+        if each.is_namespace:
+            yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": choice.names[each.name]}}
 
 
 def documents(roles: Iterable[PlacedRole], choice: Choice) -> Iterator[Json]:

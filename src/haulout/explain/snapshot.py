@@ -44,17 +44,16 @@ from haulout.settings.clusterapi_options import options_of as machine_options
 from haulout.settings.file import SettingsProblem, read_settings
 from haulout.settings.nodemaintenance_options import options_of, pod_rules
 from haulout.surfaces.clusterapi.options import Options as MachineOptions
-from haulout.surfaces.esx.declare import ESX
-from haulout.surfaces.kubernikus.declare import KUBERNIKUS
-from haulout.surfaces.nodemaintenance.declare import NODEMAINTENANCE
+from haulout.surfaces.esx.surface import ESX
+from haulout.surfaces.kubernikus.surface import KUBERNIKUS
 from haulout.surfaces.nodemaintenance.options import Options
+from haulout.surfaces.nodemaintenance.surface import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.wire import RESOURCE as MAINTENANCES
 from haulout.surfaces.nodemaintenance.wire import NodeMaintenance, maintenance_key
-from haulout.surfaces.profiles.declare import PROFILES
-from haulout.surfaces.profiles.declare import Options as ProfileOptions
 from haulout.surfaces.profiles.engine import Config, Mode
 from haulout.surfaces.profiles.load import examined
-from haulout.surfaces.profiles.surface import decided_upon, known_plugins
+from haulout.surfaces.profiles.surface import PROFILES, decided_upon, known_plugins
+from haulout.surfaces.profiles.surface import Options as ProfileOptions
 
 LIST_WITHIN = 60.0
 

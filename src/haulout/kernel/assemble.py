@@ -8,7 +8,7 @@ import msgspec
 
 from haulout.cluster.project import Keep, Resource
 from haulout.core.arbiter import Rules, arbiter
-from haulout.core.budgets.declare import BUDGETS
+from haulout.core.budgets.decisions import BUDGETS
 from haulout.core.decision import Decider, Source
 from haulout.core.declaration import Declaration, Enabled
 from haulout.core.drain.deciders import DRAIN_DECIDERS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import resources
 from typing import Any
 
 import yaml
@@ -26,8 +25,3 @@ class _Dumper(yaml.SafeDumper):
 def written(document: Mapping[str, Any]) -> str:
     """Return the document as YAML, with the line that separates it from the one before."""
     return f"---\n{yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=120)}"
-
-
-def crd(name: str) -> str:
-    """Return the YAML of a CustomResourceDefinition: the file is the truth about the resource."""
-    return (resources.files("haulout") / "manifests" / "crds" / f"{name}.yaml").read_text()

@@ -4,42 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from haulout.core.surface import Registration
 from haulout.manifests.documents import MANAGED, POD_LABELS, Json
+from haulout.surfaces.registry import surface
 
 SERVICE, SECRET = "haulout-webhook", "haulout-webhook-cert"
 PORT = 9443
-
-# Names, paths and answers are the originals', so that ours take their places.
-WEBHOOKS: dict[str, tuple[str, Json]] = {
-    "nodemaintenance": (
-        "node-maintenance-operator-validating-webhook-configuration",
-        {
-            "name": "vnodemaintenance.kb.io",
-            "path": "/validate-nodemaintenance-medik8s-io-v1beta1-nodemaintenance",
-            "rules": [
-                {
-                    "apiGroups": ["nodemaintenance.medik8s.io"],
-                    "apiVersions": ["v1beta1"],
-                    "operations": ["CREATE", "UPDATE"],
-                    "resources": ["nodemaintenances"],
-                }
-            ],
-            "failurePolicy": "Fail",
-            "sideEffects": "None",
-            "admissionReviewVersions": ["v1"],
-            "timeoutSeconds": 15,
-        },
-    )
-}
 
 
 def registrations(
     surfaces: Iterable[str], namespace: str, service: str = SERVICE, url: str = "", certificates: str = "self"
 ) -> list[Json]:
-    chosen = [WEBHOOKS[name] for name in surfaces if name in WEBHOOKS]
+    """Return what registers the webhooks of the surfaces, after the Service and the certificate that they need."""
+    chosen = [hook for name in surfaces for hook in surface(name).webhooks]
     if not chosen:
         return []
-    documents = [_registration(name, hook, namespace, service, url, certificates) for name, hook in chosen]
+    documents = [_registration(hook, namespace, service, url, certificates) for hook in chosen]
     return [*_surroundings(namespace, service, url, certificates), *documents]
 
 
@@ -69,17 +49,23 @@ def _surroundings(namespace: str, service: str, url: str, certificates: str) -> 
         }
 
 
-def _registration(name: str, hook: Json, namespace: str, service: str, url: str, certificates: str) -> Json:
-    path = hook["path"]
-    where = {"service": {"name": service, "namespace": namespace, "path": path, "port": 443}}
-    client = {"url": f"{url.rstrip('/')}{path}"} if url else where
-    meta: Json = {"name": name, "labels": MANAGED}
+def _registration(hook: Registration, namespace: str, service: str, url: str, certificates: str) -> Json:
+    where = {"service": {"name": service, "namespace": namespace, "path": hook.path, "port": 443}}
+    meta: Json = {"name": hook.configuration, "labels": MANAGED}
     if certificates == "cert-manager":
         meta["annotations"] = {"cert-manager.io/inject-ca-from": f"{namespace}/{SECRET}"}
-    rest = {key: value for key, value in hook.items() if key not in ("name", "path")}
+    entry = {
+        "name": hook.name,
+        "clientConfig": {"url": f"{url.rstrip('/')}{hook.path}"} if url else where,
+        "rules": list(hook.rules),
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "timeoutSeconds": hook.timeout_seconds,
+    }
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
+        "kind": f"{'Mutating' if hook.mutating else 'Validating'}WebhookConfiguration",
         "metadata": meta,
-        "webhooks": [{"name": hook["name"], "clientConfig": client, **rest}],
+        "webhooks": [entry],
     }

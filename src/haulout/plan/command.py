@@ -30,7 +30,6 @@ from haulout.explain.snapshot import Setup, endpoint_of, read_setup
 from haulout.kube.errors import Forbidden, KubeError, NotFound
 from haulout.kube.http import HttpTransport
 from haulout.kube.listing import read_list
-from haulout.manifests.documents import crd
 from haulout.model.meta import wire_micro_time
 from haulout.plan.chart import svg_chart, text_chart
 from haulout.plan.collector import without_collector
@@ -38,6 +37,7 @@ from haulout.plan.forecast import MAINTENANCES, Done, Forecast, Simulation
 from haulout.plan.progress import progress_bar
 from haulout.settings.settings import PlanSettings
 from haulout.surfaces.profiles.wire import PROFILE_LABEL, attached_profiles
+from haulout.surfaces.registry import definition
 
 ZONE = "topology.kubernetes.io/zone"
 NAMESPACES = Resource("", "v1", "namespaces")
@@ -156,7 +156,7 @@ def _ground(setup: Setup, found: Objects) -> Iterator[tuple[Resource, Json]]:
     wanted |= {DEFINED["NodeDisruptionBudget"]} if setup.together else set()
     wanted |= {DEFINED["NodeMaintenance"]} if setup.maintenances else set()
     for name in sorted(wanted):
-        yield CUSTOM_RESOURCE_DEFINITIONS, yaml.load(crd(name))
+        yield CUSTOM_RESOURCE_DEFINITIONS, yaml.load(definition(name))
     own = setup.maintenances.lease_namespace if setup.maintenances else ""
     if own and not any(resource == NAMESPACES and body["metadata"]["name"] == own for resource, body in found):
         yield NAMESPACES, {"metadata": {"name": own}}

@@ -26,8 +26,8 @@ from haulout.explain.snapshot import Setup, endpoint_of, picture, read_setup
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ApiError, KubeError, NotFound
 from haulout.kube.http import HttpTransport
-from haulout.manifests.rights import CLUSTER_API
 from haulout.support.redaction import TooLarge, kept_object, kept_settings
+from haulout.surfaces.clusterapi.declare import GROUP as CLUSTER_API
 from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT
 from haulout.surfaces.profiles.wire import STATE_LABEL

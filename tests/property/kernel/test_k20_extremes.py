@@ -25,15 +25,14 @@ from haulout.core.holds import PRIORITY_ANNOTATION
 from haulout.kernel.assemble import assemble
 from haulout.kernel.requests import Answer, Done, Refused
 from haulout.kernel.rooms import Subject
-from haulout.surfaces.clusterapi.declare import CLUSTERAPI
 from haulout.surfaces.clusterapi.options import Options as MachineOptions
-from haulout.surfaces.nodemaintenance.declare import NODEMAINTENANCE
+from haulout.surfaces.clusterapi.surface import CLUSTERAPI
 from haulout.surfaces.nodemaintenance.options import DrainDefaults, Options
+from haulout.surfaces.nodemaintenance.surface import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT, LEASE_NAMESPACE
-from haulout.surfaces.profiles.declare import PROFILES
 from haulout.surfaces.profiles.engine import SURFACE
 from haulout.surfaces.profiles.load import load
-from haulout.surfaces.profiles.surface import known_plugins
+from haulout.surfaces.profiles.surface import PROFILES, known_plugins
 from haulout.surfaces.profiles.wire import DATA_ANNOTATION, PROFILE_LABEL
 from tests.build.examples import examples
 from tests.build.rows import START

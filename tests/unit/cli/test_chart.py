@@ -14,7 +14,7 @@ from haulout.base.gotemplate import Map, render
 from haulout.base.gotemplate.functions import FUNCTIONS
 from haulout.base.gotemplate.values import Func
 from haulout.cli.root import main
-from haulout.manifests.rights import NAMES, OPTIONS
+from haulout.manifests.rights import default_names, options
 from tests.build.restricted import excesses, pod_specs
 from tools.chart import CHART, templates, value
 
@@ -101,7 +101,7 @@ def test_its_roles_are_those_that_are_printed(capsys: pytest.CaptureFixture[str]
 
 def test_every_option_has_a_value() -> None:
     defaults = yaml.safe_load((CHART / "values.yaml").read_text())
-    for name in (*OPTIONS, *NAMES):
+    for name in (*options(), *default_names()):
         assert value(name).removeprefix(".Values.") in defaults
 
 

@@ -101,7 +101,7 @@ def test_completion_knows_the_commands(monkeypatch: pytest.MonkeyPatch, capsys: 
 def test_small_commands_import_no_machinery(words: list[str]) -> None:
     code = (
         "import sys\nfrom haulout.cli.root import main\nmain(sys.argv[1:])\n"
-        "heavy = {'aiohttp', 'asyncio', 'haulout.runtime', 'haulout.surfaces', 'prometheus_client'} & set(sys.modules)\n"
+        "heavy = {'aiohttp', 'asyncio', 'haulout.runtime', 'haulout.cluster', 'prometheus_client'} & set(sys.modules)\n"
         "sys.exit(f'imported: {sorted(heavy)}' if heavy else 0)"
     )
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False, timeout=60)

@@ -9,23 +9,21 @@ import pytest
 import yaml
 
 from haulout.cli.root import main
-from haulout.manifests.rights import ORIGINAL_LEASES
 from haulout.settings.file import read_settings
 from haulout.settings.settings import ClusterApi
-from haulout.surfaces.clusterapi.declare import CLUSTERAPI
-from haulout.surfaces.nodemaintenance.declare import NODEMAINTENANCE
+from haulout.surfaces.clusterapi.surface import CLUSTERAPI
+from haulout.surfaces.nodemaintenance.declare import WEBHOOK
+from haulout.surfaces.nodemaintenance.surface import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.wire import (
     API_VERSION,
     GROUP,
     KIND,
     PLURAL,
-    REGISTRATION,
-    WEBHOOK,
-    WEBHOOK_PATH,
     DrainSpec,
     Status,
 )
-from haulout.surfaces.profiles.declare import PROFILES
+from haulout.surfaces.profiles.surface import PROFILES
+from haulout.surfaces.registry import surfaces
 from tests.build.restricted import excesses, pod_specs
 
 Capture = pytest.CaptureFixture[str]
@@ -132,7 +130,7 @@ class TestNodeMaintenance:
     def test_the_webhook_is_the_one_that_is_served(self, capsys: Capture) -> None:
         service, registration = printed(capsys, "webhooks", "nodemaintenance")
         [hook] = registration["webhooks"]
-        assert (hook["name"], hook["clientConfig"]["service"]["path"]) == (WEBHOOK, WEBHOOK_PATH)
+        assert (hook["name"], hook["clientConfig"]["service"]["path"]) == (WEBHOOK.name, WEBHOOK.path)
         assert hook["clientConfig"]["service"]["name"] == service["metadata"]["name"] == "haulout-webhook"
         assert (hook["failurePolicy"], hook["sideEffects"], hook["timeoutSeconds"]) == ("Fail", "None", 15)
         assert hook["rules"] == [
@@ -147,7 +145,7 @@ class TestNodeMaintenance:
 
     def test_webhooks_may_be_called_at_an_address(self, capsys: Capture) -> None:
         [registration] = printed(capsys, "webhooks", "--url", "https://10.0.0.1:9443/")
-        assert registration["webhooks"][0]["clientConfig"] == {"url": f"https://10.0.0.1:9443{WEBHOOK_PATH}"}
+        assert registration["webhooks"][0]["clientConfig"] == {"url": f"https://10.0.0.1:9443{WEBHOOK.path}"}
 
     def test_with_cert_manager_that_makes_the_certificate(self, capsys: Capture) -> None:
         words = ("--certificates", "cert-manager", "-n", "ops", "--service", "hooks")
@@ -181,10 +179,10 @@ class TestNodeMaintenance:
         documents = printed(capsys, "rbac", "kernel", "nodemaintenance")
         found = [rule for each in documents for rule in allows(each, "validatingwebhookconfigurations")]
         assert [(rule["verbs"], rule["resourceNames"]) for rule in found] == [
-            (["get", "watch", "patch"], [REGISTRATION])
+            (["get", "watch", "patch"], [WEBHOOK.configuration])
         ]
         registration = printed(capsys, "webhooks", "nodemaintenance")[-1]
-        assert registration["metadata"]["name"] == REGISTRATION
+        assert registration["metadata"]["name"] == WEBHOOK.configuration
 
     def test_whoever_mounts_certificates_needs_no_right_to_make_them(self, capsys: Capture) -> None:
         documents = printed(capsys, "rbac", "kernel", "nodemaintenance", "--no-own-certificates")
@@ -312,7 +310,9 @@ def test_leases_are_open_to_it_by_name(capsys: Capture) -> None:
 
 def test_the_leases_of_the_originals_are_known_by_name() -> None:
     declared = (PROFILES, NODEMAINTENANCE, CLUSTERAPI)
-    assert {each.name: each.lease for each in declared} == ORIGINAL_LEASES
+    assert {each.name: each.lease for each in declared} == {
+        each.name: each.original.lease for each in surfaces() if each.original
+    }
 
 
 @pytest.mark.parametrize("surface", ["profiles", "nodemaintenance"])

@@ -21,7 +21,7 @@ from haulout.runtime.files import WatchedFile
 from haulout.runtime.metrics import Metrics
 from haulout.settings.file import read_settings
 from haulout.settings.settings import Settings
-from haulout.surfaces.profiles.declare import CONFIG_KEY
+from haulout.surfaces.profiles.surface import CONFIG_KEY
 
 ON = "surfaces: {profiles: {}}\n"
 BOTH = "surfaces: {profiles: {}, clusterapi: {}}\n"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from haulout.manifests.rights import CLUSTER, DEFAULT, HOME, LEASES, OPTIONS, ROLES, Role
+from haulout.core.rights import CLUSTER, DEFAULT, HOME, Role
+from haulout.manifests.rights import all_roles, default_names, options
 from tools.rights import PAGE, page
 
+ROLES, OPTIONS = all_roles(), options()
 OPERATOR = [role for role in ROLES if role.bound]
 
 
@@ -17,7 +19,7 @@ def test_the_table_in_the_docs_is_current() -> None:
 
 @pytest.mark.parametrize("role", OPERATOR, ids=lambda role: f"{role.name}-{role.place}")
 def test_every_right_of_the_operator_has_a_purpose_and_a_known_place(role: Role) -> None:
-    assert role.place in (CLUSTER, HOME, DEFAULT, LEASES) or OPTIONS[role.place].lists
+    assert role.place in (CLUSTER, HOME, DEFAULT, *default_names()) or OPTIONS[role.place].lists
     for right in role.rights:
         assert right.purpose
         assert not {right.option, right.unless} - {"", *OPTIONS}

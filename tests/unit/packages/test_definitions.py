@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, Json
-from haulout.manifests.documents import crd
+from haulout.surfaces.registry import definition
 from tests.build.apiserver import World
 
 BASE = "/apis/skyhook.nvidia.com/v1alpha1"
@@ -18,7 +18,7 @@ BASE = "/apis/skyhook.nvidia.com/v1alpha1"
 def world() -> World:
     world = World()
     for name in ("skyhooks", "deploymentpolicies"):
-        world.server.create(CUSTOM_RESOURCE_DEFINITIONS, yaml.safe_load(crd(name)))
+        world.server.create(CUSTOM_RESOURCE_DEFINITIONS, yaml.safe_load(definition(name)))
     return world
 
 

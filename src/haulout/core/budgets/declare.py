@@ -1,25 +1,63 @@
-"""NodeDisruptionBudgets as a part of the kernel that is declared like a surface. They claim no node themselves."""
+"""What all surfaces share, declared like a surface: NodeDisruptionBudgets, leader election, events about the operator."""
 
 from __future__ import annotations
 
-from typing import Any
+from haulout.core.rights import (
+    CLUSTER,
+    COORDINATION,
+    DEFAULT,
+    EVENTS,
+    HOME,
+    READ,
+    TELL,
+    Name,
+    Option,
+    Right,
+    Role,
+    people_roles,
+)
+from haulout.core.surface import Surface
 
-from haulout.core.budgets.rule import NAME, RULER
-from haulout.core.budgets.status import TELLER
-from haulout.core.budgets.wire import KIND, NODE_BUDGETS
-from haulout.core.decision import Source
-from haulout.core.declaration import Declaration
+NAME, GROUP = "kernel", "haulout.dev"
 
-
-def _sources(options: Any) -> frozenset[Source]:
-    return frozenset({Source("", KIND)})
-
-
-BUDGETS = Declaration(
+SURFACE = Surface(
     name=NAME,
-    deciders=(RULER, TELLER),
-    sources=_sources,
-    kinds=(NODE_BUDGETS,),
-    claims=False,
-    controllers={TELLER.name: RULER.name},
+    package=__package__ or "",
+    summary="What all surfaces share: budgets of nodes, leader election, events about the operator itself.",
+    crds=("nodedisruptionbudgets",),
+    names=(
+        Name("leader_lease", "haulout", "leader.lease"),
+        Name("webhook_secret", "haulout-webhook-cert", "webhooks.secret"),
+    ),
+    options=(
+        Option("delete_pods", "Allow to delete pods: for drains that are told to go past disruption budgets."),
+        Option("own_certificates", "Allow to make the webhooks' certificate and to register it.", default=True),
+        Option("original_lease", "Allow the Leases of the originals in this namespace.", "NAMESPACE"),
+    ),
+    roles=(
+        Role(
+            NAME,
+            CLUSTER,
+            (
+                Right(GROUP, ("nodedisruptionbudgets",), READ, "follow budgets"),
+                Right(GROUP, ("nodedisruptionbudgets/status",), ("patch",), "say how full a budget is"),
+            ),
+        ),
+        Role(
+            NAME,
+            HOME,
+            (
+                Right(COORDINATION, ("leases",), ("create",), "elect a leader"),
+                Right(COORDINATION, ("leases",), ("get", "update"), "elect a leader", ("{leader_lease}",)),
+                Right("", ("events",), TELL, "events about itself, without profiles"),
+                Right(EVENTS, ("events",), TELL, "events about itself, with profiles"),
+            ),
+        ),
+        # Events about what has no namespace lie there.
+        Role(NAME, DEFAULT, (Right(EVENTS, ("events",), ("create",), "events about budgets"),), "events"),
+        Role(
+            NAME, CLUSTER, (Right("", (), ("get",), urls=("/metrics",)),), title="haulout-metrics-reader", bound=False
+        ),
+        *people_roles(NAME, "nodedisruptionbudget", GROUP, "nodedisruptionbudgets"),
+    ),
 )

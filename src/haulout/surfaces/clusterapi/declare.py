@@ -2,33 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from haulout.core.rights import CLUSTER, FOLLOW, READ, TELL, Option, Right, Role
+from haulout.core.surface import Original, Surface
 
-from haulout.cluster.key import Key
-from haulout.cluster.rows import Value
-from haulout.cluster.view import CONFIG
-from haulout.core.declaration import Declaration
-from haulout.surfaces.clusterapi import cleanup, machine, orphans
-from haulout.surfaces.clusterapi.options import Options
-from haulout.surfaces.clusterapi.record import recorded
-from haulout.surfaces.clusterapi.surface import DECIDERS, OWN_KINDS, sources
-from haulout.surfaces.clusterapi.wire import MACHINE, SURFACE
+NAME, GROUP = "clusterapi", "cluster.x-k8s.io"
+ORIGINAL = Original(name="runtime-extension-maintenance-controller", lease="runtime-extension-maintenance-controller")
 
-CONFIG_KEY = Key("", CONFIG, "", SURFACE)
-
-
-def _rows(options: Options) -> Iterator[Value]:
-    yield Value(key=CONFIG_KEY, value=options)
-
-
-CLUSTERAPI = Declaration(
-    name=SURFACE,
-    deciders=tuple(map(recorded, DECIDERS)),
-    sources=lambda options: sources(options or Options()),
-    rows=_rows,
-    kinds=OWN_KINDS,
-    claims=False,
-    controllers=dict.fromkeys((cleanup.RELEASE, orphans.DECIDER), machine.DECIDER),
-    lease="runtime-extension-maintenance-controller",
-    explains={MACHINE: machine.DECIDER},
+SURFACE = Surface(
+    name=NAME,
+    package=__package__ or "",
+    summary="Machines of Cluster API: carry maintenance signals between Machines and the Nodes of workload clusters.",
+    decisions="haulout.surfaces.clusterapi.surface:CLUSTERAPI",
+    part="haulout.app.clusterapi:ClusterApis",
+    original=ORIGINAL,
+    # It is of use in a management cluster alone, where it reads every Secret.
+    is_installed_by_name=True,
+    options=(
+        Option("metal3", "Allow what enableMetal3Maintenance needs.", setting="enableMetal3Maintenance: true"),
+        Option("kubeconfigs", "Read kubeconfigs in this namespace, and not in all of them.", "NAMESPACE"),
+    ),
+    roles=(
+        Role(
+            NAME,
+            CLUSTER,
+            (
+                # Kubeconfigs lie in the namespaces of the machines, whichever those are.
+                Right("", ("secrets",), FOLLOW, "kubeconfigs of workload clusters", unless="kubeconfigs"),
+                Right("", ("events",), TELL, "events about Machines, in their namespaces"),
+                Right(GROUP, ("machines",), (*READ, "patch"), "follow Machines, set hooks and approvals"),
+                Right(GROUP, ("clusters",), FOLLOW, "see which clusters are paused"),
+                Right(
+                    "metal3.io",
+                    ("baremetalhosts",),
+                    (*READ, "patch"),
+                    "switch hosts off and on",
+                    option="metal3",
+                ),
+            ),
+        ),
+        Role(
+            NAME,
+            "kubeconfigs",
+            (Right("", ("secrets",), FOLLOW, "kubeconfigs of workload clusters"),),
+            "kubeconfigs",
+            "kubeconfigs",
+        ),
+    ),
+    workload_roles=(
+        Role(
+            NAME,
+            CLUSTER,
+            (
+                Right(
+                    "",
+                    ("nodes",),
+                    (*READ, "patch"),
+                    "tell nodes of a workload cluster what is asked, read their approval",
+                ),
+            ),
+            "workload",
+        ),
+    ),
 )

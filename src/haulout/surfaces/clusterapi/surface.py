@@ -1,13 +1,19 @@
-"""The surface as the process sees it: what it watches, what it keeps, whom it asks."""
+"""The decisions of the clusterapi surface, and what they need watched."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from haulout.cluster.key import Key
-from haulout.cluster.rows import Connection
+from haulout.cluster.rows import Connection, Value
 from haulout.cluster.store import Store
+from haulout.cluster.view import CONFIG
 from haulout.core.decision import Decider, Source
+from haulout.core.declaration import Declaration
 from haulout.surfaces.clusterapi import cleanup, hosts, machine, orphans
+from haulout.surfaces.clusterapi.declare import ORIGINAL
 from haulout.surfaces.clusterapi.options import Options
+from haulout.surfaces.clusterapi.record import recorded
 from haulout.surfaces.clusterapi.wire import (
     CLUSTER,
     HOST,
@@ -16,9 +22,10 @@ from haulout.surfaces.clusterapi.wire import (
     MACHINE,
     MACHINE_KEEP,
     OWN_KINDS,
+    SURFACE,
 )
 
-__all__ = ["DECIDERS", "OWN_KINDS", "sources"]
+CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 
 
 def _none(key: Key, store: Store) -> tuple[Key, ...]:
@@ -41,3 +48,20 @@ def sources(options: Options) -> frozenset[Source]:
     if options.prefer_limited:
         wanted.add(Source("", LIMITED_SECRET))
     return frozenset(wanted)
+
+
+def _rows(options: Options) -> Iterator[Value]:
+    yield Value(key=CONFIG_KEY, value=options)
+
+
+CLUSTERAPI = Declaration(
+    name=SURFACE,
+    deciders=tuple(map(recorded, DECIDERS)),
+    sources=lambda options: sources(options or Options()),
+    rows=_rows,
+    kinds=OWN_KINDS,
+    claims=False,
+    controllers=dict.fromkeys((cleanup.RELEASE, orphans.DECIDER), machine.DECIDER),
+    lease=ORIGINAL.lease,
+    explains={MACHINE: machine.DECIDER},
+)

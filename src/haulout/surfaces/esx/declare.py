@@ -1,31 +1,16 @@
-"""ESX maintenance, declared: a surface that shares the turn and the lease of profiles, as the original has it."""
+"""ESX maintenance, declared: it shares the turn and the lease of profiles, as the original has it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from haulout.core.surface import Original, Surface
 
-from haulout.cluster.key import Key
-from haulout.cluster.rows import Value
-from haulout.cluster.view import CONFIG
-from haulout.core.declaration import Declaration
-from haulout.surfaces.esx.options import Options
-from haulout.surfaces.esx.surface import DECIDERS, sources
-from haulout.surfaces.esx.wire import NAME
+ORIGINAL = Original(name="maintenance-controller", lease="maintenance-controller-leader-election.cloud.sap")
 
-CONFIG_KEY = Key("", CONFIG, "", NAME)
-
-
-def _rows(options: Options) -> Iterator[Value]:
-    yield Value(key=CONFIG_KEY, value=options)
-
-
-ESX = Declaration(
-    name=NAME,
-    deciders=DECIDERS,
-    sources=lambda options: sources(),
-    rows=_rows,
-    drains=True,
+SURFACE = Surface(
+    name="esx",
+    package=__package__ or "",
+    summary="ESX hosts: take the virtual machines of nodes down before their host's maintenance, and up again after it.",
     within="profiles",
-    lease="maintenance-controller-leader-election.cloud.sap",
-    explains={"Node": NAME},
+    decisions="haulout.surfaces.esx.surface:ESX",
+    part="haulout.app.esx:Esx",
 )

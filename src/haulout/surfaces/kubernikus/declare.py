@@ -1,31 +1,16 @@
-"""Kubernikus maintenance, declared: a surface that shares the turn and the lease of profiles, as the original has it."""
+"""Kubernikus maintenance, declared: it shares the turn and the lease of profiles, as the original has it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from haulout.core.surface import Original, Surface
 
-from haulout.cluster.key import Key
-from haulout.cluster.rows import Value
-from haulout.cluster.view import CONFIG
-from haulout.core.declaration import Declaration
-from haulout.surfaces.kubernikus.options import Options
-from haulout.surfaces.kubernikus.surface import DECIDERS, sources
-from haulout.surfaces.kubernikus.wire import NAME
+ORIGINAL = Original(name="maintenance-controller", lease="maintenance-controller-leader-election.cloud.sap")
 
-CONFIG_KEY = Key("", CONFIG, "", NAME)
-
-
-def _rows(options: Options) -> Iterator[Value]:
-    yield Value(key=CONFIG_KEY, value=options)
-
-
-KUBERNIKUS = Declaration(
-    name=NAME,
-    deciders=DECIDERS,
-    sources=lambda options: sources(),
-    rows=_rows,
-    drains=True,
+SURFACE = Surface(
+    name="kubernikus",
+    package=__package__ or "",
+    summary="Kubernikus: label outdated kubelets, and delete the servers of nodes that are to go.",
     within="profiles",
-    lease="maintenance-controller-leader-election.cloud.sap",
-    explains={"Node": NAME},
+    decisions="haulout.surfaces.kubernikus.surface:KUBERNIKUS",
+    part="haulout.app.kubernikus:Kubernikus",
 )

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from haulout.cluster.key import Key
 from haulout.cluster.project import Keep
+from haulout.cluster.rows import Value
+from haulout.cluster.view import CONFIG
 from haulout.core import cordon
 from haulout.core.decision import Decider, Source
+from haulout.core.declaration import Declaration
 from haulout.core.drain.options import CLUSTER_API_NODE, POD_ANNOTATION
 from haulout.core.holds import PRIORITY_ANNOTATION
 from haulout.surfaces.kubernikus.decide import decide
+from haulout.surfaces.kubernikus.declare import ORIGINAL
+from haulout.surfaces.kubernikus.options import Options
 from haulout.surfaces.kubernikus.wire import NAME
 
 DECIDER = Decider(NAME, "Node", decide)
@@ -23,3 +31,22 @@ def sources() -> frozenset[Source]:
             Source("", "PodDisruptionBudget"),
         }
     )
+
+
+CONFIG_KEY = Key("", CONFIG, "", NAME)
+
+
+def _rows(options: Options) -> Iterator[Value]:
+    yield Value(key=CONFIG_KEY, value=options)
+
+
+KUBERNIKUS = Declaration(
+    name=NAME,
+    deciders=DECIDERS,
+    sources=lambda options: sources(),
+    rows=_rows,
+    drains=True,
+    within="profiles",
+    lease=ORIGINAL.lease,
+    explains={"Node": NAME},
+)

@@ -15,15 +15,8 @@ from haulout.cluster.rows import BudgetRow, NodeRow, PodRow, Row
 from haulout.cluster.store import Index, Listing
 from haulout.cluster.view import View
 from haulout.core.admission import ALLOWED, AdmissionRequest, Unreadable, Verdict, Webhook, denied, unreadable
-from haulout.surfaces.nodemaintenance.wire import (
-    CONTROL_PLANE_LABELS,
-    KIND,
-    MAINTENANCES_OF_NODE,
-    REGISTRATION,
-    WEBHOOK,
-    WEBHOOK_PATH,
-    MaintenanceRow,
-)
+from haulout.surfaces.nodemaintenance.declare import WEBHOOK
+from haulout.surfaces.nodemaintenance.wire import CONTROL_PLANE_LABELS, KIND, MAINTENANCES_OF_NODE, MaintenanceRow
 
 GUARD_NAMESPACE = "openshift-etcd"
 KEEPS_PODS_AWAY = ("NoSchedule", "NoExecute")
@@ -68,7 +61,7 @@ ETCD_MEMBERS = Index("etcd-members", "Pod", _is_member)
 
 
 def webhook(quorum: Quorum) -> Webhook:
-    return Webhook(WEBHOOK, WEBHOOK_PATH, partial(admit, quorum), Maintenance, REGISTRATION)
+    return Webhook(WEBHOOK.name, WEBHOOK.path, partial(admit, quorum), Maintenance, WEBHOOK.configuration)
 
 
 def admit(quorum: Quorum, request: AdmissionRequest, view: View) -> Verdict:

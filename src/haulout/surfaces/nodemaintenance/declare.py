@@ -2,32 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from haulout.core.rights import (
+    CLUSTER,
+    COORDINATION,
+    DEFAULT,
+    FOLLOW,
+    READ,
+    TELL,
+    Name,
+    Option,
+    Right,
+    Role,
+    certificate_role,
+    drain_rights,
+    people_roles,
+    registration_right,
+)
+from haulout.core.surface import Original, Registration, Surface
 
-from haulout.cluster.key import Key
-from haulout.cluster.rows import Value
-from haulout.cluster.view import CONFIG
-from haulout.core.declaration import Declaration
-from haulout.surfaces.nodemaintenance.given import SURFACE
-from haulout.surfaces.nodemaintenance.options import Options
-from haulout.surfaces.nodemaintenance.surface import DECIDERS, OWN_KINDS, sources
-from haulout.surfaces.nodemaintenance.wire import KIND
+NAME, GROUP, PLURAL = "nodemaintenance", "nodemaintenance.medik8s.io", "nodemaintenances"
+ORIGINAL = Original(name="node-maintenance-operator", lease="135b1886.medik8s.io")
+# Names, paths and answers are the original's, so that ours take their places.
+WEBHOOK = Registration(
+    configuration="node-maintenance-operator-validating-webhook-configuration",
+    name="vnodemaintenance.kb.io",
+    path="/validate-nodemaintenance-medik8s-io-v1beta1-nodemaintenance",
+    rules=(
+        {
+            "apiGroups": [GROUP],
+            "apiVersions": ["v1beta1"],
+            "operations": ["CREATE", "UPDATE"],
+            "resources": [PLURAL],
+        },
+    ),
+)
 
-CONFIG_KEY = Key("", CONFIG, "", SURFACE)
-
-
-def _rows(options: Options) -> Iterator[Value]:
-    yield Value(key=CONFIG_KEY, value=options)
-
-
-NODEMAINTENANCE = Declaration(
-    name=SURFACE,
-    deciders=DECIDERS,
-    sources=lambda options: sources(options or Options()),
-    rows=_rows,
-    kinds=OWN_KINDS,
-    drains=True,
-    controllers=dict.fromkeys((decider.name for decider in DECIDERS), SURFACE),
-    lease="135b1886.medik8s.io",
-    explains={KIND: SURFACE},
+SURFACE = Surface(
+    name=NAME,
+    package=__package__ or "",
+    summary="NodeMaintenances: cordon and drain a node for as long as the object is there.",
+    decisions="haulout.surfaces.nodemaintenance.surface:NODEMAINTENANCE",
+    part="haulout.app.nodemaintenance:NodeMaintenances",
+    original=ORIGINAL,
+    crds=(PLURAL,),
+    webhooks=(WEBHOOK,),
+    names=(Name("lease_namespace", "medik8s-leases", "surfaces.nodemaintenance.leaseNamespace", is_namespace=True),),
+    options=(
+        Option("node_conditions", "Allow what the setting nodeConditions needs.", setting="nodeConditions: true"),
+        Option(
+            "eviction_requests",
+            "Allow what evictionBackend: evictionrequest needs.",
+            setting="evictionBackend: evictionrequest",
+        ),
+    ),
+    roles=(
+        Role(
+            NAME,
+            CLUSTER,
+            (
+                *drain_rights(),
+                Right("", ("nodes/status",), ("patch",), "conditions on nodes", option="node_conditions"),
+                Right("policy", ("poddisruptionbudgets",), READ, "pace drains; the guard of etcd on OpenShift"),
+                Right("apps", ("daemonsets",), FOLLOW, "know which pods come back by themselves"),
+                Right(GROUP, (PLURAL,), (*READ, "patch"), "follow NodeMaintenances, set their finalizer"),
+                Right(GROUP, (f"{PLURAL}/status",), ("patch",), "say how far a NodeMaintenance is"),
+                Right(
+                    "", ("namespaces",), ("get",), "see that the namespace of leases is there", ("{lease_namespace}",)
+                ),
+                Right(
+                    "lifecycle.k8s.io",
+                    ("evictionrequests",),
+                    (*READ, *TELL),
+                    "drain by EvictionRequests",
+                    option="eviction_requests",
+                ),
+                registration_right(WEBHOOK.configuration),
+            ),
+        ),
+        Role(
+            NAME,
+            "lease_namespace",
+            (Right(COORDINATION, ("leases",), (*READ, *TELL, "delete"), "the Leases of nodes in maintenance"),),
+        ),
+        Role(
+            NAME,
+            DEFAULT,
+            (Right("", ("events",), TELL, "events about NodeMaintenances and their nodes"),),
+            "events",
+        ),
+        certificate_role(NAME),
+        *people_roles(NAME, "nodemaintenance", GROUP, PLURAL),
+    ),
 )

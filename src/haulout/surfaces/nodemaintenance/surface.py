@@ -1,17 +1,23 @@
-"""The surface as the process sees it: what it watches, what it keeps, whom it asks."""
+"""The decisions of the nodemaintenance surface, and what they need watched."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.project import Keep, within
+from haulout.cluster.rows import Value
 from haulout.cluster.store import Store
+from haulout.cluster.view import CONFIG
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.decision import Decider, Source
+from haulout.core.declaration import Declaration
 from haulout.core.drain import requests
 from haulout.core.drain.options import CLUSTER_API_NODE, POD_ANNOTATION
 from haulout.core.holds import PRIORITY_ANNOTATION
 from haulout.surfaces.nodemaintenance import marked, orphans
 from haulout.surfaces.nodemaintenance.decide import decide
+from haulout.surfaces.nodemaintenance.declare import ORIGINAL
 from haulout.surfaces.nodemaintenance.given import SURFACE
 from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.wire import KIND, RESOURCE, SEEN_ANNOTATION, MaintenanceRow
@@ -29,6 +35,7 @@ DECIDERS = (
     Decider("nodemaintenance-marked", "Node", marked.decide, within=SURFACE),
 )
 OWN_KINDS = (RESOURCE, requests.RESOURCE)
+CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 
 
 def sources(options: Options) -> frozenset[Source]:
@@ -43,3 +50,20 @@ def sources(options: Options) -> frozenset[Source]:
             Source("", within("Lease", options.lease_namespace), Keep(frozenset({SEEN_ANNOTATION}))),
         }
     )
+
+
+def _rows(options: Options) -> Iterator[Value]:
+    yield Value(key=CONFIG_KEY, value=options)
+
+
+NODEMAINTENANCE = Declaration(
+    name=SURFACE,
+    deciders=DECIDERS,
+    sources=lambda options: sources(options or Options()),
+    rows=_rows,
+    kinds=OWN_KINDS,
+    drains=True,
+    controllers=dict.fromkeys((decider.name for decider in DECIDERS), SURFACE),
+    lease=ORIGINAL.lease,
+    explains={KIND: SURFACE},
+)

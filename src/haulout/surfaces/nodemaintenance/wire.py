@@ -27,9 +27,6 @@ LEASE_NAMESPACE = "medik8s-leases"
 LEASE_HOLDER = "node-maintenance"
 SEEN_ANNOTATION = "haulout.dev/seen"
 REPORTER = "NodeMaintenance"
-WEBHOOK = "vnodemaintenance.kb.io"
-REGISTRATION = "node-maintenance-operator-validating-webhook-configuration"
-WEBHOOK_PATH = "/validate-nodemaintenance-medik8s-io-v1beta1-nodemaintenance"
 CONTROL_PLANE_LABELS = ("node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane")
 RUNNING, SUCCEEDED, FAILED = "Running", "Succeeded", "Failed"
 

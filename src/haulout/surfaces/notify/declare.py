@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from haulout.core.surface import Original, Surface
 
-from haulout.cluster.key import Key
-from haulout.cluster.rows import Value
-from haulout.cluster.view import CONFIG
-from haulout.core.declaration import Declaration
-from haulout.surfaces.notify.options import Options
-from haulout.surfaces.notify.surface import DECIDERS, OWN_KINDS, sources
-from haulout.surfaces.notify.wire import KIND, LEASE, SURFACE
+ORIGINAL = Original(name="pika", lease="a316e27f.nvidia.com")
 
-CONFIG_KEY = Key("", CONFIG, "", SURFACE)
-CONTROLLER = "notifymaintenance"
-
-
-def _rows(options: Options) -> Iterator[Value]:
-    yield Value(key=CONFIG_KEY, value=options)
-
-
-NOTIFY = Declaration(
-    name=SURFACE,
-    deciders=DECIDERS,
-    sources=sources,
-    rows=_rows,
-    kinds=OWN_KINDS,
-    controllers=dict.fromkeys((decider.name for decider in DECIDERS), CONTROLLER),
-    lease=LEASE,
-    explains={KIND: SURFACE},
+SURFACE = Surface(
+    name="notify",
+    package=__package__ or "",
+    summary="NotifyMaintenances: announce maintenance of nodes, run it at its time, and say when it is over.",
+    decisions="haulout.surfaces.notify.surface:NOTIFY",
+    original=ORIGINAL,
+    crds=("notifymaintenances", "platforminfos"),
 )

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.project import Keep
+from haulout.cluster.rows import Value
 from haulout.cluster.store import Store
+from haulout.cluster.view import CONFIG
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.decision import Decider, Source
+from haulout.core.declaration import Declaration
 from haulout.surfaces.notify.decide import decide
+from haulout.surfaces.notify.declare import ORIGINAL
 from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.wire import ANNOTATIONS, KIND, NODE_ANNOTATIONS, RESOURCE, SURFACE, NoticeRow
 
@@ -29,3 +35,23 @@ def sources(options: Options | None) -> frozenset[Source]:
             Source("", "Node", Keep(NODE_ANNOTATIONS | {CORDON_ANNOTATION})),
         }
     )
+
+
+CONFIG_KEY = Key("", CONFIG, "", SURFACE)
+CONTROLLER = "notifymaintenance"
+
+
+def _rows(options: Options) -> Iterator[Value]:
+    yield Value(key=CONFIG_KEY, value=options)
+
+
+NOTIFY = Declaration(
+    name=SURFACE,
+    deciders=DECIDERS,
+    sources=sources,
+    rows=_rows,
+    kinds=OWN_KINDS,
+    controllers=dict.fromkeys((decider.name for decider in DECIDERS), CONTROLLER),
+    lease=ORIGINAL.lease,
+    explains={KIND: SURFACE},
+)

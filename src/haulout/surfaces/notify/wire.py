@@ -21,7 +21,6 @@ SURFACE = "notify"
 GROUP, VERSION, KIND, PLURAL = "ngn2.nvidia.com", "v1alpha1", "NotifyMaintenance", "notifymaintenances"
 API_VERSION = f"{GROUP}/{VERSION}"
 FINALIZER = "ngn2.nvidia.com/finalNotice"
-LEASE = "a316e27f.nvidia.com"
 
 WEBHOOK = "vnotifymaintenance.kb.io"
 REGISTRATION = "pika-validating-webhook-configuration"

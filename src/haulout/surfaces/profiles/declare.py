@@ -2,50 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from haulout.core.rights import CLUSTER, COORDINATION, EACH, FOLLOW, READ, Option, Right, Role, drain_rights
+from haulout.core.surface import ConfigFile, Original, Surface
 
-import msgspec
+NAME = "profiles"
+ORIGINAL = Original(name="maintenance-controller", lease="maintenance-controller-leader-election.cloud.sap")
 
-from haulout.cluster.key import Key
-from haulout.cluster.rows import Value
-from haulout.cluster.view import CONFIG
-from haulout.core.decision import Source
-from haulout.core.declaration import Declaration
-from haulout.surfaces.profiles.decide import MODE
-from haulout.surfaces.profiles.engine import SURFACE, Config, Mode
-from haulout.surfaces.profiles.surface import DECIDERS, OWN_KINDS, decided_upon
-
-CONFIG_KEY = Key("", CONFIG, "", SURFACE)
-
-
-class Options(msgspec.Struct, frozen=True):
-    """The configuration that maintenance.yaml holds, and how it is served."""
-
-    config: Config
-    mode: Mode = Mode()
-
-
-def mode_row(mode: Mode) -> Value:
-    return Value(key=Key("", CONFIG, "", MODE), value=mode)
-
-
-def _rows(options: Options) -> Iterator[Value]:
-    yield Value(key=CONFIG_KEY, value=options.config)
-    yield mode_row(options.mode)
-
-
-def _sources(options: Options | None) -> frozenset[Source]:
-    return decided_upon(options.config if options else None)
-
-
-PROFILES = Declaration(
-    name=SURFACE,
-    deciders=DECIDERS,
-    sources=_sources,
-    rows=_rows,
-    kinds=OWN_KINDS,
-    drains=True,
-    controllers=dict.fromkeys((decider.name for decider in DECIDERS), SURFACE),
-    lease="maintenance-controller-leader-election.cloud.sap",
-    explains={"Node": SURFACE},
+SURFACE = Surface(
+    name=NAME,
+    package=__package__ or "",
+    summary="Maintenance profiles on Nodes: states, checks, triggers and notifications from maintenance.yaml.",
+    decisions="haulout.surfaces.profiles.surface:PROFILES",
+    part="haulout.app.profiles:Profiles",
+    original=ORIGINAL,
+    config_file=ConfigFile(name="maintenance.yaml"),
+    options=(
+        Option("hypervisors", "Allow what the Hypervisor checks and triggers of profiles need."),
+        Option("stagger", "Allow a Lease of a stagger check, by its whole name.", "NAMESPACE/LEASE"),
+        Option("slack_thread", "Allow the Lease of a slackThread notifier.", "NAMESPACE/LEASE"),
+        Option("cloud_secret", "Allow to read this cloudProviderSecret of Kubernikus.", "NAMESPACE/SECRET"),
+    ),
+    roles=(
+        Role(
+            NAME,
+            CLUSTER,
+            (
+                *drain_rights(),
+                Right("policy", ("poddisruptionbudgets",), FOLLOW, "pace drains by disruption budgets"),
+                Right(
+                    "apps",
+                    ("daemonsets", "deployments", "replicasets", "statefulsets"),
+                    FOLLOW,
+                    "count the pods that maintenance moves, by their owners",
+                ),
+                Right(
+                    "kvm.cloud.sap",
+                    ("hypervisors",),
+                    (*READ, "patch"),
+                    "checks and triggers for Hypervisors",
+                    option="hypervisors",
+                ),
+            ),
+        ),
+        Role(
+            NAME,
+            "stagger",
+            (
+                Right(COORDINATION, ("leases",), (*FOLLOW, "create"), "stagger checks"),
+                Right(COORDINATION, ("leases",), ("get", "patch"), "stagger checks", (EACH,)),
+            ),
+            "stagger",
+            "stagger",
+        ),
+        Role(
+            NAME,
+            "slack_thread",
+            (
+                Right(COORDINATION, ("leases",), ("create",), "remember a thread in Slack"),
+                Right(COORDINATION, ("leases",), ("get", "patch"), "remember a thread in Slack", (EACH,)),
+            ),
+            "slack-thread",
+            "slack_thread",
+        ),
+        Role(
+            NAME,
+            "cloud_secret",
+            (Right("", ("secrets",), ("get",), "credentials of Kubernikus", (EACH,)),),
+            "cloud-secret",
+            "cloud_secret",
+        ),
+    ),
 )

@@ -1,19 +1,26 @@
-"""The profiles surface as the process sees it: what it watches, what it keeps, whom it asks."""
+"""The decisions of the profiles surface, and what they need watched."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+import msgspec
+
+from haulout.cluster.key import Key
 from haulout.cluster.project import Keep
+from haulout.cluster.rows import Value
+from haulout.cluster.view import CONFIG
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.decision import Decider, Source
+from haulout.core.declaration import Declaration
 from haulout.core.drain.options import POD_ANNOTATION
 from haulout.core.holds import PRIORITY_ANNOTATION
 from haulout.plugins.api import Check, Notifier, Trigger
 from haulout.plugins.hypervisors import HYPERVISORS
 from haulout.plugins.load import load_plugins
-from haulout.surfaces.profiles.decide import decide
-from haulout.surfaces.profiles.engine import SURFACE, Config
+from haulout.surfaces.profiles.decide import MODE, decide
+from haulout.surfaces.profiles.declare import ORIGINAL
+from haulout.surfaces.profiles.engine import SURFACE, Config, Mode
 from haulout.surfaces.profiles.load import Plugins
 from haulout.surfaces.profiles.marks import mark
 from haulout.surfaces.profiles.shuffles import KINDS as SHUFFLED
@@ -24,6 +31,7 @@ DECIDER = Decider(SURFACE, "Node", decide)
 MARKER = Decider(f"{SURFACE}-marks", "Node", mark, phase=DECIDER.phase - 1)
 DECIDERS = (MARKER, DECIDER)
 OWN_KINDS = (HYPERVISORS,)
+CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 
 BASIC = Keep(frozenset({DATA_ANNOTATION, PRIORITY_ANNOTATION, CORDON_ANNOTATION}))
 
@@ -64,3 +72,32 @@ def _sources(kinds: Iterable[str]) -> frozenset[Source]:
 def known_plugins() -> Plugins[Check, Notifier, Trigger]:
     found = load_plugins()
     return Plugins(found.checks, found.notifiers, found.triggers)
+
+
+class Options(msgspec.Struct, frozen=True):
+    """The configuration that maintenance.yaml holds, and how it is served."""
+
+    config: Config
+    mode: Mode = Mode()
+
+
+def mode_row(mode: Mode) -> Value:
+    return Value(key=Key("", CONFIG, "", MODE), value=mode)
+
+
+def _rows(options: Options) -> Iterator[Value]:
+    yield Value(key=CONFIG_KEY, value=options.config)
+    yield mode_row(options.mode)
+
+
+PROFILES = Declaration(
+    name=SURFACE,
+    deciders=DECIDERS,
+    sources=lambda options: decided_upon(options.config if options else None),
+    rows=_rows,
+    kinds=OWN_KINDS,
+    drains=True,
+    controllers=dict.fromkeys((decider.name for decider in DECIDERS), SURFACE),
+    lease=ORIGINAL.lease,
+    explains={"Node": SURFACE},
+)

@@ -1,0 +1,140 @@
+"""What a surface has to be allowed in a cluster, as data: roles, and the choices of an installation that add to them."""
+
+from __future__ import annotations
+
+import msgspec
+
+COORDINATION = "coordination.k8s.io"
+EVENTS = "events.k8s.io"
+
+READ = ("get", "list", "watch")
+FOLLOW = ("list", "watch")
+TELL = ("create", "patch")
+
+# Where a Role holds. Any other place is a Name that is a namespace, or an Option that lists namespaces.
+CLUSTER, HOME, DEFAULT = "cluster", "home", "default"
+# In the names of a right: those that the option lists for the namespace.
+EACH = "{each}"
+
+
+class Option(msgspec.Struct, frozen=True):
+    """A choice that adds rights.
+
+    `lists` is empty for a flag, else what the option is given, any number of times: a namespace, or NAMESPACE/NAME.
+    `setting` is the line of the surface's block in `haulout.yaml` that needs the right, where there is such a line.
+    """
+
+    name: str
+    help: str
+    lists: str = ""
+    setting: str = ""
+    default: bool = False
+
+    @property
+    def has_names(self) -> bool:
+        return "/" in self.lists
+
+
+class Name(msgspec.Struct, frozen=True):
+    """The name of an object that a setting may change, as roles have to know it.
+
+    `setting`: the path of the setting in `haulout.yaml`.
+    `is_namespace`: it names a namespace of its own, which has to be there before its roles are.
+    """
+
+    name: str
+    default: str
+    setting: str
+    is_namespace: bool = False
+
+
+class Right(msgspec.Struct, frozen=True):
+    """One rule of a role. `option`: only with it. `unless`: only without it. `urls` are paths that are no resources."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    purpose: str = ""
+    names: tuple[str, ...] = ()
+    option: str = ""
+    unless: str = ""
+    urls: tuple[str, ...] = ()
+
+
+class Role(msgspec.Struct, frozen=True):
+    """Rights that hold in one place. `option`: only with it. `title`: the name, where it does not follow from the rest.
+
+    `bound` is off for roles of people, whom we do not know.
+    """
+
+    surface: str
+    place: str
+    rights: tuple[Right, ...]
+    suffix: str = ""
+    option: str = ""
+    title: str = ""
+    bound: bool = True
+
+    @property
+    def name(self) -> str:
+        return self.title or "-".join(filter(None, ("haulout", self.surface, self.suffix)))
+
+    @property
+    def kind(self) -> str:
+        return "ClusterRole" if self.place == CLUSTER else "Role"
+
+
+def drain_rights() -> tuple[Right, ...]:
+    """Return what a surface needs that cordons and drains nodes."""
+    return (
+        Right("", ("nodes",), (*READ, "patch"), "follow nodes, cordon, label, annotate and taint them"),
+        Right("", ("pods",), READ, "know which pods run where"),
+        Right("", ("pods/eviction",), ("create",), "drain: evict pods, as their budgets let it"),
+        Right("", ("pods",), ("delete",), "drain past budgets where that is asked for", option="delete_pods"),
+        Right(EVENTS, ("events",), TELL, "events about pods, in their namespaces"),
+    )
+
+
+def people_roles(surface: str, word: str, group: str, plural: str) -> tuple[Role, ...]:
+    """Return the roles of people who edit or look at objects of a custom resource."""
+    return tuple(
+        Role(
+            surface,
+            CLUSTER,
+            (Right(group, (plural,), verbs), Right(group, (f"{plural}/status",), ("get",))),
+            title=f"{word}-{who}-role",
+            bound=False,
+        )
+        for who, verbs in (("editor", (*READ, "create", "delete", "patch", "update")), ("viewer", READ))
+    )
+
+
+def certificate_role(surface: str) -> Role:
+    """Return the role with which a surface with webhooks makes and keeps their certificate."""
+    rights = (
+        Right("", ("secrets",), ("create",), "make the webhook's certificate"),
+        Right("", ("secrets",), ("get", "watch", "update"), "keep the webhook's certificate", ("{webhook_secret}",)),
+    )
+    return Role(surface, HOME, rights, "webhooks", "own_certificates")
+
+
+def registration_right(*names: str, mutating: bool = False) -> Right:
+    """Return the right to write the authority of the webhooks' certificate into their registrations."""
+    return Right(
+        "admissionregistration.k8s.io",
+        (f"{'mutating' if mutating else 'validating'}webhookconfigurations",),
+        ("get", "watch", "patch"),
+        "register the authority of the webhook's certificate",
+        names,
+        option="own_certificates",
+    )
+
+
+def original_role(surface: str, lease: str) -> Role:
+    """Return the role with which a surface holds the Lease of its original beside it."""
+    rights = (
+        # A rule cannot limit `create` by name: what is created has none yet when the rule is asked.
+        Right(COORDINATION, ("leases",), ("create",), "hold the original's Lease beside it"),
+        Right(COORDINATION, ("leases",), ("get", "update"), "hold the original's Lease beside it", (lease,)),
+    )
+    return Role(surface, "original_lease", rights, "original", "original_lease")

@@ -1,0 +1,75 @@
+"""Which surfaces there are, and where each is declared. Nothing of a surface is imported before it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from typing import Any
+
+from haulout.core.surface import Surface
+
+GROUP = "haulout.surfaces"
+# What all surfaces share is declared like one of them.
+KERNEL = "kernel"
+# The folders beside this module that hold a surface, in the order in which surfaces are printed.
+BUILT_IN = ("profiles", "nodemaintenance", "clusterapi", "packages")
+
+
+class SurfaceProblem(Exception):
+    """A package offers as a surface what is none, or what cannot be imported."""
+
+
+@cache
+def paths() -> dict[str, str]:
+    """Return the path of each surface's declaration by the surface's name: ours, then those of other packages."""
+    own = {name: f"haulout.surfaces.{name}.declare:SURFACE" for name in BUILT_IN}
+    foreign = {name: path for name, path in _foreign().items() if name not in (*own, KERNEL)}
+    return {**own, **foreign}
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all surfaces, without the kernel."""
+    return tuple(paths())
+
+
+@cache
+def surface(name: str) -> Surface:
+    """Import the declaration of a surface, or of the kernel."""
+    path = "haulout.core.budgets.declare:SURFACE" if name == KERNEL else paths()[name]
+    try:
+        found = load(path)
+    except Exception as error:
+        raise SurfaceProblem(f"surface {name} ({path}) cannot be loaded: {type(error).__name__}: {error}") from error
+    if not isinstance(found, Surface) or found.name != name:
+        raise SurfaceProblem(
+            f"surface {name} ({path}) is no declaration of that surface (haulout.core.surface.Surface)"
+        )
+    return found
+
+
+def surfaces() -> tuple[Surface, ...]:
+    """Import the declarations of all surfaces, without the kernel."""
+    return tuple(surface(name) for name in names())
+
+
+def declared() -> tuple[Surface, ...]:
+    """Import all declarations, that of the kernel first."""
+    return (surface(KERNEL), *surfaces())
+
+
+def definition(crd: str) -> str:
+    """Return the YAML of a CustomResourceDefinition by its name: the file is the truth about the resource."""
+    return next(each.definition(crd) for each in declared() if crd in each.crds)
+
+
+def load(path: str) -> Any:
+    """Return what `module:name` names."""
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _foreign() -> dict[str, str]:
+    # Imported here, because it takes longer than everything else in this module.
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry.value for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)}

@@ -66,6 +66,7 @@ def judged(
 ) -> Verdict:
     row = row or node("n")
     loaded = configured("check", plugin, config)
+    found = loaded.checks["x"]
     given = CheckInput(
         node=row,
         profile="p",
@@ -78,8 +79,8 @@ def judged(
         may_wait=may_wait,
         pace_for=timedelta(seconds=30),
         fleet=FLEET,
+        probe=found.plugin.probe,
     )
-    found = loaded.checks["x"]
     verdict: Verdict = found.plugin.judge(found.config, given)
     return verdict
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from haulout.app.esx import Hosts, VirtualMachines
+from haulout.clients.esx import Hosts, VirtualMachines
 from haulout.clients.vcenters import VCenterError, VCenters
 from haulout.runtime.probes import ProbeFailed
 from haulout.surfaces.esx.options import Login, VCenterSettings

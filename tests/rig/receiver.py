@@ -13,13 +13,15 @@ from tests.rig.api import Json
 
 
 class Receiver:
-    """Paths in `refuses` get another word than Slack's, those in `slow` wait so long."""
+    """Paths in `refuses` get another word than Slack's, those in `slow` wait so long; `pages` are served to GET."""
 
     def __init__(self) -> None:
         self.got: list[tuple[str, Json]] = []
         self.forms: list[bytes] = []
         self.refuses: set[str] = set()
         self.slow: dict[str, float] = {}
+        self.pages: dict[str, str] = {}
+        self.read: list[str] = []
 
     def take(self, path: str, body: bytes) -> bytes:
         if path.startswith("/api/"):
@@ -39,8 +41,15 @@ class Receiver:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                answer = receiver.take(self.path, self.rfile.read(int(self.headers["Content-Length"])))
-                self.send_response(200)
+                self.answer(200, receiver.take(self.path, self.rfile.read(int(self.headers["Content-Length"]))))
+
+            def do_GET(self) -> None:
+                receiver.read.append(self.path)
+                page = receiver.pages.get(self.path)
+                self.answer(404 if page is None else 200, (page or "").encode())
+
+            def answer(self, code: int, answer: bytes) -> None:
+                self.send_response(code)
                 self.send_header("Content-Length", str(len(answer)))
                 self.end_headers()
                 self.wfile.write(answer)

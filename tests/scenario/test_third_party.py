@@ -44,6 +44,18 @@ profiles:
 """
 
 
+def shift_config(url: str) -> str:
+    return f"""
+intervals: {{requeue: 100ms}}
+instances:
+  check:
+  - {{type: shiftOpen, name: shift, config: {{url: "{url}/shift"}}}}
+profiles:
+- name: acme
+  operational: {{transitions: [{{check: shift, next: maintenance-required}}]}}
+"""
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where pip has put the package, and nothing else."""
@@ -63,6 +75,7 @@ def test_they_are_described_with_ours(served: Served) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     for name, says in {
         "hasTaint": "Passes while the node has a taint with this key.",
+        "shiftOpen": "Passes while Acme's shift calendar says that a shift is open.",
         "countUp": "Adds one to the number that is kept in a label.",
         "pager": "Calls whoever is on duty.",
         "hasLabel": "Passes while the node has a label",
@@ -116,3 +129,25 @@ def test_the_operator_judges_acts_and_calls_by_them(served: Served) -> None:
     assert label("acme.test/times") == "4"
     assert receiver.got == [("/pager", {"summary": "a is maintenance-required"})]
     assert json.loads(served.node("a")["metadata"]["annotations"]["cloud.sap/maintenance-data"])["Notifications"]
+
+
+def test_the_operator_asks_the_outside_world_by_the_probe_of_their_check(served: Served) -> None:
+    receiver = Receiver()
+    (served.folder / "config").mkdir()
+    served.make(node("a", **{"cloud.sap/maintenance-profile": "acme"}))  # type: ignore[arg-type]
+    with receiver.open() as url:
+        (served.folder / "config" / "maintenance.yaml").write_text(shift_config(url))
+        operator = served.start("as", "maintenance-controller", *QUIET)
+        try:
+            served.until(lambda: len(receiver.read) > 2)
+            assert served.node("a")["metadata"]["labels"][STATE] == "operational"
+            receiver.pages["/shift"] = "closed"
+            seen = len(receiver.read)
+            served.until(lambda: len(receiver.read) > seen + 2)
+            assert served.node("a")["metadata"]["labels"][STATE] == "operational"
+            receiver.pages["/shift"] = "open"
+            served.until(lambda: served.node("a")["metadata"]["labels"][STATE] == "maintenance-required")
+        finally:
+            operator.send_signal(signal.SIGTERM)
+            log = "".join(filter(None, operator.communicate(timeout=PATIENCE)))
+    assert "the shift calendar answered with HTTP 404" in log

@@ -10,18 +10,14 @@ from pathlib import Path
 
 from haulout.app.configuration_file import ConfigurationRow
 from haulout.app.info import info_route
-from haulout.app.kubernikus import CloudAccess, PoolSize
 from haulout.app.parts import Part, Surroundings
-from haulout.clients.prometheus import Prometheus
 from haulout.cluster.rows import NodeRow, Row
 from haulout.core.decision import Source
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
-from haulout.plugins.checks.kubernikus_count import PROBE as POOL_SIZE
-from haulout.plugins.checks.prometheus_instant import PROBE as PROMETHEUS
 from haulout.plugins.config import ConfigProblem
 from haulout.runtime.metrics import Sample
-from haulout.runtime.probes import Probe
+from haulout.runtime.probes import Probe, ProbeContext, named_probe
 from haulout.runtime.sender import Channel
 from haulout.serve.pages import static_route, to_static
 from haulout.serve.web import Handler
@@ -85,8 +81,10 @@ class Profiles(Part):
         }
 
     def probes(self, transport: Transport) -> Mapping[str, Probe]:
-        access = CloudAccess(transport, self.around.settings.kubernikus.credentials)
-        return {PROMETHEUS: Prometheus(self.around.clock), POOL_SIZE: PoolSize(access)}
+        credentials = self.around.settings.kubernikus.credentials
+        context = ProbeContext(self.around.clock, transport, credentials)
+        named = (check.probe for check in self._plugins.checks.values() if check.probe)
+        return {path: named_probe(path, context) for path in named}
 
     def channels(self, transport: Transport) -> Mapping[str, Channel]:
         # Imported where a process needs it: what notifies brings libraries along.

@@ -14,7 +14,7 @@ from haulout.base.clock import Clock
 from haulout.base.url import without_secrets
 from haulout.clients.body import read_whole
 from haulout.plugins.checks.prometheus_instant import Sample
-from haulout.runtime.probes import ProbeFailed
+from haulout.runtime.probes import ProbeContext, ProbeFailed
 
 # Refused as such: the query is wrong, and the body says how.
 _QUERY_ERRORS = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY})
@@ -80,6 +80,11 @@ async def _fetch(
     # A redirect could carry the login elsewhere.
     async with session.request(method, target, allow_redirects=False, **how) as response:
         return response.status, await read_whole(response, LONGEST_ANSWER)
+
+
+async def query(question: tuple[str, str], context: ProbeContext) -> Sample:
+    """Return the current value of a query. The question: the server's URL and the query."""
+    return await Prometheus(context.clock)(question)
 
 
 def _read(status: int, body: bytes) -> _Answer:

@@ -8,6 +8,7 @@ A plugin is a pure function in a file of its own; it is found by being there (or
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -18,8 +19,8 @@ from haulout.base.semver import Version
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Count, Limit
 from haulout.cluster.project import Keep
-from haulout.cluster.rows import NodeRow, Row
-from haulout.cluster.view import View
+from haulout.cluster.rows import NodeRow, Row, Value
+from haulout.cluster.view import FactDemand, View
 from haulout.core.action import Statement, Write
 from haulout.core.drain.options import PodRules
 from haulout.core.holds import LONG_AGO, Want
@@ -50,6 +51,7 @@ __all__ = [
 ]
 
 C = TypeVar("C", bound=Config)
+PROBE_PATH = re.compile(r"[\w.]+:\w+")
 
 
 def _nobody(label: str, than: Version, profile: str) -> Count:
@@ -77,7 +79,7 @@ class CheckInput(msgspec.Struct, frozen=True):
     `may_wait`: a no of this check can only ever keep a transition from happening, so that a limit may be answered
     with `Verdict.limits` instead of being counted. `in_maintenance(profile, label keys, skip after)` is the count of
     nodes in maintenance, `unreadable(group)` its group of those whose data cannot be read. `pace_for`: how often
-    answers of the outside world are to be renewed. `turns`: what has been taken for this very transition, and when;
+    answers of the outside world are to be renewed. `probe`: the check's own, which `ask` asks. `turns`: what has been taken for this very transition, and when;
     that it has been made is not stored yet.
     """
 
@@ -93,6 +95,15 @@ class CheckInput(msgspec.Struct, frozen=True):
     pace_for: timedelta = timedelta(seconds=30)
     fleet: Fleet = Fleet()
     turns: Mapping[Key, datetime] = {}
+    probe: str = ""
+
+    def ask(self, question: Hashable) -> Value:
+        """Return the last answer of the check's probe to a question, and have it asked from now on.
+
+        `value` is None until the first answer has come. `error` says why the last attempt failed, `failures` how many
+        attempts have failed in a row.
+        """
+        return self.view.fact(FactDemand(self.probe, question, self.pace_for))
 
 
 Take = Callable[[], tuple[Write, ...] | datetime]
@@ -192,6 +203,7 @@ class Check(msgspec.Struct, frozen=True):
     """A check plugin. `keeps` declares what it reads of Nodes beyond labels, taints and conditions.
 
     `needs` declares which kinds besides Nodes it reads: they are watched only while something needs them.
+    `probe` names the function that asks the outside world for the check, as `module:function`.
     """
 
     name: str
@@ -200,6 +212,7 @@ class Check(msgspec.Struct, frozen=True):
     takes_null: bool = False
     keeps: Callable[[Any], Keep] = _keeps_nothing
     needs: Callable[[Any], frozenset[str]] = _needs_nothing
+    probe: str = ""
 
 
 class Trigger(msgspec.Struct, frozen=True):
@@ -244,9 +257,17 @@ def check(
     takes_null: bool = False,
     keeps: Callable[[C], Keep] = _keeps_nothing,
     needs: Callable[[C], frozenset[str]] = _needs_nothing,
+    probe: str = "",
 ) -> Callable[[Callable[[C, CheckInput], Verdict]], Check]:
+    """Make a check of a pure function. `probe`: `module:function` of what asks the outside world for it.
+
+    The probe is imported when it is first asked, so that a check stays free of I/O and of its libraries.
+    """
+    if probe and not PROBE_PATH.fullmatch(probe):
+        raise ValueError(f"check {name}: the probe {probe!r} is not written as module:function")
+
     def found(judge: Callable[[C, CheckInput], Verdict]) -> Check:
-        return Check(name, config, judge, takes_null, keeps, needs)
+        return Check(name, config, judge, takes_null, keeps, needs, probe)
 
     return found
 

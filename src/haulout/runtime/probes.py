@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
 
+from haulout.base.clock import Clock
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Store
 from haulout.cluster.view import FactDemand
 from haulout.kernel.loop import Loop
+from haulout.kube.transport import Transport
 
 Probe = Callable[[Any], Awaitable[Any]]
 # A probe that does not answer is stale after this many of its paces.
@@ -20,7 +23,33 @@ STALE_AFTER = 3
 
 
 class ProbeFailed(Exception):
-    """Raised by a probe that can say in whole words what is wrong; anything else is told with its type."""
+    """Raised by a probe to say in whole words what is wrong. Any other exception is reported with its type."""
+
+
+class ProbeContext(msgspec.Struct, frozen=True):
+    """What the probe of a check may use.
+
+    `transport`: requests to the API server of the home cluster, under the operator's rights.
+    `cloud_credentials`: the path of the file with the credentials of the cloud.
+    """
+
+    clock: Clock
+    transport: Transport
+    cloud_credentials: str = ""
+
+
+def named_probe(path: str, context: ProbeContext) -> Probe:
+    """Return the probe that a check names as `module:function`. It is imported when it is first asked."""
+    module, _, name = path.partition(":")
+
+    async def ask(question: Any) -> Any:
+        try:
+            function = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise ProbeFailed(f"the probe {path} cannot be loaded: {error}") from None
+        return await function(question, context)
+
+    return ask
 
 
 class Prober:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import importlib
+import inspect
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
+from haulout.plugins.api import Config, check
 from haulout.plugins.load import PluginProblem, Registry, load_plugins
 
 PLUGIN = """
@@ -120,3 +123,16 @@ def test_what_is_no_plugin_is_named_with_its_package(site: Path, value: str, sou
     with pytest.raises(PluginProblem) as caught:
         loaded()
     assert str(caught.value) == problem
+
+
+def test_every_check_of_ours_names_a_probe_that_there_is() -> None:
+    named = [check.probe for check in load_plugins().checks.values() if check.probe]
+    assert named
+    for path in named:
+        module, _, function = path.partition(":")
+        assert inspect.iscoroutinefunction(getattr(importlib.import_module(module), function))
+
+
+def test_a_probe_is_named_by_its_module_and_function() -> None:
+    with pytest.raises(ValueError, match=r"check x: the probe 'a\.b' is not written as module:function"):
+        check("x", Config, probe="a.b")

@@ -6,6 +6,9 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
+
+from haulout.base.clock import SystemClock
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Listing, Store
@@ -13,7 +16,8 @@ from haulout.cluster.view import FactDemand, View
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.kernel.actor import Actor
 from haulout.kernel.loop import Loop
-from haulout.runtime.probes import ProbeFailed, Prober
+from haulout.runtime.probes import ProbeContext, ProbeFailed, Prober, named_probe
+from tests.build.objects import Objects
 from tests.build.rows import START, node
 
 DEMAND = FactDemand("p", "question", timedelta(milliseconds=20))
@@ -86,3 +90,16 @@ async def test_each_failure_is_news_until_it_recovers() -> None:
 
 async def test_what_fails_without_words_is_told_with_its_type() -> None:
     assert (await Asking(ValueError("odd"), "yes").go(2))[1].error == "ValueError: odd"
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        pytest.param("no_such.module:probe", "No module named 'no_such'", id="module"),
+        pytest.param("haulout.clients.prometheus:none", "has no attribute 'none'", id="function"),
+    ],
+)
+async def test_a_named_probe_that_cannot_be_loaded_says_so(path: str, error: str) -> None:
+    probe = named_probe(path, ProbeContext(SystemClock(), Objects()))
+    with pytest.raises(ProbeFailed, match=rf"^the probe {path} cannot be loaded: .*{error}"):
+        await probe("question")

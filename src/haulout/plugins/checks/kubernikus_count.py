@@ -1,11 +1,10 @@
 """kubernikusCount: passes while the cluster has at least as many nodes as the node pools of Kubernikus ask for."""
 
-from haulout.cluster.view import FactDemand
 from haulout.plugins.api import CheckInput, Config, Verdict, check
 from haulout.plugins.checks.node_count import Nodes
 from haulout.plugins.cloud import CloudSecret
 
-PROBE = "kubernikus-size"
+PROBE = "haulout.clients.kubernikus:pool_size"
 ENOUGH = "found equal or more nodes than specified by nodepool"
 LESS = "found less nodes than specified by nodepool"
 
@@ -20,10 +19,9 @@ class KubernikusCount(Config, frozen=True, kw_only=True):
     cloud_provider_secret: CloudSecret = CloudSecret()
 
 
-@check("kubernikusCount", KubernikusCount)
+@check("kubernikusCount", KubernikusCount, probe=PROBE)
 def kubernikus_count(config: KubernikusCount, given: CheckInput) -> Verdict:
-    question = (config.cluster, *config.cloud_provider_secret.place)
-    fact = given.view.fact(FactDemand(PROBE, question, given.pace_for))
+    fact = given.ask((config.cluster, *config.cloud_provider_secret.place))
     if fact.error:
         # Whether the last answer still holds is what was to be found out.
         return Verdict(passed=False, error=fact.error, times=fact.failures)

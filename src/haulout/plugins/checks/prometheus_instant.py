@@ -5,10 +5,9 @@ import math
 import msgspec
 
 from haulout.base.arithmetic import FormulaError, truth
-from haulout.cluster.view import FactDemand
 from haulout.plugins.api import CheckInput, Config, Verdict, check
 
-PROBE = "prometheus"
+PROBE = "haulout.clients.prometheus:query"
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -34,9 +33,9 @@ class PrometheusInstant(Config, frozen=True, kw_only=True):
     expr: str = ""
 
 
-@check("prometheusInstant", PrometheusInstant)
+@check("prometheusInstant", PrometheusInstant, probe=PROBE)
 def prometheus_instant(config: PrometheusInstant, given: CheckInput) -> Verdict:
-    fact = given.view.fact(FactDemand(PROBE, (config.url, config.query), given.pace_for))
+    fact = given.ask((config.url, config.query))
     info: dict[str, object] = {"url": config.url, "query": config.query, "expr": config.expr}
     if fact.error:
         # An answer that is out of date is none: whether the last one still holds is what was to be found out.

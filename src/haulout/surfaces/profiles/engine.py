@@ -266,6 +266,7 @@ class Pass(msgspec.Struct, frozen=True):
                 pace_for=max(self.config.requeue, SHORTEST_PACE_FOR),
                 fleet=FLEET,
                 turns=turns,
+                probe=instance.plugin.probe,
             )
             verdict = verdicts[instance.name] = self._heard(_verdict(instance, given), instance, result)
             if verdict.error:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from haulout.app.kubernikus import CloudAccess, PoolSize, Servers, ServerVersion
+from haulout.clients.kubernikus import CloudAccess, PoolSize, Servers, ServerVersion
 from haulout.clients.openstack import CloudError, read_credentials
 from haulout.kube.errors import error_from_reply
 from haulout.kube.transport import Reply

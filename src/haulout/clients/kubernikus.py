@@ -1,0 +1,134 @@
+"""The clouds of Kubernikus: the API server's version, the node pools of a cluster, and the deletion of servers."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+from pathlib import Path
+
+import msgspec
+from yarl import URL
+
+from haulout.clients.openstack import CloudError, Credentials, connected, read_credentials
+from haulout.kube.errors import KubeError
+from haulout.kube.transport import Transport
+from haulout.runtime.probes import ProbeContext, ProbeFailed
+from haulout.surfaces.kubernikus.wire import ServerDeletion
+
+log = logging.getLogger("haulout.kubernikus")
+SECRET_ENTRY = "cloudprovider.conf"  # noqa: S105 - the name of an entry
+# The address of the Kubernikus API of a region.
+API = "https://kubernikus.{region}.cloud.sap"
+DELETE_WITHIN = 120.0
+
+
+class _Secret(msgspec.Struct, frozen=True):
+    data: dict[str, str] = {}
+
+
+class _VersionInfo(msgspec.Struct, frozen=True, rename="camel"):
+    git_version: str = ""
+
+
+class _NodePool(msgspec.Struct, frozen=True):
+    size: int = 0
+
+
+class _ClusterSpec(msgspec.Struct, frozen=True, rename="camel"):
+    node_pools: tuple[_NodePool, ...] | None = None
+
+
+class _Cluster(msgspec.Struct, frozen=True):
+    spec: _ClusterSpec = _ClusterSpec()
+
+
+class ServerVersion:
+    """A probe that returns the version of the API server."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def __call__(self, question: object) -> str:
+        try:
+            reply = await self._transport.request("GET", "/version")
+            return msgspec.json.decode(reply.body, type=_VersionInfo).git_version
+        except (KubeError, msgspec.DecodeError) as error:
+            raise ProbeFailed(f"failed to ask the API server for its version: {error}") from error
+
+
+class CloudAccess:
+    """The credentials of a cloud, read from a file or a Secret each time, because they may change at any time."""
+
+    def __init__(self, transport: Transport, path: str) -> None:
+        self._transport = transport
+        self._path = Path(path)
+
+    async def credentials(self, place: tuple[str, str]) -> Credentials:
+        namespace, name = place
+        return read_credentials(await self._of_secret(namespace, name) if name else self._of_file())
+
+    def _of_file(self) -> str:
+        try:
+            return self._path.read_text()
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise CloudError(f"the credentials in {self._path} cannot be read: {why}") from None
+
+    async def _of_secret(self, namespace: str, name: str) -> str:
+        try:
+            reply = await self._transport.request("GET", f"/api/v1/namespaces/{namespace}/secrets/{name}")
+            secret = msgspec.json.decode(reply.body, type=_Secret)
+        except KubeError as error:
+            raise CloudError(f"secret {namespace}/{name} cannot be read: {error}") from None
+        except msgspec.DecodeError:
+            raise CloudError(f"secret {namespace}/{name} cannot be read: it is not one") from None
+        if SECRET_ENTRY not in secret.data:
+            raise CloudError(f"secret {namespace}/{name} does not contain key '{SECRET_ENTRY}'")
+        try:
+            return base64.b64decode(secret.data[SECRET_ENTRY]).decode()
+        except (binascii.Error, UnicodeDecodeError):
+            raise CloudError(f"key '{SECRET_ENTRY}' of secret {namespace}/{name} is no text") from None
+
+
+class Servers:
+    """A channel that deletes the server of a node. A server that does not exist counts as deleted."""
+
+    def __init__(self, access: CloudAccess) -> None:
+        self._access = access
+
+    async def __call__(self, wanted: ServerDeletion) -> None:
+        async with asyncio.timeout(DELETE_WITHIN):
+            async with connected(await self._access.credentials(wanted.secret)) as cloud:
+                if await cloud.delete_server(wanted.server):
+                    log.info("server deleted", extra={"node": wanted.server})
+
+
+class PoolSize:
+    """Asks Kubernikus for the node pools of a cluster, and returns the sum of their sizes."""
+
+    def __init__(self, access: CloudAccess, api: str = API) -> None:
+        self._access = access
+        self._api = api
+
+    async def __call__(self, question: tuple[str, str, str]) -> int:
+        name, *place = question
+        try:
+            credentials = await self._access.credentials((place[0], place[1]))
+            async with connected(credentials) as cloud:
+                url = URL(self._api.format(region=credentials.region)) / "api/v1/clusters" / name
+                body = await cloud.get("asking Kubernikus for the cluster", url)
+            pools = msgspec.json.decode(body, type=_Cluster).spec.node_pools or ()
+        except CloudError as error:
+            raise ProbeFailed(f"failed to ask for the node pools of {name}: {error}") from None
+        except msgspec.DecodeError as error:
+            raise ProbeFailed(
+                f"failed to ask for the node pools of {name}: the answer cannot be read: {error}"
+            ) from None
+        return sum(pool.size for pool in pools)
+
+
+async def pool_size(question: tuple[str, str, str], context: ProbeContext) -> int:
+    """Return how many nodes the node pools of a cluster are to have. The question: cluster, namespace, Secret."""
+    return await PoolSize(CloudAccess(context.transport, context.cloud_credentials))(question)

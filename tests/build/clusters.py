@@ -106,7 +106,7 @@ class Clusters:
         self.pump = Pump(self.store, self.clock, metrics, lambda: None, connections=connections)
         home = Objects()
         writer = Writer(home)
-        self.sender = Sender(self.pump, Recorder(writer, self.clock), self.clock, metrics, host="host")
+        self.sender = Sender(self.pump.kinds, Recorder(writer, self.clock), self.clock, metrics, host="host")
         self.sources = Sources(self.kernel.loop, self.pump, self.sender, self.clock, frozenset, self._connect)
         self.sources.add_home(Way(server()), writer)
 

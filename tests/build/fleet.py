@@ -15,6 +15,7 @@ from random import Random
 import msgspec
 import yaml
 
+from haulout.cluster.kinds import Kinds
 from haulout.core.budgets.wire import KIND as NODE_BUDGET
 from haulout.core.declaration import Enabled
 from haulout.embedded import (
@@ -158,7 +159,7 @@ class Fleet:
         surfaces = (Enabled(PROFILES, ProfileOptions(config)), Enabled(NODEMAINTENANCE, Options()))
         # The profile's work on a node is to have it maintained: with turns, the one would wait for the other.
         assembly = assemble(surfaces, together=True, turns=False, on_failure=_fail)
-        self.driver = VirtualDriver(assembly.kernel, self.world, self.time, self._on_statement, assembly.kinds)
+        self.driver = VirtualDriver(assembly.kernel, self.world, self.time, self._on_statement, Kinds(assembly.kinds))
         for source in sorted(assembly.sources(), key=lambda source: source.kind):
             self.driver.watch(source.kind, source.keep)
         return assembly.kernel

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from haulout.cluster.kinds import Kinds
 from haulout.core.action import Create, Delete, Evict, Measure, Say
 from haulout.core.decision import Decider
 from haulout.core.declaration import Enabled
@@ -93,7 +94,7 @@ class Maintenances(Reports):
         surfaces = (Enabled(NODEMAINTENANCE, self.options), *(Enabled(declared(decider)) for decider in more))
         assembly = assemble(surfaces, together=False, turns=turns, reports=self)
         self.kernel = assembly.kernel
-        self.driver = Driver(self.kernel, self.world.objects, self.world.time, self._stated, assembly.kinds)
+        self.driver = Driver(self.kernel, self.world.objects, self.world.time, self._stated, Kinds(assembly.kinds))
         self.driver.refuses, self.driver.tried = self.refuses, self.tried
         for source in sorted(assembly.sources(), key=repr):
             self.driver.watch(source.kind, source.keep)

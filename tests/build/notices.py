@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from haulout.base import yaml
+from haulout.cluster.kinds import Kinds
 from haulout.core.action import Create, Delete, Evict, Measure, Send
 from haulout.core.declaration import Enabled
 from haulout.embedded import NODES, Json, Resource
@@ -90,7 +91,7 @@ class Notices(Reports):
         """Starts the operator, or another one after it that knows only what is stored."""
         assembly = assemble([Enabled(NOTIFY, self.options)], together=not self.options.alone, reports=self)
         self.assembly, self.kernel = assembly, assembly.kernel
-        self.driver = Driver(self.kernel, self.world.objects, self.world.time, self._stated, assembly.kinds)
+        self.driver = Driver(self.kernel, self.world.objects, self.world.time, self._stated, Kinds(assembly.kinds))
         self.driver.notices = self
         for source in sorted(assembly.sources(), key=repr):
             self.driver.watch(source.kind, source.keep)

@@ -104,7 +104,7 @@ class Shell:
         self.writer = Writer(self.via)
         recorder = Recorder(self.writer, self.clock)
         self.sender = Sender(
-            self.pump, recorder, self.clock, self.metrics, host="host", channels=channels, surfaces=surfaces
+            self.pump.kinds, recorder, self.clock, self.metrics, host="host", channels=channels, surfaces=surfaces
         )
         self.sender.writers[""] = self.writer
         self.driver = Driver(
@@ -132,7 +132,7 @@ class Shell:
 
     def list(self) -> None:
         """What a reflector would bring."""
-        projector = Projector(self.pump.resource("Node"), "", Keep())
+        projector = Projector(self.pump.kinds.resource("Node"), "", Keep())
         store = self.kernel.store
         store.begin_list("", "Node")
         versions = [0]

@@ -81,7 +81,7 @@ async def test_clusters_are_opened_and_closed_while_running(
     wake = Wake(kernel.loop)
     pump = Pump(kernel.store, clock, metrics, wake.poke)
     writer = Writer(transport)
-    sender = Sender(pump, Recorder(writer, clock), clock, metrics, host="test")
+    sender = Sender(pump.kinds, Recorder(writer, clock), clock, metrics, host="test")
     driver = Driver(kernel, sender, clock, metrics, wake)
     sources = Sources(kernel.loop, pump, sender, clock, set, connect)
     sources.add_home(transport, writer)

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from haulout.app.webhooks import Certificates, guarded_metrics, looker, webhook_server
 from haulout.base.clock import SystemClock
+from haulout.cluster.kinds import Kinds
 from haulout.cluster.project import Keep
 from haulout.cluster.store import Listing, Store
 from haulout.core.admission import Webhook
@@ -83,7 +84,7 @@ class Hooks:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
         clock, metrics = SystemClock(), Metrics()
         transport = HttpTransport(load_endpoint(path=str(self._kubeconfig)), clock)
-        pump = Pump(self.store, clock, metrics, lambda: None, [RESOURCE])
+        pump = Pump(self.store, clock, metrics, lambda: None, Kinds([RESOURCE]))
         async with asyncio.TaskGroup() as group:
             for kind in KINDS:
                 pump.open(group, transport, "", kind, Keep())
@@ -96,7 +97,7 @@ class Hooks:
                     store=self.store,
                     clock=clock,
                     metrics=metrics,
-                    look=looker(transport, self.store, pump.projector, lambda: None),
+                    look=looker(transport, self.store, pump.kinds.projector, lambda: None),
                 ) as missing,
                 guarded_metrics(
                     f"127.0.0.1:{self.metrics_port}",

@@ -30,6 +30,7 @@ from haulout.base.address import OFF, AddressError
 from haulout.base.backoff import Backoff
 from haulout.base.clock import Clock, SystemClock
 from haulout.base.url import without_secrets
+from haulout.cluster.kinds import Kinds
 from haulout.core.budgets.decisions import BUDGETS
 from haulout.core.decision import Source
 from haulout.core.declaration import Enabled
@@ -173,7 +174,7 @@ class Process:
             self.clock,
             self.metrics,
             self.wake.stir,
-            assembly.kinds,
+            Kinds(assembly.kinds),
             self._troubles.outage,
             Connections(self.kernel.store, self.clock, self._reconnected, self._left),
             self._troubles.oversized,
@@ -210,7 +211,7 @@ class Process:
         channels = dict(each for part in self.parts for each in part.channels(self._transport).items())
         host = socket.gethostname()
         sender = Sender(
-            self.pump, self.recorder, self.clock, self.metrics, host=host, channels=channels, surfaces=surfaces
+            self.pump.kinds, self.recorder, self.clock, self.metrics, host=host, channels=channels, surfaces=surfaces
         )
         self._driver = Driver(self.kernel, sender, self.clock, self.metrics, self.wake, self._may_write_for)
         self._sources = Sources(self.kernel.loop, self.pump, sender, self.clock, self._always, self._connect)

@@ -71,7 +71,7 @@ class Servers:
             store=pump.store,
             clock=self._clock,
             metrics=self._metrics,
-            look=looker(self._transport, pump.store, pump.projector, stir),
+            look=looker(self._transport, pump.store, pump.kinds.projector, stir),
         )
         async with server as self._webhooks_lack:
             yield

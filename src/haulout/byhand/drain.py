@@ -180,7 +180,7 @@ class Draining(Reports):
     async def run(self) -> int:
         writer = Writer(self._transport)
         recorder = Recorder(writer, self._clock)
-        sender = Sender(self._pump, recorder, self._clock, self._metrics, host=socket.gethostname())
+        sender = Sender(self._pump.kinds, recorder, self._clock, self._metrics, host=socket.gethostname())
         sender.writers[""] = writer
         driver = Driver(self.kernel, sender, self._clock, self._metrics, self._wake, self._may_write_for)
         with self._signals():

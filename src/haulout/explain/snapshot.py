@@ -17,6 +17,7 @@ import msgspec
 from haulout.base import yaml
 from haulout.base.clock import SystemClock
 from haulout.cluster.key import node_key
+from haulout.cluster.kinds import Kinds
 from haulout.cluster.project import RESOURCES
 from haulout.cluster.store import Listing
 from haulout.core.decision import Source
@@ -312,7 +313,7 @@ def _quiet() -> Iterator[None]:
 
 async def _list(assembly: Assembly, wanted: frozenset[Source], transport: Transport) -> None:
     store, changed = assembly.kernel.store, asyncio.Event()
-    pump = Pump(store, SystemClock(), Metrics(), changed.set, assembly.kinds)
+    pump = Pump(store, SystemClock(), Metrics(), changed.set, Kinds(assembly.kinds))
     async with asyncio.timeout(LIST_WITHIN), asyncio.TaskGroup() as group:
         for source in sorted(wanted, key=lambda source: source.kind):
             pump.open(group, transport, "", source.kind, source.keep)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from haulout.cluster.key import node_key
+from haulout.cluster.kinds import Kinds
 from haulout.cluster.view import NotListed
 from haulout.core.declaration import Enabled
 from haulout.core.holds import HOLDS_OF_NODE, Hold
@@ -119,7 +120,7 @@ class Simulation:
         self._actors = Actors(self._world, self._time, ActorOptions(seed=seed, heartbeats=False, brief=True))
         self._assembly = assemble(surfaces, together=together)
         self._kernel = self._assembly.kernel
-        self._driver = VirtualDriver(self._kernel, self._world, self._time, own_kinds=self._assembly.kinds)
+        self._driver = VirtualDriver(self._kernel, self._world, self._time, kinds=Kinds(self._assembly.kinds))
         self._spans: dict[str, list[Span]] = {}
         # The phases of NodeMaintenances by node and name.
         self._phases: dict[str, dict[str, str]] = {}

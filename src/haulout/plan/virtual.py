@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,7 +10,8 @@ import msgspec
 
 from haulout.cluster.indexes import PODS_OF_NODE
 from haulout.cluster.key import Key
-from haulout.cluster.project import RESOURCES, Keep, Projector, Resource, field_equals, version_number
+from haulout.cluster.kinds import Kinds
+from haulout.cluster.project import Keep, Projector, field_equals, version_number
 from haulout.core.action import Create, Delete, Evict, Measure, Say, Send
 from haulout.core.decision import earliest
 from haulout.embedded import Change as WorldChange
@@ -32,29 +33,23 @@ class VirtualDriver:
         world: Objects,
         time: VirtualTimers,
         on_statement: Callable[[Statement], None] = lambda _: None,
-        own_kinds: Iterable[Resource] = (),
+        kinds: Kinds | None = None,
     ) -> None:
         self._kernel = kernel
         self._world = world
         self._time = time
         self._on_statement = on_statement
-        self._projectors: dict[str, Projector] = {}
+        self._kinds = kinds or Kinds()
         self._places: dict[str, WorldResource] = {}
         # The last change of each object since the kernel last ran: it decides on instants, not on what passed in between.
         self._news: dict[tuple[str, str, str], tuple[Projector, WorldChange]] = {}
-        self._resources = {**RESOURCES, **{resource.kind: resource for resource in own_kinds}}
-
-    def resource(self, kind: str) -> Resource:
-        name, _, namespace = kind.partition("/")
-        return self._resources[name].within(namespace) if namespace else self._resources[name]
 
     def watch(self, kind: str, keep: Keep) -> None:
         """Lists a kind of the world into the store, and follows it."""
-        resource = self.resource(kind)
-        projector = self._projectors[kind] = Projector(resource, "", keep)
+        projector = self._kinds.keep("", kind, keep)
         self._world.subscribe(self._place(kind), lambda change: self._hear(projector, change))
         self._kernel.store.begin_list("", kind)
-        rows = [self._row(projector, obj) for obj in self._world.list(self._place(kind), resource.namespace)]
+        rows = [self._row(projector, obj) for obj in self._world.list(self._place(kind), projector.resource.namespace)]
         for row in rows:
             self._kernel.store.put(row)
         self._kernel.store.end_list("", kind, max((row.version for row in rows), default=0))
@@ -165,11 +160,10 @@ class VirtualDriver:
     def _place(self, kind: str) -> WorldResource:
         found = self._places.get(kind)
         if found is None:
-            resource = self.resource(kind)
+            resource = self._kinds.resource(kind)
             group, _, version = resource.api_version.rpartition("/")
             found = self._places[kind] = WorldResource(group, version, resource.plural)
         return found
 
     def _row_of(self, target: Key, obj: Json) -> Any:
-        projector = self._projectors.get(target.kind) or Projector(self.resource(target.kind), "", Keep())
-        return self._row(projector, obj)
+        return self._row(self._kinds.projector("", target.kind), obj)

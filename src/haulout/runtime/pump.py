@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -13,7 +13,8 @@ import msgspec
 
 from haulout.base.backoff import Backoff
 from haulout.base.clock import Clock
-from haulout.cluster.project import RESOURCES, Keep, Projector, Resource
+from haulout.cluster.kinds import Kinds
+from haulout.cluster.project import Keep, Projector, Resource
 from haulout.cluster.store import Listing, Store
 from haulout.kube.errors import Forbidden, KubeError, NotFound
 from haulout.kube.reflector import Reflector, Tuning, trouble_code
@@ -61,7 +62,7 @@ class _Watch(msgspec.Struct):
 
 
 class Pump:
-    """The open watches. Opening a kind anew with other fields kept lists it anew. `own_kinds` are the surfaces' own."""
+    """The open watches. Opening a kind anew with other fields kept lists it anew."""
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class Pump:
         clock: Clock,
         metrics: Metrics,
         on_change: Callable[[], None],
-        own_kinds: Iterable[Resource] = (),
+        kinds: Kinds | None = None,
         on_outage: Callable[[Outage], None] = lambda outage: None,
         connections: Connections | None = None,
         on_oversized: Callable[[str, int], None] = lambda what, length: None,
@@ -84,18 +85,7 @@ class Pump:
         self._open: dict[tuple[str, str], _Watch] = {}
         # Those that stand ready to take over.
         self._coming: dict[tuple[str, str], asyncio.Task[None]] = {}
-        self._projectors: dict[tuple[str, str], Projector] = {}
-        self._resources = {**RESOURCES, **{resource.kind: resource for resource in own_kinds}}
-
-    def resource(self, kind: str) -> Resource:
-        base, _, place = kind.partition("/")
-        namespace, _, name = place.partition("/")
-        return self._resources[base].within(namespace, name) if namespace else self._resources[base]
-
-    def projector(self, cluster: str, kind: str) -> Projector:
-        """How objects of this kind become rows there, watched or not."""
-        found = self._projectors.get((cluster, kind))
-        return found or Projector(self.resource(kind), cluster, Keep())
+        self.kinds = kinds or Kinds()
 
     def open(self, group: asyncio.TaskGroup, transport: Transport, cluster: str, kind: str, keep: Keep) -> None:
         standing = self._open.get((cluster, kind))
@@ -103,7 +93,7 @@ class Pump:
             if standing.keep == keep:
                 return
             self.close(cluster, kind)
-        projector = self._projectors[cluster, kind] = Projector(self.resource(kind), cluster, keep)
+        projector = self.kinds.keep(cluster, kind, keep)
         sink = TableSink(*self._around(projector))
         task = group.create_task(self._persist(transport, projector, sink), name=f"watch {cluster}/{kind}")
         self._open[cluster, kind] = _Watch(task, keep)
@@ -113,7 +103,7 @@ class Pump:
     ) -> None:
         """Watches what is watched already, by another way, and leaves the old one as soon as everything has been seen."""
         place = (cluster, kind)
-        projector = self._projectors[place]
+        projector = self.kinds.projector(*place)
         sink = TakingOver(*self._around(projector), over=lambda: self._replace(place, done))
         name = f"watch {cluster}/{kind}"
         self._coming[place] = group.create_task(self._persist(transport, projector, sink), name=name)
@@ -134,7 +124,7 @@ class Pump:
         coming = self._coming.pop((cluster, kind), None)
         if coming is not None:
             coming.cancel()
-        del self._projectors[cluster, kind]
+        self.kinds.forget(cluster, kind)
         self.store.close(cluster, kind)
         self._on_change()
 
@@ -207,10 +197,7 @@ class Pump:
 
     async def _while_served(self, transport: Transport, projector: Projector, served: Resource, sink: TableSink) -> str:
         """Why it is not there any more; nothing: there is a better version."""
-        kind = served.kind
-        projector.resource = served
-        if kind in self._resources:
-            self._resources[kind] = served
+        self.kinds.serve(projector, served)
         watching = asyncio.create_task(self._reflector(transport, projector, sink).run())
         better = asyncio.create_task(self._better(transport, served))
         try:

@@ -10,6 +10,7 @@ import msgspec
 
 from haulout.base.clock import Clock
 from haulout.cluster.key import Key
+from haulout.cluster.kinds import Kinds
 from haulout.cluster.project import Projector, field_equals, version_number
 from haulout.cluster.rows import ObjectRow, Row
 from haulout.core.action import Create, Delete, Evict, Measure, Say, Send, Tell
@@ -36,7 +37,6 @@ from haulout.model.event import ObjectReference
 from haulout.model.meta import PartialObject
 from haulout.runtime.logs import LEVELS, foreign
 from haulout.runtime.metrics import Metrics
-from haulout.runtime.pump import Pump
 
 log = logging.getLogger(__name__)
 acts = logging.getLogger("haulout.acts")
@@ -61,7 +61,7 @@ class Sender:
 
     def __init__(
         self,
-        pump: Pump,
+        kinds: Kinds,
         recorder: Recorder,
         clock: Clock,
         metrics: Metrics,
@@ -70,7 +70,7 @@ class Sender:
         channels: Mapping[str, Channel] | None = None,
         surfaces: Mapping[str, str] | None = None,
     ) -> None:
-        self._pump = pump
+        self._kinds = kinds
         self._recorder = recorder
         self._clock = clock
         self._metrics = metrics
@@ -122,7 +122,7 @@ class Sender:
         )
 
     def _reference(self, key: Key, row: ObjectRow | None) -> ObjectReference:
-        resource = self._pump.resource(key.kind)
+        resource = self._kinds.resource(key.kind)
         return ObjectReference(
             kind=key.kind,
             api_version=resource.api_version,
@@ -183,7 +183,7 @@ class Sender:
 
     async def _send(self, writer: Writer, body: Change | Create | Evict | Delete | Look, guard: Guard) -> bytes:
         target = body.target
-        resource = self._pump.resource(target.kind)
+        resource = self._kinds.resource(target.kind)
         path = resource.object_path(target)
         keep = shape_of(resource.model)
         match body:
@@ -218,7 +218,7 @@ class Sender:
 
     async def _list_pods(self, writer: Writer, node: Key, guard: Guard) -> Listed:
         """List the pods of a node. One that is too long comes as an excerpt, which says enough of it."""
-        projector = self._pump.projector(node.cluster, "Pod")
+        projector = self._kinds.projector(node.cluster, "Pod")
         kind: Kind[Any] = Kind(projector.resource.model)
         query = {"fieldSelector": field_equals("spec.nodeName", node.name)}
         items, version = await writer.read_list(projector.resource.path, kind, query, key=node, guard=guard)
@@ -228,7 +228,7 @@ class Sender:
         """The answer as a row; what cannot be read leaves it to the watch to tell."""
         if isinstance(body, Evict | ListPods | Telling | Measure | Say | Send):
             return Done()
-        projector = self._pump.projector(body.target.cluster, body.target.kind)
+        projector = self._kinds.projector(body.target.cluster, body.target.kind)
         try:
             if isinstance(body, Change) and body.slim:
                 return Done(metadata=projector.metadata(msgspec.json.decode(reply, type=PartialObject)))

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from haulout.cluster.key import Key
+from haulout.cluster.kinds import Kinds
 from haulout.cluster.project import Keep
 from haulout.cluster.store import Listing, Store
 from haulout.kube.codec import Garbled
@@ -103,7 +104,7 @@ class Apis:
 class Watched:
     def __init__(self, apis: Apis) -> None:
         self.apis, self.store = apis, Store()
-        self.pump = Pump(self.store, LoopClock(), Metrics(), lambda: None, OWN_KINDS)
+        self.pump = Pump(self.store, LoopClock(), Metrics(), lambda: None, Kinds(OWN_KINDS))
 
     @asynccontextmanager
     async def running(self, kind: str) -> AsyncIterator[Watched]:
@@ -127,7 +128,7 @@ class Watched:
     @property
     def path(self) -> str:
         """Where one of them is written, by what the sender goes by."""
-        return self.pump.projector("", self.kind).resource.object_path(Key("", self.kind, "ns", "x"))
+        return self.pump.kinds.projector("", self.kind).resource.object_path(Key("", self.kind, "ns", "x"))
 
 
 # Which version
@@ -182,7 +183,7 @@ def test_reading_and_writing_go_by_the_version_that_is_served(prefix: str) -> No
         async with Watched(apis).running(MACHINE) as watched:
             assert (watched.listing, watched.names) == (Listing.LISTED, ["a"])
             assert watched.path == f"{prefix}/namespaces/ns/machines/x"
-            assert watched.pump.resource(MACHINE).prefix == prefix, "events name it by this version too"
+            assert watched.pump.kinds.resource(MACHINE).prefix == prefix, "events name it by this version too"
 
     scenario()
 

@@ -13,8 +13,9 @@ from haulout.cli.rbac import ACCOUNT, documents, head, namespaces_of, rule
 from haulout.core.rights import Right
 from haulout.manifests.documents import Json, written
 from haulout.manifests.rights import Choice, PlacedRole, default_names, options, placed_roles
-from haulout.manifests.webhooks import registrations
+from haulout.manifests.webhooks import configurations, surroundings
 from haulout.surfaces.registry import BUILT_IN
+from haulout.surfaces.registry import surface as declared
 
 CHART = Path(__file__).parent.parent / "deploy" / "chart"
 # Stand-ins for what a release decides, and what they are in a template. `$` is the top, also within a range.
@@ -53,8 +54,12 @@ def templates() -> Iterator[tuple[str, str]]:
     """The name and the text of each."""
     yield "kernel.yaml", _filled(_roles("kernel"))
     for surface in BUILT_IN:
-        text = _namespaces(surface) + _roles(surface) + _text(registrations((surface,), NAMESPACE))
+        text = (
+            _namespaces(surface) + _roles(surface) + _text(list(configurations(declared(surface).webhooks, NAMESPACE)))
+        )
         yield f"{surface}.yaml", _where(f".Values.surfaces.{surface}", _filled(text))
+    served = " ".join(f".Values.surfaces.{surface}" for surface in BUILT_IN if declared(surface).webhooks)
+    yield "webhooks.yaml", _where(f"or {served}", _filled(_text(list(surroundings(NAMESPACE)))))
     made = workload(NAMESPACE, IMAGE, REPLICAS, SETTINGS, files=profile_files(""))
     yield "workload.yaml", _open_to_more(_filled(_text(list(made))))
 

@@ -30,7 +30,10 @@ from haulout.serve.admission import LONGEST_BODY, Admission, Look
 from haulout.serve.certificates import make_self_signed
 from haulout.serve.guard import Guard, guarded
 from haulout.serve.mounted import MountedCertificate
+from haulout.serve.registrations import Registrations
+from haulout.serve.secret_form import OwnForm
 from haulout.serve.selfmanaged import SelfManagedCertificate
+from haulout.serve.skyhook_secret import SkyhookForm
 from haulout.serve.tls import ServerIdentity
 from haulout.serve.web import Handler, listen
 from haulout.settings.settings import Webhooks
@@ -53,10 +56,13 @@ class Certificates(msgspec.Struct, frozen=True, kw_only=True):
     `files`: certificate and key, the first pair that is there counts. Without any, one of our own in `secret`.
 
     `own` off: files there must be, and those that are not there yet are waited for.
+
+    `skyhook`: the Secret has the form that the Skyhook operator gives it.
     """
 
     files: tuple[tuple[str, str], ...] = ()
     own: bool = True
+    skyhook: bool = False
     namespace: str
     service: str
     secret: str
@@ -66,7 +72,7 @@ def certificates_of(settings: Webhooks, namespace: str) -> Certificates:
     """Whose certificates are served: files of the original's places, a mounted directory, or our own."""
     places: tuple[tuple[str, str], ...] = ()
     match settings.certificates:
-        case "self":
+        case "self" | "skyhook":
             pass
         case "original":
             places = (OLM_FILES, mounted_in(WEBHOOK_FILES))
@@ -74,8 +80,14 @@ def certificates_of(settings: Webhooks, namespace: str) -> Certificates:
             places = (mounted_in(WEBHOOK_FILES),)
         case folder:
             places = ((f"{folder}/tls.crt", f"{folder}/tls.key"),)
-    own = settings.certificates in ("self", "original")
-    return Certificates(files=places, own=own, namespace=namespace, service=settings.service, secret=settings.secret)
+    return Certificates(
+        files=places,
+        own=settings.certificates in ("self", "skyhook", "original"),
+        skyhook=settings.certificates == "skyhook",
+        namespace=namespace,
+        service=settings.service,
+        secret=settings.secret,
+    )
 
 
 def mounted_in(folder: str) -> tuple[str, str]:
@@ -102,14 +114,14 @@ async def webhook_server(
         yield lambda: ""
         return
     identity = ServerIdentity()
-    keeper = _keeper(identity, webhooks, certificates, transport, clock, metrics)
+    keeper, lack = _keeper(identity, webhooks, certificates, transport, clock, metrics)
     routes = Admission(store, metrics, look).routes(webhooks)
     server = await listen(address, routes, method="POST", tls=identity.context, longest_body=LONGEST_BODY)
     assert server is not None
     log.info("serving webhooks", extra={"address": address, "webhooks": [webhook.name for webhook in webhooks]})
     try:
         async with _alongside(keeper):
-            yield lambda: "" if identity.ready else "the webhooks have no certificate yet"
+            yield lack
     finally:
         await server.cleanup()
 
@@ -195,24 +207,26 @@ def _keeper(
     transport: Transport,
     clock: Clock,
     metrics: Metrics,
-) -> Callable[[], Awaitable[object]]:
+) -> tuple[Callable[[], Awaitable[object]], Callable[[], str]]:
+    """Return what keeps the certificate, and what says why the webhooks cannot be called yet."""
     waited_for = None if certificates.own else certificates.files[0]
     found = next((pair for pair in certificates.files if _are_there(*pair)), waited_for)
     if found is not None:
         mounted = MountedCertificate(identity, Path(found[0]), Path(found[1]), metrics)
         mounted.look()
-        return mounted.run
+        return mounted.run, lambda: "" if identity.ready else "the webhooks have no certificate yet"
+    host = f"{certificates.service}.{certificates.namespace}.svc"
     own = SelfManagedCertificate(
         identity,
         transport,
         clock,
         namespace=certificates.namespace,
         secret=certificates.secret,
-        webhooks=[webhook.name for webhook in webhooks],
-        registrations=sorted({webhook.registration for webhook in webhooks}),
-        names=[f"{certificates.service}.{certificates.namespace}.svc"],
+        registrations=Registrations(transport, webhooks),
+        names=[host, f"{host}.cluster.local"] if certificates.skyhook else [host],
+        form=SkyhookForm(certificates.service) if certificates.skyhook else OwnForm(),
     )
-    return own.run
+    return own.run, lambda: own.lack
 
 
 async def _keep_self_signed(identity: ServerIdentity, clock: Clock) -> Never:

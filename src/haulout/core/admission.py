@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -42,6 +43,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     `doubts`: objects on which the answer hangs and of which our picture may be old.
 
     They are looked at and the rule is asked once more, so that nobody is refused for what has changed meanwhile.
+
+    `patch`: what a mutating webhook changes in the object, as operations of a JSON patch.
     """
 
     allowed: bool
@@ -50,6 +53,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     warnings: tuple[str, ...] = ()
     doubts: tuple[Key, ...] = ()
+    patch: tuple[Mapping[str, Any], ...] = ()
 
 
 Rule = Callable[[AdmissionRequest, View], Verdict]
@@ -58,9 +62,13 @@ Rule = Callable[[AdmissionRequest, View], Verdict]
 class Webhook(msgspec.Struct, frozen=True):
     """An admission webhook: which objects it reviews, and the rule that answers.
 
-    `name` is that of its entry in the ValidatingWebhookConfiguration `registration`.
+    `name` is that of its entry in the webhook configuration `registration`.
 
     `reads`: the fields that the rule reads of an object. Nothing else is decoded, however much is sent.
+
+    `mutates`: the registration is a MutatingWebhookConfiguration; otherwise it is a ValidatingWebhookConfiguration.
+
+    `rules`: what the entry must say about which requests are reviewed. Empty: that is the administrator's business.
     """
 
     name: str
@@ -68,6 +76,8 @@ class Webhook(msgspec.Struct, frozen=True):
     rule: Rule
     reads: type[msgspec.Struct]
     registration: str
+    mutates: bool = False
+    rules: tuple[Mapping[str, Any], ...] = ()
 
 
 ALLOWED = Verdict(allowed=True)

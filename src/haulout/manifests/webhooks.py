@@ -19,11 +19,14 @@ def registrations(
     chosen = [hook for name in surfaces for hook in surface(name).webhooks]
     if not chosen:
         return []
-    documents = [_registration(hook, namespace, service, url, certificates) for hook in chosen]
-    return [*_surroundings(namespace, service, url, certificates), *documents]
+    return [
+        *surroundings(namespace, service, url, certificates),
+        *configurations(chosen, namespace, service, url, certificates),
+    ]
 
 
-def _surroundings(namespace: str, service: str, url: str, certificates: str) -> Iterator[Json]:
+def surroundings(namespace: str, service: str = SERVICE, url: str = "", certificates: str = "self") -> Iterator[Json]:
+    """Yield what all webhooks share: the Service in front of them, and the certificate where cert-manager makes it."""
     meta: Json = {"name": service, "namespace": namespace, "labels": MANAGED}
     if not url:
         ports = [{"name": "webhooks", "port": 443, "targetPort": PORT, "protocol": "TCP"}]
@@ -49,12 +52,32 @@ def _surroundings(namespace: str, service: str, url: str, certificates: str) -> 
         }
 
 
-def _registration(hook: Registration, namespace: str, service: str, url: str, certificates: str) -> Json:
+def configurations(
+    hooks: Iterable[Registration],
+    namespace: str,
+    service: str = SERVICE,
+    url: str = "",
+    certificates: str = "self",
+) -> Iterator[Json]:
+    """Yield the objects that register webhooks; those of one configuration are in one object."""
+    grouped: dict[tuple[bool, str], list[Registration]] = {}
+    for hook in hooks:
+        grouped.setdefault((hook.mutating, hook.configuration), []).append(hook)
+    for (is_mutating, name), members in grouped.items():
+        meta: Json = {"name": name, "labels": MANAGED}
+        if certificates == "cert-manager":
+            meta["annotations"] = {"cert-manager.io/inject-ca-from": f"{namespace}/{SECRET}"}
+        yield {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": f"{'Mutating' if is_mutating else 'Validating'}WebhookConfiguration",
+            "metadata": meta,
+            "webhooks": [_entry(hook, namespace, service, url) for hook in members],
+        }
+
+
+def _entry(hook: Registration, namespace: str, service: str, url: str) -> Json:
     where = {"service": {"name": service, "namespace": namespace, "path": hook.path, "port": 443}}
-    meta: Json = {"name": hook.configuration, "labels": MANAGED}
-    if certificates == "cert-manager":
-        meta["annotations"] = {"cert-manager.io/inject-ca-from": f"{namespace}/{SECRET}"}
-    entry = {
+    return {
         "name": hook.name,
         "clientConfig": {"url": f"{url.rstrip('/')}{hook.path}"} if url else where,
         "rules": list(hook.rules),
@@ -62,10 +85,4 @@ def _registration(hook: Registration, namespace: str, service: str, url: str, ce
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
         "timeoutSeconds": hook.timeout_seconds,
-    }
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": f"{'Mutating' if hook.mutating else 'Validating'}WebhookConfiguration",
-        "metadata": meta,
-        "webhooks": [entry],
     }

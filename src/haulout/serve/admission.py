@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import functools
 import logging
@@ -188,6 +189,9 @@ def encode(uid: str, verdict: Verdict) -> bytes:
     response: dict[str, Any] = {"uid": uid, "allowed": verdict.allowed}
     if not verdict.allowed:
         response["status"] = _status(verdict.code, verdict.reason, verdict.message)
+    if verdict.allowed and verdict.patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(msgspec.json.encode(verdict.patch)).decode()
     if verdict.warnings:
         response["warnings"] = [warning[:LONGEST_WARNING] for warning in verdict.warnings]
     return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})

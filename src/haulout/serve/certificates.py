@@ -36,11 +36,15 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Bundle(msgspec.Struct, frozen=True):
-    """All that replicas share. `authorities`: the one that signs first, then those whose certificates may be about."""
+    """All that replicas share. `authorities`: the one that signs first, then those whose certificates may be about.
+
+    `ends_at`: when the serving certificate counts as ended, where something else than itself says so.
+    """
 
     authorities: bytes
     authority_key: bytes
     serving: Pair
+    ends_at: datetime | None = None
 
     def __repr__(self) -> str:
         return "Bundle(…)"
@@ -70,7 +74,7 @@ def check(bundle: Bundle) -> None:
         raise Unusable(str(error)) from error
     if not fits:
         raise Unusable("a key does not belong to its certificate")
-    if not any(_signed_by(serving, authority) for authority in authorities):
+    if not any(signed_by(serving, authority) for authority in authorities):
         raise Unusable("the certificate is not signed by the authority beside it")
 
 
@@ -98,7 +102,7 @@ def with_fresh_serving(bundle: Bundle, names: Iterable[str], now: datetime) -> B
     wanted = set(names)
     ends_soon = serving.not_valid_after_utc - now < RENEW_SERVING_BEFORE
     is_known = now >= newest.not_valid_before_utc + BACKDATED_FOR + AUTHORITY_KNOWN_AFTER
-    if ends_soon or not wanted <= names_of(serving) or (is_known and not _signed_by(serving, newest)):
+    if ends_soon or not wanted <= names_of(serving) or (is_known and not signed_by(serving, newest)):
         authority = Pair(newest.public_bytes(serialization.Encoding.PEM), bundle.authority_key)
         # While replicas of two versions run, each wants its own names: with both, neither renews what the other made.
         both = wanted | names_of(serving)
@@ -159,7 +163,7 @@ def _sign(authority: Pair, names: Iterable[str], now: datetime) -> Pair:
     issuer = x509.load_pem_x509_certificate(authority.certificate)
     issuer_key = _private(authority.key)
     key = ec.generate_private_key(ec.SECP256R1())
-    alternatives = [_alternative(name) for name in sorted(set(names))]
+    alternatives = [alternative(name) for name in sorted(set(names))]
     certificate = (
         _begun(_name("haulout webhook"), issuer.subject, key.public_key(), now, SERVING_FOR)
         .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
@@ -192,7 +196,7 @@ def _name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
-def _alternative(name: str) -> x509.GeneralName:
+def alternative(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
@@ -216,7 +220,7 @@ def _fits(certificate: x509.Certificate, key: bytes) -> bool:
     return certificate.public_key() == _private(key).public_key()
 
 
-def _signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+def signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):

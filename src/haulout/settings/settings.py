@@ -101,7 +101,8 @@ class ClusterApi(msgspec.Struct, frozen=True, kw_only=True):
 class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
     """How admission webhooks are served: address, certificate, Service and Secret.
 
-    `certificates`: self, cert-manager, or a directory with tls.crt and tls.key; originals: where theirs look.
+    `certificates`: self, cert-manager, or a directory with tls.crt and tls.key; originals: where theirs look, and
+    `skyhook` for a Secret of the form that the Skyhook operator gives it.
 
     `outside`: the namespace of the Secret outside of a pod, where none is set; empty: the context's.
     """

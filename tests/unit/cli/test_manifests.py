@@ -22,6 +22,7 @@ from haulout.surfaces.nodemaintenance.wire import (
     DrainSpec,
     Status,
 )
+from haulout.surfaces.packages.admit import webhooks
 from haulout.surfaces.profiles.surface import PROFILES
 from haulout.surfaces.registry import surfaces
 from tests.build.restricted import excesses, pod_specs
@@ -109,6 +110,27 @@ def test_wrong_command_lines(capsys: Capture, words: list[str], said: str) -> No
     assert said in capsys.readouterr().err
 
 
+class TestPackages:
+    def test_the_webhooks_are_those_that_are_served(self, capsys: Capture) -> None:
+        service, *registrations = printed(capsys, "webhooks", "packages")
+        assert (service["kind"], len(registrations)) == ("Service", 2)
+        found = {
+            (each["kind"] == "MutatingWebhookConfiguration", each["metadata"]["name"], hook["name"]): hook
+            for each in registrations
+            for hook in each["webhooks"]
+        }
+        served = {(webhook.mutates, webhook.registration, webhook.name): webhook for webhook in webhooks()}
+        assert found.keys() == served.keys()
+        for key, hook in found.items():
+            assert hook["clientConfig"]["service"]["path"] == served[key].path
+            assert hook["rules"] == list(served[key].rules)
+            assert (hook["failurePolicy"], hook["sideEffects"], hook["timeoutSeconds"]) == ("Fail", "None", 10)
+
+    def test_two_surfaces_share_one_service(self, capsys: Capture) -> None:
+        kinds = [each["kind"] for each in printed(capsys, "webhooks", "nodemaintenance", "packages")]
+        assert kinds.count("Service") == 1
+
+
 class TestNodeMaintenance:
     def test_the_definition_is_of_the_kind_that_is_served(self, capsys: Capture) -> None:
         [definition] = printed(capsys, "crds", "nodemaintenance")
@@ -144,12 +166,12 @@ class TestNodeMaintenance:
         assert "caBundle" not in hook["clientConfig"]
 
     def test_webhooks_may_be_called_at_an_address(self, capsys: Capture) -> None:
-        [registration] = printed(capsys, "webhooks", "--url", "https://10.0.0.1:9443/")
+        [registration] = printed(capsys, "webhooks", "nodemaintenance", "--url", "https://10.0.0.1:9443/")
         assert registration["webhooks"][0]["clientConfig"] == {"url": f"https://10.0.0.1:9443{WEBHOOK.path}"}
 
     def test_with_cert_manager_that_makes_the_certificate(self, capsys: Capture) -> None:
         words = ("--certificates", "cert-manager", "-n", "ops", "--service", "hooks")
-        documents = printed(capsys, "webhooks", *words)
+        documents = printed(capsys, "webhooks", "nodemaintenance", *words)
         assert [each["kind"] for each in documents] == [
             "Service",
             "Issuer",

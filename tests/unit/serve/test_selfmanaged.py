@@ -11,12 +11,18 @@ from typing import Any
 
 import pytest
 from cryptography import x509
+from msgspec import Struct
 
 from haulout.base.clock import ManualClock
+from haulout.core.admission import ALLOWED, Webhook
 from haulout.embedded import InProcessTransport, Json, Resource
 from haulout.kube.transport import JSON, Reply
+from haulout.model.meta import wire_time
 from haulout.serve.certificates import AUTHORITY_FOR, names_of
+from haulout.serve.registrations import Registrations
+from haulout.serve.secret_form import OwnForm, SecretForm
 from haulout.serve.selfmanaged import SelfManagedCertificate
+from haulout.serve.skyhook_secret import SkyhookForm
 from haulout.serve.tls import ServerIdentity
 from tests.build.apiserver import World
 from tests.build.fakeapi import refusal
@@ -47,8 +53,12 @@ class Wire(InProcessTransport):
         return await super().request(method, path, **{"accept": JSON, **more})
 
 
+def hook(registration: str, *, mutates: bool = False, rules: tuple[Json, ...] = ()) -> Webhook:
+    return Webhook(HOOK, "/validate", lambda request, view: ALLOWED, Struct, registration, mutates, rules)
+
+
 class Replica:
-    def __init__(self, world: World, clock: ManualClock, *registrations: str) -> None:
+    def __init__(self, world: World, clock: ManualClock, *registrations: str, form: SecretForm | None = None) -> None:
         self.identity = ServerIdentity()
         self.wire = Wire(world)
         self.keeper = SelfManagedCertificate(
@@ -57,9 +67,9 @@ class Replica:
             clock,
             namespace=NAMESPACE,
             secret=SECRET,
-            webhooks=[HOOK],
-            registrations=registrations or ("ours",),
+            registrations=Registrations(self.wire, [hook(name) for name in registrations or ("ours",)]),
             names=["haulout-webhook.haulout-system.svc"],
+            form=form or OwnForm(),
             sleep=self._nap,
         )
 
@@ -277,3 +287,105 @@ async def test_whoever_may_not_keep_it_says_so_once_and_goes_on_trying(
         assert not replica.identity.ready
         replica.wire.forbidden = set()
         await until(lambda: replica.identity.ready)
+
+
+class TestAsTheSkyhookOperator:
+    """The Secret of the original's form."""
+
+    @pytest.fixture
+    def replica(self, world: World, clock: ManualClock) -> Replica:
+        # Keys of the real length take seconds to make.
+        return Replica(world, clock, form=SkyhookForm("webhook-service", 2048))
+
+    async def test_the_secret_says_when_it_ends(self, world: World, clock: ManualClock, replica: Replica) -> None:
+        await replica.keeper.look()
+        secret = found(world, SECRETS, NAMESPACE, SECRET)
+        assert (secret["type"], sorted(secret["data"])) == ("Opaque", ["ca.crt", "tls.crt", "tls.key"])
+        assert secret["metadata"]["annotations"] == {
+            "skyhook.nvidia.com/expiration": wire_time(START + timedelta(days=365)),
+            "skyhook.nvidia.com/service": "webhook-service",
+        }
+        authority = x509.load_pem_x509_certificate(stored(world, "ca.crt"))
+        assert authority.subject.rfc4514_string() == "CN=webhooks-ca,O=NVIDIA"
+        assert names_of(x509.load_pem_x509_certificate(stored(world, "tls.crt"))) == {
+            "haulout-webhook.haulout-system.svc"
+        }
+
+    async def test_another_replica_takes_it_as_it_is(self, world: World, clock: ManualClock, replica: Replica) -> None:
+        await replica.keeper.look()
+        other = Replica(world, clock, form=SkyhookForm("webhook-service", 2048))
+        await other.keeper.look()
+        assert other.writes() == []
+        assert other.identity._pair == replica.identity._pair
+
+    async def test_it_is_renewed_a_week_before_its_end(
+        self, world: World, clock: ManualClock, replica: Replica
+    ) -> None:
+        await replica.keeper.look()
+        first, authority = stored(world, "tls.crt"), stored(world, "ca.crt")
+        clock.move_to(START + timedelta(days=357, hours=23))
+        await replica.keeper.look()
+        assert stored(world, "tls.crt") == first
+        clock.move_to(START + timedelta(days=358, hours=1))
+        await replica.keeper.look()
+        assert stored(world, "tls.crt") != first
+        # Replicas that have not read it yet are still trusted.
+        assert stored(world, "ca.crt").endswith(authority)
+
+    @pytest.mark.parametrize("text", [wire_time(START + timedelta(hours=100)), "soon"])
+    async def test_the_annotation_counts(self, world: World, clock: ManualClock, replica: Replica, text: str) -> None:
+        await replica.keeper.look()
+        first = stored(world, "tls.crt")
+        annotations = {"skyhook.nvidia.com/expiration": text, "mine": "kept"}
+        world.server.patch(SECRETS, NAMESPACE, SECRET, {"metadata": {"annotations": annotations}})
+        await replica.keeper.look()
+        assert stored(world, "tls.crt") != first
+        found_annotations = found(world, SECRETS, NAMESPACE, SECRET)["metadata"]["annotations"]
+        assert found_annotations["skyhook.nvidia.com/expiration"] == wire_time(START + timedelta(days=365))
+        assert found_annotations["mine"] == "kept"
+
+    async def test_a_secret_that_cannot_be_used_is_made_anew(
+        self, world: World, clock: ManualClock, replica: Replica
+    ) -> None:
+        world.server.create(
+            SECRETS, {"metadata": {"name": SECRET, "namespace": NAMESPACE}, "data": {"tls.crt": "eA=="}}
+        )
+        await replica.keeper.look()
+        assert replica.identity.ready
+
+    async def test_it_is_ready_once_it_is_registered(self, world: World, clock: ManualClock, replica: Replica) -> None:
+        assert replica.keeper.lack == "the webhooks have no certificate yet"
+        await replica.keeper.look()
+        assert replica.keeper.lack == "ours does not name the webhooks"
+        world.server.create(REGISTRATIONS, registration("ours", HOOK))
+        await replica.keeper.look()
+        assert replica.keeper.lack == ""
+        assert registered(world, "ours") == stored(world, "ca.crt")
+
+
+RULE = {"apiGroups": ["x.io"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE", "DELETE"], "resources": ["xs"]}
+MUTATING = Resource("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations")
+
+
+@pytest.mark.parametrize(
+    ("rules", "writes"),
+    [
+        pytest.param([{**RULE, "operations": ["DELETE"]}], 1, id="too few operations"),
+        pytest.param([], 1, id="none"),
+        pytest.param([{**RULE, "operations": ["DELETE", "UPDATE", "CREATE"], "scope": "*"}], 0, id="the same"),
+        pytest.param([{**RULE, "scope": "Namespaced"}], 1, id="another scope"),
+    ],
+)
+async def test_what_is_reviewed_is_put_right(world: World, rules: list[Json], writes: int) -> None:
+    made = registration("ours", "a.another.io", HOOK)
+    made["webhooks"][1] |= {"rules": rules}
+    made["webhooks"][1]["clientConfig"]["caBundle"] = base64.b64encode(b"x").decode()
+    world.server.create(MUTATING, made)
+    wire = Wire(world)
+    registrations = Registrations(wire, [hook("ours", mutates=True, rules=(RULE,))])
+    [(place, read)] = (await registrations.read()).items()
+    await registrations.register(place, read, b"x")
+    assert len([act for act in wire.asked if act.startswith("PATCH")]) == writes
+    [other, ours] = found(world, MUTATING, "", "ours")["webhooks"]
+    assert set(ours["rules"][0]["operations"]) == {"CREATE", "UPDATE", "DELETE"}
+    assert "rules" not in other

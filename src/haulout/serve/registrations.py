@@ -1,0 +1,179 @@
+"""The webhook configurations that name our webhooks: which hosts they call, whose authority they trust, what they review."""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from haulout.core.admission import Webhook
+from haulout.kube.errors import Forbidden, Invalid, NotFound
+from haulout.kube.transport import JSON_PATCH, Transport
+
+log = logging.getLogger("haulout.certificates")
+
+_GROUP = "/apis/admissionregistration.k8s.io/v1"
+# Others who write the authority for their owner: two who do so never come to rest.
+INJECTORS = ("cert-manager.io/inject-ca-from", "service.beta.openshift.io/inject-cabundle")
+MOST_NAMES = 64
+
+_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
+
+
+class _Service(msgspec.Struct, frozen=True):
+    name: str = ""
+    namespace: str = ""
+
+
+class _Client(msgspec.Struct, frozen=True, rename="camel"):
+    url: str = ""
+    service: _Service | None = None
+    ca_bundle: str = ""
+
+
+class _Entry(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    client_config: _Client = _Client()
+    rules: tuple[dict[str, Any], ...] = ()
+
+
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    annotations: dict[str, str] = {}
+
+
+class Registration(msgspec.Struct, frozen=True):
+    """A webhook configuration as it was read. It is empty where there is none."""
+
+    metadata: _Meta = _Meta()
+    webhooks: tuple[_Entry, ...] = ()
+
+
+class Place(msgspec.Struct, frozen=True, order=True):
+    """Where a webhook configuration is: its collection and its name."""
+
+    collection: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        return f"{self.collection}/{self.name}"
+
+
+class Registrations:
+    """The webhook configurations of some webhooks. They are read by name alone, so that a role may be limited to these."""
+
+    def __init__(self, transport: Transport, webhooks: Iterable[Webhook]) -> None:
+        self._transport = transport
+        self._webhooks = {(_place(webhook), webhook.name): webhook for webhook in webhooks}
+        self._said: set[str] = set()
+
+    @property
+    def places(self) -> list[Place]:
+        return sorted({place for place, _ in self._webhooks})
+
+    async def read(self) -> dict[Place, Registration]:
+        """Return the configurations that are there and name one of the webhooks."""
+        found = {place: await self._read(place) for place in self.places}
+        return {place: each for place, each in found.items() if any(True for _ in self._ours(place, each))}
+
+    async def register(self, place: Place, registration: Registration, authorities: bytes) -> None:
+        """Write the authority, and what the webhooks have to review, into one configuration."""
+        annotations = registration.metadata.annotations
+        if other := next((each for each in INJECTORS if each in annotations), None):
+            self._say_once("registration is another's", f"{place.name} is annotated with {other}")
+            return
+        patch = list(self._corrections(place, registration, base64.b64encode(authorities).decode()))
+        if not patch:
+            return
+        body = msgspec.json.encode(patch)
+        try:
+            await self._transport.request("PATCH", place.path, body=body, content_type=JSON_PATCH)
+        except Forbidden as error:
+            self._say_once("registration cannot be written", str(error))
+        except (NotFound, Invalid) as error:
+            # Changed since it was read; the watch brings us back to it.
+            log.info("registration has changed meanwhile", extra={"registration": place.name, "error": str(error)})
+        else:
+            log.info("authority registered", extra={"registration": place.name})
+
+    def hosts(self, registrations: Mapping[Place, Registration]) -> list[str]:
+        """Return the hosts that the API server calls, as far as their names can stand in a certificate."""
+        found = []
+        for place, registration in registrations.items():
+            for _, entry, _ in self._ours(place, registration):
+                client = entry.client_config
+                if client.service is not None:
+                    found.append(f"{client.service.name}.{client.service.namespace}.svc")
+                elif client.url:
+                    found.append(_host(client.url))
+        return sorted({name for name in map(_as_in_certificates, found) if name})[:MOST_NAMES]
+
+    async def _read(self, place: Place) -> Registration:
+        try:
+            reply = await self._transport.request("GET", place.path)
+            return msgspec.json.decode(reply.body, type=Registration)
+        except NotFound:
+            return Registration()
+        except (Forbidden, msgspec.DecodeError) as error:
+            # Somebody else may look after the registration; then the certificate is all there is to do.
+            self._say_once("registrations cannot be read", str(error))
+            return Registration()
+
+    def _corrections(self, place: Place, registration: Registration, authorities: str) -> Iterator[dict[str, Any]]:
+        for number, entry, webhook in self._ours(place, registration):
+            name_is_kept = {"op": "test", "path": f"/webhooks/{number}/name", "value": entry.name}
+            if entry.client_config.ca_bundle != authorities:
+                yield name_is_kept
+                yield {"op": "add", "path": f"/webhooks/{number}/clientConfig/caBundle", "value": authorities}
+            if webhook.rules and not _review_the_same(entry.rules, webhook.rules):
+                yield name_is_kept
+                yield {"op": "add", "path": f"/webhooks/{number}/rules", "value": webhook.rules}
+
+    def _ours(self, place: Place, registration: Registration) -> Iterator[tuple[int, _Entry, Webhook]]:
+        """Yield our webhooks in a configuration, each with its number there."""
+        for number, entry in enumerate(registration.webhooks):
+            webhook = self._webhooks.get((place, entry.name))
+            if webhook is not None:
+                yield number, entry, webhook
+
+    def _say_once(self, message: str, error: str) -> None:
+        if message not in self._said:
+            self._said.add(message)
+            log.warning(message, extra={"error": error})
+
+
+def _place(webhook: Webhook) -> Place:
+    plural = "mutatingwebhookconfigurations" if webhook.mutates else "validatingwebhookconfigurations"
+    return Place(f"{_GROUP}/{plural}", webhook.registration)
+
+
+def _review_the_same(rules: Iterable[Mapping[str, Any]], others: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether two lists of rules mean the same. The order does not count, and the server fills in the scope."""
+    return {_meaning(rule) for rule in rules} == {_meaning(rule) for rule in others}
+
+
+def _meaning(rule: Mapping[str, Any]) -> tuple[object, ...]:
+    fields = ("apiGroups", "apiVersions", "operations", "resources")
+    return (*(frozenset(rule.get(field) or ()) for field in fields), rule.get("scope") or "*")
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _as_in_certificates(text: str) -> str:
+    """Empty if it cannot stand in one. Addresses have one spelling there, and a name without it is never found again."""
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        return text if _NAME.fullmatch(text) else ""

@@ -1,0 +1,99 @@
+"""How the certificate of the webhooks lies in its Secret, and when it is renewed: our own way."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Protocol
+
+from haulout.serve.certificates import (
+    Bundle,
+    Pair,
+    Unusable,
+    check,
+    make_bundle,
+    next_renewal,
+    with_fresh_authority,
+    with_fresh_serving,
+)
+
+Json = dict[str, Any]
+
+
+class SecretForm(Protocol):
+    """A way to make, store and renew certificates. All but `strict` is pure but for random keys.
+
+    `strict`: webhooks are ready only where all of them are registered with the authority.
+    """
+
+    strict: bool
+
+    def make(self, names: Iterable[str], now: datetime) -> Bundle: ...
+
+    def fresh_authority(self, bundle: Bundle, names: Iterable[str], now: datetime) -> Bundle: ...
+
+    def fresh_serving(self, bundle: Bundle, names: Iterable[str], now: datetime) -> Bundle: ...
+
+    def next_renewal(self, bundle: Bundle, now: datetime) -> datetime: ...
+
+    def fields(self, bundle: Bundle) -> Json:
+        """Return the labels, the annotations, the type and the data of the Secret."""
+        ...
+
+    def read(self, secret: Mapping[str, Any]) -> Bundle:
+        """Return what is in a Secret. Raises Unusable."""
+        ...
+
+
+class OwnForm:
+    """An authority for ten years whose key lies beside it, and certificates for three months."""
+
+    strict = False
+
+    def make(self, names: Iterable[str], now: datetime) -> Bundle:
+        return make_bundle(names, now)
+
+    def fresh_authority(self, bundle: Bundle, names: Iterable[str], now: datetime) -> Bundle:
+        return with_fresh_authority(bundle, now)
+
+    def fresh_serving(self, bundle: Bundle, names: Iterable[str], now: datetime) -> Bundle:
+        return with_fresh_serving(bundle, names, now)
+
+    def next_renewal(self, bundle: Bundle, now: datetime) -> datetime:
+        return next_renewal(bundle, now)
+
+    def fields(self, bundle: Bundle) -> Json:
+        return {
+            "labels": {"app.kubernetes.io/managed-by": "haulout"},
+            "annotations": {},
+            "type": "kubernetes.io/tls",
+            "data": encoded(
+                {
+                    "ca.crt": bundle.authorities,
+                    "ca.key": bundle.authority_key,
+                    "tls.crt": bundle.serving.certificate,
+                    "tls.key": bundle.serving.key,
+                }
+            ),
+        }
+
+    def read(self, secret: Mapping[str, Any]) -> Bundle:
+        plain = decoded(secret, ("ca.crt", "ca.key", "tls.crt", "tls.key"))
+        bundle = Bundle(plain["ca.crt"], plain["ca.key"], Pair(plain["tls.crt"], plain["tls.key"]))
+        check(bundle)
+        return bundle
+
+
+def encoded(plain: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: base64.b64encode(content).decode() for name, content in plain.items()}
+
+
+def decoded(secret: Mapping[str, Any], names: Iterable[str]) -> dict[str, bytes]:
+    """Return these entries of a Secret. Raises Unusable."""
+    data = secret.get("data") or {}
+    try:
+        return {name: base64.b64decode(data[name]) for name in names}
+    except (KeyError, TypeError, binascii.Error) as error:
+        raise Unusable(f"{type(error).__name__}: {error}") from error

@@ -1,0 +1,223 @@
+"""What the webhooks of Skyhook and DeploymentPolicy fill in and let pass, in the words of the original."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from haulout.cluster.rows import Row
+from haulout.cluster.store import Index
+from haulout.cluster.view import View
+from haulout.core.admission import ALLOWED, AdmissionRequest, Rule, Unreadable, Verdict, Webhook, denied, unreadable
+from haulout.core.surface import Registration
+from haulout.surfaces.packages.declare import MUTATE_POLICY, MUTATE_SKYHOOK, VALIDATE_POLICY, VALIDATE_SKYHOOK
+from haulout.surfaces.packages.validate import name_problem, spec_problem, warnings
+from haulout.surfaces.packages.validate_policy import policy_problem
+from haulout.surfaces.packages.versions import is_lower
+from haulout.surfaces.packages.wire import (
+    KIND,
+    Package,
+    SkyhookRow,
+    Spec,
+    without_tag,
+)
+from haulout.surfaces.packages.wire_policy import (
+    STRATEGIES,
+    Parameters,
+    PolicyRow,
+    PolicySpec,
+    StrategySpec,
+    parameters_with_defaults,
+    policy_key,
+)
+
+TRUNCATED = "StatusTruncated"
+
+Patch = dict[str, Any]
+
+
+class _Meta(Struct, frozen=True, rename="camel"):
+    name: str = ""
+    deletion_timestamp: str | None = None
+
+
+class _Condition(Struct, frozen=True):
+    type: str = ""
+    status: str = ""
+
+
+class _Status(Struct, frozen=True, rename="camel"):
+    """`node_state`: the keys of the entries of each node; what is in them does not matter here."""
+
+    node_state: dict[str, dict[str, msgspec.Raw]] = {}
+    conditions: tuple[_Condition, ...] = ()
+
+
+class ReviewedSkyhook(Struct, frozen=True):
+    """What the rules read of a Skyhook."""
+
+    metadata: _Meta = _Meta()
+    spec: Spec = Spec()
+    status: _Status = _Status()
+
+    def may_be_installed(self, name: str) -> bool:
+        """Whether some version of a package is on a node, or may be: a status that is too large does not list all."""
+        lists_all = not any((each.type, each.status) == (TRUNCATED, "True") for each in self.status.conditions)
+        keys = (key for entries in self.status.node_state.values() for key in entries)
+        return not lists_all or any(key.partition("|")[0] == name for key in keys)
+
+
+class ReviewedPolicy(Struct, frozen=True):
+    """What the rules read of a DeploymentPolicy."""
+
+    metadata: _Meta = _Meta()
+    spec: PolicySpec = PolicySpec()
+
+
+Reviewed = TypeVar("Reviewed", ReviewedSkyhook, ReviewedPolicy)
+
+
+def _policy_of(row: Row) -> Iterable[Hashable]:
+    return (row.spec.deployment_policy,) if isinstance(row, SkyhookRow) and row.spec.deployment_policy else ()
+
+
+SKYHOOKS_OF_POLICY = Index("skyhooks-of-policy", KIND, _policy_of)
+
+
+def webhooks() -> tuple[Webhook, ...]:
+    return (
+        _webhook(MUTATE_SKYHOOK, fill_in_skyhook, ReviewedSkyhook),
+        _webhook(MUTATE_POLICY, fill_in_policy, ReviewedPolicy),
+        _webhook(VALIDATE_SKYHOOK, admit_skyhook, ReviewedSkyhook),
+        _webhook(VALIDATE_POLICY, admit_policy, ReviewedPolicy),
+    )
+
+
+def _webhook(declared: Registration, rule: Rule, reads: type[Struct]) -> Webhook:
+    return Webhook(
+        name=declared.name,
+        path=declared.path,
+        rule=rule,
+        reads=reads,
+        registration=declared.configuration,
+        mutates=declared.mutating,
+        rules=declared.rules,
+    )
+
+
+def fill_in_skyhook(request: AdmissionRequest, view: View) -> Verdict:
+    """Name packages by their keys and cut tags off images. What cannot be read is left to the schema to refuse."""
+    asked = request.object
+    if not isinstance(asked, ReviewedSkyhook):
+        return ALLOWED
+    patch = tuple(step for key, package in asked.spec.packages.items() for step in _normalising(key, package))
+    return Verdict(allowed=True, patch=patch, warnings=tuple(warnings(asked.spec)))
+
+
+def _normalising(key: str, package: Package) -> Iterator[Patch]:
+    if not package.name:
+        yield {"op": "add", "path": _pointer("spec", "packages", key, "name"), "value": key}
+    image = without_tag(package.image)
+    if image != package.image:
+        yield {"op": "add", "path": _pointer("spec", "packages", key, "image"), "value": image}
+
+
+def fill_in_policy(request: AdmissionRequest, view: View) -> Verdict:
+    """Fill in the parameters of strategies."""
+    asked = request.object
+    if not isinstance(asked, ReviewedPolicy):
+        return ALLOWED
+    patch = list(_completing(("spec", "default", "strategy"), asked.spec.default.strategy))
+    for number, compartment in enumerate(asked.spec.compartments):
+        patch += _completing(("spec", "compartments", str(number), "strategy"), compartment.strategy)
+    return Verdict(allowed=True, patch=tuple(patch))
+
+
+def _completing(place: tuple[str, ...], strategy: StrategySpec | None) -> Iterator[Patch]:
+    if strategy is None:
+        return
+    complete = parameters_with_defaults(strategy)
+    for kind in STRATEGIES:
+        given: Parameters | None = getattr(strategy, kind)
+        if given is None:
+            continue
+        wanted = msgspec.to_builtins(getattr(complete, kind))
+        for field, value in msgspec.to_builtins(given).items():
+            if wanted[field] != value:
+                yield {"op": "add", "path": _pointer(*place, kind, field), "value": wanted[field]}
+
+
+def admit_skyhook(request: AdmissionRequest, view: View) -> Verdict:
+    new, old = _read(request.object, ReviewedSkyhook), _read(request.old_object, ReviewedSkyhook)
+    if isinstance(new, Verdict):
+        return new
+    is_update = isinstance(old, ReviewedSkyhook)
+    # A spec that was stored before there was a webhook must not keep anybody from pausing or deleting the Skyhook.
+    if new.metadata.deletion_timestamp or (isinstance(old, ReviewedSkyhook) and old.spec == new.spec):
+        return ALLOWED
+    problem = "" if is_update else name_problem(new.metadata.name or request.name)
+    problem = problem or spec_problem(new.spec)
+    if not problem and isinstance(old, ReviewedSkyhook):
+        problem = _uninstall_problem(old, new)
+    if problem:
+        return denied(problem)
+    return _policy_verdict(new.spec.deployment_policy, view) or Verdict(
+        allowed=True, warnings=tuple(warnings(new.spec))
+    )
+
+
+def _policy_verdict(name: str, view: View) -> Verdict | None:
+    if not name or view.get(policy_key(name), PolicyRow) is not None:
+        return None
+    return denied(f'deploymentPolicy "{name}" not found', policy_key(name))
+
+
+def _uninstall_problem(old: ReviewedSkyhook, new: ReviewedSkyhook) -> str:
+    """Return why a package that has to be uninstalled on purpose cannot be removed or replaced by a lower version yet."""
+    for key, package in sorted(old.spec.packages.items()):
+        if package.uninstall is None or not package.uninstall.enabled or not old.may_be_installed(key):
+            continue
+        wanted = new.spec.packages.get(key)
+        if wanted is None:
+            return f'package "{key}": set uninstall.apply and wait until it is uninstalled before it is removed'
+        if is_lower(wanted.version, package.version):
+            return (
+                f'package "{key}": set uninstall.apply and wait until it is uninstalled before its version is lowered'
+            )
+    return ""
+
+
+def admit_policy(request: AdmissionRequest, view: View) -> Verdict:
+    if request.operation == "DELETE":
+        return _delete(request.name, view)
+    new, old = _read(request.object, ReviewedPolicy), _read(request.old_object, ReviewedPolicy)
+    if isinstance(new, Verdict):
+        return new
+    if new.metadata.deletion_timestamp or (isinstance(old, ReviewedPolicy) and old.spec == new.spec):
+        return ALLOWED
+    problem = policy_problem(new.spec)
+    return denied(problem) if problem else ALLOWED
+
+
+def _delete(name: str, view: View) -> Verdict:
+    users = view.rows(SKYHOOKS_OF_POLICY, name, SkyhookRow)
+    if not users:
+        return ALLOWED
+    names = " ".join(user.name for user in users)
+    message = f'cannot delete DeploymentPolicy "{name}": still referenced by {len(users)} Skyhook(s): [{names}]'
+    return denied(message, *(user.key for user in users))
+
+
+def _read(given: Struct | Unreadable | None, kind: type[Reviewed]) -> Reviewed | Verdict:
+    if isinstance(given, kind):
+        return given
+    if isinstance(given, Unreadable):
+        return unreadable(f"the object cannot be read: {given.why}")
+    return unreadable("there is no content to decode")
+
+
+def _pointer(*parts: str) -> str:
+    return "".join(f"/{part.replace('~', '~0').replace('/', '~1')}" for part in parts)

@@ -1,0 +1,59 @@
+"""What is wrong with the spec of a DeploymentPolicy, in the words of the original."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from haulout.base.selector import SelectorError
+from haulout.surfaces.packages.wire import DEFAULT_COMPARTMENT, Budget, selector_of
+from haulout.surfaces.packages.wire_policy import STRATEGIES, CompartmentSpec, PolicySpec, StrategySpec
+
+
+def policy_problem(spec: PolicySpec) -> str:
+    """Return what is wrong with a spec, or an empty text."""
+    return next(_problems(spec), "")
+
+
+def _problems(spec: PolicySpec) -> Iterator[str]:
+    yield from _budget_problems("default", spec.default.budget)
+    yield from _strategy_problems("default", spec.default.strategy or StrategySpec())
+    names: set[str] = set()
+    for compartment in spec.compartments:
+        name = compartment.name
+        if name == DEFAULT_COMPARTMENT:
+            yield f'compartment name "{name}" is reserved and cannot be used'
+        if name in names:
+            yield f'compartment name "{name}" is not unique'
+        names.add(name)
+        yield from _compartment_problems(compartment)
+    yield from _twins(spec.compartments)
+
+
+def _compartment_problems(compartment: CompartmentSpec) -> Iterator[str]:
+    place = f'compartment "{compartment.name}"'
+    yield from _budget_problems(place, compartment.budget)
+    if compartment.strategy is not None:
+        yield from _strategy_problems(place, compartment.strategy)
+    try:
+        selector_of(compartment.selector)
+    except SelectorError as error:
+        yield f"{place} has invalid selector: {error}"
+
+
+def _twins(compartments: tuple[CompartmentSpec, ...]) -> Iterator[str]:
+    for number, compartment in enumerate(compartments):
+        for other in compartments[:number]:
+            if other.selector == compartment.selector:
+                yield f'compartment "{compartment.name}" has identical selector to compartment "{other.name}"'
+
+
+def _budget_problems(place: str, budget: Budget) -> Iterator[str]:
+    if budget.percent is None and budget.count is None:
+        yield f"{place} budget: exactly one of percent or count must be set"
+    elif budget.percent is not None and budget.count is not None:
+        yield f"{place} budget: percent and count are mutually exclusive"
+
+
+def _strategy_problems(place: str, strategy: StrategySpec) -> Iterator[str]:
+    if sum(getattr(strategy, kind) is not None for kind in STRATEGIES) != 1:
+        yield f"{place} strategy: exactly one of fixed, linear, or exponential must be set"

@@ -14,7 +14,7 @@ from haulout.core.action import Cordon
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.declaration import Declaration, Enabled
 from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
-from haulout.core.drain.report import Progress, conclusion, reasons
+from haulout.core.drain.progress import Progress, conclusion, reasons
 from haulout.core.reason import Reason
 from haulout.embedded import NODES, PODS, ActorOptions, Change, KubeletOptions, PodBehaviour
 from haulout.kernel.assemble import assemble

@@ -13,7 +13,7 @@ from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import CONFIG, FactDemand, View
 from haulout.core.action import Action, Annotate, Label, Measure, Tell
 from haulout.core.decision import Decider, Decision
-from haulout.surfaces.clusterapi.machine import NODE_PROBE
+from haulout.surfaces.clusterapi.decide import NODE_PROBE
 from haulout.surfaces.clusterapi.options import Options
 from haulout.surfaces.clusterapi.surface import DECIDERS
 from haulout.surfaces.clusterapi.wire import (

@@ -11,7 +11,7 @@ import yaml as pyyaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from haulout.base import duration, expand, expression, selector, yaml
+from haulout.base import duration, expression, selector, variables, yaml
 from haulout.plugins.config import Config, ConfigProblem, Fields, GoDuration
 from haulout.plugins.document import read_file
 from haulout.surfaces.profiles import schedules, wire
@@ -101,16 +101,16 @@ def test_any_bytes_are_yaml_or_refused(loader: type, data: bytes | str) -> None:
 @often
 @given(st.text(), st.dictionaries(st.text(max_size=3), st.text()))
 def test_text_with_its_dollars_doubled_stays_itself(text: str, environment: dict[str, str]) -> None:
-    template = expand.parse(text.replace("$", "$$"))
-    assert expand.expand(template, expand.Scope({}, environment)) == text
+    template = variables.parse(text.replace("$", "$$"))
+    assert variables.expand(template, variables.Scope({}, environment)) == text
 
 
 @often
 @given(st.text("${}:+?ABx,[]\"'\\ "), st.dictionaries(st.sampled_from("AB"), st.text("${}:AB")))
 def test_any_text_expands_or_is_refused(text: str, keys: dict[str, str]) -> None:
-    with suppress(expand.ExpandError):
-        scope = expand.Scope({name: expand.parse(value) for name, value in keys.items()}, {"A": "a", "x": "[1"})
-        expand.parse_value(expand.expand(expand.parse(text), scope))
+    with suppress(variables.ExpandError):
+        scope = variables.Scope({name: variables.parse(value) for name, value in keys.items()}, {"A": "a", "x": "[1"})
+        variables.parse_value(variables.expand(variables.parse(text), scope))
 
 
 INSTANTS = st.datetimes(timezones=st.just(UTC))

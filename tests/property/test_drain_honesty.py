@@ -18,14 +18,14 @@ from haulout.cluster.store import Store
 from haulout.cluster.view import CONFIG, OUTCOME, View
 from haulout.core.action import Create, Patch, Refusal
 from haulout.core.decision import Decider, Decision
-from haulout.core.drain import evict, pace, plan
+from haulout.core.drain import eviction, pace, plan
 from haulout.core.drain.options import DrainOptions, drain_row
 from haulout.core.drain.pace import PERMITS_OF_BUDGET, Permit, permit_key
 from haulout.core.drain.plan import EvictionRow, eviction_key, outcome_name
 from haulout.model.lease import LeaseSpec
 from haulout.model.meta import OwnerReference
+from haulout.surfaces.nodemaintenance.drain_status import REPORT_EVERY_FOR
 from haulout.surfaces.nodemaintenance.options import Options
-from haulout.surfaces.nodemaintenance.passes import REPORT_EVERY_FOR
 from haulout.surfaces.nodemaintenance.surface import DECIDERS
 from haulout.surfaces.nodemaintenance.wire import FINALIZER, DrainSpec, MaintenanceRow, Status, maintenance_key
 from tests.build.examples import examples
@@ -421,10 +421,10 @@ def remember(store: Store, now: datetime) -> None:
 def test_k6_of_one_eviction(there: list[Row], allowed: int, at_instants: list[datetime]) -> None:
     store = store_of(budget("web", allowed=allowed), *there)
     key = eviction_key(pod_key("p"))
-    assert_until_is_honest(evict.DECIDER, store, key, START, at_instants)
+    assert_until_is_honest(eviction.DECIDER, store, key, START, at_instants)
 
 
-@pytest.mark.parametrize("decider", [plan.DECIDER, pace.DECIDER, evict.DECIDER], ids=lambda each: each.name)
+@pytest.mark.parametrize("decider", [plan.DECIDER, pace.DECIDER, eviction.DECIDER], ids=lambda each: each.name)
 def test_k8_they_claim_nothing(decider: Decider) -> None:
     store = store_of(budget("web"), node("n0"))
     assert_claims_ignore_grants(decider, store, budget_key("web"), START)

@@ -16,7 +16,7 @@ from haulout.core.action import Label
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.decision import Decider, Decision
 from haulout.core.holds import Claim, Grant, Want, is_granted
-from haulout.surfaces.nodemaintenance.given import SURFACE
+from haulout.surfaces.nodemaintenance.situation import SURFACE
 from haulout.surfaces.nodemaintenance.surface import DECIDERS
 from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT, KIND, MaintenanceRow, maintenance_key
 from tests.build.desk import Cluster, Desk

@@ -18,9 +18,9 @@ from haulout.cluster.view import CONFIG, View
 from haulout.core.action import Label
 from haulout.core.decision import NOTHING, Decider, Decision, Source
 from haulout.kernel.kernel import Kernel
+from haulout.kube.allowed_addresses import Reach
 from haulout.kube.config import from_secret
 from haulout.kube.http import HttpTransport
-from haulout.kube.reach import Reach
 from haulout.kube.recorder import Recorder
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer

@@ -6,7 +6,7 @@ import pytest
 
 from haulout.cluster.key import node_key
 from haulout.cluster.view import View
-from haulout.core.drain.report import reasons
+from haulout.core.drain.progress import reasons
 from haulout.embedded import NODES
 from haulout.kernel.requests import Refused
 from haulout.surfaces.kubernikus.wire import ServerDeletion

@@ -10,15 +10,15 @@ from haulout.cluster.project import RESOURCES
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Listing
 from haulout.core.decision import Source
+from haulout.kube.allowed_addresses import Reach
 from haulout.kube.config import Opened, from_secret
 from haulout.kube.errors import KubeError, NotFound
-from haulout.kube.reach import Reach
 from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Sample
 from haulout.runtime.probes import Probe, ProbeFailed
 from haulout.settings.clusterapi_options import options_of
 from haulout.settings.settings import Settings
-from haulout.surfaces.clusterapi.machine import APPROVAL_SECONDS, GONE, NODE_PROBE, THERE
+from haulout.surfaces.clusterapi.decide import APPROVAL_SECONDS, GONE, NODE_PROBE, THERE
 from haulout.surfaces.clusterapi.present import samples
 from haulout.surfaces.clusterapi.surface import CLUSTERAPI, CONFIG_KEY, sources
 from haulout.surfaces.clusterapi.wire import MACHINE, Access, workload_of

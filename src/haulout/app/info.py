@@ -17,7 +17,7 @@ from haulout.cluster.store import Store
 from haulout.cluster.view import NotListed, View
 from haulout.kube.errors import KubeError
 from haulout.kube.transport import Transport
-from haulout.serve.flight import Flight
+from haulout.serve.single_flight import Flight
 from haulout.serve.web import Handler, send
 from haulout.surfaces.profiles.info import node_info
 

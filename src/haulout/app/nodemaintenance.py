@@ -20,8 +20,8 @@ from haulout.runtime.metrics import Sample
 from haulout.settings.nodemaintenance_options import options_of
 from haulout.settings.settings import Settings
 from haulout.surfaces.nodemaintenance.admit import Quorum, webhook
-from haulout.surfaces.nodemaintenance.given import SURFACE
-from haulout.surfaces.nodemaintenance.present import samples
+from haulout.surfaces.nodemaintenance.metrics import samples
+from haulout.surfaces.nodemaintenance.situation import SURFACE
 from haulout.surfaces.nodemaintenance.surface import CONFIG_KEY, NODEMAINTENANCE, sources
 from haulout.surfaces.nodemaintenance.wire import KIND, MaintenanceRow
 

@@ -18,7 +18,7 @@ from haulout.kube.errors import KubeError
 from haulout.kube.writer import Writer
 from haulout.plugins.messages import Mail, Message, Post, Thread
 from haulout.runtime.sender import SendFailed
-from haulout.surfaces.profiles.notices import Notice, compose
+from haulout.surfaces.profiles.messages import Notice, compose
 
 log = logging.getLogger("haulout.notifications")
 

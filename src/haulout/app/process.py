@@ -36,6 +36,7 @@ from haulout.core.decision import Source
 from haulout.core.declaration import Enabled
 from haulout.core.surface_lease import lease_row
 from haulout.kernel.assemble import assemble, surfaces_of
+from haulout.kube.allowed_addresses import is_local
 from haulout.kube.bounds import AWAY
 from haulout.kube.config import SERVICE_ACCOUNT, Opened
 from haulout.kube.config import load as load_endpoint
@@ -50,7 +51,6 @@ from haulout.kube.errors import (
 )
 from haulout.kube.http import HttpTransport
 from haulout.kube.lease import Election, Terms
-from haulout.kube.reach import is_local
 from haulout.kube.recorder import Recorder, Reporter
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer

@@ -25,9 +25,9 @@ from haulout.settings.nodemaintenance_options import pod_rules
 from haulout.settings.settings import Settings
 from haulout.surfaces.profiles.engine import Config, Mode
 from haulout.surfaces.profiles.load import examined, problems
-from haulout.surfaces.profiles.notices import CHANNEL as NOTIFICATIONS
+from haulout.surfaces.profiles.messages import CHANNEL as NOTIFICATIONS
+from haulout.surfaces.profiles.moved_pods import OWNERS, untouched
 from haulout.surfaces.profiles.present import samples
-from haulout.surfaces.profiles.shuffles import OWNERS, untouched
 from haulout.surfaces.profiles.surface import CONFIG_KEY, PROFILES, known_plugins, mode_row, sources
 
 log = logging.getLogger("haulout.profiles")

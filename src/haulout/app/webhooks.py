@@ -29,10 +29,10 @@ from haulout.runtime.metrics import Metrics
 from haulout.serve.admission import LONGEST_BODY, Admission, Look
 from haulout.serve.certificates import make_self_signed
 from haulout.serve.guard import Guard, guarded
-from haulout.serve.mounted import MountedCertificate
+from haulout.serve.managed_certificate import SelfManagedCertificate
+from haulout.serve.mounted_certificates import MountedCertificate
 from haulout.serve.registrations import Registrations
 from haulout.serve.secret_form import OwnForm
-from haulout.serve.selfmanaged import SelfManagedCertificate
 from haulout.serve.skyhook_secret import SkyhookForm
 from haulout.serve.tls import ServerIdentity
 from haulout.serve.web import Handler, listen

@@ -16,7 +16,7 @@ from haulout.core.action import Refusal
 from haulout.core.drain.causes import Cause, causes
 from haulout.core.drain.options import Act
 from haulout.core.drain.plan import outcome_name
-from haulout.core.drain.report import Causes, PodStanding, Progress, Standing, conclusion, explained
+from haulout.core.drain.progress import Causes, PodStanding, Progress, Standing, conclusion, explained
 from haulout.core.reason import Reason
 from haulout.surfaces.byhand.decide import Wish
 

@@ -20,7 +20,7 @@ from haulout.kube.listing import read_list
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.model.node import Node
-from haulout.surfaces.nodemaintenance.marked import left_behind
+from haulout.surfaces.nodemaintenance.tainted_nodes import left_behind
 from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT, RESOURCE, NodeMaintenance
 from haulout.surfaces.profiles.wire import STATE_LABEL
 

@@ -21,17 +21,17 @@ from haulout.core.decision import Decision
 from haulout.core.reason import Reason, best_act
 from haulout.explain.node import Explanation, as_json, as_text, explain
 from haulout.explain.snapshot import Setup, endpoint_of, picture, read_setup
+from haulout.kube.allowed_addresses import Reach, is_local
 from haulout.kube.config import from_secret
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ApiError, ConfigRefused, KubeError, NotFound
 from haulout.kube.http import HttpTransport
-from haulout.kube.reach import Reach, is_local
 from haulout.kube.reflector import trouble_code
 from haulout.kube.transport import Transport
-from haulout.runtime.serving import serving
+from haulout.runtime.served_versions import serving
+from haulout.surfaces.clusterapi.decide import decide
 from haulout.surfaces.clusterapi.hosts import reasons as host_reasons
 from haulout.surfaces.clusterapi.link import link
-from haulout.surfaces.clusterapi.machine import decide
 from haulout.surfaces.clusterapi.options import Options
 from haulout.surfaces.clusterapi.present import ON_NODE
 from haulout.surfaces.clusterapi.wire import (

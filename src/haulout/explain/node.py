@@ -17,8 +17,8 @@ from haulout.cluster.store import Listing
 from haulout.cluster.view import NotListed, View
 from haulout.core.cordon import ledger
 from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
-from haulout.core.drain.report import progress
-from haulout.core.drain.report import reasons as drain_reasons
+from haulout.core.drain.progress import progress
+from haulout.core.drain.progress import reasons as drain_reasons
 from haulout.core.holds import HOLDS_OF_NODE, LONG_AGO, Grant, Hold, grant_key
 from haulout.core.reason import Reason, best_act, roots
 from haulout.kernel.kernel import Kernel
@@ -26,8 +26,8 @@ from haulout.kernel.rooms import Subject
 from haulout.surfaces.esx.wire import NAME as ESX
 from haulout.surfaces.kubernikus.wire import NAME as KUBERNIKUS
 from haulout.surfaces.nodemaintenance.counts import is_marked
-from haulout.surfaces.nodemaintenance.given import SURFACE
-from haulout.surfaces.nodemaintenance.marked import left_behind
+from haulout.surfaces.nodemaintenance.situation import SURFACE
+from haulout.surfaces.nodemaintenance.tainted_nodes import left_behind
 from haulout.surfaces.nodemaintenance.wire import KIND as MAINTENANCE_KIND
 from haulout.surfaces.nodemaintenance.wire import MAINTENANCES_OF_NODE, SUCCEEDED, MaintenanceRow
 

@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 import msgspec
 
+from haulout.kube.allowed_addresses import REFUSED, Reach
 from haulout.kube.endpoint import (
     SOCKS,
     Basic,
@@ -28,7 +29,6 @@ from haulout.kube.endpoint import (
 )
 from haulout.kube.errors import ConfigInvalid, ConfigRefused
 from haulout.kube.kubeconfig import Kubeconfig, Place, read, read_untrusted
-from haulout.kube.reach import REFUSED, Reach
 from haulout.kube.tls import CertPair, client_context
 
 # OpenSSL keeps other threads waiting while it reads authorities: 250 of them for 83 ms, measured.

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from haulout.kube.reach import Reach
+from haulout.kube.allowed_addresses import Reach
 
 # The bytes themselves, or the file that holds them and may be replaced at any time.
 Pem = bytes | Path

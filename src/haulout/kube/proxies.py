@@ -12,9 +12,9 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
+from haulout.kube.allowed_addresses import Reach, check, socket_factory
 from haulout.kube.endpoint import SOCKS
 from haulout.kube.errors import ConfigInvalid
-from haulout.kube.reach import Reach, check, socket_factory
 
 _PORT = 1080
 

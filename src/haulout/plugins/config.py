@@ -7,7 +7,7 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from haulout.base import duration, expand, yaml
+from haulout.base import duration, variables, yaml
 from haulout.base.yaml import Node, Place, Scalar
 from haulout.plugins.shape import (
     TEXTS,
@@ -95,7 +95,7 @@ class Context(msgspec.Struct, frozen=True):
 
     source: str = ""
     document: Node | None = None
-    scope: expand.Scope = expand.Scope()
+    scope: variables.Scope = variables.Scope()
     path: tuple[str, ...] = ()
 
     def at(self, *path: str) -> Context:
@@ -335,8 +335,8 @@ class _Reader:
             return node, spot
         is_text = shape in TEXTS
         try:
-            template = expand.parse(node.value)
-            name = expand.bare_name(template)
+            template = variables.parse(node.value)
+            name = variables.bare_name(template)
             target = self._top_level(name) if name and name not in seen else None
             if name and target is not None:
                 at = _Spot((name,), (name,), sourced=True, place=target.place)
@@ -344,16 +344,16 @@ class _Reader:
                 if is_text and isinstance(target, Scalar) and target.value is not None:
                     target = Scalar(text_of(target.value), target.place)
                 return target, at
-            text = expand.expand(template, self._context.scope)
-            if is_text or expand.literal(template) is not None:
+            text = variables.expand(template, self._context.scope)
+            if is_text or variables.literal(template) is not None:
                 return Scalar(text, node.place), spot
-            return _node(expand.parse_value(text, objects=name is None), node.place), spot
-        except expand.SpliceError as error:
+            return _node(variables.parse_value(text, objects=name is None), node.place), spot
+        except variables.SpliceError as error:
             raise self._problem(f"{error} parsing splice", spot) from None
-        except expand.MissingError as error:
+        except variables.MissingError as error:
             right = f"set the variable {error.name}, or give a default: ${{{error.name}:default}}"
             raise self._problem(str(error), spot, right=right) from None
-        except expand.ExpandError as error:
+        except variables.ExpandError as error:
             raise self._problem(str(error), spot) from None
 
     def _top_level(self, name: str) -> Node | None:
@@ -370,7 +370,7 @@ class _Reader:
         return f" (source:'{self._context.source}')" if spot.sourced and self._context.source else ""
 
 
-def _node(value: expand.Value, place: Place) -> Node:
+def _node(value: variables.Value, place: Place) -> Node:
     match value:
         case dict():
             return yaml.Mapping(

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-from haulout.base import expand, yaml
+from haulout.base import variables, yaml
 from haulout.base.yaml import Node, Scalar
 from haulout.plugins.config import Config, ConfigProblem, Context, Reading, examine, read
 from haulout.plugins.shape import text_of
@@ -47,30 +47,30 @@ def open_document(data: bytes | str, *, source: str, environment: Mapping[str, s
         name = _GO_TYPES[type(document.value)]
         what = f"type '{name}' is not supported on top level of config, only dictionary or list"
         raise ConfigProblem(f"{what} (source:'{source}')", what=what, place=document.place, is_syntax=True)
-    return Context(source, document, expand.Scope(_variables(document), environment))
+    return Context(source, document, variables.Scope(_variables(document), environment))
 
 
 def splice_problems(context: Context) -> Iterator[ConfigProblem]:
     """Variables that are written wrongly make the whole file wrong, also where nobody reads them."""
     for path, node in _scalars(context.document, ()):
         try:
-            expand.parse(node.value) if isinstance(node.value, str) else None
-        except expand.SpliceError as error:
+            variables.parse(node.value) if isinstance(node.value, str) else None
+        except variables.SpliceError as error:
             what = f"{error} parsing splice"
             text = f"{what} accessing {_shown(path)} (source:'{context.source}')"
             right = "$$ stands for a dollar sign"
             yield ConfigProblem(text, what=what, right=right, path=path, place=node.place, is_syntax=True)
 
 
-def _variables(document: Node | None) -> dict[str, expand.Template]:
+def _variables(document: Node | None) -> dict[str, variables.Template]:
     """The top-level keys that hold a single value; one that is written wrongly is reported where it stands."""
-    found: dict[str, expand.Template] = {}
+    found: dict[str, variables.Template] = {}
     for name, node in document.entries.items() if isinstance(document, yaml.Mapping) else ():
         match node:
             case Scalar(str() as text):
                 try:
-                    found[name] = expand.parse(text)
-                except expand.SpliceError:
+                    found[name] = variables.parse(text)
+                except variables.SpliceError:
                     continue
             case Scalar(value) if value is not None:
                 found[name] = (text_of(value),)

@@ -22,7 +22,7 @@ from haulout.kube.transport import Transport
 from haulout.runtime.connections import Connections
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.outages import Outage
-from haulout.runtime.serving import serving
+from haulout.runtime.served_versions import serving
 from haulout.runtime.tables import TableSink, TakingOver
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from aiohttp.typedefs import Middleware
 from haulout.base.address import OFF, AddressError, split_address
 from haulout.runtime.metrics import Metrics
 from haulout.serve.connections import Connection, Connections, Limits, Pace, Phase, bound
-from haulout.serve.flight import Flight
+from haulout.serve.single_flight import Flight
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

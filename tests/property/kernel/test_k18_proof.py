@@ -14,7 +14,7 @@ from haulout.cluster.view import PROOF, View
 from haulout.core.action import Cordon
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
-from haulout.core.drain.report import conclusion
+from haulout.core.drain.progress import conclusion
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.requests import Answer, ListPods, Request, Telling
 from tests.build.desk import Cluster, Desk, pod, pod_key

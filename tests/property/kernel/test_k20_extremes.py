@@ -18,9 +18,9 @@ from haulout.cluster.view import CONFIG, View
 from haulout.core.budgets.wire import NODE_BUDGETS
 from haulout.core.declaration import Enabled
 from haulout.core.drain.options import DrainRow
-from haulout.core.drain.report import progress
-from haulout.core.drain.report import reasons as drain_reasons
-from haulout.core.drain.started import ANNOTATION as STARTED
+from haulout.core.drain.progress import progress
+from haulout.core.drain.progress import reasons as drain_reasons
+from haulout.core.drain.start_times import ANNOTATION as STARTED
 from haulout.core.holds import PRIORITY_ANNOTATION
 from haulout.kernel.assemble import assemble
 from haulout.kernel.requests import Answer, Done, Refused

@@ -18,7 +18,7 @@ from haulout.kube.errors import ConfigInvalid, ConfigRefused, ConnectionFailed, 
 from haulout.runtime.metrics import LONG_BUCKETS, Metrics
 from haulout.runtime.probes import ProbeFailed
 from haulout.settings.settings import ClusterApi, Settings
-from haulout.surfaces.clusterapi.machine import NODE_PROBE
+from haulout.surfaces.clusterapi.decide import NODE_PROBE
 from haulout.surfaces.clusterapi.options import Options
 from haulout.surfaces.clusterapi.surface import CONFIG_KEY
 from haulout.surfaces.clusterapi.wire import CLUSTER, HOST, LIMITED_SECRET, MACHINE, Access

@@ -26,7 +26,7 @@ from haulout.plugins.notifiers.mail import MailConfig, mail
 from haulout.plugins.notifiers.slack import Slack, slack
 from haulout.plugins.notifiers.slack_thread import SlackThread, slack_thread
 from haulout.runtime.sender import SendFailed
-from haulout.surfaces.profiles.notices import Notice
+from haulout.surfaces.profiles.messages import Notice
 from haulout.surfaces.profiles.wire import stamp
 from tests.build.rows import START
 from tests.build.server import serve, server_context

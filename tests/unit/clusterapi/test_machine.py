@@ -11,7 +11,7 @@ from haulout.cluster.store import Store
 from haulout.cluster.view import FACT, Record, View
 from haulout.core.action import Tell
 from haulout.model.meta import wire_time
-from haulout.surfaces.clusterapi.machine import APPROVAL_SECONDS, PROBE_EVERY
+from haulout.surfaces.clusterapi.decide import APPROVAL_SECONDS, PROBE_EVERY
 from haulout.surfaces.clusterapi.options import Options
 from haulout.surfaces.clusterapi.wire import (
     CLEANUP,

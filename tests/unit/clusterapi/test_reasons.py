@@ -10,8 +10,8 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import Row
 from haulout.cluster.view import View
 from haulout.core.reason import Reason
+from haulout.surfaces.clusterapi.decide import decide
 from haulout.surfaces.clusterapi.hosts import reasons as host_reasons
-from haulout.surfaces.clusterapi.machine import decide
 from haulout.surfaces.clusterapi.options import Options
 from haulout.surfaces.clusterapi.wire import (
     CLEANUP,

@@ -13,7 +13,7 @@ from haulout.cluster.rows import PodRow, Row, Value
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import OUTCOME, NotListed, View
 from haulout.core.action import Delete, Evict, Refusal
-from haulout.core.drain import evict, plan
+from haulout.core.drain import eviction, plan
 from haulout.core.drain.options import Act, DrainOptions, DrainRow, PodRules, Rule, drain_row
 from haulout.core.drain.pace import Permit, permit_key
 from haulout.core.drain.plan import EvictionRow, eviction_key, outcome_name
@@ -135,7 +135,7 @@ def refused(code: int, cause: str = "") -> Value:
 
 def done(*rows: Row, seconds: float = 0, **fields: Any) -> list[object]:
     store = store_of(msgspec.structs.replace(WISH, **fields), *rows)
-    decision = evict.decide(WISH.key, View(store), at(seconds))
+    decision = eviction.decide(WISH.key, View(store), at(seconds))
     return [action for step in decision.actions for action in step]
 
 
@@ -172,11 +172,11 @@ class TestEvicting:
     def test_budgets_that_cannot_be_read_are_tried(self) -> None:
         store = store_of(WISH, controlled("p"), refused(429, "DisruptionBudget"))
         store.set_listing("", "PodDisruptionBudget", Listing.UNREADABLE, "forbidden")
-        assert evict.decide(WISH.key, View(store), at(4)).until == at(5)
-        assert evict.decide(WISH.key, View(store), at(5)).actions == ((EVICT,),)
+        assert eviction.decide(WISH.key, View(store), at(4)).until == at(5)
+        assert eviction.decide(WISH.key, View(store), at(5)).actions == ((EVICT,),)
 
     def test_budgets_that_are_not_listed_yet_are_waited_for(self) -> None:
         store = store_of(WISH, controlled("p"))
         store.set_listing("", "PodDisruptionBudget", Listing.WAITING)
         with pytest.raises(NotListed):
-            evict.decide(WISH.key, View(store), at(0))
+            eviction.decide(WISH.key, View(store), at(0))

@@ -15,7 +15,7 @@ from haulout.core.action import Refusal
 from haulout.core.drain.options import Act, DrainOptions, DrainRow, PodRules, Rule, drain_row
 from haulout.core.drain.pace import Permit, permit_key
 from haulout.core.drain.plan import outcome_name
-from haulout.core.drain.report import Progress, Standing, progress, reasons
+from haulout.core.drain.progress import Progress, Standing, progress, reasons
 from haulout.core.reason import Reason, roots
 from tests.build.podrows import budget, budget_key, owner, pod, pod_key
 from tests.build.rows import START, at, node

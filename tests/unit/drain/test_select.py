@@ -11,7 +11,7 @@ import pytest
 from haulout.base.selector import parse
 from haulout.cluster.rows import NodeRow, PodRow
 from haulout.core.drain.options import Act, DrainOptions, PodRules, Rule
-from haulout.core.drain.select import LAST, Fate, aggregate, changes_at, fate_of, select
+from haulout.core.drain.selection import LAST, Fate, aggregate, changes_at, fate_of, select
 from tests.build.podrows import owner, pod
 from tests.build.rows import START, at, node
 

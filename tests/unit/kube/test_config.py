@@ -12,6 +12,7 @@ import pytest
 import trustme
 import yaml
 
+from haulout.kube.allowed_addresses import Reach
 from haulout.kube.config import from_files, from_secret, in_cluster, load
 from haulout.kube.endpoint import (
     Basic,
@@ -28,7 +29,6 @@ from haulout.kube.endpoint import (
     impersonation,
 )
 from haulout.kube.errors import ConfigInvalid, ConfigRefused
-from haulout.kube.reach import Reach
 
 PEM = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 PEM64 = base64.b64encode(PEM).decode()

@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from haulout.kube.allowed_addresses import Reach
 from haulout.kube.config import Opened, from_secret
 from haulout.kube.errors import ConfigInvalid, ConfigRefused
-from haulout.kube.reach import Reach
 
 AUTHORITY = trustme.CA()
 LEAF = AUTHORITY.issue_cert("jane@example.org")

@@ -10,11 +10,11 @@ import pytest
 from aiohttp import web
 
 from haulout.base.clock import SystemClock
+from haulout.kube.allowed_addresses import Reach, is_local
 from haulout.kube.config import from_secret
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ConfigRefused, ConnectionFailed
 from haulout.kube.http import HttpTransport
-from haulout.kube.reach import Reach, is_local
 from tests.build.server import serve
 
 

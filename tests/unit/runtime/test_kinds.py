@@ -19,7 +19,7 @@ from haulout.kube.excerpt import Shape
 from haulout.kube.transport import JSON, Reply
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import ABSENT_FOR, BETTER_FOR, WITHOUT_FOR, Pump
-from haulout.runtime.serving import serving
+from haulout.runtime.served_versions import serving
 from haulout.surfaces.clusterapi.wire import CLUSTER, HOST, MACHINE, OWN_KINDS, MachineRow
 from tests.build.fakeapi import Server, refusal
 from tests.build.virtual import LoopClock, virtual

@@ -9,7 +9,7 @@ import pytest
 
 from haulout.runtime.metrics import Metrics
 from haulout.serve.certificates import Pair, make_self_signed
-from haulout.serve.mounted import MountedCertificate
+from haulout.serve.mounted_certificates import MountedCertificate
 from haulout.serve.tls import ServerIdentity
 
 NOW = datetime(2026, 3, 1, 10, 0, tzinfo=UTC)

@@ -19,9 +19,9 @@ from haulout.embedded import InProcessTransport, Json, Resource
 from haulout.kube.transport import JSON, Reply
 from haulout.model.meta import wire_time
 from haulout.serve.certificates import AUTHORITY_FOR, names_of
+from haulout.serve.managed_certificate import SelfManagedCertificate
 from haulout.serve.registrations import Registrations
 from haulout.serve.secret_form import OwnForm, SecretForm
-from haulout.serve.selfmanaged import SelfManagedCertificate
 from haulout.serve.skyhook_secret import SkyhookForm
 from haulout.serve.tls import ServerIdentity
 from tests.build.apiserver import World

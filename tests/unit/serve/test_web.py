@@ -19,7 +19,7 @@ from haulout.base.address import AddressError
 from haulout.runtime.metrics import Metrics, Snapshot
 from haulout.serve.certificates import make_self_signed
 from haulout.serve.connections import Limits, Pace
-from haulout.serve.flight import Flight
+from haulout.serve.single_flight import Flight
 from haulout.serve.tls import ServerIdentity
 from haulout.serve.web import Handler, Server, listen, metrics_route, probe_route, send
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from haulout.core.drain import evict, pace, plan
+from haulout.core.drain import eviction, pace, plan
 
-DRAIN_DECIDERS = (plan.DECIDER, pace.DECIDER, evict.DECIDER)
+DRAIN_DECIDERS = (plan.DECIDER, pace.DECIDER, eviction.DECIDER)

@@ -14,7 +14,7 @@ from haulout.core.action import Tell
 from haulout.core.decision import NOTHING as NO_DECISION
 from haulout.core.decision import Decider, Decision, earliest
 from haulout.core.drain.options import ACTS, DRAINS_OF_NODE, POD_ANNOTATION, Act, DrainRow
-from haulout.core.drain.select import Fate, Selection, changes_at, forced_at, select
+from haulout.core.drain.selection import Fate, Selection, changes_at, forced_at, select
 from haulout.core.holds import LONG_AGO, Rank
 
 REPORTER = "haulout"

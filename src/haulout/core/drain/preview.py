@@ -14,8 +14,8 @@ from haulout.cluster.view import View
 from haulout.core.drain.options import Act
 from haulout.core.drain.pace import allowance, uses_budget
 from haulout.core.drain.plan import asks_budgets
-from haulout.core.drain.report import PodStanding, Progress, Standing, closed, several
-from haulout.core.drain.select import Fate
+from haulout.core.drain.progress import PodStanding, Progress, Standing, closed, several
+from haulout.core.drain.selection import Fate
 
 
 def foreseen(view: View, state: Progress, now: datetime) -> Progress:

@@ -9,9 +9,9 @@ from haulout.cluster.rows import NodeRow
 from haulout.core import cordon
 from haulout.core.action import Edit, Say, Statement, Tell
 from haulout.core.drain.options import CLUSTER_API_NODE, DrainOptions, DrainRow, drain_row
-from haulout.core.drain.report import PodStanding, Progress, Standing, conclusion
-from haulout.core.drain.started import ANNOTATION as STARTED_ANNOTATION
-from haulout.core.drain.started import started, with_started
+from haulout.core.drain.progress import PodStanding, Progress, Standing, conclusion
+from haulout.core.drain.start_times import ANNOTATION as STARTED_ANNOTATION
+from haulout.core.drain.start_times import started, with_started
 from haulout.core.edit import apply_all
 from haulout.core.holds import Want, is_kept_by_others
 from haulout.plugins.api import Config, Keep, Retry, TriggerInput, trigger

@@ -12,7 +12,7 @@ from haulout.cluster.view import View
 from haulout.core.action import Cordon
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
-from haulout.core.drain.report import conclusion
+from haulout.core.drain.progress import conclusion
 from haulout.core.holds import LONG_AGO
 
 SURFACE = "byhand"

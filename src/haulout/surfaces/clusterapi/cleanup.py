@@ -13,12 +13,12 @@ from haulout.cluster.view import View
 from haulout.core.action import Action, Annotate, Label, Step
 from haulout.core.decision import NOTHING, Decision
 from haulout.model.meta import wire_time
-from haulout.surfaces.clusterapi.given import Given, steps_of
+from haulout.surfaces.clusterapi.events import told
 from haulout.surfaces.clusterapi.memory import Memory, recall
 from haulout.surfaces.clusterapi.options import options_of
 from haulout.surfaces.clusterapi.pause import is_paused
-from haulout.surfaces.clusterapi.say import told
 from haulout.surfaces.clusterapi.signals import is_let_go, overdue_at, wanted_by
+from haulout.surfaces.clusterapi.situation import Given, steps_of
 from haulout.surfaces.clusterapi.wire import (
     CLEANUP,
     DELETED,

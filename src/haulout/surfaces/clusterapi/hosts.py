@@ -13,9 +13,9 @@ from haulout.cluster.view import MARK, View
 from haulout.core.action import Annotate, Step, Tell
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.reason import Reason
+from haulout.surfaces.clusterapi.events import told
 from haulout.surfaces.clusterapi.options import Options, options_of
 from haulout.surfaces.clusterapi.pause import is_paused
-from haulout.surfaces.clusterapi.say import told
 from haulout.surfaces.clusterapi.wire import (
     APPROVED,
     MACHINES_OF_HOST,

@@ -10,10 +10,10 @@ from haulout.cluster.store import Store
 from haulout.cluster.view import CONFIG
 from haulout.core.decision import Decider, Source
 from haulout.core.declaration import Declaration
-from haulout.surfaces.clusterapi import cleanup, hosts, machine, orphans
+from haulout.surfaces.clusterapi import cleanup, decide, hosts, orphaned_nodes
+from haulout.surfaces.clusterapi.change_log import recorded
 from haulout.surfaces.clusterapi.declare import ORIGINAL
 from haulout.surfaces.clusterapi.options import Options
-from haulout.surfaces.clusterapi.record import recorded
 from haulout.surfaces.clusterapi.wire import (
     CLUSTER,
     HOST,
@@ -34,9 +34,9 @@ def _none(key: Key, store: Store) -> tuple[Key, ...]:
 
 
 DECIDERS = (
-    Decider(machine.DECIDER, MACHINE, machine.decide, nodes=_none),
+    Decider(decide.DECIDER, MACHINE, decide.decide, nodes=_none),
     Decider(cleanup.RELEASE, MACHINE, cleanup.release, nodes=_none),
-    Decider(orphans.DECIDER, Connection.KIND, orphans.decide, cluster=None, nodes=_none),
+    Decider(orphaned_nodes.DECIDER, Connection.KIND, orphaned_nodes.decide, cluster=None, nodes=_none),
     Decider(hosts.DECIDER, HOST, hosts.decide, nodes=_none),
 )
 
@@ -61,7 +61,7 @@ CLUSTERAPI = Declaration(
     rows=_rows,
     kinds=OWN_KINDS,
     claims=False,
-    controllers=dict.fromkeys((cleanup.RELEASE, orphans.DECIDER), machine.DECIDER),
+    controllers=dict.fromkeys((cleanup.RELEASE, orphaned_nodes.DECIDER), decide.DECIDER),
     lease=ORIGINAL.lease,
-    explains={MACHINE: machine.DECIDER},
+    explains={MACHINE: decide.DECIDER},
 )

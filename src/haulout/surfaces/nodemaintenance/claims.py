@@ -14,8 +14,8 @@ from haulout.core.holds import Claim, Grant, Want, grant_key, hold_key, read_pri
 from haulout.core.reason import Reason
 from haulout.surfaces.nodemaintenance import lease as leases
 from haulout.surfaces.nodemaintenance.counts import ACTIVE, is_marked
-from haulout.surfaces.nodemaintenance.given import MOST_LEASE_ERRORS, SURFACE, Given, pending
 from haulout.surfaces.nodemaintenance.lease import Holder
+from haulout.surfaces.nodemaintenance.situation import MOST_LEASE_ERRORS, SURFACE, Given, pending
 from haulout.surfaces.nodemaintenance.status import failed_with, patch
 from haulout.surfaces.nodemaintenance.wire import FAILED, RUNNING, SUCCEEDED, Status
 

@@ -27,15 +27,20 @@ from haulout.core.action import (
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.drain.options import DrainRow
 from haulout.core.drain.preview import foreseen
-from haulout.core.drain.report import Progress, concluded, conclusion, explained, progress
+from haulout.core.drain.progress import Progress, concluded, conclusion, explained, progress
 from haulout.core.holds import Claim, is_kept_by_others
 from haulout.core.reason import Reason
 from haulout.core.refusals import refused
-from haulout.surfaces.nodemaintenance import conditions, refusals
 from haulout.surfaces.nodemaintenance import lease as leases
+from haulout.surfaces.nodemaintenance import node_conditions, refusals
 from haulout.surfaces.nodemaintenance.claims import claims_of, not_granted, with_status
 from haulout.surfaces.nodemaintenance.counts import active_mark, is_marked
-from haulout.surfaces.nodemaintenance.given import (
+from haulout.surfaces.nodemaintenance.drain_log import leaving
+from haulout.surfaces.nodemaintenance.drain_status import drain_status, without_pods
+from haulout.surfaces.nodemaintenance.lease import Holder
+from haulout.surfaces.nodemaintenance.options import DrainWish, Options, wish
+from haulout.surfaces.nodemaintenance.release import stop_steps
+from haulout.surfaces.nodemaintenance.situation import (
     FAILED_EVENT,
     MOST_LEASE_ERRORS,
     SURFACE,
@@ -46,10 +51,6 @@ from haulout.surfaces.nodemaintenance.given import (
     resumed,
     told,
 )
-from haulout.surfaces.nodemaintenance.lease import Holder
-from haulout.surfaces.nodemaintenance.leaving import leaving
-from haulout.surfaces.nodemaintenance.options import DrainWish, Options, wish
-from haulout.surfaces.nodemaintenance.passes import drain_status, without_pods
 from haulout.surfaces.nodemaintenance.status import (
     blocked_pods,
     failed_with,
@@ -61,7 +62,6 @@ from haulout.surfaces.nodemaintenance.status import (
     with_errors,
     with_pods,
 )
-from haulout.surfaces.nodemaintenance.stop import stop_steps
 from haulout.surfaces.nodemaintenance.wire import (
     DRAIN_TAINT,
     EXCLUDE_LABEL,
@@ -391,7 +391,7 @@ def _maintain(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
     steps += [said_of_pods, *status]
     if options.node_conditions:
         succeeded = row.status.phase == SUCCEEDED
-        steps.append(conditions.shown(node, now, drained=state.done, succeeded=succeeded))
+        steps.append(node_conditions.shown(node, now, drained=state.done, succeeded=succeeded))
     return Decision(
         actions=tuple(step for step in steps if step),
         holds=claims,

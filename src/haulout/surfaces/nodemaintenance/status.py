@@ -11,8 +11,8 @@ import msgspec
 from haulout.base.duration import to_text
 from haulout.cluster.rows import PodRow
 from haulout.core.action import Patch
-from haulout.core.drain.report import PodStanding, Progress, Standing
-from haulout.core.drain.select import Fate, aggregate
+from haulout.core.drain.progress import PodStanding, Progress, Standing
+from haulout.core.drain.selection import Fate, aggregate
 from haulout.model.meta import Condition, wire_time
 from haulout.surfaces.nodemaintenance.wire import SUCCEEDED, BlockedPod, MaintenanceRow, PodReference, Status
 

@@ -15,11 +15,11 @@ from haulout.core.declaration import Declaration
 from haulout.core.drain import requests
 from haulout.core.drain.options import CLUSTER_API_NODE, POD_ANNOTATION
 from haulout.core.holds import PRIORITY_ANNOTATION
-from haulout.surfaces.nodemaintenance import marked, orphans
+from haulout.surfaces.nodemaintenance import orphaned_leases, tainted_nodes
 from haulout.surfaces.nodemaintenance.decide import decide
 from haulout.surfaces.nodemaintenance.declare import ORIGINAL
-from haulout.surfaces.nodemaintenance.given import SURFACE
 from haulout.surfaces.nodemaintenance.options import Options
+from haulout.surfaces.nodemaintenance.situation import SURFACE
 from haulout.surfaces.nodemaintenance.wire import KIND, RESOURCE, SEEN_ANNOTATION, MaintenanceRow
 
 
@@ -31,8 +31,8 @@ def _nodes(key: Key, store: Store) -> tuple[Key, ...]:
 DECIDERS = (
     Decider(SURFACE, KIND, decide, nodes=_nodes),
     # It claims nothing: where leases cannot be read, nobody else has to be kept from nodes.
-    Decider("nodemaintenance-leases", "Node", orphans.decide, nodes=lambda key, store: (), within=SURFACE),
-    Decider("nodemaintenance-marked", "Node", marked.decide, within=SURFACE),
+    Decider("nodemaintenance-leases", "Node", orphaned_leases.decide, nodes=lambda key, store: (), within=SURFACE),
+    Decider("nodemaintenance-marked", "Node", tainted_nodes.decide, within=SURFACE),
 )
 OWN_KINDS = (RESOURCE, requests.RESOURCE)
 CONFIG_KEY = Key("", CONFIG, "", SURFACE)

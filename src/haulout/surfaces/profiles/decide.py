@@ -15,11 +15,11 @@ from haulout.core.action import Edit, Say, Statement, Step, Tell, Write
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.cordon import ledger
 from haulout.core.decision import Decision, earliest
-from haulout.core.drain.started import started, with_started
+from haulout.core.drain.start_times import started, with_started
 from haulout.core.edit import between
 from haulout.core.holds import PRIORITY_ANNOTATION, Claim, is_granted, read_priority
 from haulout.core.reason import Reason
-from haulout.surfaces.profiles.details import details
+from haulout.surfaces.profiles.deleted_nodes import farewell
 from haulout.surfaces.profiles.engine import (
     REPORTER,
     SURFACE,
@@ -31,14 +31,14 @@ from haulout.surfaces.profiles.engine import (
     standing_claim,
     stored_statements,
 )
-from haulout.surfaces.profiles.gone import farewell
-from haulout.surfaces.profiles.lifted import NOTE as LIFTED
-from haulout.surfaces.profiles.lifted import forgotten, is_lifted
-from haulout.surfaces.profiles.lifted import told as told_of
 from haulout.surfaces.profiles.load import Configuration
+from haulout.surfaces.profiles.manual_uncordon import NOTE as LIFTED
+from haulout.surfaces.profiles.manual_uncordon import forgotten, is_lifted
+from haulout.surfaces.profiles.manual_uncordon import told as told_of
+from haulout.surfaces.profiles.moved_pods import measures
 from haulout.surfaces.profiles.present import reasons
-from haulout.surfaces.profiles.refused import Refused, Wish, name_of, noted, refused, said, withheld
-from haulout.surfaces.profiles.shuffles import measures
+from haulout.surfaces.profiles.refusals import Refused, Wish, name_of, noted, refused, said, withheld
+from haulout.surfaces.profiles.verbose_log import details
 from haulout.surfaces.profiles.wire import (
     DATA_ANNOTATION,
     NEVER,

@@ -20,14 +20,14 @@ from haulout.core.action import Edit, Measure, Say, Send, Statement, Tell, Write
 from haulout.core.cordon import ledger
 from haulout.core.decision import earliest
 from haulout.core.drain.options import PodRules
-from haulout.core.drain.started import started
+from haulout.core.drain.start_times import started
 from haulout.core.edit import between
 from haulout.core.holds import Claim, Want, node_priority
 from haulout.plugins.api import Also, Check, CheckInput, Failed, Notifier, Pulled, Retry, Trigger, TriggerInput, Verdict
 from haulout.surfaces.profiles.counts import FLEET, InMaintenance, unreadable
 from haulout.surfaces.profiles.load import Configuration, Instance, Profile, Stage, Transition
-from haulout.surfaces.profiles.notify import SHORTEST_FOR, Situation, Skipped, needs_entering, recall, tell
-from haulout.surfaces.profiles.refused import Author, Refused
+from haulout.surfaces.profiles.notifications import SHORTEST_FOR, Situation, Skipped, needs_entering, recall, tell
+from haulout.surfaces.profiles.refusals import Author, Refused
 from haulout.surfaces.profiles.wire import NEVER, Entry, MaintenanceData, Stamp, State, known_state, stamp
 
 SURFACE = "profiles"

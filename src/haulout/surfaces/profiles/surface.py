@@ -23,7 +23,7 @@ from haulout.surfaces.profiles.declare import ORIGINAL
 from haulout.surfaces.profiles.engine import SURFACE, Config, Mode
 from haulout.surfaces.profiles.load import Plugins
 from haulout.surfaces.profiles.marks import mark
-from haulout.surfaces.profiles.shuffles import KINDS as SHUFFLED
+from haulout.surfaces.profiles.moved_pods import KINDS as SHUFFLED
 from haulout.surfaces.profiles.wire import DATA_ANNOTATION
 
 DECIDER = Decider(SURFACE, "Node", decide)

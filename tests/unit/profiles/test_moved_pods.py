@@ -11,7 +11,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import Owner, PodRow, Row, WorkloadRow
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import NotListed, View
-from haulout.surfaces.profiles.shuffles import COUNT, KINDS, PER_REPLICA, measures, untouched
+from haulout.surfaces.profiles.moved_pods import COUNT, KINDS, PER_REPLICA, measures, untouched
 from tests.build.profiles import worker
 
 

@@ -10,9 +10,9 @@ from haulout.cluster.view import View
 from haulout.core.action import Delete
 from haulout.core.decision import NOTHING, Decision
 from haulout.surfaces.nodemaintenance.counts import is_marked
-from haulout.surfaces.nodemaintenance.given import SURFACE
 from haulout.surfaces.nodemaintenance.lease import lease_key
 from haulout.surfaces.nodemaintenance.options import Options
+from haulout.surfaces.nodemaintenance.situation import SURFACE
 from haulout.surfaces.nodemaintenance.wire import LEASE_HOLDER, MAINTENANCES_OF_NODE, SEEN_ANNOTATION, MaintenanceRow
 
 

@@ -7,9 +7,9 @@ from haulout.cluster.rows import PodRow, Value
 from haulout.cluster.view import MARK
 from haulout.core.action import Say
 from haulout.core.drain.options import Act
-from haulout.core.drain.report import Progress
-from haulout.surfaces.nodemaintenance.given import Given
+from haulout.core.drain.progress import Progress
 from haulout.surfaces.nodemaintenance.options import DrainWish
+from haulout.surfaces.nodemaintenance.situation import Given
 
 _MARKS = "nodemaintenance-leaving"
 _STAYS = (Act.WAIT, Act.BLOCK)

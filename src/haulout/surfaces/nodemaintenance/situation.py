@@ -11,7 +11,7 @@ from haulout.cluster.rows import LeaseRow, NodeRow
 from haulout.cluster.view import View
 from haulout.core.action import Tell
 from haulout.core.drain.options import DrainRow, drain_row
-from haulout.core.drain.report import progress
+from haulout.core.drain.progress import progress
 from haulout.surfaces.nodemaintenance.options import DrainWish, Options, wish
 from haulout.surfaces.nodemaintenance.status import with_pods
 from haulout.surfaces.nodemaintenance.wire import FAILED, REPORTER, RUNNING, SEEN_ANNOTATION, MaintenanceRow, Status

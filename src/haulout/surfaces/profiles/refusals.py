@@ -11,7 +11,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.view import View
 from haulout.core.action import Annotate, Create, Edit, Refusal, Say, Statement, Write
 from haulout.core.decision import earliest
-from haulout.core.drain.started import ANNOTATION as STARTED_ANNOTATION
+from haulout.core.drain.start_times import ANNOTATION as STARTED_ANNOTATION
 from haulout.core.refusals import PASSING
 from haulout.plugins.config import Config
 

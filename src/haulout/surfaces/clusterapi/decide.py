@@ -13,13 +13,12 @@ from haulout.core.action import Action, Annotate, Label, Measure, Statement, Ste
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.refusals import refused
 from haulout.surfaces.clusterapi.cleanup import cleaned, is_cleaning
-from haulout.surfaces.clusterapi.given import Given, steps_of
+from haulout.surfaces.clusterapi.events import told
 from haulout.surfaces.clusterapi.link import link
 from haulout.surfaces.clusterapi.memory import recall
 from haulout.surfaces.clusterapi.options import Options, options_of
 from haulout.surfaces.clusterapi.pause import is_paused
 from haulout.surfaces.clusterapi.present import not_enabled, reasons
-from haulout.surfaces.clusterapi.say import told
 from haulout.surfaces.clusterapi.signals import (
     Signals,
     Wanted,
@@ -30,6 +29,7 @@ from haulout.surfaces.clusterapi.signals import (
     wanted,
     wanted_by,
 )
+from haulout.surfaces.clusterapi.situation import Given, steps_of
 from haulout.surfaces.clusterapi.wire import (
     APPROVED,
     BY_WORKLOAD,

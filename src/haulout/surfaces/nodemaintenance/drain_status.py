@@ -12,12 +12,12 @@ from haulout.cluster.rows import Row, Value
 from haulout.cluster.view import MARK
 from haulout.core.action import Measure, Patch, Say, Step, Tell
 from haulout.core.decision import earliest
-from haulout.core.drain.report import Progress
+from haulout.core.drain.progress import Progress
 from haulout.core.holds import Claim
 from haulout.model.meta import wire_time
 from haulout.surfaces.nodemaintenance.claims import not_granted
-from haulout.surfaces.nodemaintenance.given import FAILED_EVENT, SURFACE, Given, deadline_of, told
 from haulout.surfaces.nodemaintenance.options import DrainWish
+from haulout.surfaces.nodemaintenance.situation import FAILED_EVENT, SURFACE, Given, deadline_of, told
 from haulout.surfaces.nodemaintenance.status import (
     blocked_pods,
     drain_error,

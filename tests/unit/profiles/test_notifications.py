@@ -13,7 +13,7 @@ from haulout.core.action import Send
 from haulout.kernel.requests import Done, Refused, Request
 from haulout.kernel.rooms import Subject
 from haulout.plugins.api import CheckInput, Config, Verdict, check
-from haulout.surfaces.profiles.notices import Notice
+from haulout.surfaces.profiles.messages import Notice
 from haulout.surfaces.profiles.wire import DATA_ANNOTATION, NEVER, parse_data, stamp
 from tests.build.profiles import OPERATIONAL, REQUIRED, Profiles, config_text, worker
 from tests.build.rows import START, at

@@ -4,18 +4,18 @@ from collections.abc import Mapping
 
 import pytest
 
-from haulout.base import expand
-from haulout.base.expand import ExpandError, MissingError, Scope, SpliceError, Value, Variable
+from haulout.base import variables
+from haulout.base.variables import ExpandError, MissingError, Scope, SpliceError, Value, Variable
 
 ENVIRONMENT = {"A": "a", "B": "b", "AB": "ab", "EMPTY": "", "NAME": "A", "URL": "http://x:1"}
 
 
 def scope(keys: Mapping[str, str] | None = None) -> Scope:
-    return Scope({name: expand.parse(text) for name, text in (keys or {}).items()}, ENVIRONMENT)
+    return Scope({name: variables.parse(text) for name, text in (keys or {}).items()}, ENVIRONMENT)
 
 
 def expanded(text: str, keys: Mapping[str, str] | None = None) -> str:
-    return expand.expand(expand.parse(text), scope(keys))
+    return variables.expand(variables.parse(text), scope(keys))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_top_level_keys(keys: dict[str, str], text: str, wanted: str) -> None:
 )
 def test_wrong_wherever_it_stands(text: str, message: str) -> None:
     with pytest.raises(SpliceError) as caught:
-        expand.parse(text)
+        variables.parse(text)
     assert str(caught.value) == message
 
 
@@ -107,13 +107,13 @@ def test_bounded(keys: dict[str, str]) -> None:
 
 
 def test_what_a_template_is() -> None:
-    assert expand.literal(expand.parse("$$x")) == "$x"
-    assert expand.literal(expand.parse("")) == ""
-    assert expand.literal(expand.parse("${A}")) is None
-    assert expand.bare_name(expand.parse("${A}")) == "A"
-    assert expand.bare_name(expand.parse("${A:x}")) is None
-    assert expand.bare_name(expand.parse("x${A}")) is None
-    assert expand.parse("x${A:y}") == ("x", Variable(("A",), ":", ("y",)))
+    assert variables.literal(variables.parse("$$x")) == "$x"
+    assert variables.literal(variables.parse("")) == ""
+    assert variables.literal(variables.parse("${A}")) is None
+    assert variables.bare_name(variables.parse("${A}")) == "A"
+    assert variables.bare_name(variables.parse("${A:x}")) is None
+    assert variables.bare_name(variables.parse("x${A}")) is None
+    assert variables.parse("x${A:y}") == ("x", Variable(("A",), ":", ("y",)))
 
 
 @pytest.mark.parametrize(
@@ -146,11 +146,11 @@ def test_what_a_template_is() -> None:
     ],
 )
 def test_little_language(text: str, value: Value) -> None:
-    assert expand.parse_value(text) == value
+    assert variables.parse_value(text) == value
 
 
 def test_an_environment_variable_holds_no_objects() -> None:
-    assert expand.parse_value("{a: 1}", objects=False) == "{a: 1}"
+    assert variables.parse_value("{a: 1}", objects=False) == "{a: 1}"
 
 
 @pytest.mark.parametrize(
@@ -172,5 +172,5 @@ def test_an_environment_variable_holds_no_objects() -> None:
 )
 def test_little_language_errors(text: str, message: str) -> None:
     with pytest.raises(ExpandError) as caught:
-        expand.parse_value(text)
+        variables.parse_value(text)
     assert str(caught.value) == message

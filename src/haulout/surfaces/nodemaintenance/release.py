@@ -5,10 +5,10 @@ from __future__ import annotations
 from haulout.cluster.rows import LeaseRow, NodeRow
 from haulout.core import cordon
 from haulout.core.action import Annotate, Cordon, Delete, Edit, Label, SetTaint, Step, Tell
-from haulout.surfaces.nodemaintenance import conditions
+from haulout.surfaces.nodemaintenance import node_conditions
 from haulout.surfaces.nodemaintenance.counts import is_marked, is_taken_over
-from haulout.surfaces.nodemaintenance.given import SURFACE
 from haulout.surfaces.nodemaintenance.options import Options
+from haulout.surfaces.nodemaintenance.situation import SURFACE
 from haulout.surfaces.nodemaintenance.wire import (
     DRAIN_TAINT,
     EXCLUDE_LABEL,
@@ -30,7 +30,7 @@ def stop_steps(
         kept = others or (not options.alone and cordon.others_noted(node, SURFACE))
         steps.append((*_returned(row, node, options, others), *(() if kept else (said,))))
         if options.node_conditions:
-            steps.append(conditions.cleared(node))
+            steps.append(node_conditions.cleared(node))
     # One without a holder goes, too; another's stays, even where it has run out.
     if lease is not None and lease.holder in (None, "", LEASE_HOLDER):
         steps.append((Delete(lease.key, lease.uid),))

@@ -20,7 +20,7 @@ from haulout.core.drain.options import Act, DrainRow
 from haulout.core.drain.pace import PERMITS_OF_POD, Permit
 from haulout.core.drain.plan import outcome_name, selected
 from haulout.core.drain.proof import proof_key
-from haulout.core.drain.select import Fate, Selection, changes_at
+from haulout.core.drain.selection import Fate, Selection, changes_at
 from haulout.core.reason import Reason
 
 MOST_SHOWN = 5

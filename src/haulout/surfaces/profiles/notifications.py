@@ -16,7 +16,7 @@ from haulout.core.decision import earliest
 from haulout.core.edit import between, merge_patch
 from haulout.plugins.api import Notifier
 from haulout.surfaces.profiles.load import Notification
-from haulout.surfaces.profiles.notices import CHANNEL, Notice
+from haulout.surfaces.profiles.messages import CHANNEL, Notice
 from haulout.surfaces.profiles.schedules import Due, Occasion, Periodic
 from haulout.surfaces.profiles.wire import LOG_DETAILS_LABEL, NEVER, Entry, Stamp, stamp
 

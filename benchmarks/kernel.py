@@ -214,7 +214,7 @@ def profile_decisions(count: int) -> dict[str, Cell]:
 
 def takes(key: Key, view: View, now: datetime) -> Decision:
     """Wants each node drained, and does nothing once it is granted: the arbiter alone is measured."""
-    return Decision(holds=(Claim(key, key, frozenset({Want.DRAIN})),)) if view.get(key, NodeRow) else NOTHING
+    return Decision(claims=(Claim(key, key, frozenset({Want.DRAIN})),)) if view.get(key, NodeRow) else NOTHING
 
 
 def budgets(nodes: int, number: int) -> dict[str, Cell]:

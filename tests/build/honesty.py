@@ -40,7 +40,7 @@ def essence(decision: Decision, asked_at: datetime) -> Hashable:
         )
         for batch in plan(decision.actions)
     ]
-    return tuple(batches), tuple(_timeless(claim, asked_at) for claim in decision.holds)
+    return tuple(batches), tuple(_timeless(claim, asked_at) for claim in decision.claims)
 
 
 def assert_until_is_honest(
@@ -69,7 +69,7 @@ def assert_until_is_honest(
 
 def assert_claims_ignore_grants(decider: Decider, store: Store, key: Key, now: datetime) -> None:
     """K8: asked with all, with none and with each one granted, it claims the same. The grants are as before then."""
-    claims = ask(decider, store, key, now).holds
+    claims = ask(decider, store, key, now).claims
     keys = [hold_key(decider.name, claim) for claim in claims]
     before = {hold: store.row(grant_key(hold)) for hold in keys}
     trials = [set(keys), set[Key](), *({hold} for hold in keys)]
@@ -77,7 +77,7 @@ def assert_claims_ignore_grants(decider: Decider, store: Store, key: Key, now: d
         for granted in trials:
             for hold in keys:
                 store.write(Grant(key=grant_key(hold), hold=hold, granted=hold in granted))
-            found = ask(decider, store, key, now).holds
+            found = ask(decider, store, key, now).claims
             assert found == claims, f"{decider.name} on {key} claims {found} where {granted} are granted, not {claims}"
     finally:
         for hold, row in before.items():
@@ -107,7 +107,7 @@ def assert_quiescent(
         record = Record()
         decision = decider.decide(key, View(store, record), now)
         if granted:
-            _grant(decider, store, decision.holds)
+            _grant(decider, store, decision.claims)
             record = Record()
             decision = decider.decide(key, View(store, record), now)
         delivered = _delivered(store, record)

@@ -43,11 +43,11 @@ def roll(most: int, name: str = "toy", zone_most: int | None = None) -> Decider:
         claim = Claim(key, key, frozenset({Want.EXCLUSIVE}), tuple(limits), begun=state == "in")
         if state == "out":
             moves = is_granted(view, name, claim)
-            return Decision(actions=(move(key, "in", now, name),) if moves else (), holds=(claim,))
+            return Decision(actions=(move(key, "in", now, name),) if moves else (), claims=(claim,))
         ends = datetime.fromisoformat(row.annotations["since"]) + WORK_FOR
         if now < ends:
-            return Decision(holds=(claim,), until=ends)
-        return Decision(actions=(move(key, "done", now, name),), holds=(claim,))
+            return Decision(claims=(claim,), until=ends)
+        return Decision(actions=(move(key, "done", now, name),), claims=(claim,))
 
     return Decider(name, "Node", decide)
 

@@ -35,7 +35,7 @@ def _works(key: Key, view: View, now: datetime) -> Decision:
     assert row is not None
     claim = Claim(key, key, frozenset({Want.EXCLUSIVE}), begun="in" in row.labels)
     goes = not claim.begun and is_granted(view, "other", claim)
-    return Decision(((Label(key, "in", "yes"),),) if goes else (), holds=(claim,))
+    return Decision(((Label(key, "in", "yes"),),) if goes else (), claims=(claim,))
 
 
 def _desk(taints: dict[str, tuple[Taint, ...]], known: set[str], listing: Listing) -> Desk:

@@ -229,7 +229,7 @@ def test_somebody_elses_turn_is_waited_for() -> None:
     key = node_key("n0")
     fleet = ready(Fleet(other.decider, alone=False))
     worker = Claim(key, key, frozenset({Want.EXCLUSIVE}), begun=True)
-    other.wishes[key] = Decision(holds=(worker,))
+    other.wishes[key] = Decision(claims=(worker,))
     fleet.run(5).label("true").run(60)
     assert not fleet.cordoned
     del other.wishes[key]

@@ -168,7 +168,7 @@ def _cordons(key: Key, view: View, now: datetime) -> Decision:
     """Another surface whose object says that it keeps n0 cordoned."""
     if key.name != "n0":
         return NOTHING
-    return Decision(holds=(Claim(key, key, frozenset({Want.CORDON}), begun=True),))
+    return Decision(claims=(Claim(key, key, frozenset({Want.CORDON}), begun=True),))
 
 
 class TestBesideAnotherSurface:
@@ -201,10 +201,10 @@ def _lets_go(key: Key, view: View, now: datetime) -> Decision:
     claim = Claim(key, key, frozenset({Want.CORDON}), begun=noted)
     if WANTED in node.labels:
         edits = cordon.claim(node, "other", shown=False) if noted or is_granted(view, "other", claim) else ()
-        return Decision((edits,) if edits else (), holds=(claim,))
+        return Decision((edits,) if edits else (), claims=(claim,))
     if not noted:
         return NOTHING
-    return Decision((cordon.release(node, "other", others=is_kept_by_others(view, key, "other")),), holds=(claim,))
+    return Decision((cordon.release(node, "other", others=is_kept_by_others(view, key, "other")),), claims=(claim,))
 
 
 @pytest.mark.parametrize("restarts", [True, False])

@@ -29,7 +29,7 @@ def _works(key: Key, view: View, now: datetime) -> Decision:
         return NOTHING
     claim = Claim(key, key, frozenset({Want.EXCLUSIVE}))
     goes = is_granted(view, "other", claim) and "done" not in node.labels
-    return Decision(((Label(key, "done", "yes"),),) if goes else (), holds=(claim,))
+    return Decision(((Label(key, "done", "yes"),),) if goes else (), claims=(claim,))
 
 
 def test_leases_of_maintenances_that_cannot_be_read() -> None:

@@ -36,7 +36,7 @@ class Decision(msgspec.Struct, frozen=True):
     """
 
     actions: tuple[Step, ...] = ()
-    holds: tuple[Claim, ...] = ()
+    claims: tuple[Claim, ...] = ()
     until: datetime | None = None
     reasons: tuple[Reason, ...] = ()
     grants: tuple[Grant, ...] = ()
@@ -50,8 +50,8 @@ def ensure_hashable(decision: Decision) -> None:
     These are keys, claims, sources, statements and the targets of actions. What is not, as a list in the field of a
     plugin's log line, is a fault of the decision that has it. The bodies of patches and messages are sent as they are.
     """
-    if decision.holds:
-        hash(decision.holds)
+    if decision.claims:
+        hash(decision.claims)
     if decision.sources:
         hash(decision.sources)
     for grant in decision.grants:

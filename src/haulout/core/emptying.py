@@ -120,7 +120,7 @@ def empty_then_act(
         step += more
     return Decision(
         actions=(step,) if step else (),
-        holds=(claim,),
+        claims=(claim,),
         marks=() if state.done else (drain,),
         until=until,
         reasons=(reason(explained(view, drain, state, now)),) if view.explaining else (),

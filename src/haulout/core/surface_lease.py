@@ -25,7 +25,7 @@ def leased(decider: Decider, surface: str, lease: str) -> Decider:
         if held is not None and held.value:
             return decision
         return Decision(
-            holds=tuple(claim for claim in decision.holds if claim.begun),
+            claims=tuple(claim for claim in decision.claims if claim.begun),
             until=decision.until,
             sources=decision.sources,
             reasons=(Reason("lease-not-held", key, f"the Lease {lease} of its original is not held"),),

@@ -97,7 +97,7 @@ class Actor:
                 # A plugin's action that cannot be hashed fails here, where only its own decision fails with it.
                 hash(signature(job))
                 targets.add(job.target)
-        grants = [grant_key(hold_key(subject.decider, claim)) for claim in decision.holds if not claim.begun]
+        grants = [grant_key(hold_key(subject.decider, claim)) for claim in decision.claims if not claim.begun]
         basis = {target: self._store.row(target) for target in targets}
         self._statements.retract(subject, batches)
         work = Work(subject, batches, basis, [grant for grant in grants if self._steps.is_granted(grant)])

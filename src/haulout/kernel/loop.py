@@ -458,7 +458,7 @@ class Loop:
             del self._paused[subject]
             paused = None
         declined = subject in self._declined
-        for claim in decision.holds:
+        for claim in decision.claims:
             surface = self._deciders[subject.decider].surface
             hold = Hold(key=hold_key(subject.decider, claim), surface=surface, claim=claim)
             yield hold if claim.begun else msgspec.structs.replace(hold, paused_until=paused, declined=declined)

@@ -73,8 +73,8 @@ def works(surface: str) -> Decider:
             return NOTHING
         claim = claim_of(surface, row)
         if claim.begun or not is_granted(view, surface, claim):
-            return Decision(holds=(claim,))
-        return Decision(((Label(key, surface, "in"),),), holds=(claim,))
+            return Decision(claims=(claim,))
+        return Decision(((Label(key, surface, "in"),),), claims=(claim,))
 
     return Decider(surface, "Node", decide)
 
@@ -266,7 +266,7 @@ def test_the_order_is_priority_then_age_then_name(claims: dict[str, tuple[int, i
 def goes_in(claim: Claim, surface: str = "script") -> Wish:
     def judge(view: View, now: datetime) -> Decision:
         acts = ((Label(claim.node, "one", "in"),),) if is_granted(view, surface, claim) else ()
-        return Decision(acts, holds=(claim,))
+        return Decision(acts, claims=(claim,))
 
     return judge
 
@@ -274,7 +274,7 @@ def goes_in(claim: Claim, surface: str = "script") -> Wish:
 def test_what_stands_already_does_not_carry_a_younger_claim_past_an_older_one() -> None:
     early, late = Script("early"), Script("late")
     full = Limit(At(), "", 0)
-    early.wishes[A] = Decision(holds=(Claim(A, A, since=at(1), begun=True),))
+    early.wishes[A] = Decision(claims=(Claim(A, A, since=at(1), begun=True),))
     late.wishes[A] = goes_in(waiting(A, since=at(9)), "late")
     late.wishes[B] = goes_in(waiting(B, since=at(5)), "late")
     desk = desk_of(early, late, world=Cluster(node("a", zone="z"), node("b", zone="z"), node("c", zone="z", one="in")))
@@ -293,8 +293,8 @@ def test_one_surface_at_a_time_works_on_a_node() -> None:
     one, two = Script("one"), Script("two")
     exclusive = Claim(A, A, frozenset({Want.EXCLUSIVE}))
     drain = Claim(A, A, frozenset({Want.DRAIN}), slot="drain")
-    one.wishes[A] = Decision(((Annotate(A, "x", "1"),),), holds=(exclusive,))
-    two.wishes[A] = Decision(((Annotate(A, "y", "1"),),), holds=(exclusive, drain))
+    one.wishes[A] = Decision(((Annotate(A, "x", "1"),),), claims=(exclusive,))
+    two.wishes[A] = Decision(((Annotate(A, "y", "1"),),), claims=(exclusive, drain))
     desk = desk_of(one, two).begin()
     assert granted(desk) == ["a/Node//a", "a/Node//a/drain"]
     grant = desk.store.row(grant_key(hold_key("two", exclusive)))
@@ -306,7 +306,7 @@ def test_who_belongs_to_a_surface_shares_its_turn() -> None:
     """A profile that asks a part of its own surface to delete the node must not wait for itself."""
     one, part = Script("one"), Script("part")
     exclusive = Claim(A, A, frozenset({Want.EXCLUSIVE}))
-    one.wishes[A] = Decision(holds=(msgspec.structs.replace(exclusive, begun=True),))
+    one.wishes[A] = Decision(claims=(msgspec.structs.replace(exclusive, begun=True),))
     part.wishes[A] = goes_in(exclusive, "part")
     rules = Rules(("one", "part"), within=(("part", "one"),))
     desk = Desk(one.decider, part.decider, arbiter(rules), world=Cluster(node("a", zone="z"))).begin()
@@ -316,8 +316,8 @@ def test_who_belongs_to_a_surface_shares_its_turn() -> None:
 def test_where_there_are_no_turns_all_work_at_once() -> None:
     one, two = Script("one"), Script("two")
     exclusive = Claim(A, A, frozenset({Want.EXCLUSIVE}), begun=True)
-    one.wishes[A] = two.wishes[A] = Decision(holds=(exclusive,))
-    two.wishes[A] = Decision(((Annotate(A, "x", "1"),),), holds=(msgspec.structs.replace(exclusive, begun=False),))
+    one.wishes[A] = two.wishes[A] = Decision(claims=(exclusive,))
+    two.wishes[A] = Decision(((Annotate(A, "x", "1"),),), claims=(msgspec.structs.replace(exclusive, begun=False),))
     desk = desk_of(one, two, turns=False).begin()
     assert len(granted(desk)) == 2
 
@@ -327,7 +327,7 @@ def test_what_has_begun_in_an_earlier_life_is_known_before_anything_new_is_grant
     one, two = Script("one"), Script("two", "Pod")
     exclusive = Claim(A, A, frozenset({Want.EXCLUSIVE}))
     one.wishes[A] = goes_in(exclusive, "one")
-    two.wishes[pod_key("p")] = Decision(holds=(Claim(A, pod_key("p"), frozenset({Want.EXCLUSIVE}), begun=True),))
+    two.wishes[pod_key("p")] = Decision(claims=(Claim(A, pod_key("p"), frozenset({Want.EXCLUSIVE}), begun=True),))
     desk = Desk(one.decider, two.decider, arbiter(Rules(("one", "two"))), world=Cluster(node("a", zone="z")))
     desk.begin()
     assert not granted(desk)
@@ -389,7 +389,7 @@ def test_k14_a_grant_that_is_not_used_passes_on_and_what_kept_its_owner_wakes_it
         # Read only where it matters: the change must wake it all the same.
         other = view.get(C, NodeRow) if let else None
         ready = other is not None and "go" in other.labels
-        return Decision(((Label(A, "one", "in"),),) if ready else (), holds=(claim,))
+        return Decision(((Label(A, "one", "in"),),) if ready else (), claims=(claim,))
 
     script.wishes = {A: waits_for_a_label, B: goes_in(waiting(B))}
     desk = desk_of(script).begin()
@@ -409,7 +409,7 @@ def test_k14_a_grant_that_is_not_used_passes_on_and_what_kept_its_owner_wakes_it
 def test_k14_who_only_talks_does_not_use_its_grant_and_asks_for_nothing_more(said: bool) -> None:
     script = Script()
     told = Tell(A, "Failed", "Try", "it did not work", "test")
-    script.wishes = {A: Decision(((told,),) if said else (), holds=(waiting(A),)), B: goes_in(waiting(B))}
+    script.wishes = {A: Decision(((told,),) if said else (), claims=(waiting(A),)), B: goes_in(waiting(B))}
     desk = desk_of(script).begin()
     assert targets(desk.tray) == [B]
     desk.meet(desk.only())
@@ -422,8 +422,8 @@ def test_k14_who_only_talks_does_not_use_its_grant_and_asks_for_nothing_more(sai
 def test_k14_a_grant_is_not_taken_while_another_write_of_its_step_is_under_way() -> None:
     script = Script()
     claim = waiting(A)
-    both = together(Label(A, "one", "in"), Create(pod_key("p"), {}), holds=(claim,))
-    script.wishes[A] = lambda view, now: both if is_granted(view, "script", claim) else Decision(holds=(claim,))
+    both = together(Label(A, "one", "in"), Create(pod_key("p"), {}), claims=(claim,))
+    script.wishes[A] = lambda view, now: both if is_granted(view, "script", claim) else Decision(claims=(claim,))
     script.wishes[B] = goes_in(waiting(B))
     desk = desk_of(script).begin()
     label, create = desk.tray
@@ -436,7 +436,7 @@ def test_k14_a_grant_is_not_taken_while_another_write_of_its_step_is_under_way()
 def test_k14_a_grant_is_not_taken_while_the_effect_of_a_write_is_unknown() -> None:
     desk, script = contenders()
     desk.meet(desk.only(), "lost")
-    script.wishes[A] = Decision(holds=(waiting(A),))
+    script.wishes[A] = Decision(claims=(waiting(A),))
     desk.poke(script)
     assert granted(desk) == ["a/Node//a"]
     desk.wait(5)
@@ -446,7 +446,7 @@ def test_k14_a_grant_is_not_taken_while_the_effect_of_a_write_is_unknown() -> No
 
 def test_k14_a_hold_that_has_begun_is_never_refused() -> None:
     script = Script()
-    script.wishes = {key: Decision(holds=(waiting(key, begun=True),)) for key in (A, B)}
+    script.wishes = {key: Decision(claims=(waiting(key, begun=True),)) for key in (A, B)}
     desk = desk_of(script, world=Cluster(node("a", zone="z", one="in"), node("b", zone="z", one="in"))).begin()
     desk.wait(100)
     assert granted(desk) == ["a/Node//a", "b/Node//b"]
@@ -455,7 +455,7 @@ def test_k14_a_hold_that_has_begun_is_never_refused() -> None:
 def test_k14_who_waits_for_one_limit_keeps_no_place_under_another() -> None:
     script = Script()
     free, full = Limit(At("two"), "", 1), Limit(At("one"), "", 1)
-    script.wishes[A] = Decision(holds=(Claim(A, A, limits=(free, full)),))
+    script.wishes[A] = Decision(claims=(Claim(A, A, limits=(free, full)),))
     desk = desk_of(script, world=Cluster(node("a", zone="z"), node("b", zone="z", one="in"))).begin()
     assert not granted(desk)
     assert desk.store.has_room(free)

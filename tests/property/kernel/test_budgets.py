@@ -77,7 +77,7 @@ def works(surface: str, want: Want) -> Decider:
             step = (Label(key, surface, "done"), *uncordon)
         elif state == "wanted" and is_granted(view, surface, claim):
             step = (Label(key, surface, "in"), Cordon(key, unschedulable=True))
-        return Decision((step,) if step else (), holds=(claim,))
+        return Decision((step,) if step else (), claims=(claim,))
 
     return Decider(surface, "Node", decide)
 

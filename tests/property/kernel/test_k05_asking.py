@@ -310,7 +310,7 @@ def work(key: Key, *, begun: bool = False) -> Claim:
 
 
 def at_work(key: Key) -> Decision:
-    return Decision(((Label(key, "x", "1"),),), holds=(work(key),))
+    return Decision(((Label(key, "x", "1"),),), claims=(work(key),))
 
 
 def test_k10_who_throws_counts_as_asked() -> None:
@@ -331,8 +331,8 @@ UNUSABLE: dict[str, Decision] = {
     "target": Decision(((Label(LIST, "x", "1"),),)),
     "action": Decision(((LIST,),)),
     "step": Decision((LIST, 7)),  # type: ignore[arg-type]
-    "limit": Decision(holds=(Claim(A, A, frozenset({Want.DRAIN}), (Limit(Count(), LIST, 1),)),)),
-    "claim": Decision(holds=(Claim(A, A, slot=LIST),)),
+    "limit": Decision(claims=(Claim(A, A, frozenset({Want.DRAIN}), (Limit(Count(), LIST, 1),)),)),
+    "claim": Decision(claims=(Claim(A, A, slot=LIST),)),
     "source": Decision(sources=(Source("far", "Node", access=LIST),)),
     "mark": Decision(marks=(Value(key=Key("", "Mark", "", LIST)),)),
     "until": Decision(until=LIST),
@@ -356,8 +356,8 @@ def test_k10_a_decision_that_cannot_be_used_costs_only_itself(wish: Decision) ->
 
 def test_k10_who_throws_keeps_its_last_holds() -> None:
     bad, good = Script("bad"), Script("good")
-    bad.wishes[A] = Decision(holds=(work(A, begun=True),))
-    good.wishes[A] = Decision(holds=(work(A),))
+    bad.wishes[A] = Decision(claims=(work(A, begun=True),))
+    good.wishes[A] = Decision(claims=(work(A),))
     desk = arbitrated(bad, good).begin()
     desk.wants(bad, A, ValueError("broken"))
     desk.wait(600)
@@ -380,7 +380,7 @@ def test_k10_where_it_never_claimed_anything_nothing_is_granted_on_its_node_and_
 def test_k10_what_has_begun_goes_on_although_another_throws() -> None:
     bad, good = Script("bad"), Script("good")
     bad.wishes[A] = ValueError("broken")
-    good.wishes[A] = Decision(holds=(work(A, begun=True),))
+    good.wishes[A] = Decision(claims=(work(A, begun=True),))
     desk = arbitrated(bad, good).begin()
     assert is_granted(desk, "good", work(A))
 
@@ -427,13 +427,13 @@ def test_k10_whoever_throws_when_never_stalls_the_others(pattern: list[tuple[str
         granted = view.get(grant_key(hold_key("good", work(B))), Grant)
         done = row is not None and "x" in row.labels
         acts = ((Label(B, "x", "1"),),) if granted and granted.granted and not done else ()
-        return Decision(acts, holds=() if done else (work(B),))
+        return Decision(acts, claims=() if done else (work(B),))
 
     good.wishes[B] = judge
     desk.begin()
     for name, throws, claims in pattern:
         claim = (work(node_key(name)),) if claims else ()
-        wish: Decision | Exception = ValueError("broken") if throws else Decision(holds=claim)
+        wish: Decision | Exception = ValueError("broken") if throws else Decision(claims=claim)
         desk.wants(bad, node_key(name), wish)
     bad.wishes = {A: ValueError("broken"), B: NOTHING}
     desk.poke(bad)

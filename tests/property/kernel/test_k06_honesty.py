@@ -58,7 +58,7 @@ def too_late(row: NodeRow, view: View, now: datetime) -> Decision:
 
 
 def never(row: NodeRow, view: View, now: datetime) -> Decision:
-    return Decision(holds=(Claim(A, A),)) if now >= at(5) else NOTHING
+    return Decision(claims=(Claim(A, A),)) if now >= at(5) else NOTHING
 
 
 def ages(row: NodeRow, view: View, now: datetime) -> Decision:
@@ -86,12 +86,12 @@ def test_k6_an_honest_until_passes_also_where_texts_say_when() -> None:
 
 def claims_what_it_got(row: NodeRow, view: View, now: datetime) -> Decision:
     first, second = Claim(A, A), Claim(A, A, slot="second")
-    return Decision(holds=(first, second) if is_granted(view, "dishonest", first) else (first,))
+    return Decision(claims=(first, second) if is_granted(view, "dishonest", first) else (first,))
 
 
 def lets_go_when_granted(row: NodeRow, view: View, now: datetime) -> Decision:
     claim = Claim(A, A)
-    return Decision(holds=() if is_granted(view, "dishonest", claim) else (claim,))
+    return Decision(claims=() if is_granted(view, "dishonest", claim) else (claim,))
 
 
 @pytest.mark.parametrize("judge", [claims_what_it_got, lets_go_when_granted])

@@ -202,7 +202,7 @@ def test_k11_a_write_is_withdrawn_when_its_grant_is_gone() -> None:
     desk = Desk(script.decider, arbiter(Rules(("script",))), world=Cluster(node("a"))).begin()
     claim = Claim(A, A, frozenset({Want.EXCLUSIVE}))
     desk.wants(
-        script, A, lambda view, now: Decision(((IN,),) if is_granted(view, "script", claim) else (), holds=(claim,))
+        script, A, lambda view, now: Decision(((IN,),) if is_granted(view, "script", claim) else (), claims=(claim,))
     )
     request = desk.only()
     assert desk.kernel.actor.is_current(request.id)

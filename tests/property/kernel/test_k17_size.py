@@ -51,7 +51,7 @@ def everything(key: Key, view: View, now: datetime) -> Decision:
         case "waits":
             return Decision(until=now + DAY)
         case "claims":
-            return Decision(holds=(Claim(key, key, frozenset({Want.EXCLUSIVE}), (Limit(Recent(), "0", 1),)),))
+            return Decision(claims=(Claim(key, key, frozenset({Want.EXCLUSIVE}), (Limit(Recent(), "0", 1),)),))
         case "sends":
             outcome = view.outcome(f"mail about {key.name}")
             return steps(Send(f"mail about {key.name}", "mail", "hello")) if outcome is None else NOTHING

@@ -139,7 +139,7 @@ def takes(surface: str = SURFACE, *wants: Want) -> Decider:
             return NOTHING
         claim = claim_on(key, *wants, begun=row.labels.get(surface) == "in")
         acts = is_granted(view, surface, claim) and not claim.begun
-        return Decision(((Label(key, surface, "in"),),) if acts else (), holds=(claim,))
+        return Decision(((Label(key, surface, "in"),),) if acts else (), claims=(claim,))
 
     return Decider(surface, "Node", decide)
 
@@ -451,7 +451,7 @@ def test_an_arbiter_that_fails_does_not_keep_itself_busy() -> None:
         assert not any(each.granted for each in decision.grants), "a bug"
         return decision
 
-    script.wishes[A] = Decision(holds=(claim_on(A),))
+    script.wishes[A] = Decision(claims=(claim_on(A),))
     desk = Desk(script.decider, msgspec.structs.replace(judge, decide=decide), world=Cluster(node("a"))).begin()
     assert [str(error).splitlines()[0] for _, error in desk.failed] == ["a bug"]
 

@@ -19,7 +19,7 @@ BEGUN = Claim(NODE, NODE, frozenset({Want.CORDON}), begun=True)
 WISHED = Claim(NODE, NODE, frozenset({Want.DRAIN}), slot="more")
 WHOLE = Decision(
     actions=((Label(NODE, "x", "1"),),),
-    holds=(BEGUN, WISHED),
+    claims=(BEGUN, WISHED),
     until=at(60),
     marks=(Value(key=Key("", MARK, "drains", "a")),),
 )
@@ -36,7 +36,7 @@ def _always(key: Key, view: View, now: datetime) -> Decision:
 
 def test_nothing_is_done_or_wished_for_until_it_is_held() -> None:
     found = decided(Store())
-    assert (found.actions, found.marks, found.holds, found.until) == ((), (), (BEGUN,), at(60))
+    assert (found.actions, found.marks, found.claims, found.until) == ((), (), (BEGUN,), at(60))
     (reason,) = found.reasons
     assert reason.text == "the Lease lease of its original is not held"
 

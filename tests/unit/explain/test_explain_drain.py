@@ -82,7 +82,7 @@ def test_who_has_the_turn() -> None:
 
 
 def _at_work(key: Key, view: View, now: datetime) -> Decision:
-    return Decision(holds=(Claim(key, key, frozenset({Want.EXCLUSIVE}), begun=True),))
+    return Decision(claims=(Claim(key, key, frozenset({Want.EXCLUSIVE}), begun=True),))
 
 
 def test_a_mark_whose_maintenance_is_gone() -> None:

@@ -29,7 +29,7 @@ def _also_works(key: Key, view: View, now: datetime) -> Decision:
     """Another surface, which has something to do on every node."""
     claim = Claim(key, key, frozenset({Want.EXCLUSIVE}))
     goes = is_granted(view, "other", claim)
-    return Decision(((Label(key, "worked-on", "yes"),),) if goes else (), holds=(claim,))
+    return Decision(((Label(key, "worked-on", "yes"),),) if goes else (), claims=(claim,))
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return NOTHING
     if setting is None or not isinstance(setting.value, Options):
         # Without settings nothing is done, but no other surface may work on a node that goes down or is down.
-        return Decision(holds=(claim_of(node),) if is_initiated(node) else ())
+        return Decision(claims=(claim_of(node),) if is_initiated(node) else ())
     place, options = place_of(node), setting.value
     if not place.host or not place.zone:
         return Decision(actions=((_failed(node, "the label of its host or zone is empty; the node is ignored"),),))
@@ -49,14 +49,14 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     claims = (claim,) if situation.is_initiated or situation.is_to_stop else ()
     if known is None:
         failed = ((_failed(node, fact.error),),) if fact.error else ()
-        return Decision(holds=claims, actions=failed, reasons=unknown(situation, fact) if view.explaining else ())
+        return Decision(claims=claims, actions=failed, reasons=unknown(situation, fact) if view.explaining else ())
     edits = _labels(node, known, state)
     if situation.is_to_start:
         return _start(situation, claims, edits)
     if situation.is_to_stop and (situation.is_initiated or is_granted(view, NAME, claim)):
         return _stop(situation, claim, edits)
     reasons = waiting(situation, claim, fact) if view.explaining else ()
-    return Decision(actions=(edits,) if edits else (), holds=claims, reasons=reasons)
+    return Decision(actions=(edits,) if edits else (), claims=claims, reasons=reasons)
 
 
 def _labels(node: NodeRow, host: HostState, state: str) -> tuple[Edit, ...]:
@@ -108,11 +108,11 @@ def _start(situation: Situation, claims: tuple[Claim, ...], edits: tuple[Edit, .
     outcome = view.outcome(repeated.name)
     if outcome is not None and outcome.state == "done":
         edits += (*_uncordon(situation), Annotate(node.key, INITIATED_ANNOTATION, None))
-        return Decision(actions=(edits,), holds=claims)
+        return Decision(actions=(edits,), claims=claims)
     more, until = repeated.send(view, situation.now, lambda error: _failed(node, error))
     step = (*edits, *more)
     reasons = starting(situation, outcome) if view.explaining else ()
-    return Decision(actions=(step,) if step else (), holds=claims, until=until, reasons=reasons)
+    return Decision(actions=(step,) if step else (), claims=claims, until=until, reasons=reasons)
 
 
 def _uncordon(situation: Situation) -> tuple[Edit, ...]:

@@ -35,18 +35,18 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     claims = (_claim(node),) if node.labels.get(DELETE_LABEL) == "true" else ()
     if setting is None or not isinstance(setting.value, Options):
         # Without settings nothing is done, but no other surface may work on a node whose deletion has begun.
-        return Decision(holds=tuple(claim for claim in claims if claim.begun))
+        return Decision(claims=tuple(claim for claim in claims if claim.begun))
     options = setting.value
     version = view.fact(FactDemand(VERSION_PROBE, "", options.pace_for))
     if not isinstance(version.value, str):
         failed = ((_failed(node, version.error),),) if version.error else ()
-        return Decision(holds=claims, actions=failed, reasons=unknown(node, version.error) if view.explaining else ())
+        return Decision(claims=claims, actions=failed, reasons=unknown(node, version.error) if view.explaining else ())
     try:
         needs_update = _version(node.kubelet_version) != _version(version.value)
     except SemverError as error:
         text = f"versions cannot be compared: {error}"
         reasons = unknown(node, text) if view.explaining else ()
-        return Decision(holds=claims, actions=((_failed(node, text),),), reasons=reasons)
+        return Decision(claims=claims, actions=((_failed(node, text),),), reasons=reasons)
     label = Label(key, UPDATE_LABEL, str(needs_update).lower())
     edits: tuple[Edit, ...] = (label,) if node.labels.get(UPDATE_LABEL) != label.value else ()
     if not claims:
@@ -86,7 +86,7 @@ def _delete(
     """
     if not claim.begun and not is_granted(view, NAME, claim):
         reasons = waiting(node, claim, view) if view.explaining else ()
-        return Decision(actions=(edits,) if edits else (), holds=(claim,), reasons=reasons)
+        return Decision(actions=(edits,) if edits else (), claims=(claim,), reasons=reasons)
     drain = DrainOptions(force=True, delete_local_data=True, any_daemonset=True, force_ending=options.force)
     name = f"{CHANNEL}/{node.key.name}/{node.uid}"
     repeated = Repeated(name, CHANNEL, ServerDeletion(node.key.name, options.secret), options.pace_for)

@@ -71,4 +71,4 @@ def with_status(given: Given, status: Status, *said: Tell, until: datetime | Non
     """Writes a status where something but its time differs, and tells of it."""
     alike = replace(status, last_update=given.status.last_update) == given.status
     edits = () if alike else patch(given.row, status)
-    return Decision(actions=((*edits, *said),) if edits else (), until=until, holds=claims_of(given, drained=False))
+    return Decision(actions=((*edits, *said),) if edits else (), until=until, claims=claims_of(given, drained=False))

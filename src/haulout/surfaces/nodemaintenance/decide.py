@@ -130,7 +130,7 @@ def _beginning(given: Given) -> Decision:
     refusal = refused(given.view, name)
     said = _shown(given, refusal.message) if refusal is not None else ()
     step = (Finalize(given.key, FINALIZER, present=True, outcome=name), begun)
-    return Decision(actions=(*said, step), holds=claims_of(given, drained=False))
+    return Decision(actions=(*said, step), claims=claims_of(given, drained=False))
 
 
 def _shown(given: Given, error: str) -> tuple[Step, ...]:
@@ -169,7 +169,7 @@ def _ending(given: Given) -> Decision:
         # A preview has touched nothing, so that there is nothing to undo; but it may have become one later.
         return Decision(actions=_finalized(given))
     steps = (*_stopping(given, "end"), *_finalized(given))
-    return Decision(actions=steps, holds=claims_of(given, drained=False))
+    return Decision(actions=steps, claims=claims_of(given, drained=False))
 
 
 def _stopping(given: Given, act: str, prefix: str = "") -> tuple[Step, ...]:
@@ -205,7 +205,7 @@ def _initial(given: Given) -> Decision:
         total_pods=len(view.rows(PODS_OF_NODE, name, PodRow)),
     )
     status = replace(with_pods(counted, awaited), drain_progress=0)
-    return Decision(actions=(patch(given.row, status),), holds=claims_of(given, drained=False))
+    return Decision(actions=(patch(given.row, status),), claims=claims_of(given, drained=False))
 
 
 def _without_node(given: Given) -> Decision:
@@ -237,7 +237,7 @@ def _going_on(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
     name = refusals.outcome_name("owner", given.key)
     step = (Patch(given.key, {"metadata": {"ownerReferences": owners}}, outcome=name),)
     if refused(given.view, name) is None:
-        return Decision(actions=(step,), holds=claims_of(given, drained=False))
+        return Decision(actions=(step,), claims=claims_of(given, drained=False))
     # The original does without: where its own webhook is down, this must not be what a maintenance waits for.
     decision = _held(given, node, wanted)
     return replace(decision, actions=(*decision.actions, step))
@@ -282,7 +282,7 @@ def _lost_for_good(given: Given) -> Decision:
     over = replace(failed_with(let_go(status, "LeaseLost", given.now), text, given.now), phase=FAILED)
     said = told(row.key, *FAILED_EVENT, warning=True)
     stopped = _stopping(given, "lost", "failed to uncordon upon failure to obtain owned lease: ")
-    return Decision(actions=(*stopped, (*patch(row, over), said)), holds=claims_of(given, drained=False))
+    return Decision(actions=(*stopped, (*patch(row, over), said)), claims=claims_of(given, drained=False))
 
 
 def _held_by_another(given: Given) -> Decision:
@@ -301,7 +301,9 @@ def _held_by_another(given: Given) -> Decision:
         return replace(waits, reasons=(reason,))
     again_at = _again_at(status)
     if again_at is not None and now < again_at:
-        return Decision(until=earliest(again_at, runs_out_at), reasons=(reason,), holds=claims_of(given, drained=False))
+        return Decision(
+            until=earliest(again_at, runs_out_at), reasons=(reason,), claims=claims_of(given, drained=False)
+        )
     count = status.error_on_lease_count + 1
     text = (
         "failed to extend a lease that used to be owned by us, incrementing error on lease count: "
@@ -312,7 +314,7 @@ def _held_by_another(given: Given) -> Decision:
         actions=((*patch(given.row, failed), LEASE_ERROR),),
         until=runs_out_at,
         reasons=(reason,),
-        holds=claims_of(given, drained=False),
+        claims=claims_of(given, drained=False),
     )
 
 
@@ -347,12 +349,12 @@ def _lease_failed(given: Given) -> Decision | None:
         if now < again_at:
             # What has not begun claims nothing meanwhile: a grant that is not used is taken back.
             begun = tuple(claim for claim in claims_of(given, drained=False) if claim.begun)
-            return Decision(until=again_at, holds=begun)
+            return Decision(until=again_at, claims=begun)
         return None
     count = status.error_on_lease_count + 1
     failed = failed_with(pending(given, resumed(status)), refusal.message, now)
     failed = replace(failed, error_on_lease_count=count)
-    return Decision(actions=((*patch(given.row, failed), LEASE_ERROR),), holds=claims_of(given, drained=False))
+    return Decision(actions=((*patch(given.row, failed), LEASE_ERROR),), claims=claims_of(given, drained=False))
 
 
 def _maintain(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
@@ -368,7 +370,7 @@ def _maintain(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
     claims = claims_of(given, drained=prepared and state.done and not wanted.problem)
     refusal = not_granted(given, claims[:1])
     if refusal is not None:
-        return replace(refusal, actions=refusal.actions or said, holds=claims)
+        return replace(refusal, actions=refusal.actions or said, claims=claims)
     renew_at = leases.renew_at(given.lease, node, options, row.seen) if ours and given.lease else None
     steps: list[Step] = [*said]
     if renew_at is None or now >= renew_at:
@@ -379,13 +381,13 @@ def _maintain(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
     if row.status.phase == FAILED and is_expired(given, wanted):
         # It keeps the node, but evicts nothing more.
         told = Reason("deadline", row.key, row.status.last_error)
-        return Decision(actions=tuple(steps), holds=claims, until=renew_at, reasons=(told,))
+        return Decision(actions=tuple(steps), claims=claims, until=renew_at, reasons=(told,))
     if not prepared:
-        return Decision(actions=tuple(steps), holds=claims, until=renew_at, marks=reopened)
+        return Decision(actions=tuple(steps), claims=claims, until=renew_at, marks=reopened)
     if wanted.problem:
         steps.append(without_pods(given, wanted.problem))
         why = Reason("drain-refused", row.key, wanted.problem)
-        return Decision(actions=tuple(step for step in steps if step), holds=claims, until=renew_at, reasons=(why,))
+        return Decision(actions=tuple(step for step in steps if step), claims=claims, until=renew_at, reasons=(why,))
     said_of_pods, told_of = leaving(given, wanted, state)
     status, until, waiting = drain_status(given, wanted, state, claims)
     steps += [said_of_pods, *status]
@@ -394,7 +396,7 @@ def _maintain(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
         steps.append(node_conditions.shown(node, now, drained=state.done, succeeded=succeeded))
     return Decision(
         actions=tuple(step for step in steps if step),
-        holds=claims,
+        claims=claims,
         until=earliest(renew_at, until, state.changes_at),
         marks=(
             *(() if is_expired(given, wanted) else (drain,)),

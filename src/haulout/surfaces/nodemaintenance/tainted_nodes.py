@@ -28,7 +28,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return NOTHING
     else:
         why = left_behind(key)
-    return Decision(holds=(Claim(key, key, ALL, begun=True),), reasons=(why,))
+    return Decision(claims=(Claim(key, key, ALL, begun=True),), reasons=(why,))
 
 
 def left_behind(node: Key) -> Reason:

@@ -66,7 +66,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return farewell(key, view)
     setting = view.config(SURFACE)
     if setting is None or setting.value is None:
-        return Decision(holds=_held(node), reasons=(_invalid(key, setting),))
+        return Decision(claims=_held(node), reasons=(_invalid(key, setting),))
     try:
         data = parse_data(node.annotations.get(DATA_ANNOTATION))
     except DataError as error:
@@ -100,7 +100,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         actions=_actions(
             key, noted(edits, stored_as), results, shuffles, (*more, *_odd_ones(node, names, config)), refusals
         ),
-        holds=claims,
+        claims=claims,
         until=earliest(held.until, rest.until if rest is not None else None, *(result.until for result in results)),
         marks=tuple(mark for result in results for mark in result.marks),
         reasons=(*_reasons(node, results, names, config, view), *odd) if view.explaining else (),
@@ -324,4 +324,4 @@ def _unreadable(node: NodeRow, error: DataError) -> Decision:
     note = f"{error}; the node is left alone until {DATA_ANNOTATION} is repaired or removed"
     told = Tell(key, "MaintenanceDataInvalid", "ParseMaintenanceData", note, REPORTER, warning=True)
     said = Say("Failed to reconcile. Skipping node patching.", (("node", key.name), ("error", str(error))), "error")
-    return Decision(actions=((told, said),), holds=_held(node), reasons=(Reason("data-invalid", key, note),))
+    return Decision(actions=((told, said),), claims=_held(node), reasons=(Reason("data-invalid", key, note),))

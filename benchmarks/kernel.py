@@ -15,6 +15,7 @@ from haulout.cluster.rows import NodeRow, ObjectRow, PodRow, Row, Value
 from haulout.cluster.view import CONFIG, View
 from haulout.core.action import Measure, Say
 from haulout.core.arbiter import Rules, arbiter
+from haulout.core.budgets.quorum import KEEPER
 from haulout.core.budgets.rule import RULER
 from haulout.core.budgets.wire import KIND
 from haulout.core.decision import NOTHING, Decider, Decision
@@ -223,7 +224,7 @@ def budgets(nodes: int, number: int) -> dict[str, Cell]:
     rows = (budget(f"b{i:03}", selector=spec, topologyKey="zone") for i, spec in enumerate(specs))
     judge = arbiter(Rules(("toy",), budgets=True))
     fleet = (node(f"n{i:03}", zone=f"z{i % 3}") for i in range(nodes))
-    bench = Bench([*fleet, *rows], RULER, Decider("toy", "Node", takes), judge, kinds=("Node", KIND))
+    bench = Bench([*fleet, *rows], RULER, KEEPER, Decider("toy", "Node", takes), judge, kinds=("Node", KIND))
     bench.list()
     bench.run()
     before = bench.askings

@@ -7,8 +7,10 @@ from typing import Any
 
 import msgspec
 
+from haulout.base import yaml
 from haulout.cluster.kinds import Kinds
 from haulout.core.action import Create, Delete, Evict, Measure, Say
+from haulout.core.budgets.declare import SURFACE as SHARED
 from haulout.core.decision import Decider
 from haulout.core.declaration import Enabled
 from haulout.embedded import NODES, Json, Resource
@@ -72,7 +74,12 @@ class Maintenances(Reports):
     """`told` are the reasons of the events, with the name of what they are about."""
 
     def __init__(
-        self, world: World | None = None, options: Options | None = None, *more: Decider, turns: bool = False
+        self,
+        world: World | None = None,
+        options: Options | None = None,
+        *more: Decider,
+        turns: bool = False,
+        together: bool = False,
     ) -> None:
         self.world = world or World(QUICK, nodes=3)
         self.options = options or Options()
@@ -85,14 +92,15 @@ class Maintenances(Reports):
         objects = self.world.objects
         if objects.get(DEFINITIONS, "", f"{PLURAL}.{GROUP}") is None:
             objects.create(DEFINITIONS, definition())
+            objects.create(DEFINITIONS, yaml.load(SHARED.definition("nodedisruptionbudgets")))
             namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.options.lease_namespace}}
             objects.create(NAMESPACES, namespace)
-        self.begin(*more, turns=turns)
+        self.begin(*more, turns=turns, together=together)
 
-    def begin(self, *more: Decider, turns: bool = False) -> Maintenances:
+    def begin(self, *more: Decider, turns: bool = False, together: bool = False) -> Maintenances:
         """Starts the operator, or another one after it that knows only what is stored."""
         surfaces = (Enabled(NODEMAINTENANCE, self.options), *(Enabled(declared(decider)) for decider in more))
-        assembly = assemble(surfaces, together=False, turns=turns, reports=self)
+        assembly = assemble(surfaces, together=together, turns=turns or together, reports=self)
         self.kernel = assembly.kernel
         self.driver = Driver(self.kernel, self.world.objects, self.world.time, self._stated, Kinds(assembly.kinds))
         self.driver.refuses, self.driver.tried = self.refuses, self.tried

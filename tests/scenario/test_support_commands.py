@@ -135,7 +135,7 @@ class TestAsRuntimeExtensionMaintenanceController:
             pytest.param([], 1, "leader election needs a namespace", id="no namespace"),
             pytest.param(["--kubeconfig=absent"], 1, "kubeconfig cannot be read", id="no kubeconfig"),
             pytest.param(["--kubecontext=ghost"], 1, 'no context is called "ghost"', id="no such context"),
-            pytest.param(["--metrics-bind-address=nowhere"], 1, "nowhere", id="no address"),
+            pytest.param(["--metrics-bind-address=nowhere", "--leader-elect=false"], 1, "nowhere", id="no address"),
             pytest.param(["--nope"], 2, "flag provided but not defined: -nope\nUsage of", id="no such flag"),
             pytest.param(["--help"], 0, "Usage of runtime-extension-maintenance-controller:", id="help"),
         ],

@@ -11,6 +11,7 @@ from haulout.app.parts import Part, Surroundings
 from haulout.app.webhooks import served_groups
 from haulout.cluster.rows import Value
 from haulout.core.admission import Webhook
+from haulout.core.budgets.quorum import quorum_row
 from haulout.core.decision import Source
 from haulout.core.drain import requests
 from haulout.kube.errors import Conflict, NotFound
@@ -46,6 +47,11 @@ class NodeMaintenances(Part):
         options = options_of(settings)
         self.options = msgspec.structs.replace(options, by_request=options.by_request and self._knows_requests)
         self.around.store.write(Value(key=CONFIG_KEY, value=self.options))
+        self._keep_quorum()
+
+    def _keep_quorum(self) -> None:
+        kept = self._openshift or self.options.quorum_on_kubernetes
+        self.around.store.write(quorum_row(kept=kept))
 
     def samples(self) -> Iterable[Sample]:
         rows = self.around.store.rows("", KIND)
@@ -59,6 +65,7 @@ class NodeMaintenances(Part):
         groups = await served_groups(transport)
         self._openshift = "config.openshift.io/v1" in groups
         self._knows_requests = requests.API_VERSION in groups
+        self._keep_quorum()
         if self.options.by_request and not self._knows_requests:
             log.warning("evicting pods ourselves: the API server does not know EvictionRequests")
             self.follow(self.around.settings)

@@ -16,6 +16,7 @@ from haulout.cluster.rows import Row
 from haulout.cluster.store import Listing, Store, reservations
 from haulout.cluster.view import View, holds_table
 from haulout.core.budgets.cover import BudgetNeed, Cover, cover_of
+from haulout.core.budgets.quorum import NAME as QUORUM
 from haulout.core.budgets.rule import NAME as BUDGETS
 from haulout.core.budgets.wire import KIND as BUDGET
 from haulout.core.decision import Decider, Decision, earliest
@@ -70,7 +71,7 @@ def _stands(hold: Hold, store: Store) -> bool:
 
 
 def arbitrate(rules: Rules, node: Key, view: View, now: datetime) -> Decision:
-    for name in (*rules.surfaces, *([BUDGETS] if rules.budgets and not node.cluster else [])):
+    for name in (*rules.surfaces, *([BUDGETS, QUORUM] if rules.budgets and not node.cluster else [])):
         # A surface whose objects cannot be read claims nothing that we could know of; the others go on.
         if view.listing(holds_table(name), node.cluster) is Listing.WAITING:
             view.require(holds_table(name), node.cluster)

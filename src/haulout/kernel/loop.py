@@ -15,7 +15,19 @@ from haulout.cluster.key import Key
 from haulout.cluster.limits import RoomSet
 from haulout.cluster.rows import Row
 from haulout.cluster.store import CountOf, Listing, Store, TableName, Topic
-from haulout.cluster.view import CONFIG, GRANT, HOLD, OUTCOME, PROOF, FactDemand, NotListed, Record, View, holds_table
+from haulout.cluster.view import (
+    CONFIG,
+    GRANT,
+    HOLD,
+    OUTCOME,
+    OWN_KINDS,
+    PROOF,
+    FactDemand,
+    NotListed,
+    Record,
+    View,
+    holds_table,
+)
 from haulout.core.decision import NOTHING, Decider, Decision, Source, earliest, ensure_hashable
 from haulout.core.holds import Blocked, Grant, Hold, grant_key, hold_key
 from haulout.kernel.rooms import Order, Rooms, Subject
@@ -117,6 +129,8 @@ class Loop:
         self.askings = 0
         # For whoever has a clock, and wants to know how long they wait.
         self.on_due: Callable[[Subject], None] = lambda subject: None
+        for kind in OWN_KINDS:
+            self._judge_listing(TableName("", kind))
 
     # Waking
 
@@ -332,9 +346,10 @@ class Loop:
                 self._judge_holds(decider, table.cluster)
 
     def _judge_holds(self, decider: Decider, cluster: str) -> None:
-        """A surface's claims are known once each of its keys has been asked."""
+        """Publish whether the claims of a decision are known: once each of its keys has been asked."""
         table = self._store.table(cluster, decider.kind)
-        listing = table.listing
+        # Rows of our own are never listed by a server: they are known as soon as they are written.
+        listing = Listing.LISTED if decider.kind in OWN_KINDS else table.listing
         if listing is not Listing.LISTED or not self._silent[decider.name, cluster]:
             self._store.set_listing(cluster, holds_table(decider.name), listing, table.why)
 

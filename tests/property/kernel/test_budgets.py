@@ -15,6 +15,7 @@ from haulout.cluster.store import Listing
 from haulout.cluster.view import GRANT, HOLD, View
 from haulout.core.action import Action, Cordon, Label
 from haulout.core.arbiter import Rules, arbiter
+from haulout.core.budgets.quorum import KEEPER
 from haulout.core.budgets.rule import RULER
 from haulout.core.budgets.status import TELLER
 from haulout.core.budgets.wire import KIND, NodeBudgetRow
@@ -104,7 +105,7 @@ class Fleet(Walk):
         surfaces = [works(surface, want) for surface, want in SURFACES.items()]
         judge = arbiter(Rules(tuple(SURFACES), budgets=True))
         watched = msgspec.structs.replace(judge, decide=lambda *asked: self.watch_over(judge, *asked))
-        self.desk = Desk(RULER, *surfaces, watched, TELLER, world=self.world, kinds=("Node", KIND))
+        self.desk = Desk(RULER, KEEPER, *surfaces, watched, TELLER, world=self.world, kinds=("Node", KIND))
         self.desk.now = at(0)
         self.desk.begin()
 

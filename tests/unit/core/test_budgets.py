@@ -18,6 +18,7 @@ from haulout.cluster.view import View
 from haulout.core.action import Label, Measure, Say
 from haulout.core.arbiter import FIRST, Rules, arbiter
 from haulout.core.budgets.budget import Budget, Share, read_budget
+from haulout.core.budgets.quorum import KEEPER
 from haulout.core.budgets.rule import RULER
 from haulout.core.budgets.status import PACE_FOR, TELLER, samples
 from haulout.core.budgets.wire import KIND, NODE_BUDGETS, NodeBudgetRow, NodeDisruptionBudget
@@ -151,7 +152,7 @@ def claim_on(key: Key, *wants: Want, begun: bool = False) -> Claim:
 def desk_of(*rows: ObjectRow, surfaces: tuple[Decider, ...] | None = None) -> Desk:
     deciders = surfaces or (takes(),)
     judge = arbiter(Rules(tuple(decider.name for decider in deciders), budgets=True))
-    return Desk(RULER, *deciders, judge, TELLER, world=Cluster(*rows), kinds=("Node", KIND)).begin()
+    return Desk(RULER, KEEPER, *deciders, judge, TELLER, world=Cluster(*rows), kinds=("Node", KIND)).begin()
 
 
 def fleet(*wanted: str, **changes: dict[str, Any]) -> list[NodeRow]:
@@ -232,7 +233,7 @@ def test_where_budgets_are_off_they_are_not_even_waited_for() -> None:
 
 def test_budgets_that_are_not_listed_yet_are_waited_for() -> None:
     world = Cluster(*fleet("a"))
-    desk = Desk(RULER, takes(), arbiter(Rules((SURFACE,), budgets=True)), world=world).begin()
+    desk = Desk(RULER, KEEPER, takes(), arbiter(Rules((SURFACE,), budgets=True)), world=world).begin()
     assert granted(desk) == []
     desk.feed.kinds = ("Node", KIND)
     desk.feed.list()
@@ -242,7 +243,7 @@ def test_budgets_that_are_not_listed_yet_are_waited_for() -> None:
 
 def test_while_budgets_cannot_be_read_nothing_new_is_disrupted() -> None:
     world = Cluster(*fleet("a"))
-    desk = Desk(RULER, takes(), arbiter(Rules((SURFACE,), budgets=True)), world=world).begin()
+    desk = Desk(RULER, KEEPER, takes(), arbiter(Rules((SURFACE,), budgets=True)), world=world).begin()
     desk.store.set_listing("", KIND, Listing.UNREADABLE, "not you")
     desk.run()
     (reason,) = grant(desk, A).reasons
@@ -502,7 +503,7 @@ def test_an_asking_costs_twice_as_much_under_twice_as_many_budgets(monkeypatch: 
 
 def cost_of_a_freed_place(monkeypatch: pytest.MonkeyPatch, count: int) -> int:
     judge = arbiter(Rules((SURFACE,), budgets=True))
-    desk = Desk(RULER, takes(), judge, world=Cluster(*zoned(count, 10)), kinds=("Node", KIND)).begin()
+    desk = Desk(RULER, KEEPER, takes(), judge, world=Cluster(*zoned(count, 10)), kinds=("Node", KIND)).begin()
     desk.meet(desk.only())
     desk.watch()
     desk.world.label(node_key("n0000"), want=None)

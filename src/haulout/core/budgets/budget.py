@@ -28,8 +28,22 @@ class Share(msgspec.Struct, frozen=True):
         return max(total * self.percent // 100, 1 if self.percent else 0)
 
 
+class NodeNames(msgspec.Struct, frozen=True):
+    """Nodes chosen by their names, where no label says which they are."""
+
+    names: frozenset[str]
+
+
+Nodes = Selector | NodeNames
+
+
+def selects(nodes: Nodes, row: NodeRow) -> bool:
+    """Whether a node is among those that a budget is about."""
+    return row.key.name in nodes.names if isinstance(nodes, NodeNames) else nodes.matches(row.labels)
+
+
 class Budget(msgspec.Struct, frozen=True):
-    """A NodeDisruptionBudget after its spec has been read.
+    """A rule on how many nodes may be out of service: a NodeDisruptionBudget after its spec has been read, or etcd's quorum.
 
     `selector` None: which nodes it concerns cannot be read, so it may be any. `surfaces` None: it refuses all.
 
@@ -37,7 +51,7 @@ class Budget(msgspec.Struct, frozen=True):
     """
 
     key: Key
-    selector: Selector | None = EVERYTHING
+    selector: Nodes | None = EVERYTHING
     most: int | Share | None = None
     topology_key: str = ""
     most_domains: int = 1
@@ -50,7 +64,7 @@ class Budget(msgspec.Struct, frozen=True):
         return self.key.name
 
     def concerns(self, node: NodeRow) -> bool:
-        return self.selector is None or self.selector.matches(node.labels)
+        return self.selector is None or selects(self.selector, node)
 
     def refuses(self, surface: str) -> bool:
         return self.surfaces is None or surface in self.surfaces

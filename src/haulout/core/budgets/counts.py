@@ -6,13 +6,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from haulout.base.selector import Selector
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Count, Group, Membership
 from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.store import Index
 from haulout.cluster.view import MARK
-from haulout.core.budgets.budget import Budget
+from haulout.core.budgets.budget import Budget, Nodes, selects
 
 RULING, CLOSED = "budget", "budget-closed"
 
@@ -30,21 +29,21 @@ class Ruling(msgspec.Struct, frozen=True):
 class Selected(Count, frozen=True, cache_hash=True):
     """A count of the nodes that a budget selects, of which percentages are taken."""
 
-    selector: Selector
+    selector: Nodes
 
     def groups(self, row: Row) -> Iterable[Membership]:
-        if isinstance(row, NodeRow) and self.selector.matches(row.labels):
+        if isinstance(row, NodeRow) and selects(self.selector, row):
             yield Membership(())
 
 
 class Unavailable(Count, frozen=True, cache_hash=True):
     """Nodes that are cordoned or not Ready, for whatever reason; with a topology key, by their domain."""
 
-    selector: Selector
+    selector: Nodes
     topology_key: str = ""
 
     def groups(self, row: Row) -> Iterable[Membership]:
-        if isinstance(row, NodeRow) and is_unavailable(row) and self.selector.matches(row.labels):
+        if isinstance(row, NodeRow) and is_unavailable(row) and selects(self.selector, row):
             yield Membership(self.group_of(row))
 
     def group_of(self, row: NodeRow) -> Group:

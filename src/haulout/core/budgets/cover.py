@@ -19,9 +19,11 @@ from haulout.core.budgets.counts import (
     closed_key,
     is_unavailable,
 )
+from haulout.core.budgets.quorum import BUDGET as QUORUM
 from haulout.core.reason import Reason
 
 MOST_SHOWN = 3
+QUORUM_CODE = "quorum"
 
 
 class BudgetNeed(msgspec.Struct, frozen=True):
@@ -42,6 +44,12 @@ class BudgetNeed(msgspec.Struct, frozen=True):
             opens_at = opening.value if opening is not None and isinstance(opening.value, datetime) else None
             return Reason(self.code, budget.key, f"budget {budget.name} lets nothing begin at this time", opens_at)
         takers = view.takers(limit)
+        shown = tuple(_taker(view, taker, budget.topology_key) for taker in takers[:MOST_SHOWN])
+        if len(takers) > MOST_SHOWN:
+            shown = (*shown, Reason("unavailable", budget.key, f"and {len(takers) - MOST_SHOWN} more"))
+        if budget.key == QUORUM:
+            text = f"etcd keeps its quorum with no more than {_many(self.ruling.allowed or 0, 'member')} out of service"
+            return Reason(QUORUM_CODE, self.ruling.budget.key, text, because=shown)
         if self.code == "domain-taken":
             where = (
                 f"nodes be unavailable in no more than {_many(budget.most_domains, 'domain')} of {budget.topology_key}"
@@ -49,10 +57,6 @@ class BudgetNeed(msgspec.Struct, frozen=True):
         else:
             where = f"no more than {_many(self.ruling.allowed or 0, 'node')} be unavailable"
         text = f"budget {budget.name} lets {where} at a time"
-        shown = tuple(_taker(view, taker, budget.topology_key) for taker in takers[:MOST_SHOWN])
-        if len(takers) > MOST_SHOWN:
-            more = f"and {len(takers) - MOST_SHOWN} more"
-            shown = (*shown, Reason("unavailable", budget.key, more))
         return Reason(self.code, budget.key, text, because=shown)
 
 
@@ -64,13 +68,15 @@ class Cover(msgspec.Struct, frozen=True):
 
     @property
     def budgets(self) -> tuple[Key, ...]:
-        return tuple(ruling.budget.key for ruling in self.rulings)
+        return tuple(ruling.budget.key for ruling in self.rulings if ruling.budget.key != QUORUM)
 
     def invalid(self, surface: str) -> tuple[Reason, ...]:
         """Which nodes, how many, when: what cannot be read might have said no."""
         broken = (ruling.budget for ruling in self.rulings if ruling.budget.problems)
         return tuple(
-            Reason("budget-invalid", budget.key, f"budget {budget.name} is invalid: {'; '.join(budget.problems)}")
+            Reason(QUORUM_CODE, budget.key, "; ".join(budget.problems))
+            if budget.key == QUORUM
+            else Reason("budget-invalid", budget.key, f"budget {budget.name} is invalid: {'; '.join(budget.problems)}")
             for budget in broken
             if budget.refuses(surface)
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from haulout.core.budgets.quorum import KEEPER
 from haulout.core.budgets.rule import NAME, RULER
 from haulout.core.budgets.status import TELLER
 from haulout.core.budgets.wire import KIND, NODE_BUDGETS
@@ -17,9 +18,9 @@ def _sources(options: Any) -> frozenset[Source]:
 
 BUDGETS = Declaration(
     name=NAME,
-    deciders=(RULER, TELLER),
+    deciders=(RULER, TELLER, KEEPER),
     sources=_sources,
     kinds=(NODE_BUDGETS,),
     claims=False,
-    controllers={TELLER.name: RULER.name},
+    controllers={TELLER.name: RULER.name, KEEPER.name: RULER.name},
 )

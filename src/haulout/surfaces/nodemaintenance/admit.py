@@ -15,6 +15,7 @@ from haulout.cluster.rows import BudgetRow, NodeRow, PodRow, Row
 from haulout.cluster.store import Index, Listing
 from haulout.cluster.view import View
 from haulout.core.admission import ALLOWED, AdmissionRequest, Unreadable, Verdict, Webhook, denied, unreadable
+from haulout.core.budgets.quorum import ETCD_MEMBERS
 from haulout.surfaces.nodemaintenance.declare import WEBHOOK
 from haulout.surfaces.nodemaintenance.wire import CONTROL_PLANE_LABELS, KIND, MAINTENANCES_OF_NODE, MaintenanceRow
 
@@ -50,14 +51,7 @@ def _takes_pods(row: Row) -> Iterable[Hashable]:
     return ()
 
 
-def _is_member(row: Row) -> Iterable[Hashable]:
-    """As kubeadm runs etcd: a static pod, which the API server shows as a mirror."""
-    is_member = isinstance(row, PodRow) and row.mirror and row.labels.get("component") == "etcd"
-    return (True,) if is_member else ()
-
-
 TAKING_PODS = Index("nodes-taking-pods", "Node", _takes_pods)
-ETCD_MEMBERS = Index("etcd-members", "Pod", _is_member)
 
 
 def webhook(quorum: Quorum) -> Webhook:

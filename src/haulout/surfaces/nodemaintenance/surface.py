@@ -9,6 +9,7 @@ from haulout.cluster.project import Keep, within
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Store
 from haulout.cluster.view import CONFIG
+from haulout.core.budgets.quorum import quorum_row
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.decision import Decider, Source
 from haulout.core.declaration import Declaration
@@ -54,6 +55,7 @@ def sources(options: Options) -> frozenset[Source]:
 
 def _rows(options: Options) -> Iterator[Value]:
     yield Value(key=CONFIG_KEY, value=options)
+    yield quorum_row(kept=options.quorum_on_kubernetes)
 
 
 NODEMAINTENANCE = Declaration(

@@ -1,0 +1,63 @@
+"""The quorum of etcd as a rule for the arbiter: whatever takes nodes out of service, most members of etcd stay."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from datetime import datetime
+
+from haulout.base.selector import parse
+from haulout.cluster.key import Key
+from haulout.cluster.rows import PodRow, Row, Value
+from haulout.cluster.store import Index
+from haulout.cluster.view import CONFIG, View
+from haulout.core.budgets.budget import Budget, NodeNames
+from haulout.core.budgets.counts import Ruling, ruling_key
+from haulout.core.decision import NOTHING, Decider, Decision
+
+NAME = "quorum"
+# The label by which each way of running etcd on control-plane nodes marks its static pods: kubeadm's, then OpenShift's.
+LABELS = (("kube-system", "component"), ("openshift-etcd", "app"))
+# Stands for the quorum among budgets. The slash keeps it apart from every NodeDisruptionBudget: no object has one in its name.
+BUDGET = Key("", "Quorum", "", "etcd/quorum")
+# Nothing else says which nodes run etcd while pods cannot be read.
+CONTROL_PLANE = parse("node-role.kubernetes.io/control-plane")
+
+
+def is_member(row: Row) -> bool:
+    """Whether a pod is a member of etcd: a static pod, which the API server shows as a mirror."""
+    if not isinstance(row, PodRow) or not row.mirror:
+        return False
+    return any(row.key.namespace == namespace and row.labels.get(label) == "etcd" for namespace, label in LABELS)
+
+
+def _members(row: Row) -> Iterable[Hashable]:
+    return (True,) if is_member(row) else ()
+
+
+ETCD_MEMBERS = Index("etcd-members", "Pod", _members)
+
+
+def quorum_row(*, kept: bool) -> Value:
+    """Return the configuration row that says whether the quorum is kept."""
+    return Value(key=Key("", CONFIG, "", NAME), value=kept)
+
+
+def decide(key: Key, view: View, now: datetime) -> Decision:
+    """Publish the rule: fewer than half of the members may be out of service at a time."""
+    setting = view.config(NAME) if key.name == NAME else None
+    if setting is None or not setting.value:
+        return NOTHING
+    if (why := view.unreadable("Pod")) is not None:
+        problem = f"which nodes run etcd is not known: Pods cannot be read: {why}"
+        return _ruling(Budget(BUDGET, selector=CONTROL_PLANE, most=0, problems=(problem,)))
+    nodes = frozenset(pod.node for pod in view.rows(ETCD_MEMBERS, True, PodRow) if pod.node)
+    return _ruling(Budget(BUDGET, selector=NodeNames(nodes), most=(len(nodes) - 1) // 2)) if nodes else NOTHING
+
+
+def _ruling(budget: Budget) -> Decision:
+    most = budget.most if isinstance(budget.most, int) else 0
+    return Decision(marks=(Value(key=ruling_key(budget.name), value=Ruling(budget, most)),))
+
+
+# Before the surfaces and the arbiter, as the decision on NodeDisruptionBudgets.
+KEEPER = Decider(NAME, CONFIG, decide, phase=-2)

@@ -1,0 +1,213 @@
+"""What `haulout plan` says of all surfaces together is what `haulout run` then does, on the same embedded cluster."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from haulout.base import yaml as strict_yaml
+from haulout.core.budgets.declare import SURFACE as SHARED
+from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, NODES, Change, Json, Resource, World
+from haulout.surfaces.nodemaintenance.declare import SURFACE as NODEMAINTENANCE
+from tests.build.served import PATIENCE, Served
+from tests.build.workloads import deployment, node
+from tests.scenario.test_plan_surfaces import PROFILES, budget, maintenance
+
+MAINTENANCES = Resource("nodemaintenance.medik8s.io", "v1beta1", "nodemaintenances")
+# So long every maintenance is worked on, in the plan and by the person that the test stands for.
+WORK_FOR = 0.5
+SETTINGS: Json = {"leader": {"elect": False}, "listen": {"http": "0", "health": "0", "webhooks": "0"}}
+
+
+class Cluster:
+    """A served cluster, and what becomes of its NodeMaintenances: each is deleted some time after it has succeeded."""
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+        self.succeeded: list[str] = []
+        definitions = [
+            strict_yaml.load(surface.definition(name)) for surface in (SHARED, NODEMAINTENANCE) for name in surface.crds
+        ]
+        served.call(lambda world: [world.server.create(CUSTOM_RESOURCE_DEFINITIONS, each) for each in definitions])
+
+    def configured(self, **settings: Any) -> Cluster:
+        whole = {"surfaces": {"nodemaintenance": {}}, **SETTINGS, **settings}
+        (self.served.folder / "haulout.yaml").write_text(yaml.safe_dump(whole))
+        (self.served.folder / "maintenance.yaml").write_text(PROFILES)
+        return self
+
+    def plan(self, *words: str) -> dict[str, Any]:
+        """Return the plan, node by node: when it is out of service, and what it waits for."""
+        given = ("--config", "haulout.yaml", "--work-for", f"{WORK_FOR}s", "--days", "0.1", "-o", "json")
+        done = self.served.run("plan", *given, *words)
+        assert (done.returncode, done.stderr) == (0, "")
+        return {each["name"]: each for each in json.loads(done.stdout)["nodes"]}
+
+    def follow(self, on_success: Callable[[], None] = lambda: None) -> None:
+        self._on_success = on_success
+        self.served.call(lambda world: world.server.subscribe(MAINTENANCES, lambda change: self._seen(world, change)))
+
+    def _seen(self, world: World, change: Change) -> None:
+        phase = (change.object.get("status") or {}).get("phase")
+        name = change.object["metadata"]["name"]
+        if phase == "Succeeded" and name not in self.succeeded:
+            self.succeeded.append(name)
+            self._on_success()
+            _later(world, WORK_FOR, lambda: world.server.delete(MAINTENANCES, "", name))
+
+
+def _later(world: World, seconds: float, act: Callable[[], object]) -> None:
+    def carried_out() -> None:
+        act()
+
+    world.timers.at(world.timers.now() + timedelta(seconds=seconds), carried_out)
+
+
+def begins(planned: dict[str, Any]) -> list[str]:
+    """Return the nodes that are taken out of service, in the order of the plan."""
+    found = [
+        (span["from"], name)
+        for name, each in planned.items()
+        for span in each["states"]
+        if span["state"] == "in-maintenance"
+    ]
+    return [name for _, name in sorted(found)]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with Served(tmp_path) as served:
+        yield Cluster(served)
+
+
+class Running:
+    """`haulout run` for as long as the block lasts."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+
+    def __enter__(self) -> None:
+        self._process: subprocess.Popen[str] = self._served.start("run")
+
+    def __exit__(self, *args: object) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        self._process.communicate(timeout=PATIENCE)
+
+
+def test_maintenances_follow_each_other_under_a_budget(cluster: Cluster) -> None:
+    cluster.configured()
+    cluster.served.make(node("a"), node("b"), node("c"), budget(1))
+    # In the order in which they were made, which is not that of their nodes' names.
+    cluster.served.make(maintenance("one", "c"), maintenance("two", "a"), maintenance("x", "b"))
+    order = begins(cluster.plan())
+    assert sorted(order) == ["a", "b", "c"]
+    cluster.follow()
+    with Running(cluster.served):
+        cluster.served.until(lambda: len(cluster.succeeded) == 3)
+    of = {"one": "c", "two": "a", "x": "b"}
+    assert [of[name] for name in cluster.succeeded] == order
+
+
+def test_maintenances_that_are_made_up_go_as_those_that_are_made_then(cluster: Cluster) -> None:
+    cluster.configured()
+    cluster.served.make(node("a"), node("b"), budget(1))
+    order = begins(cluster.plan("--maintain", "a,b"))
+    assert order == ["a", "b"]
+    cluster.served.make(maintenance("a", "a"), maintenance("b", "b"))
+    cluster.follow()
+    with Running(cluster.served):
+        cluster.served.until(lambda: len(cluster.succeeded) == 2)
+    assert cluster.succeeded == order
+
+
+def _cordoned(name: str) -> Json:
+    made = node(name)
+    made["spec"] = {**made.get("spec", {}), "unschedulable": True}
+    return made
+
+
+def _annotated() -> Json:
+    web = deployment("web", 1)
+    web["spec"]["template"]["metadata"]["annotations"] = {"haulout.dev/drain": "block"}
+    return web
+
+
+BLOCK = {"rules": [{"namespaces": ["default"], "action": "block"}]}
+
+
+@pytest.mark.parametrize(
+    "objects, settings, code",
+    [
+        ((_cordoned("z"), budget(1)), {}, "a is waiting: z is cordoned"),
+        ((deployment("web", 1),), {"drain": BLOCK}, "a rule keeps it on its node"),
+        ((_annotated(),), {}, "keeps it on its node"),
+    ],
+    ids=["a cordon that stands", "a drain rule", "an annotation"],
+)
+def test_what_the_plan_says_cannot_go_does_not(
+    cluster: Cluster, objects: tuple[Json, ...], settings: dict[str, Any], code: str
+) -> None:
+    cluster.configured(**settings)
+    cluster.served.make(node("a"), *objects)
+    if any(each["kind"] == "Deployment" for each in objects):
+        cluster.served.until(lambda: len(cluster.served.pods_on("a")) == 1)
+    cluster.served.make(maintenance("m", "a"))
+    planned = cluster.plan()
+    assert begins(planned) == []
+    said = planned["a"]["waitsFor"]
+    assert code.rpartition(": ")[2] in said
+    cluster.follow()
+    with Running(cluster.served):
+        place = cluster.served
+        place.until(lambda: _status(place).get("phase") == "Running")
+        # The operator says why, in the words of the plan.
+        explained = place.run("explain", "nm", "m")
+        place.until(lambda: code.rpartition(": ")[2] in place.run("explain", "nm", "m").stdout)
+    assert explained.returncode == 0
+    assert cluster.succeeded == []
+
+
+def _status(served: Served) -> Json:
+    found = served.call(lambda world: world.server.get(MAINTENANCES, "", "m"))
+    return (found or {}).get("status") or {}
+
+
+def test_a_profile_and_a_maintenance_take_turns_in_the_order_of_the_plan(cluster: Cluster) -> None:
+    cluster.configured(surfaces={"nodemaintenance": {}, "profiles": {"config": "maintenance.yaml"}})
+    both = node("a", wanted="v2")
+    both["metadata"]["labels"]["cloud.sap/maintenance-profile"] = "image"
+    cluster.served.make(both, maintenance("m", "a"))
+    planned = cluster.plan("--after", f"in-maintenance={2 * WORK_FOR}s:booted=v2")
+    assert planned["a"]["waitsFor"] == ""
+    # The two works differ in how long they last; the plan tells the node's state, whichever surface brings it about.
+    foretold = [round(_lasts(span), 1) for span in planned["a"]["states"] if span["state"] == "in-maintenance"]
+    works: list[float] = []
+    cluster.follow(lambda: works.append(WORK_FOR))
+    cluster.served.call(lambda world: world.server.subscribe(NODES, lambda change: _work(world, change, works)))
+    with Running(cluster.served):
+        cluster.served.until(lambda: len(works) == 2)
+    assert works == foretold
+
+
+def _lasts(span: Json) -> float:
+    return (datetime.fromisoformat(span["to"]) - datetime.fromisoformat(span["from"])).total_seconds()
+
+
+def _work(world: World, change: Change, works: list[float]) -> None:
+    state = "cloud.sap/maintenance-state"
+    before, now = (
+        (each or {}).get("metadata", {}).get("labels", {}).get(state) for each in (change.old, change.object)
+    )
+    if before != now == "in-maintenance":
+        works.append(2 * WORK_FOR)
+        _later(
+            world, 2 * WORK_FOR, lambda: world.server.patch(NODES, "", "a", {"metadata": {"labels": {"booted": "v2"}}})
+        )

@@ -53,7 +53,7 @@ KEEP = {"helm.sh/resource-policy": "keep"}
 def templates() -> Iterator[tuple[str, str]]:
     """The name and the text of each."""
     yield "kernel.yaml", _filled(_roles("kernel"))
-    for surface in BUILT_IN:
+    for surface in (name for name in BUILT_IN if not declared(name).within):
         text = (
             _namespaces(surface) + _roles(surface) + _text(list(configurations(declared(surface).webhooks, NAMESPACE)))
         )

@@ -114,11 +114,11 @@ def hosts(draw: st.DrawFn) -> Row:
 states = st.sampled_from((*(Connection.FINE,) * 4, Connection.CONNECTING, Connection.REJECTED, "unreachable"))
 flags = st.builds(
     Options,
-    metal3=st.just(True),
+    enable_metal3_maintenance=st.just(True),
     guard_remediation=st.booleans(),
     approval_hygiene=st.booleans(),
-    approve_within_for=st.sampled_from((None, timedelta(minutes=5), timedelta(hours=2))),
-    reboot_mode=st.booleans(),
+    deletion_approval_timeout=st.sampled_from((timedelta(), timedelta(minutes=5), timedelta(hours=2))),
+    reboot_mode_annotation=st.booleans(),
     workload_requests=st.booleans(),
 )
 

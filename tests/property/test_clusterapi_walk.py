@@ -219,10 +219,12 @@ def assert_owned(change: Change) -> None:
         assert all(name in OURS or name.rsplit("/", 1)[-1] in BY_OPTION for name in keys)
 
 
-EVERYTHING = Options(metal3=True, guard_remediation=True, approval_hygiene=True, workload_requests=True)
+EVERYTHING = Options(
+    enable_metal3_maintenance=True, guard_remediation=True, approval_hygiene=True, workload_requests=True
+)
 
 
 @settings(max_examples=examples(300), deadline=None)
-@given(tape=tapes(), options=st.sampled_from((Options(metal3=True), EVERYTHING)))
+@given(tape=tapes(), options=st.sampled_from((Options(enable_metal3_maintenance=True), EVERYTHING)))
 def test_in_the_end_everything_is_as_the_tables_say(tape: bytes, options: Options) -> None:
     Turmoil(tape, options).go()

@@ -81,10 +81,10 @@ statuses = st.builds(
 )
 options = st.builds(
     Options,
-    restore=st.booleans(),
+    restore_node_state=st.booleans(),
     alone=st.booleans(),
-    lease_for=st.sampled_from([timedelta(seconds=30), timedelta(hours=1)]),
-    most_at_once=st.sampled_from([0, 1]),
+    lease_duration=st.sampled_from([timedelta(seconds=30), timedelta(hours=1)]),
+    max_concurrent_maintenances=st.sampled_from([0, 1]),
 )
 
 
@@ -289,7 +289,7 @@ def test_k6_k8_k9_of_maintenances_whose_nodes_are_prepared(
         acquired_at=at(-30),
         annotations={"haulout.dev/seen": "seen"},
     )
-    setting = Value(key=Key("", CONFIG, "", MAINTENANCE.name), value=Options(skip_unreachable_for=skip_for))
+    setting = Value(key=Key("", CONFIG, "", MAINTENANCE.name), value=Options(skip_unreachable_after=skip_for))
     store = store_of(row, found, lease, setting, *there[0], *there[1])
     now = START + timedelta(microseconds=7)
     store.pass_time(now)

@@ -20,8 +20,8 @@ from tests.build.workloads import budget, pod
 
 NODE, NAMES = "n0", ("a", "b")
 LABEL = "remediation.medik8s.io/exclude-from-remediation"
-ALONE, RESTORING = Options(), Options(restore=True)
-RUN, RUN_PLAIN = Options(alone=False, restore=True), Options(alone=False)
+ALONE, RESTORING = Options(), Options(restore_node_state=True)
+RUN, RUN_PLAIN = Options(alone=False, restore_node_state=True), Options(alone=False)
 WISHES: tuple[Json, ...] = (
     {},
     {"deadlineSeconds": 20},

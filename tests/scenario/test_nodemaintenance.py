@@ -299,7 +299,7 @@ class TestFixes:
         assert ops.marks("n0") == IN
 
     def test_f5_and_g4_the_lease_is_renewed_for_as_long_as_the_maintenance_is_there(self) -> None:
-        ops = Maintenances(options=options(lease_for=timedelta(seconds=30)))
+        ops = Maintenances(options=options(lease_duration=timedelta(seconds=30)))
         ops.make("a", "n0").run(1)
         for _ in range(4):
             lease = ops.lease("n0")
@@ -473,7 +473,7 @@ class TestBeyond:
         assert {ops.phase(f"m{number}") for number in range(3)} == {"Running"}
 
     def test_g1_as_many_at_once_as_are_allowed(self) -> None:
-        ops = Maintenances(options=options(most_at_once=1))
+        ops = Maintenances(options=options(max_concurrent_maintenances=1))
         ops.world.make(pod("p", app="p", nodeName="n0"), budget("p", minAvailable=1))
         ops.run(10).make("m0", "n0").run(3).make("m1", "n1").run(5)
         assert ops.marks("n1") == IN
@@ -606,7 +606,7 @@ class TestBeyond:
 
     @pytest.mark.parametrize("restore", [True, False])
     def test_g8_a_node_that_was_cordoned_before(self, restore: bool) -> None:
-        ops = Maintenances(options=options(restore=restore))
+        ops = Maintenances(options=options(restore_node_state=restore))
         label = "remediation.medik8s.io/exclude-from-remediation"
         ops.world.change(NODES, "n0", {"spec": {"unschedulable": True}, "metadata": {"labels": {label: "maybe"}}})
         ops.make("a", "n0").run(2).delete("a").run(2)
@@ -634,7 +634,7 @@ class TestBeyond:
         assert ops.phase("a") == "Succeeded"
 
     def test_g19_pods_of_a_lost_node_are_not_waited_for_too_long(self) -> None:
-        ops = Maintenances(options=options(skip_unreachable_for=timedelta(minutes=5)))
+        ops = Maintenances(options=options(skip_unreachable_after=timedelta(minutes=5)))
         ops.world.make(deployment("web", replicas=3))
         ops.run(30)
         ops.world.actors.kill_kubelet("n0")
@@ -650,7 +650,7 @@ class TestBeyond:
         requests = Resource("lifecycle.k8s.io", "v1alpha1", "evictionrequests")
         world = World(QUICK, nodes=3)
         world.objects.create(DEFINITIONS, definition("EvictionRequest", *requests[:2], namespaced=True))
-        ops = Maintenances(world, options(by_request=True))
+        ops = Maintenances(world, options(eviction_backend="evictionrequest"))
         world.make(deployment("web", replicas=3))
         ops.run(30).make("a", "n0").run(5)
         (pod_name,) = ops.pods("n0")
@@ -668,7 +668,7 @@ class TestBeyond:
         assert len(world.objects.list(requests)) == 1
 
     def test_g16_lower_priorities_go_first(self) -> None:
-        ops = Maintenances(options=options(by_priority=True))
+        ops = Maintenances(options=options(priority_order=True))
         ops.world.make(pod("high", nodeName="n0", priority=10), pod("low", nodeName="n0", priority=1))
         ops.run(10).make("a", "n0").run(1)
         assert leaving(ops) == ["low"]

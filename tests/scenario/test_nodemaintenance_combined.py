@@ -23,7 +23,7 @@ OUT = (True, ["node.kubernetes.io/unschedulable", "medik8s.io/drain"], "true")
 IN: tuple[bool, list[str], str | None] = (False, [], None)
 LABEL = "remediation.medik8s.io/exclude-from-remediation"
 LEDGER = "haulout.dev/cordon"
-RUN = Options(alone=False, restore=True)
+RUN = Options(alone=False, restore_node_state=True)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ class TestRestoring:
     def test_a_maintenance_that_the_original_has_begun(self, ops: Maintenances, restore: bool) -> None:
         """What was before it is not known: it ends as the original would end it."""
         ops.make("a", "n0").run(5)
-        switched(ops, Options(alone=False, restore=restore)).run(5).delete("a").run(5)
+        switched(ops, Options(alone=False, restore_node_state=restore)).run(5).delete("a").run(5)
         assert (ops.found("a"), ops.marks("n0")) == (None, IN)
         assert LEDGER not in notes(ops)
 
@@ -144,7 +144,7 @@ class TestRestoring:
         ops.run(5).delete("a").run(5)
         assert ops.marks("n0") == IN
 
-    @pytest.mark.parametrize("before", [options(restore=True), RUN, Options(alone=False)])
+    @pytest.mark.parametrize("before", [options(restore_node_state=True), RUN, Options(alone=False)])
     def test_not_asked_for_any_more(self, before: Options) -> None:
         ops = Maintenances(options=before)
         ops.world.change(NODES, "n0", {"spec": {"unschedulable": True}})
@@ -154,7 +154,7 @@ class TestRestoring:
         assert LEDGER not in notes(ops), "nobody shall restore by it later"
 
     def test_a_label_that_was_there_before_stays_whatever_goes_wrong_at_the_end(self) -> None:
-        ops = Maintenances(options=options(restore=True))
+        ops = Maintenances(options=options(restore_node_state=True))
         ops.world.change(NODES, "n0", {"metadata": {"labels": {LABEL: "true"}}})
         ops.make("a", "n0").run(5)
         ops.refuses[Delete, "Lease"] = Refused(500, "not now")

@@ -78,7 +78,7 @@ def test_nobody_takes_the_turn_on_a_marked_node_whose_maintenance_is_not_to_be_h
 
 @pytest.mark.parametrize(("alone", "first"), [(False, "urgent"), (True, "older")])
 def test_the_priority_of_a_maintenance(alone: bool, first: str) -> None:
-    ops = Maintenances(None, Options(most_at_once=1, alone=alone))
+    ops = Maintenances(None, Options(max_concurrent_maintenances=1, alone=alone))
     ops.world.make(deployment("web", replicas=3), budget("web", minAvailable=3))
     ops.run(30).make("now", "n0").run(5).make("older", "n1").run(5).make("urgent", "n2")
     ops.world.objects.patch(MAINTENANCES, "", "urgent", {"metadata": {"annotations": {PRIORITY_ANNOTATION: "7"}}})

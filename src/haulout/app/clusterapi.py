@@ -16,10 +16,12 @@ from haulout.kube.errors import KubeError, NotFound
 from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Sample
 from haulout.runtime.probes import Probe, ProbeFailed
-from haulout.settings.clusterapi_options import options_of
+from haulout.settings.context import context_of
 from haulout.settings.settings import Settings
 from haulout.surfaces.clusterapi.decide import APPROVAL_SECONDS, GONE, NODE_PROBE, THERE
+from haulout.surfaces.clusterapi.options import served
 from haulout.surfaces.clusterapi.present import samples
+from haulout.surfaces.clusterapi.settings import ClusterApiSettings
 from haulout.surfaces.clusterapi.surface import CLUSTERAPI, CONFIG_KEY, sources
 from haulout.surfaces.clusterapi.wire import MACHINE, Access, workload_of
 
@@ -42,7 +44,7 @@ class ClusterApis(Part):
         return sources(self.options)
 
     def follow(self, settings: Settings) -> None:
-        self.options = options_of(settings)
+        self.options = served(settings.of(ClusterApiSettings) or ClusterApiSettings(), context_of(settings))
         self.around.store.write(Value(key=CONFIG_KEY, value=self.options))
 
     def samples(self) -> Iterable[Sample]:

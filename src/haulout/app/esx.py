@@ -18,13 +18,18 @@ from haulout.kube.transport import Transport
 from haulout.plugins.config import ConfigProblem
 from haulout.runtime.probes import Probe
 from haulout.runtime.sender import Channel
-from haulout.settings.nodemaintenance_options import pod_rules
+from haulout.settings.context import pod_rules
 from haulout.settings.settings import Settings
 from haulout.surfaces.esx.options import Options, VCenterSettings, load
 from haulout.surfaces.esx.surface import CONFIG_KEY, ESX, sources
 from haulout.surfaces.esx.vcenter import CHANNEL, HOST_PROBE
+from haulout.surfaces.profiles.settings import EsxSettings, ProfilesSettings
 
 LIBRARY = "pyVmomi"
+
+
+def _block(settings: Settings) -> EsxSettings:
+    return (settings.of(ProfilesSettings) or ProfilesSettings()).esx
 
 
 class Esx(Part):
@@ -42,7 +47,7 @@ class Esx(Part):
         self._settings = around.settings
         self._vcenters: VCenterSettings | None = None
         self._centers = VCenters(lambda: self._vcenters)
-        path = around.settings.esx.config
+        path = _block(around.settings).config
         self._first = _read_first(path)
         self._file = ConfigurationRow(around, CONFIG_KEY, path, load=self._load, value=self._value)
 

@@ -14,11 +14,16 @@ from haulout.core.decision import Source
 from haulout.kube.transport import Transport
 from haulout.runtime.probes import Probe
 from haulout.runtime.sender import Channel
-from haulout.settings.nodemaintenance_options import pod_rules
+from haulout.settings.context import pod_rules
 from haulout.settings.settings import Settings
 from haulout.surfaces.kubernikus.options import Options, load
 from haulout.surfaces.kubernikus.surface import CONFIG_KEY, KUBERNIKUS, sources
 from haulout.surfaces.kubernikus.wire import CHANNEL, VERSION_PROBE
+from haulout.surfaces.profiles.settings import KubernikusSettings, ProfilesSettings
+
+
+def _block(settings: Settings) -> KubernikusSettings:
+    return (settings.of(ProfilesSettings) or ProfilesSettings()).kubernikus
 
 
 class Kubernikus(Part):
@@ -32,7 +37,7 @@ class Kubernikus(Part):
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
         self._settings = around.settings
-        path = around.settings.kubernikus.config
+        path = _block(around.settings).config
         self._file = ConfigurationRow(around, CONFIG_KEY, path, load=self._load, value=self._value)
 
     def watches(self) -> frozenset[Source]:
@@ -49,7 +54,7 @@ class Kubernikus(Part):
         return {VERSION_PROBE: ServerVersion(transport)}
 
     def channels(self, transport: Transport) -> Mapping[str, Channel]:
-        return {CHANNEL: Servers(CloudAccess(transport, self._settings.kubernikus.credentials))}
+        return {CHANNEL: Servers(CloudAccess(transport, _block(self._settings).credentials))}
 
     def _load(self, content: bytes, source: str) -> Options:
         return load(content, source=source, environment=os.environ)

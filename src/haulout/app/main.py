@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-AGENT = "skyhook-agent"
+AGENT, PROGRAM = "skyhook-agent", "haulout"
 
 
 def main() -> int:
@@ -16,11 +16,11 @@ def main() -> int:
 
         return agent(sys.argv[1:] if name == AGENT else sys.argv[3:])
 
-    from haulout.cli.drop_in import DROP_INS
     from haulout.cli.root import main as command_line
     from haulout.settings.settings import ClusterSettings, DemoSettings, PlanSettings
 
-    made = command_line(["as", name, *sys.argv[1:]] if name in DROP_INS else sys.argv[1:])
+    # Which originals there are is looked up only under a name that is not ours: declarations take time to read.
+    made = command_line(["as", name, *sys.argv[1:]] if name != PROGRAM and _is_original(name) else sys.argv[1:])
     match made:
         case int():
             return made
@@ -41,6 +41,12 @@ def main() -> int:
             from haulout.app.process import run
 
             return run(made)
+
+
+def _is_original(name: str) -> bool:
+    from haulout.surfaces.registry import originals
+
+    return name in originals()
 
 
 if __name__ == "__main__":

@@ -18,10 +18,12 @@ from haulout.kube.errors import Conflict, NotFound
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.runtime.metrics import Sample
-from haulout.settings.nodemaintenance_options import options_of
+from haulout.settings.context import context_of
 from haulout.settings.settings import Settings
 from haulout.surfaces.nodemaintenance.admit import Quorum, webhook
 from haulout.surfaces.nodemaintenance.metrics import samples
+from haulout.surfaces.nodemaintenance.options import served
+from haulout.surfaces.nodemaintenance.settings import EVICTION, NodeMaintenanceSettings
 from haulout.surfaces.nodemaintenance.situation import SURFACE
 from haulout.surfaces.nodemaintenance.surface import CONFIG_KEY, NODEMAINTENANCE, sources
 from haulout.surfaces.nodemaintenance.wire import KIND, MaintenanceRow
@@ -44,8 +46,9 @@ class NodeMaintenances(Part):
         return sources(self.options)
 
     def follow(self, settings: Settings) -> None:
-        options = options_of(settings)
-        self.options = msgspec.structs.replace(options, by_request=options.by_request and self._knows_requests)
+        options = served(settings.of(NodeMaintenanceSettings) or NodeMaintenanceSettings(), context_of(settings))
+        backend = options.eviction_backend if self._knows_requests else EVICTION
+        self.options = msgspec.structs.replace(options, eviction_backend=backend)
         self.around.store.write(Value(key=CONFIG_KEY, value=self.options))
         self._keep_quorum()
 

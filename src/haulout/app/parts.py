@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from datetime import timedelta
 from typing import ClassVar
 
 import msgspec
@@ -67,6 +68,10 @@ class Part:
 
     def follow(self, settings: Settings) -> None:
         """The settings have changed while the process runs."""
+
+    def lingers_for(self) -> timedelta:
+        """How long a process that ends waits for its metrics to be read once more."""
+        return timedelta()
 
     def samples(self) -> Iterable[Sample]:
         """Gauges, worked out when asked for."""

@@ -8,20 +8,16 @@ import logging
 import socket
 import uuid
 from collections.abc import Hashable, Iterable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Literal
 
 from haulout import BUILT, COMMIT, __version__
 from haulout.app.budgets import Budgets
-from haulout.app.clusterapi import ClusterApis
 from haulout.app.controllers import Queues, depths, observed
 from haulout.app.ending import Ending
-from haulout.app.esx import Esx
-from haulout.app.kubernikus import Kubernikus
-from haulout.app.nodemaintenance import NodeMaintenances
 from haulout.app.parts import CannotStart, Part, Surroundings
-from haulout.app.profiles import Profiles
 from haulout.app.reload import Reload
 from haulout.app.reporting import Reporting
 from haulout.app.servers import Servers
@@ -68,6 +64,7 @@ from haulout.runtime.sources import Sources
 from haulout.runtime.traffic import Traffic
 from haulout.runtime.wake import Wake
 from haulout.settings.settings import Settings
+from haulout.surfaces.registry import load, served
 
 log = logging.getLogger("haulout.process")
 
@@ -153,7 +150,7 @@ class Process:
         surfaces = surfaces_of(declared)
         self.reporting = Reporting(self.metrics, self._controllers, surfaces)
         queues = Queues(self._controllers, self.metrics, self.clock)
-        leases = dict(settings.surface_leases)
+        leases = settings.surface_leases
         assembly = assemble(
             [Enabled(each, leased=each.surface in leases) for each in declared if each is not BUDGETS],
             together=settings.turns,
@@ -292,8 +289,9 @@ class Process:
                     await self.recorder.flush(within=2.0)
                 leading.cancel()
                 await asyncio.wait([leading])
-                if self.ending.is_signalled and self.settings.http not in OFF and self.settings.scrape_within:
-                    await self.ending.await_scrape(self.settings.scrape_within)
+                lingers_for = max((part.lingers_for() for part in self.parts), default=timedelta())
+                if self.ending.is_signalled and self.settings.http not in OFF and lingers_for:
+                    await self.ending.await_scrape(lingers_for.total_seconds())
                 sources.stop()
                 prober.stop()
         finally:
@@ -383,7 +381,7 @@ class Process:
                 identity=self._identity,
                 release=True,
             )
-            for surface, namespace in self.settings.surface_leases
+            for surface, namespace in self.settings.surface_leases.items()
         }
 
     def _show_leading(self, leads: int) -> None:
@@ -426,8 +424,8 @@ class Process:
         self._show_leading(1)
         self.kernel.lead()
         self.wake.poke()
-        # In the API that the originals' roles allow.
-        api: Literal["events.k8s.io/v1", "v1"] = "events.k8s.io/v1" if self.settings.profiles_config else "v1"
+        in_group = any(each.tells_in_group for each in served(self.settings.blocks))
+        api: Literal["events.k8s.io/v1", "v1"] = "events.k8s.io/v1" if in_group else "v1"
         reporter = Reporter(ITSELF, f"{ITSELF}-{socket.gethostname()}", api)
         self._troubles.lead(by_events(self.recorder, reporter, self._itself))
 
@@ -458,11 +456,5 @@ def _own_namespace() -> str:
 
 
 def _parts(settings: Settings) -> list[type[Part]]:
-    wanted: list[tuple[bool, type[Part]]] = [
-        (bool(settings.profiles_config), Profiles),
-        (bool(settings.profiles_config) and settings.kubernikus.enabled, Kubernikus),
-        (bool(settings.profiles_config) and settings.esx.enabled, Esx),
-        (settings.nodemaintenance is not None, NodeMaintenances),
-        (settings.clusterapi is not None, ClusterApis),
-    ]
-    return [part for is_wanted, part in wanted if is_wanted]
+    """Import the parts of the surfaces that the settings switch on."""
+    return [load(each.part) for each in served(settings.blocks)]

@@ -6,6 +6,7 @@ import itertools
 import logging
 import os
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from pathlib import Path
 
 from haulout.app.configuration_file import ConfigurationRow
@@ -21,16 +22,21 @@ from haulout.runtime.probes import Probe, ProbeContext, named_probe
 from haulout.runtime.sender import Channel
 from haulout.serve.pages import static_route, to_static
 from haulout.serve.web import Handler
-from haulout.settings.nodemaintenance_options import pod_rules
+from haulout.settings.context import pod_rules
 from haulout.settings.settings import Settings
 from haulout.surfaces.profiles.engine import Config, Mode
 from haulout.surfaces.profiles.load import examined, problems
 from haulout.surfaces.profiles.messages import CHANNEL as NOTIFICATIONS
 from haulout.surfaces.profiles.moved_pods import OWNERS, untouched
 from haulout.surfaces.profiles.present import samples
+from haulout.surfaces.profiles.settings import ProfilesSettings
 from haulout.surfaces.profiles.surface import CONFIG_KEY, PROFILES, known_plugins, mode_row, sources
 
 log = logging.getLogger("haulout.profiles")
+
+
+def _block(settings: Settings) -> ProfilesSettings:
+    return settings.of(ProfilesSettings) or ProfilesSettings()
 
 
 class Profiles(Part):
@@ -48,7 +54,8 @@ class Profiles(Part):
         self._plugins = known_plugins()
         self._sources = sources(None)
         self._say_how(around.settings)
-        self._watch(around.settings.profiles_config)
+        self._settings = _block(around.settings)
+        self._watch(self._settings.config)
 
     def _say_how(self, settings: Settings) -> None:
         mode = Mode(alone=settings.alone, rules=pod_rules(settings), counts=True)
@@ -81,8 +88,7 @@ class Profiles(Part):
         }
 
     def probes(self, transport: Transport) -> Mapping[str, Probe]:
-        credentials = self.around.settings.kubernikus.credentials
-        context = ProbeContext(self.around.clock, transport, credentials)
+        context = ProbeContext(self.around.clock, transport, self._settings.kubernikus.credentials)
         named = (check.probe for check in self._plugins.checks.values() if check.probe)
         return {path: named_probe(path, context) for path in named}
 
@@ -94,8 +100,12 @@ class Profiles(Part):
 
     def follow(self, settings: Settings) -> None:
         self._say_how(settings)
-        if settings.profiles_config != self._path:
-            self._watch(settings.profiles_config)
+        self._settings = _block(settings)
+        if self._settings.config != self._path:
+            self._watch(self._settings.config)
+
+    def lingers_for(self) -> timedelta:
+        return self._settings.metrics_timeout
 
     def samples(self) -> Iterable[Sample]:
         nodes = [row for row in self._rows("Node") if isinstance(row, NodeRow)]

@@ -5,26 +5,25 @@ Some of it changes at once, some by everything in the process being put together
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 
 from haulout.app.configuration_file import FollowedFile, InvalidFile
 from haulout.app.troubles import Troubles
+from haulout.core.setting import described
 from haulout.settings.file import SettingsProblem, read_settings
 from haulout.settings.settings import Settings
+from haulout.surfaces.registry import served
 
 log = logging.getLogger("haulout.settings")
 
 TOPIC = "settings"
-FOLLOWED = frozenset(
-    {"log_format", "log_level", "scrape_within", "profiles_config", "pod_rules", "nodemaintenance", "clusterapi"}
-)
-# A surface that is switched on or off is not followed, but begun anew with the others.
-SWITCHES = frozenset({"profiles_config", "nodemaintenance", "clusterapi"})
-AT_FIRST = ("lease_namespace", "quorum_on_kubernetes")
+FOLLOWED = frozenset({"log_format", "log_level", "pod_rules", "blocks"})
 # Where the process is found, and what it is found by.
 KEPT = frozenset({"namespace", "http", "health", "lease"})
 
@@ -95,17 +94,28 @@ class Reload:
         if wanted == self._refused:
             return
         self._settings = wanted
-        log.info("settings reloaded", extra={"changed": ", ".join(sorted(changed))})
+        log.info("settings reloaded", extra={"changed": ", ".join(sorted(_names(changed, known, fresh)))})
         followed = changed <= FOLLOWED and not _is_rebuilt(known, fresh)
         (self._on_change if followed else self._on_restart)(self._settings)
 
 
+def _names(changed: set[str], known: Settings, fresh: Settings) -> Iterator[str]:
+    """Yield what has changed; of the surfaces, which."""
+    yield from changed - {"blocks"}
+    for name in known.blocks.keys() | fresh.blocks.keys():
+        if known.blocks.get(name) != fresh.blocks.get(name):
+            yield f"surfaces.{name}"
+
+
 def _is_rebuilt(known: Settings, fresh: Settings) -> bool:
     """A surface is switched on or off, or has a setting that it looks at only when it begins."""
-    if any(bool(getattr(known, name)) != bool(getattr(fresh, name)) for name in SWITCHES):
+    if served(known.blocks) != served(fresh.blocks) or known.surface_leases != fresh.surface_leases:
         return True
-    one, other = known.nodemaintenance, fresh.nodemaintenance
-    return bool(one and other and any(getattr(one, name) != getattr(other, name) for name in AT_FIRST))
+    return any(_at_start(block) != _at_start(fresh.blocks[name]) for name, block in known.blocks.items())
+
+
+def _at_start(block: msgspec.Struct) -> list[Any]:
+    return [functools.reduce(getattr, each.path, block) for each in described(type(block)) if each.setting.at_start]
 
 
 def _differing(one: Settings, other: Settings) -> set[str]:

@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 import click
-import msgspec
 
 from haulout.base.duration import DurationError, parse, to_text
 from haulout.base.number import parse_bool
+from haulout.core.surface import Flag
 
 T = TypeVar("T")
 
@@ -21,22 +21,6 @@ class FlagProblem(Exception):
 
 class HelpWanted(Exception):
     """The command line asks for help with -h or --help."""
-
-
-class Flag(msgspec.Struct, frozen=True):
-    """A flag of an original program.
-
-    `word`: what the help prints for its value.
-    """
-
-    name: str
-    default: Any
-    help: str
-    word: str = "string"
-
-    @property
-    def is_bool(self) -> bool:
-        return isinstance(self.default, bool)
 
 
 def parse_flags(flags: Sequence[Flag], words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
@@ -65,7 +49,7 @@ def parse_flags(flags: Sequence[Flag], words: Sequence[str]) -> tuple[dict[str, 
             if not rest:
                 raise FlagProblem(f"flag needs an argument: -{name}")
             text = rest.pop(0)
-        values[name] = _value(flag, text)
+        values[name] = read_value(flag, text)
     return values, rest
 
 
@@ -93,7 +77,7 @@ def usage(program: str, flags: Sequence[Flag]) -> str:
     return "\n".join(lines)
 
 
-def _value(flag: Flag, text: str) -> Any:
+def read_value(flag: Flag, text: str) -> Any:
     read: Callable[[str], Any] = str
     if flag.is_bool:
         read = parse_bool

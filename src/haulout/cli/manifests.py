@@ -9,12 +9,12 @@ import click
 
 from haulout.manifests.documents import written
 from haulout.settings.settings import TO_COME
-from haulout.surfaces.registry import KERNEL, names, surface
+from haulout.surfaces.registry import KERNEL, surface, surfaces
 
 
 def picked(wanted: tuple[str, ...]) -> tuple[str, ...]:
     """Return the named surfaces, or all of them where none is named, in the order of the registry."""
-    known = (KERNEL, *names())
+    known = (KERNEL, *(each.name for each in surfaces() if not each.within))
     unknown = [name for name in wanted if name not in known]
     if unknown:
         name = unknown[0]

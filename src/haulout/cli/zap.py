@@ -6,7 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from haulout.cli.goflags import Flag, FlagProblem
+from haulout.cli.goflags import FlagProblem
+from haulout.core.surface import Flag
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
 # In any case; what it is called in the words of controller-runtime's pkg/log/zap/flags.go, and what it may be.

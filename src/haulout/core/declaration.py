@@ -10,10 +10,26 @@ import msgspec
 from haulout.cluster.project import Resource
 from haulout.cluster.rows import Row
 from haulout.core.decision import Decider, Source
+from haulout.core.drain.options import PodRules
+
+
+class Context(msgspec.Struct, frozen=True):
+    """What the decisions of every surface are told beside its own settings.
+
+    `alone`: the surface is served as its original, without any other.
+    `rules`: what every drain does with certain pods.
+    """
+
+    alone: bool = False
+    rules: PodRules = PodRules()
 
 
 def _no_rows(options: Any) -> Iterable[Row]:
     return ()
+
+
+def _itself(settings: Any, context: Context) -> Any:
+    return settings
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,6 +37,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
 
     `kinds`: kinds of its own, beside those of Kubernetes that every kernel knows.
     `sources`: what has to be watched in the home cluster for its decisions, under the given options.
+    `options`: what its decisions read, made from its settings and the context. Surfaces with a file of their own read it.
     `rows`: the configuration rows that its decisions read, made from the options.
     `drains`: whether its decisions want nodes drained, so that the drain engine has to be there.
     `claims`: whether it ever claims a node. Grants wait until the claims of every such surface are known.
@@ -33,6 +50,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     deciders: tuple[Decider, ...]
     sources: Callable[[Any], frozenset[Source]]
+    options: Callable[[Any, Context], Any] = _itself
     rows: Callable[[Any], Iterable[Row]] = _no_rows
     kinds: tuple[Resource, ...] = ()
     drains: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -9,14 +10,46 @@ import msgspec
 from haulout.core.rights import Name, Option, Role
 
 
-class Original(msgspec.Struct, frozen=True, kw_only=True):
-    """The program that a surface can take the place of.
+class Flag(msgspec.Struct, frozen=True):
+    """A flag of an original program.
 
-    `name`: by which charts start it. `lease`: the name of its leader election Lease.
+    `word`: what the help prints for its value.
+    `sets`: the field of `haulout.settings.settings.Settings` that it is, with dots; a first word `surface` means the
+    settings of the surface. Empty: it is accepted and has no effect.
+    """
+
+    name: str
+    default: Any
+    help: str
+    word: str = "string"
+    sets: str = ""
+
+    @property
+    def is_bool(self) -> bool:
+        return isinstance(self.default, bool)
+
+
+class Original(msgspec.Struct, frozen=True, kw_only=True):
+    """The program that a surface can take the place of, as `haulout as NAME`.
+
+    `name`: by which charts start it. `program`: as what its usage speaks of itself. `lease`: its leader election Lease.
+    `flags`: its own ones, beside those for logs and those that the settings of the surface have.
+    `log_times`: how it writes instants in logs, in zap's words.
+    `environment`: variables that win over the flag of this name, or over the setting `surface.NAME`, where that is not given.
+    `fixed`: fields of `Settings` that are other than with `haulout run`; `lease.` begins those of the leader election.
+    `settings`: settings of the surface that are other than their defaults in `haulout.yaml`.
+    `commands`: first words that are commands of their own, with the paths of the functions that take the other words.
     """
 
     name: str
     lease: str
+    program: str = ""
+    flags: tuple[Flag, ...] = ()
+    log_times: str = "iso8601"
+    environment: Mapping[str, str] = {}
+    fixed: Mapping[str, Any] = {}
+    settings: Mapping[str, Any] = {}
+    commands: Mapping[str, str] = {}
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +87,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     `crds`: the CustomResourceDefinitions that it brings, by the names of the files in `crds` in its package.
     `roles`, `options`, `names`: what it has to be allowed, and what an installation chooses of that.
     `workload_roles`: what it has to be allowed in other clusters than its own.
+    `tells_in_group`: the role of its original allows events about the operator in events.k8s.io, not in the core group.
     `is_installed_by_name`: `haulout manifests` prints it only where it is named.
     """
 
@@ -72,6 +106,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     names: tuple[Name, ...] = ()
     workload_roles: tuple[Role, ...] = ()
     config_file: ConfigFile | None = None
+    tells_in_group: bool = False
     is_installed_by_name: bool = False
 
     def definition(self, name: str) -> str:

@@ -26,6 +26,7 @@ from haulout.embedded import NODES, ZONE, Change, Json, KubeletOptions, PodBehav
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
 from haulout.settings.settings import DemoSettings, Settings
+from haulout.surfaces.profiles.settings import ProfilesSettings
 
 STATE = "cloud.sap/maintenance-state"
 PROFILE = "cloud.sap/maintenance-profile"
@@ -98,7 +99,12 @@ class Demo:
             config.write_text(CONFIG)
             async with world.served(self._settings.kubeconfig) as kubeconfig:
                 self._kubeconfig = str(kubeconfig)
-                settings = Settings(kubeconfig=str(kubeconfig), http="0", health="0", profiles_config=str(config))
+                settings = Settings(
+                    kubeconfig=str(kubeconfig),
+                    http="0",
+                    health="0",
+                    blocks={"profiles": ProfilesSettings(config=str(config))},
+                )
                 self._process = self._start(settings)
                 return await self._show(self._process)
 

@@ -19,7 +19,7 @@ from haulout.kube.transport import Transport
 from haulout.plugins.config import Config, ConfigProblem
 from haulout.plugins.document import examine_file
 from haulout.plugins.file_lint import line_of
-from haulout.settings.nodemaintenance_options import pod_rules
+from haulout.settings.context import pod_rules
 from haulout.settings.settings import Settings
 from haulout.surfaces.esx import options as esx
 from haulout.surfaces.esx.vcenter import last_seen
@@ -28,6 +28,7 @@ from haulout.surfaces.esx.wire import OK_LABEL
 from haulout.surfaces.kubernikus import options as kubernikus
 from haulout.surfaces.kubernikus.wire import DELETE_LABEL, VERSION_PROBE
 from haulout.surfaces.kubernikus.wire import NAME as KUBERNIKUS
+from haulout.surfaces.profiles.settings import ProfilesSettings
 
 C = TypeVar("C", bound=Config)
 
@@ -49,7 +50,8 @@ class _Version(msgspec.Struct, frozen=True, rename="camel"):
 
 def clouds_of(settings: Settings) -> Clouds:
     """Return those that a haulout.yaml switches on."""
-    rules, paths = pod_rules(settings), (settings.esx, settings.kubernikus)
+    profiles = settings.of(ProfilesSettings) or ProfilesSettings()
+    rules, paths = pod_rules(settings), (profiles.esx, profiles.kubernikus)
     on = [Path(each.config) if each.enabled else None for each in paths]
     return _read(*on, alone=False, rules=rules)
 

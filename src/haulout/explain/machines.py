@@ -83,7 +83,7 @@ async def _explained(key: Key, setup: Setup, endpoint: Endpoint) -> Explanation 
         store.set_listing("", MACHINE, Listing.LISTED)
         await _surroundings(store, home, machine.workload, setup.machines)
         inner = await _workload(store, machine, setup, endpoint.server)
-        host = await _host(store, home, machine, setup.machines) if setup.machines.metal3 else ()
+        host = await _host(store, home, machine, setup.machines) if setup.machines.enable_metal3_maintenance else ()
     finally:
         await home.close()
     decision = decide(key, View(store, explaining=True), datetime.now(UTC))
@@ -123,7 +123,7 @@ async def _surroundings(store: Store, home: Transport, workload: Workload, optio
     name = f"{workload.name}-kubeconfig"
     kind = named(SECRET, workload.namespace, name)
     await _read(store, home, KINDS[SECRET].within(workload.namespace, name), Key("", kind, workload.namespace, name))
-    if options.prefer_limited:
+    if options.prefer_limited_kubeconfigs:
         await _read_limited(store, home, workload.namespace)
 
 

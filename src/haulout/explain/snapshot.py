@@ -41,18 +41,22 @@ from haulout.plugins.config import ConfigProblem
 from haulout.plugins.load import PluginProblem
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
-from haulout.settings.clusterapi_options import options_of as machine_options
+from haulout.settings.context import context_of
 from haulout.settings.file import SettingsProblem, read_settings
-from haulout.settings.nodemaintenance_options import options_of, pod_rules
 from haulout.surfaces.clusterapi.options import Options as MachineOptions
+from haulout.surfaces.clusterapi.options import served as machine_options
+from haulout.surfaces.clusterapi.settings import ClusterApiSettings
 from haulout.surfaces.esx.surface import ESX
 from haulout.surfaces.kubernikus.surface import KUBERNIKUS
 from haulout.surfaces.nodemaintenance.options import Options
+from haulout.surfaces.nodemaintenance.options import served as maintenance_options
+from haulout.surfaces.nodemaintenance.settings import NodeMaintenanceSettings
 from haulout.surfaces.nodemaintenance.surface import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.wire import RESOURCE as MAINTENANCES
 from haulout.surfaces.nodemaintenance.wire import NodeMaintenance, maintenance_key
 from haulout.surfaces.profiles.engine import Config, Mode
 from haulout.surfaces.profiles.load import examined
+from haulout.surfaces.profiles.settings import ProfilesSettings
 from haulout.surfaces.profiles.surface import PROFILES, decided_upon, known_plugins
 from haulout.surfaces.profiles.surface import Options as ProfileOptions
 
@@ -149,10 +153,13 @@ def read_setup(given: str, surfaces: str = "") -> Setup:
         settings = read_settings(data, str(path), os.environ, {}, surfaces)
     except SettingsProblem as problem:
         raise click.ClickException(str(problem)) from None
-    profiles = read_config(settings.profiles_config) if settings.profiles_config else None
-    mode = Mode(alone=False, rules=pod_rules(settings))
-    maintenances = options_of(settings) if settings.nodemaintenance else None
-    machines = machine_options(settings)
+    context = context_of(settings)
+    block = settings.of(ProfilesSettings)
+    profiles = read_config(block.config) if block else None
+    mode = Mode(alone=False, rules=context.rules)
+    wanted = settings.of(NodeMaintenanceSettings)
+    maintenances = maintenance_options(wanted, context) if wanted else None
+    machines = machine_options(settings.of(ClusterApiSettings) or ClusterApiSettings(), context)
     clouds = clouds_of(settings) if profiles else Clouds()
     leader = (settings.lease.namespace or settings.lease.outside, settings.lease.name) if settings.lease else ("", "")
     return Setup(
@@ -162,7 +169,7 @@ def read_setup(given: str, surfaces: str = "") -> Setup:
         mode=mode,
         machines=machines,
         clouds=clouds,
-        leases=settings.surface_leases,
+        leases=tuple(settings.surface_leases.items()),
         leader=leader,
     )
 

@@ -36,6 +36,7 @@ from haulout.plan.collector import without_collector
 from haulout.plan.forecast import MAINTENANCES, Done, Forecast, Simulation
 from haulout.plan.progress import progress_bar
 from haulout.settings.settings import PlanSettings
+from haulout.surfaces.nodemaintenance.settings import EVICTION
 from haulout.surfaces.profiles.wire import PROFILE_LABEL, attached_profiles
 from haulout.surfaces.registry import definition
 
@@ -93,7 +94,7 @@ def _setup(settings: PlanSettings) -> Setup:
     if settings.maintain and setup.maintenances is None:
         raise click.ClickException("--maintain makes NodeMaintenances: switch on nodemaintenance (--surfaces)")
     if setup.maintenances is not None:
-        options = msgspec.structs.replace(setup.maintenances, by_request=False)
+        options = msgspec.structs.replace(setup.maintenances, eviction_backend=EVICTION)
         setup = msgspec.structs.replace(setup, maintenances=options)
     known = setup.profiles.profiles if setup.profiles else {}
     unknown = [name for name in attached_profiles(settings.profile) if name not in known]

@@ -8,26 +8,17 @@ import re
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import msgspec
 
 from haulout.base import duration, selector, yaml
 from haulout.base.address import OFF, AddressError, split_address
-from haulout.base.network import is_network
 from haulout.base.yaml import Node, Place, Scalar, YamlError
-from haulout.settings.settings import (
-    TO_COME,
-    ClusterApi,
-    Esx,
-    Kubernikus,
-    Lease,
-    NodeMaintenance,
-    PodRule,
-    PodRules,
-    Settings,
-    Webhooks,
-)
+from haulout.core.setting import Setting, split
+from haulout.settings.settings import TO_COME, Lease, PodRule, PodRules, Settings, Webhooks
+from haulout.surfaces.registry import SurfaceProblem, surfaces
 
 ENVIRONMENT_PREFIX = "HAULOUT_"
 HOME_NAMESPACE = "haulout-system"
@@ -75,41 +66,6 @@ class LeaderBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lease: str = "haulout"
 
 
-class KubernikusBlock(msgspec.Struct, frozen=True, rename="camel"):
-    """The block `surfaces.profiles.kubernikus` of `haulout.yaml`: whether Kubernikus is served, and its files."""
-
-    enabled: bool = False
-    config: str = "config/kubernikus.yaml"
-    credentials: str = "provider/cloudprovider.conf"
-
-
-class EsxBlock(msgspec.Struct, frozen=True, rename="camel"):
-    """The block `surfaces.profiles.esx` of `haulout.yaml`: whether ESX hosts are served, and its file."""
-
-    enabled: bool = False
-    config: str = "config/esx.yaml"
-
-
-class LeaseBlock(msgspec.Struct, frozen=True):
-    """Where the Lease of the surface's original is, which then has to be held, too."""
-
-    namespace: str = ""
-
-
-class ProfilesBlock(msgspec.Struct, frozen=True, rename="camel"):
-    """The block `surfaces.profiles` of `haulout.yaml`.
-
-    `metrics_timeout`: how long a process that ends waits for its metrics to be read once more.
-    `lease`: set where the original's Lease has to be held as well.
-    """
-
-    config: str = "config/maintenance.yaml"
-    kubernikus: KubernikusBlock = KubernikusBlock()
-    esx: EsxBlock = EsxBlock()
-    metrics_timeout: str = "65s"
-    lease: LeaseBlock | None = None
-
-
 class RuleBlock(msgspec.Struct, frozen=True, rename="camel"):
     """What a drain does with the pods that it describes; what is left out does not matter."""
 
@@ -129,62 +85,6 @@ class DrainBlock(msgspec.Struct, frozen=True):
     rules: tuple[RuleBlock, ...] = ()
 
 
-class DrainDefaultsBlock(msgspec.Struct, frozen=True, rename="camel"):
-    """What a NodeMaintenance that says nothing about its drain gets."""
-
-    force: bool = True
-    delete_empty_dir_data: bool = True
-    ignore_daemon_sets: bool = True
-    grace_period_seconds: int = -1
-    timeout_seconds: int = 30
-    pod_selector: str = ""
-    disable_eviction: bool = False
-    skip_wait_for_delete_timeout_seconds: int = 0
-    retry_interval_seconds: int = 5
-    deadline_seconds: int = 0
-    deadline_action: str = "Fail"
-
-
-class NodeMaintenanceBlock(msgspec.Struct, frozen=True, rename="camel"):
-    """The block `surfaces.nodemaintenance` of `haulout.yaml`; docs/nodemaintenance.md describes the settings."""
-
-    lease_namespace: str = "medik8s-leases"
-    lease_duration: str = "1h"
-    max_concurrent_maintenances: int = 0
-    restore_node_state: bool = True
-    quorum_on_kubernetes: bool = False
-    node_conditions: bool = False
-    eviction_backend: str = "eviction"
-    priority_order: bool = False
-    skip_unreachable_after: str = "0s"
-    drain: DrainDefaultsBlock = DrainDefaultsBlock()
-    lease: LeaseBlock | None = None
-
-
-class ClusterApiBlock(msgspec.Struct, frozen=True, rename="camel"):
-    """The block `surfaces.clusterapi` of `haulout.yaml`; docs/clusterapi.md describes the settings."""
-
-    enable_metal3_maintenance: bool = False
-    allow_exec_kubeconfigs: bool = False
-    guard_remediation: bool = False
-    approval_hygiene: bool = False
-    deletion_approval_timeout: str = "0s"
-    prefer_limited_kubeconfigs: bool = False
-    reboot_mode_annotation: bool = False
-    workload_requests: bool = False
-    allowed_server_ranges: tuple[str, ...] = ()
-    allow_http_kubeconfigs: bool = False
-    lease: LeaseBlock | None = None
-
-
-class SurfacesBlock(msgspec.Struct, frozen=True):
-    """The block `surfaces` of `haulout.yaml`. A surface whose block is None is switched off."""
-
-    profiles: ProfilesBlock | None = None
-    nodemaintenance: NodeMaintenanceBlock | None = None
-    clusterapi: ClusterApiBlock | None = None
-
-
 class File(msgspec.Struct, frozen=True):
     """The whole file; a block switches its surface on."""
 
@@ -197,19 +97,33 @@ class File(msgspec.Struct, frozen=True):
     leader: LeaderBlock = LeaderBlock()
     webhooks: WebhooksBlock = WebhooksBlock()
     drain: DrainBlock = DrainBlock()
-    surfaces: SurfacesBlock = SurfacesBlock()
+    # Which blocks there are in it, surfaces say: `surfaces_block`.
+    surfaces: msgspec.Struct | None = None
+
+    @property
+    def blocks(self) -> dict[str, msgspec.Struct]:
+        """The settings of the surfaces that are switched on, by their names."""
+        if self.surfaces is None:
+            return {}
+        return {name: block for name, block in msgspec.structs.asdict(self.surfaces).items() if block is not None}
 
 
-SURFACES: dict[str, type[msgspec.Struct]] = {
-    "profiles": ProfilesBlock,
-    "nodemaintenance": NodeMaintenanceBlock,
-    "clusterapi": ClusterApiBlock,
-}
 CERTIFICATES = ("self", "cert-manager")
-BACKENDS = ("eviction", "evictionrequest")
-DEADLINE_ACTIONS = ("Fail", "ForceDelete")
 POD_ACTIONS = ("ignore", "wait", "evict", "delete", "block")
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
+
+
+@cache
+def surface_settings() -> dict[str, type[msgspec.Struct]]:
+    """Return the settings struct of each surface that can be served by itself."""
+    return {each.name: each.settings for each in surfaces() if each.settings is not None and not each.within}
+
+
+@cache
+def surfaces_block() -> type[msgspec.Struct]:
+    """Return the struct of the block `surfaces` of `haulout.yaml`. A surface whose block is None is switched off."""
+    fields = [(name, kind | None, None) for name, kind in surface_settings().items()]
+    return msgspec.defstruct("SurfacesBlock", fields, frozen=True)
 
 
 def read_file(data: bytes, source: str, environment: Mapping[str, str], flags: Mapping[str, str]) -> File:
@@ -236,15 +150,17 @@ def read_settings(
 ) -> Settings:
     """What a process is started with, or SettingsProblem with everything that is wrong."""
     wanted = [name.strip() for name in surfaces.split(",") if name.strip()]
-    problems = [f"--surfaces: {no_surface(name)}" for name in wanted if name not in SURFACES]
     try:
+        problems = [f"--surfaces: {no_surface(name)}" for name in wanted if name not in surface_settings()]
         file = read_file(data, source, environment, flags)
+    except SurfaceProblem as problem:
+        raise SettingsProblem([str(problem)]) from None
     except SettingsProblem as problem:
         raise SettingsProblem([*problems, *problem.lines]) from None
     if problems:
         raise SettingsProblem(problems)
     file = pick_surfaces(file, wanted)
-    if file.surfaces == SurfacesBlock():
+    if not file.blocks:
         raise SettingsProblem(
             [f"{source}: no surface is switched on (surfaces: {{profiles: {{}}}} or --surfaces profiles)"]
         )
@@ -253,14 +169,13 @@ def read_settings(
 
 
 def no_surface(name: str) -> str:
-    """Of a name that is none, or not yet."""
+    """Return the error message for an unknown surface, or for one that this version does not have yet."""
     what = f"{name} is not part of this version yet" if name in TO_COME else f"there is no surface {name!r}"
-    return f"{what} (there are: {', '.join(SURFACES)})"
+    return f"{what} (there are: {', '.join(surface_settings())})"
 
 
 def _settings(file: File) -> Settings:
     lease = Lease(file.leader.lease, file.namespace, outside=HOME_NAMESPACE) if file.leader.elect else None
-    profiles = file.surfaces.profiles
     return Settings(
         kubeconfig=file.kubeconfig,
         context=file.context,
@@ -276,49 +191,11 @@ def _settings(file: File) -> Settings:
             outside=HOME_NAMESPACE,
         ),
         lease=lease,
-        surface_leases=tuple(_surface_leases(file.surfaces)),
         log_format=file.log.format,
         log_level=LEVELS[file.log.level],
-        scrape_within=duration.parse(profiles.metrics_timeout).total_seconds() if profiles else 0.0,
-        profiles_config=profiles.config if profiles else "",
-        kubernikus=Kubernikus(**msgspec.structs.asdict(profiles.kubernikus)) if profiles else Kubernikus(),
-        esx=Esx(**msgspec.structs.asdict(profiles.esx)) if profiles else Esx(),
-        nodemaintenance=_maintenance(file.surfaces.nodemaintenance),
-        clusterapi=_bridge(file.surfaces.clusterapi),
+        blocks=file.blocks,
         pod_rules=_pod_rules(file.drain),
     )
-
-
-def _maintenance(block: NodeMaintenanceBlock | None) -> NodeMaintenance | None:
-    if block is None:
-        return None
-    said, usual = msgspec.structs.asdict(block.drain), msgspec.structs.asdict(DrainDefaultsBlock())
-    return NodeMaintenance(
-        lease_namespace=block.lease_namespace,
-        lease_duration=duration.parse(block.lease_duration).total_seconds(),
-        max_concurrent_maintenances=block.max_concurrent_maintenances,
-        restore_node_state=block.restore_node_state,
-        quorum_on_kubernetes=block.quorum_on_kubernetes,
-        node_conditions=block.node_conditions,
-        eviction_backend=block.eviction_backend,
-        priority_order=block.priority_order,
-        skip_unreachable_after=duration.parse(block.skip_unreachable_after).total_seconds(),
-        drain=tuple((name, value) for name, value in said.items() if value != usual[name]),
-    )
-
-
-def _bridge(block: ClusterApiBlock | None) -> ClusterApi | None:
-    if block is None:
-        return None
-    said = {name: value for name, value in msgspec.structs.asdict(block).items() if name != "lease"}
-    timeout = duration.parse(block.deletion_approval_timeout).total_seconds()
-    return ClusterApi(**{**said, "deletion_approval_timeout": timeout})
-
-
-def _surface_leases(surfaces: SurfacesBlock) -> Iterator[tuple[str, str]]:
-    for name, block in msgspec.structs.asdict(surfaces).items():
-        if block is not None and block.lease is not None:
-            yield name, block.lease.namespace
 
 
 def _pod_rules(block: DrainBlock) -> PodRules:
@@ -342,8 +219,8 @@ def pick_surfaces(file: File, names: Sequence[str]) -> File:
     """`--surfaces a,b`: just these, with their blocks or without."""
     if not names:
         return file
-    chosen: dict[str, Any] = {name: getattr(file.surfaces, name) or SURFACES[name]() for name in names}
-    return msgspec.structs.replace(file, surfaces=SurfacesBlock(**chosen))
+    chosen = {name: file.blocks.get(name) or surface_settings()[name]() for name in names}
+    return msgspec.structs.replace(file, surfaces=surfaces_block()(**chosen))
 
 
 class _Reader:
@@ -372,7 +249,7 @@ class _Reader:
         if not isinstance(node, yaml.Mapping):
             self._wrong(path, "a map of settings belongs here", "write name: value")
             return {}
-        fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+        fields = {field.encode_name: split(field.type)[0] for field in msgspec.structs.fields(kind)}
         plain: dict[str, Any] = {}
         for name, value in node.entries.items():
             inner = (*path, name)
@@ -382,14 +259,14 @@ class _Reader:
             if name not in fields:
                 near = difflib.get_close_matches(name, fields, 1)
                 right = f"did you mean {near[0]}?" if near else f"known are: {', '.join(fields)}"
-                is_coming = kind is SurfacesBlock and name in TO_COME
+                is_coming = path == ("surfaces",) and name in TO_COME
                 self._wrong(inner, "not part of this version yet" if is_coming else "unknown setting", right)
-            elif (item := _item(fields[name].type)) is not None:
+            elif (item := _item(fields[name])) is not None:
                 plain[name] = self._sequence(item, value, inner)
-            elif (struct := _inner(fields[name].type)) is not None:
+            elif (struct := _inner(fields[name])) is not None:
                 plain[name] = self.block(struct, value, inner)
             elif not yaml.is_null(value):
-                plain[name] = self._scalar(fields[name].type, value, inner)
+                plain[name] = self._scalar(fields[name], value, inner)
         return plain
 
     def _sequence(self, item: Any, node: Node, path: tuple[str, ...]) -> list[Any]:
@@ -418,49 +295,10 @@ class _Reader:
         self._check(_moment, file.request_timeout, ("requestTimeout",), "a duration such as 10s, of at most 30s")
         if not file.leader.lease:
             self._wrong(("leader", "lease"), "empty", "the name of a Lease")
-        if file.surfaces.profiles is not None and not file.surfaces.profiles.config:
-            self._wrong(("surfaces", "profiles", "config"), "empty", "the path of a maintenance.yaml")
-        if file.surfaces.profiles is not None:
-            path = ("surfaces", "profiles", "metricsTimeout")
-            self._check(_wait, file.surfaces.profiles.metrics_timeout, path, "a duration such as 65s; 0s for none")
-            for block, name in (("kubernikus", "config"), ("kubernikus", "credentials"), ("esx", "config")):
-                if not getattr(getattr(file.surfaces.profiles, block), name):
-                    self._wrong(("surfaces", "profiles", block, name), "empty", "the path of a file")
-        if file.surfaces.nodemaintenance is not None:
-            self._check_maintenance(file.surfaces.nodemaintenance)
-        if file.surfaces.clusterapi is not None:
-            path = ("surfaces", "clusterapi", "deletionApprovalTimeout")
-            self._check(
-                _wait, file.surfaces.clusterapi.deletion_approval_timeout, path, "a duration such as 90m; 0 for never"
-            )
-            for number, each in enumerate(file.surfaces.clusterapi.allowed_server_ranges):
-                if not is_network(each):
-                    at = ("surfaces", "clusterapi", "allowedServerRanges", str(number))
-                    self._wrong(at, f"{each!r} is no network", "such as 10.0.0.0/8")
-        for name, namespace in _surface_leases(file.surfaces):
-            if not namespace:
-                self._wrong(("surfaces", name, "lease", "namespace"), "empty", "where the original's Lease is")
         for number, rule in enumerate(file.drain.rules):
             if (path := ("drain", "rules", str(number))) not in self._problems:
                 self._check_rule(rule, path)
         return file
-
-    def _check_maintenance(self, block: NodeMaintenanceBlock) -> None:
-        path = ("surfaces", "nodemaintenance")
-        self._check(_term, block.lease_duration, (*path, "leaseDuration"), "a duration such as 1h, of at least 1s")
-        self._check(
-            _wait, block.skip_unreachable_after, (*path, "skipUnreachableAfter"), "a duration such as 5m; 0s for never"
-        )
-        self._check_amount(block.max_concurrent_maintenances, (*path, "maxConcurrentMaintenances"))
-        for field in msgspec.structs.fields(DrainDefaultsBlock):
-            # A grace period below zero is the pod's own.
-            if field.type is int and field.encode_name != "gracePeriodSeconds":
-                self._check_amount(getattr(block.drain, field.name), (*path, "drain", field.encode_name))
-        self._check_word(block.eviction_backend, BACKENDS, (*path, "evictionBackend"))
-        self._check_word(block.drain.deadline_action, DEADLINE_ACTIONS, (*path, "drain", "deadlineAction"))
-        self._check(selector.parse, block.drain.pod_selector, (*path, "drain", "podSelector"), "a label selector")
-        if not block.lease_namespace:
-            self._wrong((*path, "leaseNamespace"), "empty", "the name of a namespace")
 
     def _check_rule(self, rule: RuleBlock, path: tuple[str, ...]) -> None:
         self._check_word(rule.action.lower(), POD_ACTIONS, (*path, "action"))
@@ -475,17 +313,13 @@ class _Reader:
         ways = f"{', '.join(CERTIFICATES)}, or a directory with a slash in it, such as ./{text}"
         self._wrong(path, f"{text!r} is not known here", f"did you mean {near[0]}? else {ways}" if near else ways)
 
-    def _check_amount(self, amount: int, path: tuple[str, ...]) -> None:
-        if amount < 0:
-            self._wrong(path, f"{amount} is negative", "0 or more")
-
     def _check_word(self, word: str, known: Sequence[str], path: tuple[str, ...]) -> None:
         if word not in known:
             self._wrong(path, f"{word!r} is not known here", f"one of {', '.join(known)}")
 
-    def _check(self, parse: Callable[[str], object], text: str, path: tuple[str, ...], right: str) -> None:
+    def _check(self, check: Callable[[Any], object], value: Any, path: tuple[str, ...], right: str) -> None:
         try:
-            parse(text)
+            check(value)
         except ValueError as error:
             self._wrong(path, str(error), right)
 
@@ -498,23 +332,44 @@ class _Reader:
     def _struct(self, kind: type[Any], plain: dict[str, Any], path: tuple[str, ...]) -> Any:
         values: dict[str, Any] = {}
         for field in msgspec.structs.fields(kind):
-            if field.encode_name not in plain:
-                continue
-            inner, value = (*path, field.encode_name), plain[field.encode_name]
-            struct, item = _inner(field.type), _item(field.type)
-            if item is not None:
-                values[field.name] = tuple(self._items(item, value, inner))
-            elif struct is not None:
-                values[field.name] = self._struct(struct, value, inner)
-            elif field.type is int:
-                values[field.name] = self._integer(value, inner)
-            elif field.type is bool and isinstance(value, str):
-                if value.lower() not in ("true", "false"):
-                    self._wrong(inner, f"{value!r} is neither true nor false", "true or false")
-                values[field.name] = value.lower() == "true"
-            else:
-                values[field.name] = value
+            inner = (*path, field.encode_name)
+            if field.encode_name in plain:
+                values[field.name] = self._value(field.type, plain[field.encode_name], inner)
+            elif _item(split(field.type)[0]) is None:
+                # A default that is not right is one that has to be given, such as a namespace.
+                self._check_setting(split(field.type)[1], field.default, inner)
         return kind(**values)
+
+    def _value(self, annotation: Any, value: Any, path: tuple[str, ...]) -> Any:
+        kind, setting = split(annotation)
+        struct, item = _inner(kind), _item(kind)
+        if item is not None:
+            found = tuple(self._items(item, value, path))
+            for number, each in enumerate(found):
+                self._check_setting(setting, each, (*path, str(number)))
+            return found
+        if struct is not None:
+            return self._struct(struct, value, path)
+        made = self._typed(kind, value, path, setting)
+        self._check_setting(setting, made, path)
+        return made
+
+    def _typed(self, kind: Any, value: Any, path: tuple[str, ...], setting: Setting) -> Any:
+        if kind is int:
+            return self._integer(value, path)
+        if kind is timedelta:
+            return self._duration(value, path, setting)
+        if kind is bool and isinstance(value, str):
+            if value.lower() not in ("true", "false"):
+                self._wrong(path, f"{value!r} is neither true nor false", "true or false")
+            return value.lower() == "true"
+        return value
+
+    def _check_setting(self, setting: Setting, value: Any, path: tuple[str, ...]) -> None:
+        if setting.words:
+            self._check_word(value, setting.words, path)
+        if setting.check is not None:
+            self._check(setting.check, value, path, setting.right)
 
     def _items(self, item: Any, value: Any, path: tuple[str, ...]) -> Iterator[Any]:
         """A text from a flag or the environment is a list with commas."""
@@ -527,6 +382,13 @@ class _Reader:
                     self._wrong(path, "rules can be given in the file alone", "write them there")
             else:
                 yield each
+
+    def _duration(self, value: str, path: tuple[str, ...], setting: Setting) -> timedelta:
+        try:
+            return duration.parse(value)
+        except ValueError as error:
+            self._wrong(path, str(error), setting.right)
+            return timedelta()
 
     def _integer(self, value: Any, path: tuple[str, ...]) -> int:
         text = str(value)
@@ -559,16 +421,6 @@ class _Reader:
         self._problems.setdefault(path, (at, f"{text} ({right})"))
 
 
-def _wait(text: str) -> None:
-    if duration.parse(text) < timedelta():
-        raise ValueError(f"{text!r} is negative")
-
-
-def _term(text: str) -> None:
-    if duration.parse(text) < timedelta(seconds=1):
-        raise ValueError(f"{text!r} is too short")
-
-
 def _moment(text: str) -> None:
     if not timedelta() < duration.parse(text) <= LONGEST_REQUEST_FOR:
         raise ValueError(f"{text!r} is no time for a request")
@@ -577,6 +429,8 @@ def _moment(text: str) -> None:
 def _inner(kind: Any) -> type[msgspec.Struct] | None:
     """The struct in `Struct` or `Struct | None`."""
     for each in (kind, *typing.get_args(kind)):
+        if each is msgspec.Struct:
+            return surfaces_block()
         if isinstance(each, type) and issubclass(each, msgspec.Struct):
             return each
     return None
@@ -600,8 +454,9 @@ def _overrides(environment: Mapping[str, str], flags: Mapping[str, str]) -> Iter
 def _paths(kind: type[Any], path: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
     for field in msgspec.structs.fields(kind):
         inner = (*path, field.encode_name)
-        struct = _inner(field.type)
-        if _item(field.type) is None and struct is not None:
+        annotated, _ = split(field.type)
+        struct = _inner(annotated)
+        if _item(annotated) is None and struct is not None:
             yield from _paths(struct, inner)
         else:
             yield ENVIRONMENT_PREFIX + "__".join(_upper_snake(part) for part in inner), inner

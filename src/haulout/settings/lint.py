@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from haulout.base import yaml
-from haulout.settings.file import SettingsProblem, SurfacesBlock, read_file
+from haulout.settings.file import SettingsProblem, read_file
 from haulout.surfaces.esx import lint as esx
 from haulout.surfaces.kubernikus import lint as kubernikus
 from haulout.surfaces.profiles.lint import lint
@@ -47,7 +47,7 @@ def lint_file(data: bytes, name: str, environment: Mapping[str, str]) -> list[Fi
         except SettingsProblem as problem:
             return [_from_line(line, name) for line in problem.lines]
         # It may still be told on the command line which there are to be.
-        return [] if file.surfaces != SurfacesBlock() else [Finding(name, 1, 1, "surfaces", NONE, "", "warning")]
+        return [] if file.blocks else [Finding(name, 1, 1, "surfaces", NONE, "", "warning")]
     match kind:
         case "esx":
             found = esx.lint(data, source=name, environment=environment)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import msgspec
+
+from haulout.core.setting import OriginalLease
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 # Surfaces and originals that are planned, and named in what people read about Haulout.
 TO_COME = ("notify", "packages")
@@ -48,56 +53,6 @@ class PodRules(msgspec.Struct, frozen=True, kw_only=True):
     cluster_api_label: bool = False
 
 
-class NodeMaintenance(msgspec.Struct, frozen=True, kw_only=True):
-    """The nodemaintenance surface. `drain` are the names and values that differ from its defaults."""
-
-    lease_namespace: str = "medik8s-leases"
-    lease_duration: float = 3600.0
-    max_concurrent_maintenances: int = 0
-    restore_node_state: bool = True
-    quorum_on_kubernetes: bool = False
-    node_conditions: bool = False
-    eviction_backend: str = "eviction"
-    priority_order: bool = False
-    skip_unreachable_after: float = 0.0
-    drain: tuple[tuple[str, bool | int | str], ...] = ()
-
-
-class Kubernikus(msgspec.Struct, frozen=True, kw_only=True):
-    """The Kubernikus part of the profiles surface: whether it is served, and the paths of its files.
-
-    `credentials`: the file that holds them where no Secret is named; a check may ask for it, enabled or not.
-    """
-
-    enabled: bool = False
-    config: str = "config/kubernikus.yaml"
-    credentials: str = "provider/cloudprovider.conf"
-
-
-class Esx(msgspec.Struct, frozen=True, kw_only=True):
-    """The ESX part of the profiles surface. `config` is the path of `esx.yaml`."""
-
-    enabled: bool = False
-    config: str = "config/esx.yaml"
-
-
-class ClusterApi(msgspec.Struct, frozen=True, kw_only=True):
-    """The clusterapi surface; spans in seconds. Everything is off as it is in the original."""
-
-    enable_metal3_maintenance: bool = False
-    allow_exec_kubeconfigs: bool = False
-    guard_remediation: bool = False
-    approval_hygiene: bool = False
-    # None at all: a deletion waits for its approval for as long as it takes.
-    deletion_approval_timeout: float = 0.0
-    prefer_limited_kubeconfigs: bool = False
-    reboot_mode_annotation: bool = False
-    workload_requests: bool = False
-    # Networks as 10.0.0.0/8. None: any but those of this machine and of its link.
-    allowed_server_ranges: tuple[str, ...] = ()
-    allow_http_kubeconfigs: bool = False
-
-
 class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
     """How admission webhooks are served: address, certificate, Service and Secret.
 
@@ -119,7 +74,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     `turns`: surfaces take turns on a node. `ready_at_once`: the readiness probe does not wait for the cluster.
 
-    `alone`: one surface with its original's behaviour, which knows nothing of others. `scrape_within`: at the end, wait so long for one more look at the metrics. `log_level` is one of `logging`'s, `log_times` a word of zap's.
+    `alone`: one surface with its original's behaviour, which knows nothing of others. `log_level` is one of `logging`'s, `log_times` a word of zap's.
     `as_user`, `as_groups`: whom to impersonate. `pod_first`: in a pod its service account counts, whatever `context` says.
     `request_for`: how long a write may take before it counts as lost.
     """
@@ -137,25 +92,29 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     # Metrics over TLS, for whoever the API server lets see them.
     guarded: bool = False
     lease: Lease | None = None
-    # Surfaces that act only while the Lease of their original, in this namespace, is held as well.
-    surface_leases: tuple[tuple[str, str], ...] = ()
     turns: bool = True
     ready_at_once: bool = False
-    scrape_within: float = 0.0
     log_format: str = "json"
     log_level: int = 20
     log_times: str = "iso8601"
     alone: bool = False
-    profiles_config: str = ""
-    kubernikus: Kubernikus = Kubernikus()
-    esx: Esx = Esx()
-    nodemaintenance: NodeMaintenance | None = None
-    clusterapi: ClusterApi | None = None
+    # The surfaces to serve by their names, each with its settings.
+    blocks: Mapping[str, msgspec.Struct] = {}
     pod_rules: PodRules = PodRules()
     # Where to look for changes, and what wins over what stands there.
     file: str = ""
     flags: tuple[tuple[str, str], ...] = ()
     surfaces: str = ""
+
+    def of(self, kind: type[S]) -> S | None:
+        """Return the settings of the surface that has this type of them, or None if the surface is not served."""
+        return next((block for block in self.blocks.values() if isinstance(block, kind)), None)
+
+    @property
+    def surface_leases(self) -> dict[str, str]:
+        """The surfaces that act only while the Lease of their original is held, each with the Lease's namespace."""
+        leases = {name: getattr(block, "lease", None) for name, block in self.blocks.items()}
+        return {name: lease.namespace for name, lease in leases.items() if isinstance(lease, OriginalLease)}
 
 
 class DemoSettings(msgspec.Struct, frozen=True, kw_only=True):

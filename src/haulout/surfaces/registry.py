@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -12,7 +13,7 @@ GROUP = "haulout.surfaces"
 # What all surfaces share is declared like one of them.
 KERNEL = "kernel"
 # The folders beside this module that hold a surface, in the order in which surfaces are printed.
-BUILT_IN = ("profiles", "nodemaintenance", "clusterapi", "packages")
+BUILT_IN = ("profiles", "kubernikus", "esx", "nodemaintenance", "clusterapi", "packages")
 
 
 class SurfaceProblem(Exception):
@@ -55,6 +56,22 @@ def surfaces() -> tuple[Surface, ...]:
 def declared() -> tuple[Surface, ...]:
     """Import all declarations, that of the kernel first."""
     return (surface(KERNEL), *surfaces())
+
+
+@cache
+def originals() -> dict[str, str]:
+    """Return the surface of each original by the original's name."""
+    return {each.original.name: each.name for each in surfaces() if each.original and each.settings and not each.within}
+
+
+def served(blocks: Mapping[str, Any]) -> tuple[Surface, ...]:
+    """Return the surfaces that are switched on by these blocks of `haulout.yaml`, each before those within it."""
+    found = []
+    for each in surfaces():
+        inner = getattr(blocks.get(each.within), each.name, None) if each.within else None
+        if each.name in blocks or (inner is not None and inner.enabled):
+            found.append(each)
+    return tuple(found)
 
 
 def definition(crd: str) -> str:

@@ -27,7 +27,8 @@ from haulout.kernel.requests import Answer, Done, Refused
 from haulout.kernel.rooms import Subject
 from haulout.surfaces.clusterapi.options import Options as MachineOptions
 from haulout.surfaces.clusterapi.surface import CLUSTERAPI
-from haulout.surfaces.nodemaintenance.options import DrainDefaults, Options
+from haulout.surfaces.nodemaintenance.options import Options
+from haulout.surfaces.nodemaintenance.settings import DrainDefaults
 from haulout.surfaces.nodemaintenance.surface import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT, LEASE_NAMESPACE
 from haulout.surfaces.profiles.engine import SURFACE
@@ -184,9 +185,11 @@ def test_k20_no_number_and_no_time_makes_a_decision_raise(data: st.DataObject) -
     numbers = {name: draw(NUMBERS) for name in DrainDefaults.__struct_fields__ if name.endswith("_seconds")}
     lease_for = draw(st.sampled_from([timedelta(seconds=1), timedelta(days=292 * 365)]))
     maintenances = Options(
-        lease_for=lease_for, drain=msgspec.structs.replace(DrainDefaults(), **numbers), skip_unreachable_for=lease_for
+        lease_duration=lease_for,
+        drain=msgspec.structs.replace(DrainDefaults(), **numbers),
+        skip_unreachable_after=lease_for,
     )
-    machines = MachineOptions(approve_within_for=bounds.span(draw(NUMBERS)))
+    machines = MachineOptions(deletion_approval_timeout=bounds.span(draw(NUMBERS)))
     surfaces = (Enabled(PROFILES), Enabled(NODEMAINTENANCE, maintenances), Enabled(CLUSTERAPI, machines))
     assembly = assemble(surfaces, together=True, on_failure=lambda subject, error: failures.append((subject, error)))
     kernel = assembly.kernel

@@ -17,9 +17,10 @@ from haulout.kube.endpoint import Endpoint, ExecPlugin
 from haulout.kube.errors import ConfigInvalid, ConfigRefused, ConnectionFailed, KubeError, error_from_reply
 from haulout.runtime.metrics import LONG_BUCKETS, Metrics
 from haulout.runtime.probes import ProbeFailed
-from haulout.settings.settings import ClusterApi, Settings
+from haulout.settings.settings import Settings
 from haulout.surfaces.clusterapi.decide import NODE_PROBE
 from haulout.surfaces.clusterapi.options import Options
+from haulout.surfaces.clusterapi.settings import ClusterApiSettings
 from haulout.surfaces.clusterapi.surface import CONFIG_KEY
 from haulout.surfaces.clusterapi.wire import CLUSTER, HOST, LIMITED_SECRET, MACHINE, Access
 from tests.build.fakeapi import refusal
@@ -30,7 +31,7 @@ EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "log-in", "i
 
 
 def part(far: Objects | None = None, **settings: object) -> ClusterApis:
-    given = Settings(alone=True, clusterapi=ClusterApi(**settings))  # type: ignore[arg-type]
+    given = Settings(alone=True, blocks={"clusterapi": ClusterApiSettings(**settings)})  # type: ignore[arg-type]
     around = Surroundings(
         settings=given,
         store=Store(),
@@ -66,17 +67,17 @@ def test_everything_beyond_the_original_is_off() -> None:
 @pytest.mark.parametrize(
     "setting, value, expected",
     [
-        ("enable_metal3_maintenance", True, Options(metal3=True)),
-        ("allow_exec_kubeconfigs", True, Options(allow_exec=True)),
+        ("enable_metal3_maintenance", True, Options(enable_metal3_maintenance=True)),
+        ("allow_exec_kubeconfigs", True, Options(allow_exec_kubeconfigs=True)),
         ("guard_remediation", True, Options(guard_remediation=True)),
         ("approval_hygiene", True, Options(approval_hygiene=True)),
-        ("deletion_approval_timeout", 5400.0, Options(approve_within_for=timedelta(minutes=90))),
-        ("deletion_approval_timeout", 0.0, Options()),
-        ("prefer_limited_kubeconfigs", True, Options(prefer_limited=True)),
-        ("reboot_mode_annotation", True, Options(reboot_mode=True)),
+        ("deletion_approval_timeout", timedelta(minutes=90), Options(deletion_approval_timeout=timedelta(minutes=90))),
+        ("deletion_approval_timeout", timedelta(), Options()),
+        ("prefer_limited_kubeconfigs", True, Options(prefer_limited_kubeconfigs=True)),
+        ("reboot_mode_annotation", True, Options(reboot_mode_annotation=True)),
         ("workload_requests", True, Options(workload_requests=True)),
-        ("allowed_server_ranges", ("10.0.0.0/8",), Options(server_ranges=("10.0.0.0/8",))),
-        ("allow_http_kubeconfigs", True, Options(allow_http=True)),
+        ("allowed_server_ranges", ("10.0.0.0/8",), Options(allowed_server_ranges=("10.0.0.0/8",))),
+        ("allow_http_kubeconfigs", True, Options(allow_http_kubeconfigs=True)),
     ],
 )
 def test_settings_become_a_row_that_decisions_read(setting: str, value: object, expected: Options) -> None:
@@ -86,10 +87,10 @@ def test_settings_become_a_row_that_decisions_read(setting: str, value: object, 
 def test_settings_that_change_are_followed() -> None:
     made = part()
     assert {source.kind for source in made.watches()} == {MACHINE, CLUSTER}
-    fresh = ClusterApi(enable_metal3_maintenance=True, prefer_limited_kubeconfigs=True)
-    made.follow(Settings(alone=True, clusterapi=fresh))
+    fresh = ClusterApiSettings(enable_metal3_maintenance=True, prefer_limited_kubeconfigs=True)
+    made.follow(Settings(alone=True, blocks={"clusterapi": fresh}))
     assert {source.kind for source in made.watches()} == {MACHINE, CLUSTER, HOST, LIMITED_SECRET}
-    assert options(made) == Options(metal3=True, prefer_limited=True)
+    assert options(made) == Options(enable_metal3_maintenance=True, prefer_limited_kubeconfigs=True)
 
 
 # Ways to other clusters
@@ -194,7 +195,8 @@ def test_reconnects_are_counted_by_cluster_and_reason() -> None:
 
 def test_of_a_cluster_that_is_left_no_series_stays() -> None:
     process = Process(
-        Settings(clusterapi=ClusterApi(), turns=False), Endpoint(name="home", server="https://127.0.0.1:1")
+        Settings(blocks={"clusterapi": ClusterApiSettings()}, turns=False),
+        Endpoint(name="home", server="https://127.0.0.1:1"),
     )
     for cluster in ("fleet/alpha", "fleet/beta"):
         for reason in ("rotated", "network"):

@@ -33,15 +33,18 @@ from haulout.kube.errors import (
 )
 from haulout.kube.writer import Writer
 from haulout.runtime.logs import fields
-from haulout.settings.settings import ClusterApi, Esx, Kubernikus, NodeMaintenance, Settings
+from haulout.settings.settings import Settings
+from haulout.surfaces.clusterapi.settings import ClusterApiSettings
+from haulout.surfaces.nodemaintenance.settings import NodeMaintenanceSettings
 from haulout.surfaces.nodemaintenance.wire import MaintenanceRow, maintenance_key
+from haulout.surfaces.profiles.settings import EsxSettings, KubernikusSettings, ProfilesSettings
 
 HOME = Endpoint(name="home", server="https://127.0.0.1:1")
 
 
 @pytest.mark.parametrize("dropped", [0, 7])
 def test_events_that_did_not_fit_are_counted(dropped: int) -> None:
-    process = Process(Settings(clusterapi=ClusterApi()), HOME)
+    process = Process(Settings(blocks={"clusterapi": ClusterApiSettings()}), HOME)
     process.recorder.dropped = dropped
     lines = process.metrics.render().decode().splitlines()
     assert f"haulout_events_dropped {dropped}.0" in lines
@@ -50,7 +53,7 @@ def test_events_that_did_not_fit_are_counted(dropped: int) -> None:
 
 def test_queues_are_measured_where_they_do_not_change() -> None:
     """The samples are gone through in another thread, while the event loop fills and empties the queues."""
-    process = Process(Settings(clusterapi=ClusterApi(), turns=False), HOME)
+    process = Process(Settings(blocks={"clusterapi": ClusterApiSettings()}, turns=False), HOME)
     subjects = process.kernel.loop.subjects(Key("", "Machine", "fleet", "a"))
     process.kernel.loop._due = dict.fromkeys(subjects)  # type: ignore[assignment]
     samples = process._samples()
@@ -72,7 +75,7 @@ def test_queues_are_measured_where_they_do_not_change() -> None:
     ids=["forbidden", "unreachable", "throttled", "conflict", "gone", "budget"],
 )
 def test_writes_that_are_not_taken_are_errors_of_the_controller(answer: Refused, errors: int) -> None:
-    process = Process(Settings(clusterapi=ClusterApi(), turns=False), HOME)
+    process = Process(Settings(blocks={"clusterapi": ClusterApiSettings()}, turns=False), HOME)
     target = Key("far", "Node", "", "n")
     process.reporting.refused(Subject("machine", Key("", "Machine", "fleet", "a")), Change(target, {}), answer)
     lines = process.metrics.render().decode().splitlines()
@@ -81,7 +84,7 @@ def test_writes_that_are_not_taken_are_errors_of_the_controller(answer: Refused,
 
 
 def test_a_write_without_an_answer_is_an_error_of_the_controller() -> None:
-    process = Process(Settings(clusterapi=ClusterApi(), turns=False), HOME)
+    process = Process(Settings(blocks={"clusterapi": ClusterApiSettings()}, turns=False), HOME)
     process.reporting.lost(Subject("machine", Key("", "Machine", "fleet", "a")))
     process.reporting.lost(Subject("arbiter", Key("", "Node", "", "n")))
     lines = process.metrics.render().decode().splitlines()
@@ -89,14 +92,16 @@ def test_a_write_without_an_answer_is_an_error_of_the_controller() -> None:
 
 
 def test_who_stands_in_for_no_controller_is_not_counted_as_one() -> None:
-    process = Process(Settings(clusterapi=ClusterApi(), turns=False), HOME)
+    process = Process(Settings(blocks={"clusterapi": ClusterApiSettings()}, turns=False), HOME)
     target = Key("", "Node", "", "n")
     process.reporting.refused(Subject("arbiter", target), Change(target, {}), Refused(403, "no"))
     assert 'controller="arbiter"' not in process.metrics.render().decode()
 
 
 def test_who_does_a_part_of_what_a_controller_does_is_counted_as_that() -> None:
-    process = Process(Settings(clusterapi=ClusterApi(), nodemaintenance=NodeMaintenance()), HOME)
+    process = Process(
+        Settings(blocks={"clusterapi": ClusterApiSettings(), "nodemaintenance": NodeMaintenanceSettings()}), HOME
+    )
     target = Key("", "Machine", "fleet", "a")
     process.reporting.refused(Subject("machine-release", target), Change(target, {}), Refused(403, "no"))
     lines = process.metrics.render().decode().splitlines()
@@ -135,11 +140,15 @@ def test_what_befalls_a_decision_is_counted_to_its_surface(decider: str, surface
     config.write_text(ESX)
     process = Process(
         Settings(
-            clusterapi=ClusterApi(),
-            nodemaintenance=NodeMaintenance(),
-            profiles_config=str(config),
-            esx=Esx(enabled=True, config=str(config)),
-            kubernikus=Kubernikus(enabled=True, config=str(config)),
+            blocks={
+                "clusterapi": ClusterApiSettings(),
+                "nodemaintenance": NodeMaintenanceSettings(),
+                "profiles": ProfilesSettings(
+                    config=str(config),
+                    esx=EsxSettings(enabled=True, config=str(config)),
+                    kubernikus=KubernikusSettings(enabled=True, config=str(config)),
+                ),
+            },
             turns=True,
         ),
         HOME,
@@ -159,7 +168,7 @@ def test_what_befalls_a_decision_is_counted_to_its_surface(decider: str, surface
 
 
 def test_decisions_show_as_work_of_a_queue() -> None:
-    process = Process(Settings(nodemaintenance=NodeMaintenance()), HOME)
+    process = Process(Settings(blocks={"nodemaintenance": NodeMaintenanceSettings()}), HOME)
     process.kernel.lead()
     process.kernel.store.set_listing("", "NodeMaintenance", Listing.LISTED)
     process.kernel.store.write(MaintenanceRow(key=maintenance_key("a")))
@@ -187,7 +196,7 @@ async def test_the_scrape_that_is_waited_for_is_the_first_after_the_signal() -> 
 
 
 def test_what_the_process_takes_of_its_machine_is_shown() -> None:
-    text = Process(Settings(nodemaintenance=NodeMaintenance()), HOME).metrics.render().decode()
+    text = Process(Settings(blocks={"nodemaintenance": NodeMaintenanceSettings()}), HOME).metrics.render().decode()
     values = dict(line.split() for line in text.splitlines() if line.startswith("process_"))
     parts = ("cpu_seconds_total", "resident_memory_bytes", "virtual_memory_bytes", "start_time_seconds", "open_fds")
     assert values.keys() == {*(f"process_{part}" for part in parts), "process_max_fds"}
@@ -196,7 +205,7 @@ def test_what_the_process_takes_of_its_machine_is_shown() -> None:
 
 
 def test_requests_are_counted_in_the_words_of_the_originals() -> None:
-    process = Process(Settings(nodemaintenance=NodeMaintenance()), HOME)
+    process = Process(Settings(blocks={"nodemaintenance": NodeMaintenanceSettings()}), HOME)
     answered = process._traffic.opened("https://10.0.0.1:6443")
     answered("10.0.0.1:6443", "GET", "200")
     line = 'rest_client_requests_total{code="200",host="10.0.0.1:6443",method="GET"} 1.0'
@@ -226,7 +235,7 @@ async def _begin(process: Process) -> None:
 
 
 def begun(errors: Iterable[KubeError], *, alone: bool) -> Process:
-    process = Process(Settings(clusterapi=ClusterApi(), alone=alone), HOME)
+    process = Process(Settings(blocks={"clusterapi": ClusterApiSettings()}, alone=alone), HOME)
     part = Unprepared(process.parts[0].around)
     part.errors = iter(errors)
     process.parts = [part]
@@ -265,7 +274,7 @@ def test_the_first_thing_that_is_said_is_what_was_started(
 ) -> None:
     monkeypatch.setattr("haulout.app.process.set_up_logs", lambda *_: None)
     caplog.set_level("INFO")
-    assert run(Settings(clusterapi=ClusterApi(), kubeconfig=str(tmp_path / "missing"))) == 1
+    assert run(Settings(blocks={"clusterapi": ClusterApiSettings()}, kubeconfig=str(tmp_path / "missing"))) == 1
     first = caplog.records[0]
     assert first.getMessage() == "haulout"
     assert fields(first) == {"version": __version__, "commit": "unknown", "built": "unknown"}

@@ -33,6 +33,7 @@ from haulout.runtime.metrics import Metrics
 from haulout.runtime.outages import Outage
 from haulout.settings import settings as said
 from haulout.settings.file import read_settings
+from haulout.surfaces.profiles.settings import EsxSettings, KubernikusSettings, ProfilesSettings
 from tests.build.objects import Objects
 from tests.build.virtual import LoopClock, virtual
 
@@ -214,9 +215,13 @@ class TestFiles:
         good = PARTS[kind]
         path.write_text(good)
         settings = said.Settings(
-            profiles_config=str(path),
-            kubernikus=said.Kubernikus(config=str(path)),
-            esx=said.Esx(config=str(path)),
+            blocks={
+                "profiles": ProfilesSettings(
+                    config=str(path),
+                    kubernikus=KubernikusSettings(config=str(path)),
+                    esx=EsxSettings(config=str(path)),
+                )
+            },
         )
         part = kind(Surroundings(settings, Store(), Metrics(), SystemClock(), lambda: None, troubles=troubles))
         for text in (good, "[unclosed", good + " ", "[unclosed", good):

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from haulout.cli.as_node_maintenance_operator import main
+from haulout.cli.original import start
 from haulout.settings.settings import Settings
+from haulout.surfaces.nodemaintenance.declare import SURFACE
+from haulout.surfaces.nodemaintenance.settings import NodeMaintenanceSettings
+
+
+def main(words: Sequence[str]) -> int | Settings:
+    return start(SURFACE, words)
 
 
 @pytest.mark.parametrize(
@@ -13,7 +21,7 @@ from haulout.settings.settings import Settings
     [
         ("--lease-duration=0s", "at least 1s"),
         ("--lease-duration=-5s", "at least 1s"),
-        ("--skip-unreachable-after=-1s", "0s or more"),
+        ("--skip-unreachable-after=-1s", "0s for never"),
         ("--max-concurrent-maintenances=-1", "0 or more"),
         ("--timeout-seconds=-1", "0 or more"),
         ("--deadline-action=Shout", "one of Fail, ForceDelete"),
@@ -33,3 +41,15 @@ def test_a_value_that_cannot_be_meant_is_a_flag_error(
 
 def test_the_graces_own_and_no_selector_can_be_asked_for() -> None:
     assert isinstance(main(["--grace-period-seconds=-1", "--pod-selector="]), Settings)
+
+
+def test_the_namespace_of_leases_stands_in_the_environment(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LEASE_NAMESPACE", "held")
+    made = main([])
+    assert isinstance(made, Settings)
+    assert made.blocks == {"nodemaintenance": NodeMaintenanceSettings(lease_namespace="held", restore_node_state=False)}
+    monkeypatch.setenv("LEASE_NAMESPACE", "")
+    assert main([]) == 1
+    assert capsys.readouterr().err.startswith("LEASE_NAMESPACE is set, but empty")

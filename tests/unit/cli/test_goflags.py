@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from haulout.cli.goflags import Flag, FlagProblem, HelpWanted, parse_flags, usage
+from haulout.cli.goflags import FlagProblem, HelpWanted, parse_flags, usage
+from haulout.core.surface import Flag
 
 FLAGS = (
     Flag("addr", ":8080", "Where to listen."),

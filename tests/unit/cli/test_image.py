@@ -11,7 +11,7 @@ import pytest
 
 from deploy import agent_image
 from haulout import __version__
-from haulout.cli.drop_in import DROP_INS
+from haulout.surfaces.registry import originals
 from tests.rig.image import collect_agent
 
 ROOT = Path(__file__).parents[3]
@@ -29,7 +29,7 @@ def test_everything_that_is_copied_is_there_and_not_ignored() -> None:
 
 def test_every_original_is_there_by_its_name() -> None:
     (names,) = re.findall(r"for name in ([a-z -]+);", RECIPE)
-    assert names.split() == sorted(DROP_INS)
+    assert names.split() == sorted(originals())
     assert "ln -s /opt/haulout/bin/haulout /usr/local/bin/skyhook-agent" in RECIPE
 
 

@@ -10,9 +10,10 @@ import yaml
 
 from haulout.cli.root import main
 from haulout.settings.file import read_settings
-from haulout.settings.settings import ClusterApi
+from haulout.surfaces.clusterapi.settings import ClusterApiSettings
 from haulout.surfaces.clusterapi.surface import CLUSTERAPI
 from haulout.surfaces.nodemaintenance.declare import WEBHOOK
+from haulout.surfaces.nodemaintenance.settings import NodeMaintenanceSettings
 from haulout.surfaces.nodemaintenance.surface import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.wire import (
     API_VERSION,
@@ -67,7 +68,7 @@ def test_everything_that_installs_it(capsys: Capture) -> None:
     for service in (each for each in documents if each["kind"] == "Service"):
         assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
     [settings] = [each["data"]["haulout.yaml"] for each in documents if each["kind"] == "ConfigMap"]
-    assert read_settings(settings.encode(), "haulout.yaml", {}, {}, "").nodemaintenance is not None
+    assert read_settings(settings.encode(), "haulout.yaml", {}, {}, "").of(NodeMaintenanceSettings)
     accounts = {each["metadata"]["name"] for each in documents if each["kind"] == "ServiceAccount"}
     bound = {subject["name"] for each in documents for subject in each.get("subjects", ())}
     assert accounts == bound == {pod["spec"]["serviceAccountName"]}
@@ -274,15 +275,15 @@ class TestClusterApi:
     def test_it_is_installed_by_its_name(self, capsys: Capture, words: list[str], metal3: bool) -> None:
         documents = printed(capsys, "manifests", "clusterapi", *words)
         [settings] = [each["data"]["haulout.yaml"] for each in documents if each["kind"] == "ConfigMap"]
-        made = read_settings(settings.encode(), "haulout.yaml", {}, {}, "").clusterapi
-        assert made == ClusterApi(enable_metal3_maintenance=metal3)
+        made = read_settings(settings.encode(), "haulout.yaml", {}, {}, "").of(ClusterApiSettings)
+        assert made == ClusterApiSettings(enable_metal3_maintenance=metal3)
         assert (("metal3.io", "baremetalhosts", "patch") in rules(documents, *self.ROLE)) is metal3
 
     def test_it_is_not_among_all(self, capsys: Capture) -> None:
         documents = printed(capsys, "manifests")
         assert self.ROLE not in {(each["kind"], each["metadata"]["name"]) for each in documents}
         [settings] = [each["data"]["haulout.yaml"] for each in documents if each["kind"] == "ConfigMap"]
-        assert read_settings(settings.encode(), "haulout.yaml", {}, {}, "").clusterapi is None
+        assert read_settings(settings.encode(), "haulout.yaml", {}, {}, "").of(ClusterApiSettings) is None
 
 
 def test_each_surface_has_a_role_that_is_bound_to_the_account(capsys: Capture) -> None:
@@ -361,8 +362,9 @@ def test_settings_go_with_the_rights(capsys: Capture) -> None:
     documents = printed(capsys, "manifests", "nodemaintenance", *words, "--webhook-secret", "s")
     [text] = [each["data"]["haulout.yaml"] for each in documents if each["kind"] == "ConfigMap"]
     settings = read_settings(text.encode(), "haulout.yaml", {}, {}, "")
-    assert settings.nodemaintenance is not None
-    assert (settings.nodemaintenance.node_conditions, settings.nodemaintenance.lease_namespace) == (True, "held")
+    block = settings.of(NodeMaintenanceSettings)
+    assert block is not None
+    assert (block.node_conditions, block.lease_namespace) == (True, "held")
     assert (settings.lease.name if settings.lease else "", settings.webhooks.secret) == ("l", "s")
 
 

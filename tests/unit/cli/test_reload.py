@@ -21,6 +21,9 @@ from haulout.runtime.files import WatchedFile
 from haulout.runtime.metrics import Metrics
 from haulout.settings.file import read_settings
 from haulout.settings.settings import Settings
+from haulout.surfaces.clusterapi.settings import ClusterApiSettings
+from haulout.surfaces.nodemaintenance.settings import NodeMaintenanceSettings
+from haulout.surfaces.profiles.settings import ProfilesSettings
 from haulout.surfaces.profiles.surface import CONFIG_KEY
 
 ON = "surfaces: {profiles: {}}\n"
@@ -79,8 +82,8 @@ class TestSettings:
     def test_what_can_be_followed_is(self, followed: Followed, caplog: pytest.LogCaptureFixture) -> None:
         followed.write("log: {level: debug}\nsurfaces: {profiles: {config: other.yaml}}\n")
         (now,) = followed.seen
-        assert (now.log_level, now.profiles_config) == (logging.DEBUG, "other.yaml")
-        assert said(caplog) == ["settings reloaded log_level, profiles_config"]
+        assert (now.log_level, now.of(ProfilesSettings)) == (logging.DEBUG, ProfilesSettings(config="other.yaml"))
+        assert said(caplog) == ["settings reloaded log_level, surfaces.profiles"]
 
     def test_whom_it_acts_as_stays(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.INFO)
@@ -113,29 +116,27 @@ class TestSettings:
         caplog.set_level(logging.INFO)
         followed = Followed(tmp_path / "haulout.yaml", "surfaces: {clusterapi: {}}\n")
         (now,) = followed.write("surfaces: {clusterapi: {guardRemediation: true}}\n").seen
-        assert now.clusterapi is not None
-        assert now.clusterapi.guard_remediation
-        assert said(caplog) == ["settings reloaded clusterapi"]
+        assert now.blocks == {"clusterapi": ClusterApiSettings(guard_remediation=True)}
+        assert said(caplog) == ["settings reloaded surfaces.clusterapi"]
 
     def test_so_are_those_of_maintenances(self, tmp_path: Path) -> None:
         followed = Followed(tmp_path / "haulout.yaml", "surfaces: {nodemaintenance: {}}\n")
         (now,) = followed.write("surfaces: {nodemaintenance: {maxConcurrentMaintenances: 2}}\n").seen
-        assert now.nodemaintenance is not None
-        assert now.nodemaintenance.max_concurrent_maintenances == 2
+        assert now.blocks == {"nodemaintenance": NodeMaintenanceSettings(max_concurrent_maintenances=2)}
 
     @pytest.mark.parametrize(
         ("before", "after", "changed"),
         [
-            pytest.param(ON, BOTH, "clusterapi", id="a surface on"),
-            pytest.param(BOTH, ON, "clusterapi", id="a surface off"),
-            pytest.param(ON, "surfaces: {profiles: {esx: {enabled: true}}}\n", "esx", id="a part of one"),
-            pytest.param(ON, "surfaces: {profiles: {lease: {namespace: x}}}\n", "surface_leases", id="a lease"),
+            pytest.param(ON, BOTH, "surfaces.clusterapi", id="a surface on"),
+            pytest.param(BOTH, ON, "surfaces.clusterapi", id="a surface off"),
+            pytest.param(ON, "surfaces: {profiles: {esx: {enabled: true}}}\n", "surfaces.profiles", id="a part of one"),
+            pytest.param(ON, "surfaces: {profiles: {lease: {namespace: x}}}\n", "surfaces.profiles", id="a lease"),
             pytest.param(ON, f"{ON}webhooks: {{certificates: /certs}}\n", "webhooks", id="certificates"),
             pytest.param(ON, f"{ON}kubeconfig: /other\ncontext: b\n", "context, kubeconfig", id="another cluster"),
             pytest.param(
                 "surfaces: {nodemaintenance: {}}\n",
                 "surfaces: {nodemaintenance: {quorumOnKubernetes: true}}\n",
-                "nodemaintenance",
+                "surfaces.nodemaintenance",
                 id="what is looked at only in the beginning",
             ),
         ],
@@ -208,7 +209,7 @@ def profiles(
     metrics: Metrics | None = None,
     poke: Callable[[], None] = lambda: None,
 ) -> Profiles:
-    settings = Settings(profiles_config=str(path))
+    settings = Settings(blocks={"profiles": ProfilesSettings(config=str(path))})
     return Profiles(Surroundings(settings, store or Store(), metrics or Metrics(), SystemClock(), poke))
 
 

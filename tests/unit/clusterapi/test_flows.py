@@ -63,7 +63,7 @@ def test_a_deletion_costs_one_patch_a_side() -> None:
 
 
 def test_a_maintenance_costs_two_patches_of_the_node_and_one_of_the_machine() -> None:
-    made = bridge(hooked(provider=ON), node(), host(), options=Options(metal3=True))
+    made = bridge(hooked(provider=ON), node(), host(), options=Options(enable_metal3_maintenance=True))
     made.change(M, labels={REQUEST: "requested"})
     made.wait(1)
     made.change(N, labels={MAINTENANCE_APPROVED: "true"})
@@ -218,7 +218,7 @@ def test_a_problem_is_told_once_for_as_long_as_it_lasts() -> None:
 
 
 def test_a_deletion_that_times_out_says_so() -> None:
-    options = Options(approve_within_for=timedelta(minutes=5))
+    options = Options(deletion_approval_timeout=timedelta(minutes=5))
     made = bridge(hooked(deleting=0), node(deleted="true"), options=options)
     made.wait(301)
     assert made.written() == [("m", {"metadata": {"annotations": {HOOK: None, LET_GO: wire_time(at(0))}}})]
@@ -357,7 +357,7 @@ SETTLED = {
 
 @pytest.mark.parametrize("rows", SETTLED.values(), ids=SETTLED.keys())
 def test_what_the_original_left_in_order_is_not_touched(rows: tuple[ObjectRow, ...]) -> None:
-    made = bridge(*rows, options=Options(metal3=True))
+    made = bridge(*rows, options=Options(enable_metal3_maintenance=True))
     made.wait(600)
     assert made.written() == []
 

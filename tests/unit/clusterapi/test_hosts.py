@@ -23,7 +23,7 @@ def on_host(name: str = "m", *, provider: str = ON, request: str | None = "appro
 
 
 def decide(*rows: Row, options: Options | None = None) -> Decision:
-    return ask(HOSTS, picture(*rows, options=options or Options(metal3=True)), key=H)
+    return ask(HOSTS, picture(*rows, options=options or Options(enable_metal3_maintenance=True)), key=H)
 
 
 def test_an_approved_machine_holds_its_host_off() -> None:
@@ -42,7 +42,7 @@ def test_without_an_approval_it_is_let_go(request_: str | None) -> None:
 
 @pytest.mark.parametrize("value", ["", '{"mode":"hard"}', "foreign"])
 def test_a_host_without_a_machine_is_released_whatever_the_value(value: str) -> None:
-    store = picture(host(reboot=value), options=Options(metal3=True))
+    store = picture(host(reboot=value), options=Options(enable_metal3_maintenance=True))
     first = ask(HOSTS, store, key=H)
     assert (first.actions, first.until) == ((), at(10))
     assert not ask(HOSTS, store, at(9.999), key=H).actions
@@ -51,7 +51,7 @@ def test_a_host_without_a_machine_is_released_whatever_the_value(value: str) -> 
 
 def test_a_host_whose_machine_comes_a_little_later_stays_off() -> None:
     """As when both are moved to another management cluster."""
-    store = picture(host(reboot=""), options=Options(metal3=True))
+    store = picture(host(reboot=""), options=Options(enable_metal3_maintenance=True))
     ask(HOSTS, store, key=H)
     store.put(on_host())
     decision = ask(HOSTS, store, at(9), key=H)
@@ -84,7 +84,7 @@ def test_of_several_machines_one_approved_is_enough() -> None:
 )
 def test_other_provider_ids_switch_nothing_off(provider: str) -> None:
     assert not decide(on_host(provider=provider), host()).actions
-    store = picture(on_host(provider=provider), host(reboot=""), options=Options(metal3=True))
+    store = picture(on_host(provider=provider), host(reboot=""), options=Options(enable_metal3_maintenance=True))
     ask(HOSTS, store, key=H)
     assert edits(ask(HOSTS, store, at(10), key=H)) == ["h: -reboot"]
 
@@ -168,7 +168,7 @@ def test_until_it_is_known_which_machines_there_are_nothing_is_released() -> Non
 
 # How it is switched off
 
-MODES = Options(metal3=True, reboot_mode=True)
+MODES = Options(enable_metal3_maintenance=True, reboot_mode_annotation=True)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ MODES = Options(metal3=True, reboot_mode=True)
         (MODES, {REBOOT_MODE: "hard"}, '{"mode":"hard"}'),
         (MODES, {REBOOT_MODE: "soft"}, ""),
         (MODES, {}, ""),
-        (Options(metal3=True), {REBOOT_MODE: "hard"}, ""),
+        (Options(enable_metal3_maintenance=True), {REBOOT_MODE: "hard"}, ""),
     ],
     ids=["hard", "soft", "not said", "not allowed"],
 )
@@ -202,7 +202,7 @@ def test_a_host_that_is_gone_wants_nothing() -> None:
 
 # Beside other surfaces: only for the Machine that uses the host, in its own namespace
 
-OWNED = Options(metal3=True, owned_hosts_only=True)
+OWNED = Options(enable_metal3_maintenance=True, owned_hosts_only=True)
 MISMATCH = "Warning HostOwnershipMismatch on m"
 
 

@@ -51,8 +51,8 @@ NODES = Source(FAR, "Node", NODE_KEEP, ACCESS)
     "options, more",
     [
         (Options(), set()),
-        (Options(metal3=True), {Source("", HOST, HOST_KEEP)}),
-        (Options(prefer_limited=True), {Source("", LIMITED_SECRET)}),
+        (Options(enable_metal3_maintenance=True), {Source("", HOST, HOST_KEEP)}),
+        (Options(prefer_limited_kubeconfigs=True), {Source("", LIMITED_SECRET)}),
     ],
     ids=["as it is", "metal3", "limited"],
 )
@@ -88,7 +88,7 @@ def test_another_content_is_another_access() -> None:
 
 
 def test_programs_are_run_only_where_that_is_allowed() -> None:
-    (_, nodes) = ask(MACHINES, picture(secret(), machine(), options=Options(allow_exec=True))).sources
+    (_, nodes) = ask(MACHINES, picture(secret(), machine(), options=Options(allow_exec_kubeconfigs=True))).sources
     assert nodes.access == Access("Secret fleet/alpha-kubeconfig", b"kubeconfig", allow_exec=True)
 
 
@@ -195,7 +195,7 @@ def test_a_paused_machine_hears_of_trouble_all_the_same() -> None:
 
 # Limited kubeconfigs
 
-PREFER = Options(prefer_limited=True)
+PREFER = Options(prefer_limited_kubeconfigs=True)
 
 
 def limited(value: bytes | None = b"limited", cluster: str = "alpha", namespace: str = "fleet") -> SecretRow:

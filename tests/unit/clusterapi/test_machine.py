@@ -322,7 +322,7 @@ def test_where_nothing_is_awaited_nothing_is_told(asked: MachineRow, about: obje
     assert (decision.actions, decision.until) == ((), None)
 
 
-TIMEOUT = Options(approve_within_for=timedelta(minutes=90))
+TIMEOUT = Options(deletion_approval_timeout=timedelta(minutes=90))
 
 
 def test_a_deletion_time_out_lets_go_of_the_hook_and_says_so() -> None:
@@ -351,7 +351,7 @@ def test_the_hook_does_not_come_back_for_the_same_deletion() -> None:
         assert (decision.actions, decision.until) == ((), None)
 
 
-LONGER = Options(approve_within_for=timedelta(days=9))
+LONGER = Options(deletion_approval_timeout=timedelta(days=9))
 
 
 @pytest.mark.parametrize("options", [Options(), LONGER], ids=["switched off", "lengthened"])
@@ -374,7 +374,9 @@ def test_a_mark_of_another_deletion_lets_nothing_go() -> None:
 
 
 def test_a_time_out_shorter_than_the_first_hour_is_not_slept_through() -> None:
-    store = linked(hooked(deleting=0), node(deleted="true"), options=Options(approve_within_for=timedelta(minutes=5)))
+    store = linked(
+        hooked(deleting=0), node(deleted="true"), options=Options(deletion_approval_timeout=timedelta(minutes=5))
+    )
     assert ask(MACHINES, store).until == at(300)
 
 

@@ -25,7 +25,7 @@ from haulout.surfaces.clusterapi.wire import (
 from tests.build.machines import M, cluster, connection, hooked, host, linked, machine, node, picture, secret
 from tests.build.rows import at
 
-TIMEOUT = Options(approve_within_for=timedelta(seconds=30))
+TIMEOUT = Options(deletion_approval_timeout=timedelta(seconds=30))
 MARKED = {CLEANUP: "2026-03-01T10:00:00Z"}
 
 
@@ -95,7 +95,10 @@ def test_what_helps_names_the_secret_that_counts(state: str) -> None:
     key = Key("", LIMITED_SECRET, "fleet", "mine")
     limited = SecretRow(key=key, uid="uid-mine", version=1, labels={CLUSTER_LABEL: "alpha"}, value=b"limited")
     away = connection(state, since=0, error="no")
-    for options, name in ((Options(prefer_limited=True), "fleet/mine"), (Options(), "fleet/alpha-kubeconfig")):
+    for options, name in (
+        (Options(prefer_limited_kubeconfigs=True), "fleet/mine"),
+        (Options(), "fleet/alpha-kubeconfig"),
+    ):
         store = picture(secret(), limited, away, hooked(), node(), options=options)
         (reason,) = decide(M, View(store, explaining=True), at(60)).reasons
         assert f"Secret {name}" in reason.act

@@ -3,6 +3,7 @@ from __future__ import annotations
 import logging
 import textwrap
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +16,15 @@ from haulout.settings.file import (
     File,
     LeaderBlock,
     ListenBlock,
-    NodeMaintenanceBlock,
-    ProfilesBlock,
     SettingsProblem,
     WebhooksBlock,
     read_settings,
 )
 from haulout.settings.lint import lint_file
-from haulout.settings.settings import (
-    ClusterApi,
-    Esx,
-    Kubernikus,
-    Lease,
-    NodeMaintenance,
-    PodRule,
-    PodRules,
-    Settings,
-    Webhooks,
-)
+from haulout.settings.settings import Lease, PodRule, PodRules, Settings, Webhooks
+from haulout.surfaces.clusterapi.settings import ClusterApiSettings
+from haulout.surfaces.nodemaintenance.settings import DrainDefaults, NodeMaintenanceSettings
+from haulout.surfaces.profiles.settings import EsxSettings, KubernikusSettings, ProfilesSettings
 
 SOURCE = "haulout.yaml"
 ON = "surfaces: {profiles: {}}\n"
@@ -47,6 +39,12 @@ def settings(
     return read_settings(textwrap.dedent(text).encode(), SOURCE, environment or {}, given, surfaces)
 
 
+def profiles(made: Settings) -> ProfilesSettings:
+    block = made.of(ProfilesSettings)
+    assert block is not None
+    return block
+
+
 def problems(text: str, environment: Mapping[str, str] | None = None, surfaces: str = "", **flags: str) -> list[str]:
     with pytest.raises(SettingsProblem) as caught:
         settings(text, environment, surfaces, **flags)
@@ -58,12 +56,11 @@ def test_a_file_that_only_switches_a_surface_on_has_the_defaults() -> None:
         http=":8080",
         health=":8081",
         webhooks=Webhooks(address=":9443", outside="haulout-system"),
-        scrape_within=65,
         lease=Lease("haulout", outside="haulout-system", duration=15, renew_within=10, retry=2, release=True),
         turns=True,
         log_format="json",
         log_level=logging.INFO,
-        profiles_config="config/maintenance.yaml",
+        blocks={"profiles": ProfilesSettings()},
         pod_rules=PodRules(annotation=True),
         file=SOURCE,
     )
@@ -86,22 +83,26 @@ def test_every_setting_of_the_file_arrives() -> None:
     assert (made.log_format, made.log_level) == ("console", logging.DEBUG)
     assert (made.http, made.health) == ("127.0.0.1:9000", "0")
     assert made.lease == Lease("other", "maintenance", "haulout-system")
-    assert made.profiles_config == "/etc/maintenance.yaml"
+    assert made.blocks == {"profiles": ProfilesSettings(config="/etc/maintenance.yaml")}
 
 
 def test_kubernikus_is_switched_on_by_itself() -> None:
     made = settings("surfaces: {profiles: {kubernikus: {enabled: true, config: /k.yaml, credentials: /c.conf}}}")
-    assert made.kubernikus == Kubernikus(enabled=True, config="/k.yaml", credentials="/c.conf")
-    assert not settings().kubernikus.enabled
-    assert settings(ON, {"HAULOUT_SURFACES__PROFILES__KUBERNIKUS__ENABLED": "true"}).kubernikus.enabled
+    assert profiles(made).kubernikus == KubernikusSettings(enabled=True, config="/k.yaml", credentials="/c.conf")
+    assert not profiles(settings()).kubernikus.enabled
+    assert profiles(settings(ON, {"HAULOUT_SURFACES__PROFILES__KUBERNIKUS__ENABLED": "true"})).kubernikus.enabled
     assert problems("surfaces: {profiles: {kubernikus: {config: ''}}}") == [
         "haulout.yaml:1:36: surfaces.profiles.kubernikus.config: empty (the path of a file)"
     ]
 
 
 def test_esx_is_switched_on_by_itself() -> None:
-    assert settings("surfaces: {profiles: {esx: {enabled: true}}}").esx == Esx(enabled=True, config="config/esx.yaml")
-    assert settings("surfaces: {profiles: {esx: {config: /e.yaml}}}").esx == Esx(enabled=False, config="/e.yaml")
+    assert profiles(settings("surfaces: {profiles: {esx: {enabled: true}}}")).esx == EsxSettings(
+        enabled=True, config="config/esx.yaml"
+    )
+    assert profiles(settings("surfaces: {profiles: {esx: {config: /e.yaml}}}")).esx == EsxSettings(
+        enabled=False, config="/e.yaml"
+    )
 
 
 def test_without_election_there_is_no_lease() -> None:
@@ -177,7 +178,7 @@ class TestWhoWins:
 
     def test_a_setting_in_the_environment_switches_its_surface_on(self) -> None:
         made = settings("", {"HAULOUT_SURFACES__PROFILES__CONFIG": "/etc/m.yaml"})
-        assert made.profiles_config == "/etc/m.yaml"
+        assert profiles(made).config == "/etc/m.yaml"
 
     def test_unknown_variables_are_not_ours_to_judge(self) -> None:
         """A Service called haulout makes some of these."""
@@ -192,11 +193,11 @@ class TestWhoWins:
         assert problem.startswith("HAULOUT_DRAIN__RULES: drain.rules: rules can be given in the file alone")
 
     def test_picked_surfaces_need_no_block(self) -> None:
-        assert settings("", surfaces="profiles").profiles_config == "config/maintenance.yaml"
+        assert profiles(settings("", surfaces="profiles")).config == "config/maintenance.yaml"
 
     def test_picked_surfaces_keep_their_block(self) -> None:
         made = settings("surfaces: {profiles: {config: x.yaml}}", surfaces=" profiles ,")
-        assert made.profiles_config == "x.yaml"
+        assert profiles(made).config == "x.yaml"
 
 
 def test_how_long_a_request_may_take() -> None:
@@ -218,8 +219,8 @@ def test_how_long_a_request_cannot_take(text: str, wrong: str) -> None:
 
 
 def test_the_last_scrape() -> None:
-    assert settings("surfaces: {profiles: {metricsTimeout: 1m}}").scrape_within == 60
-    assert settings("surfaces: {nodemaintenance: {}}").scrape_within == 0
+    made = settings("surfaces: {profiles: {metricsTimeout: 1m}}")
+    assert made.of(ProfilesSettings) == ProfilesSettings(metrics_timeout=timedelta(minutes=1))
     (problem,) = problems("surfaces: {profiles: {metricsTimeout: -1s}}")
     assert problem.startswith("haulout.yaml:1:23: surfaces.profiles.metricsTimeout: '-1s' is negative (")
 
@@ -228,7 +229,7 @@ def test_leases_of_originals() -> None:
     made = settings(
         "surfaces: {profiles: {lease: {namespace: a}}, nodemaintenance: {}, clusterapi: {lease: {namespace: b}}}"
     )
-    assert made.surface_leases == (("profiles", "a"), ("clusterapi", "b"))
+    assert made.surface_leases == {"profiles": "a", "clusterapi": "b"}
 
 
 class TestPage:
@@ -238,7 +239,7 @@ class TestPage:
         example = self.PAGE.partition("```yaml\n")[2].partition("```")[0]
         picked = "profiles,nodemaintenance,clusterapi"
         assert settings(example, surfaces=picked) == settings("", surfaces=picked)
-        blocks = (File, ListenBlock, LeaderBlock, WebhooksBlock, DrainBlock, ProfilesBlock, NodeMaintenanceBlock)
+        blocks = (File, ListenBlock, LeaderBlock, WebhooksBlock, DrainBlock, ProfilesSettings, NodeMaintenanceSettings)
         names = {field.encode_name for block in blocks for field in msgspec.structs.fields(block)}
         assert [name for name in sorted(names) if f"{name}:" not in self.PAGE] == []
 
@@ -282,21 +283,20 @@ def test_maintenances_and_rules_for_pods() -> None:
         ),
         cluster_api_label=True,
     )
-    assert made.nodemaintenance == NodeMaintenance(
-        lease_duration=90.0,
+    maintenances = NodeMaintenanceSettings(
+        lease_duration=timedelta(seconds=90),
         max_concurrent_maintenances=3,
         restore_node_state=False,
-        drain=(("force", False), ("timeout_seconds", 60), ("pod_selector", "a=b")),
+        drain=DrainDefaults(force=False, timeout_seconds=60, pod_selector="a=b"),
     )
-    assert made.profiles_config == ""
+    assert made.blocks == {"nodemaintenance": maintenances}
 
 
 class TestClusterApi:
     def test_a_block_switches_it_on_as_the_original_is(self) -> None:
         made = settings("surfaces: {clusterapi: {}}")
-        assert made.clusterapi == settings("", surfaces="clusterapi").clusterapi == ClusterApi()
-        assert (made.profiles_config, made.nodemaintenance) == ("", None)
-        assert settings().clusterapi is None
+        assert made.blocks == settings("", surfaces="clusterapi").blocks == {"clusterapi": ClusterApiSettings()}
+        assert settings().of(ClusterApiSettings) is None
 
     def test_every_setting_arrives(self) -> None:
         made = settings(
@@ -313,12 +313,12 @@ class TestClusterApi:
                 workloadRequests: true
             """
         )
-        assert made.clusterapi == ClusterApi(
+        assert made.of(ClusterApiSettings) == ClusterApiSettings(
             enable_metal3_maintenance=True,
             allow_exec_kubeconfigs=True,
             guard_remediation=True,
             approval_hygiene=True,
-            deletion_approval_timeout=5400.0,
+            deletion_approval_timeout=timedelta(minutes=90),
             prefer_limited_kubeconfigs=True,
             reboot_mode_annotation=True,
             workload_requests=True,
@@ -327,12 +327,12 @@ class TestClusterApi:
     @pytest.mark.parametrize(
         ("name", "text", "made"),
         [
-            ("ENABLE_METAL3_MAINTENANCE", "true", ClusterApi(enable_metal3_maintenance=True)),
-            ("DELETION_APPROVAL_TIMEOUT", "1h", ClusterApi(deletion_approval_timeout=3600.0)),
+            ("ENABLE_METAL3_MAINTENANCE", "true", ClusterApiSettings(enable_metal3_maintenance=True)),
+            ("DELETION_APPROVAL_TIMEOUT", "1h", ClusterApiSettings(deletion_approval_timeout=timedelta(hours=1))),
         ],
     )
-    def test_in_the_environment(self, name: str, text: str, made: ClusterApi) -> None:
-        assert settings("", {f"HAULOUT_SURFACES__CLUSTERAPI__{name}": text}).clusterapi == made
+    def test_in_the_environment(self, name: str, text: str, made: ClusterApiSettings) -> None:
+        assert settings("", {f"HAULOUT_SURFACES__CLUSTERAPI__{name}": text}).of(ClusterApiSettings) == made
 
     def test_problems(self) -> None:
         text = """\
@@ -346,7 +346,7 @@ class TestClusterApi:
         assert problems(text) == [
             f"haulout.yaml:3:5: {path}.enableMetal3Maintenance: not a truth value (true or false)",
             f"haulout.yaml:4:5: {path}.guardRemediaton: unknown setting (did you mean guardRemediation?)",
-            f"haulout.yaml:5:5: {path}.deletionApprovalTimeout: '-5m' is negative (a duration such as 90m; 0 for never)",
+            f"haulout.yaml:5:5: {path}.deletionApprovalTimeout: '-5m0s' is negative (a duration such as 90m; 0 for never)",
         ]
 
     def test_what_is_no_duration(self) -> None:
@@ -398,7 +398,7 @@ class TestProblems:
         ("setting", "wrong"),
         [
             ("leaseDuration: 0s", "'0s' is too short"),
-            ("leaseDuration: -1h", "'-1h' is too short"),
+            ("leaseDuration: -1h", "'-1h0m0s' is too short"),
             ("skipUnreachableAfter: -1s", "'-1s' is negative"),
             ("maxConcurrentMaintenances: -1", "-1 is negative"),
             ("maxConcurrentMaintenances: 1.5", "not a whole number"),
@@ -418,7 +418,7 @@ class TestProblems:
         assert problem == f"{where}: 'Seldom' is not known here (one of Always, OnFailure, Never)"
 
     def test_a_grace_period_below_zero_is_the_pods_own(self) -> None:
-        assert settings("surfaces: {nodemaintenance: {drain: {gracePeriodSeconds: -1}}}").nodemaintenance is not None
+        assert settings("surfaces: {nodemaintenance: {drain: {gracePeriodSeconds: -1}}}").of(NodeMaintenanceSettings)
 
     def test_those_of_maintenances_and_rules(self) -> None:
         text = """\

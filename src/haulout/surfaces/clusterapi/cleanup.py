@@ -137,11 +137,11 @@ def _overdue(machine: MachineRow, view: View, now: datetime) -> Decision:
         return Decision(actions=(_let_go(machine, "nobody approved it in time"),))
     options = options_of(view)
     due_at = overdue_at(machine, options)
-    if machine.deleting_at is None or due_at is None or options.approve_within_for is None:
+    if machine.deleting_at is None or due_at is None:
         return NOTHING
     if now < due_at:
         return Decision(until=due_at)
-    why = f"nobody approved the deletion within {to_text(options.approve_within_for)}"
+    why = f"nobody approved the deletion within {to_text(options.deletion_approval_timeout)}"
     warned = told(machine.key, "DeletionApprovalTimeout", f"{why}: it waits for its Node no longer", warning=True)
     mark = Annotate(machine.key, LET_GO, wire_time(machine.deleting_at))
     return Decision(actions=((mark, warned, *_let_go(machine, why)),))

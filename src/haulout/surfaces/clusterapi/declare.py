@@ -3,15 +3,51 @@
 from __future__ import annotations
 
 from haulout.core.rights import CLUSTER, FOLLOW, READ, TELL, Option, Right, Role
-from haulout.core.surface import Original, Surface
+from haulout.core.surface import Flag, Original, Surface
+from haulout.surfaces.clusterapi.settings import ClusterApiSettings
 
 NAME, GROUP = "clusterapi", "cluster.x-k8s.io"
-ORIGINAL = Original(name="runtime-extension-maintenance-controller", lease="runtime-extension-maintenance-controller")
+ORIGINAL = Original(
+    name="runtime-extension-maintenance-controller",
+    lease="runtime-extension-maintenance-controller",
+    flags=(
+        Flag(
+            "kubecontext",
+            "",
+            "The context of the kubeconfig to use (or KUBECONTEXT); in a pod it does not matter.",
+            sets="context",
+        ),
+        Flag(
+            "kubeconfig",
+            "",
+            "Path of a kubeconfig (or KUBECONFIG); without one, the service account of the pod.",
+            sets="kubeconfig",
+        ),
+        Flag("leader-elect", True, "Act only while holding a lease; needed with more than one replica.", sets="elect"),
+        Flag(
+            "leader-election-namespace",
+            "",
+            "The namespace of the lease; without one, the pod's own.",
+            sets="lease.namespace",
+        ),
+        Flag("metrics-bind-address", ":8080", "The address on which metrics are served; 0 for none.", sets="http"),
+        Flag(
+            "health-probe-bind-address",
+            "0",
+            "The address on which the probes are served, such as :8081; 0 for none.",
+            sets="health",
+        ),
+    ),
+    environment={"KUBECONTEXT": "context"},
+    # The original lets its Lease run out. Given back, the next leader has it at once, ours or theirs.
+    fixed={"pod_first": True},
+)
 
 SURFACE = Surface(
     name=NAME,
     package=__package__ or "",
     summary="Machines of Cluster API: carry maintenance signals between Machines and the Nodes of workload clusters.",
+    settings=ClusterApiSettings,
     decisions="haulout.surfaces.clusterapi.surface:CLUSTERAPI",
     part="haulout.app.clusterapi:ClusterApis",
     original=ORIGINAL,

@@ -62,7 +62,9 @@ def _decided(host: HostRow, machines: Sequence[MachineRow], view: View, now: dat
         return NOTHING
     if not approved:
         return Decision(actions=_released(host, machines)) if machines else _forsaken(host, view, now)
-    hard = options.reboot_mode and any(machine.annotations.get(REBOOT_MODE) == "hard" for machine in approved)
+    hard = options.reboot_mode_annotation and any(
+        machine.annotations.get(REBOOT_MODE) == "hard" for machine in approved
+    )
     return Decision(actions=_off(host, approved, HARD if hard else SOFT, options))
 
 

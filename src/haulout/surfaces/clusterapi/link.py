@@ -71,7 +71,13 @@ def link(view: View, workload: Workload, options: Options, now: datetime) -> Lin
     secret, lack = _secret(view, workload, kind, options)
     if secret is not None and secret.value is not None:
         where = f"Secret {secret.key.namespace}/{secret.key.name}"
-        access = Access(where, secret.value, options.allow_exec, options.server_ranges, options.allow_http)
+        access = Access(
+            where,
+            secret.value,
+            options.allow_exec_kubeconfigs,
+            options.allowed_server_ranges,
+            options.allow_http_kubeconfigs,
+        )
         return _reached(view, Link(workload, (*sources, _nodes(workload, access)), where), now)
     known = Link(workload, sources, usual, problem=Problem.UNAVAILABLE if lack else None, text=lack)
     if connection is None or connection.access is None:
@@ -88,7 +94,7 @@ def _usual(workload: Workload) -> str:
 
 def _runs_in_vain(access: Hashable, options: Options) -> bool:
     """Its programs were allowed when it was opened and are not any more: it is closed, or they would be run again."""
-    return isinstance(access, Access) and access.allow_exec and not options.allow_exec
+    return isinstance(access, Access) and access.allow_exec and not options.allow_exec_kubeconfigs
 
 
 def _nodes(workload: Workload, access: Hashable) -> Source:
@@ -97,7 +103,7 @@ def _nodes(workload: Workload, access: Hashable) -> Source:
 
 def _secret(view: View, workload: Workload, kind: str, options: Options) -> tuple[SecretRow | None, str]:
     """The Secret to use, or what is wrong with it; neither: it is not known yet."""
-    if options.prefer_limited:
+    if options.prefer_limited_kubeconfigs:
         if view.listing(LIMITED_SECRET) is Listing.WAITING:
             return None, ""
         if view.listing(LIMITED_SECRET) is Listing.LISTED:

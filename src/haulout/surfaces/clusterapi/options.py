@@ -1,37 +1,29 @@
-"""What the surface is told: by flags of the drop-in, or by its block in haulout.yaml."""
+"""What the decisions of the clusterapi surface read of its settings."""
 
 from __future__ import annotations
-
-from datetime import timedelta
 
 import msgspec
 
 from haulout.cluster.view import View
-from haulout.surfaces.clusterapi.wire import SURFACE
+from haulout.core.declaration import Context
+from haulout.surfaces.clusterapi.declare import NAME
+from haulout.surfaces.clusterapi.settings import ClusterApiSettings
 
 
-class Options(msgspec.Struct, frozen=True):
-    """The settings of the clusterapi surface, as decisions read them.
+class Options(ClusterApiSettings, frozen=True):
+    """The settings, and what follows from how the surface is served.
 
-    `approve_within`: how long a deletion waits for its approval at most.
-
-    `server_ranges`, `allow_http`: which servers kubeconfigs may name. `owned_hosts_only`: a host is switched off only
-    for the Machine that uses it, in its own namespace.
+    `owned_hosts_only`: a host is switched off only for the Machine that uses it, in its own namespace.
     """
 
-    metal3: bool = False
-    allow_exec: bool = False
-    guard_remediation: bool = False
-    approval_hygiene: bool = False
-    approve_within_for: timedelta | None = None
-    prefer_limited: bool = False
-    reboot_mode: bool = False
-    workload_requests: bool = False
-    server_ranges: tuple[str, ...] = ()
-    allow_http: bool = False
     owned_hosts_only: bool = False
 
 
+def served(settings: ClusterApiSettings, context: Context) -> Options:
+    """Return what decisions read. An original alone accepts hosts that name no consumer, as its users know it."""
+    return Options(**msgspec.structs.asdict(settings), owned_hosts_only=not context.alone)
+
+
 def options_of(view: View) -> Options:
-    row = view.config(SURFACE)
+    row = view.config(NAME)
     return row.value if row is not None and isinstance(row.value, Options) else Options()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -95,9 +95,9 @@ def is_taken_back(machine: MachineRow, node: NodeRow, options: Options) -> bool:
 
 def overdue_at(machine: MachineRow, options: Options) -> datetime | None:
     """When a deletion has waited for its approval for as long as it should."""
-    if machine.deleting_at is None or options.approve_within_for is None:
+    if machine.deleting_at is None or options.deletion_approval_timeout <= timedelta():
         return None
-    return machine.deleting_at + options.approve_within_for
+    return machine.deleting_at + options.deletion_approval_timeout
 
 
 def is_overdue(machine: MachineRow, options: Options, now: datetime) -> bool:

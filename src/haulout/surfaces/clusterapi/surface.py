@@ -13,7 +13,7 @@ from haulout.core.declaration import Declaration
 from haulout.surfaces.clusterapi import cleanup, decide, hosts, orphaned_nodes
 from haulout.surfaces.clusterapi.change_log import recorded
 from haulout.surfaces.clusterapi.declare import ORIGINAL
-from haulout.surfaces.clusterapi.options import Options
+from haulout.surfaces.clusterapi.options import Options, served
 from haulout.surfaces.clusterapi.wire import (
     CLUSTER,
     HOST,
@@ -43,9 +43,9 @@ DECIDERS = (
 
 def sources(options: Options) -> frozenset[Source]:
     wanted = {Source("", MACHINE, MACHINE_KEEP), Source("", CLUSTER)}
-    if options.metal3:
+    if options.enable_metal3_maintenance:
         wanted.add(Source("", HOST, HOST_KEEP))
-    if options.prefer_limited:
+    if options.prefer_limited_kubeconfigs:
         wanted.add(Source("", LIMITED_SECRET))
     return frozenset(wanted)
 
@@ -58,6 +58,7 @@ CLUSTERAPI = Declaration(
     name=SURFACE,
     deciders=tuple(map(recorded, DECIDERS)),
     sources=lambda options: sources(options or Options()),
+    options=served,
     rows=_rows,
     kinds=OWN_KINDS,
     claims=False,

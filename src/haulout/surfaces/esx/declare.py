@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from haulout.core.surface import Original, Surface
+from haulout.core.surface import Surface
 
-ORIGINAL = Original(name="maintenance-controller", lease="maintenance-controller-leader-election.cloud.sap")
+LEASE = "maintenance-controller-leader-election.cloud.sap"
 
 SURFACE = Surface(
     name="esx",

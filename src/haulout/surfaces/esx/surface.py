@@ -14,7 +14,7 @@ from haulout.core.declaration import Declaration
 from haulout.core.drain.options import CLUSTER_API_NODE, POD_ANNOTATION
 from haulout.core.holds import PRIORITY_ANNOTATION
 from haulout.surfaces.esx.decide import decide
-from haulout.surfaces.esx.declare import ORIGINAL
+from haulout.surfaces.esx.declare import LEASE
 from haulout.surfaces.esx.options import Options
 from haulout.surfaces.esx.wire import INITIATED_ANNOTATION, NAME
 
@@ -48,6 +48,6 @@ ESX = Declaration(
     rows=_rows,
     drains=True,
     within="profiles",
-    lease=ORIGINAL.lease,
+    lease=LEASE,
     explains={"Node": NAME},
 )

@@ -14,7 +14,7 @@ from haulout.core.declaration import Declaration
 from haulout.core.drain.options import CLUSTER_API_NODE, POD_ANNOTATION
 from haulout.core.holds import PRIORITY_ANNOTATION
 from haulout.surfaces.kubernikus.decide import decide
-from haulout.surfaces.kubernikus.declare import ORIGINAL
+from haulout.surfaces.kubernikus.declare import LEASE
 from haulout.surfaces.kubernikus.options import Options
 from haulout.surfaces.kubernikus.wire import NAME
 
@@ -47,6 +47,6 @@ KUBERNIKUS = Declaration(
     rows=_rows,
     drains=True,
     within="profiles",
-    lease=ORIGINAL.lease,
+    lease=LEASE,
     explains={"Node": NAME},
 )

@@ -33,7 +33,7 @@ def claims_of(given: Given, *, drained: bool) -> tuple[Claim, ...]:
         return ()
     if not begun and (row.deleting_at is not None or leases.holder(given.lease, given.now) is Holder.ANOTHER):
         return ()
-    most = given.options.most_at_once
+    most = given.options.max_concurrent_maintenances
     # Once begun, the mark of the maintenance takes its place.
     limits = (Limit(ACTIVE, "", most),) if most and not begun else ()
     # The original knows no priorities.

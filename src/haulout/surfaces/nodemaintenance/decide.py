@@ -375,7 +375,7 @@ def _maintain(given: Given, node: NodeRow, wanted: DrainWish) -> Decision:
     steps: list[Step] = [*said]
     if renew_at is None or now >= renew_at:
         steps += _lease_steps(given, node)
-        renew_at = now + options.lease_for / 3
+        renew_at = now + options.lease_duration / 3
     if edits:
         steps.append(refusals.noted(edits, refusals.outcome_name("node", row.key)))
     if row.status.phase == FAILED and is_expired(given, wanted):

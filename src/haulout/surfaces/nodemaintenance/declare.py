@@ -18,10 +18,54 @@ from haulout.core.rights import (
     people_roles,
     registration_right,
 )
-from haulout.core.surface import Original, Registration, Surface
+from haulout.core.surface import Flag, Original, Registration, Surface
+from haulout.surfaces.nodemaintenance.settings import NodeMaintenanceSettings
 
 NAME, GROUP, PLURAL = "nodemaintenance", "nodemaintenance.medik8s.io", "nodemaintenances"
-ORIGINAL = Original(name="node-maintenance-operator", lease="135b1886.medik8s.io")
+ORIGINAL = Original(
+    name="node-maintenance-operator",
+    program="manager",
+    lease="135b1886.medik8s.io",
+    flags=(
+        Flag(
+            "metrics-bind-address",
+            ":8443",
+            "The address on which metrics are served over HTTPS; 0 for none.",
+            sets="http",
+        ),
+        Flag(
+            "health-probe-bind-address",
+            ":8081",
+            "The address on which the probes are served; 0 for none.",
+            sets="health",
+        ),
+        Flag("leader-elect", False, "Act only while holding a lease; needed with more than one replica.", sets="elect"),
+        Flag("enable-http2", False, "Accepted for the original's sake: HTTP/1.1 is what is served."),
+        Flag(
+            "kubeconfig",
+            "",
+            "Path of a kubeconfig (or KUBECONFIG); without one, the service account of the pod.",
+            sets="kubeconfig",
+        ),
+        Flag(
+            "listen-webhooks",
+            ":9443",
+            "The address on which webhooks are served over HTTPS; 0 for none.",
+            sets="webhooks.address",
+        ),
+    ),
+    log_times="rfc3339nano",
+    environment={"LEASE_NAMESPACE": "surface.lease_namespace"},
+    fixed={
+        "guarded": True,
+        "ready_at_once": True,
+        # Not released at the end: the next leader waits until it has run out, as the original has it.
+        "lease.release": False,
+        "webhooks.certificates": "original",
+        "webhooks.service": "node-maintenance-operator-webhook-service",
+    },
+    settings={"restore_node_state": False},
+)
 # Names, paths and answers are the original's, so that ours take their places.
 WEBHOOK = Registration(
     configuration="node-maintenance-operator-validating-webhook-configuration",
@@ -41,6 +85,7 @@ SURFACE = Surface(
     name=NAME,
     package=__package__ or "",
     summary="NodeMaintenances: cordon and drain a node for as long as the object is there.",
+    settings=NodeMaintenanceSettings,
     decisions="haulout.surfaces.nodemaintenance.surface:NODEMAINTENANCE",
     part="haulout.app.nodemaintenance:NodeMaintenances",
     original=ORIGINAL,

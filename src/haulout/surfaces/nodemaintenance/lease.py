@@ -72,7 +72,7 @@ def renew_at(lease: LeaseRow, node: NodeRow, options: Options, seen: str) -> dat
         return None
     if lease.duration_for != seconds(options) or lease.acquired_at is None:
         return None
-    return lease.renewed_at + options.lease_for / 3
+    return lease.renewed_at + options.lease_duration / 3
 
 
 def is_due(lease: LeaseRow, node: NodeRow, options: Options, seen: str, now: datetime) -> bool:
@@ -105,7 +105,7 @@ def _is_taken_over(lease: LeaseRow) -> bool:
 
 
 def seconds(options: Options) -> int:
-    return math.ceil(options.lease_for.total_seconds())
+    return math.ceil(options.lease_duration.total_seconds())
 
 
 def held_by_another(lease: LeaseRow) -> str:

@@ -1,4 +1,4 @@
-"""What the surface is told: by flags of the drop-in, or by its block in haulout.yaml."""
+"""What the decisions of the nodemaintenance surface read of its settings, and what one NodeMaintenance makes of them."""
 
 from __future__ import annotations
 
@@ -8,50 +8,43 @@ import msgspec
 
 from haulout.base.bounds import seconds
 from haulout.base.selector import Selector, SelectorError, parse
+from haulout.core.declaration import Context
 from haulout.core.drain.options import DrainOptions, PodRules
-from haulout.surfaces.nodemaintenance.wire import LEASE_NAMESPACE, DrainSpec
+from haulout.surfaces.nodemaintenance.settings import (
+    EVICTION_REQUEST,
+    FORCE_DELETE,
+    DrainDefaults,
+    NodeMaintenanceSettings,
+)
+from haulout.surfaces.nodemaintenance.wire import DrainSpec
 
-FORCE_DELETE = "ForceDelete"
-
-
-class DrainDefaults(msgspec.Struct, frozen=True):
-    """What a NodeMaintenance that says nothing about its drain gets: `kubectl drain` with everything allowed."""
-
-    force: bool = True
-    delete_empty_dir_data: bool = True
-    ignore_daemon_sets: bool = True
-    grace_period_seconds: int = -1
-    timeout_seconds: int = 30
-    pod_selector: str = ""
-    disable_eviction: bool = False
-    skip_wait_for_delete_timeout_seconds: int = 0
-    retry_interval_seconds: int = 5
-    deadline_seconds: int = 0
-    deadline_action: str = "Fail"
-
-
+# What the pods of the original's Deployment carry, and what ours do.
+OWN_PODS_ALONE, OWN_PODS = "node-maintenance-operator", "app.kubernetes.io/name=haulout"
 _SECONDS = tuple(name for name in DrainDefaults.__struct_fields__ if name.endswith("_seconds"))
 
 
-class Options(msgspec.Struct, frozen=True):
-    """The settings of the nodemaintenance surface, as decisions read them.
+class Options(NodeMaintenanceSettings, frozen=True):
+    """The settings of the nodemaintenance surface, and what follows from how it is served.
 
-    `alone`: the drop-in, which does what the original does and knows no other surfaces.
+    `own_pods`: the pods of the operator, which are evicted last.
+    `alone`: the drop-in, which does what the original does and knows no other surfaces. The defaults are the drop-in's.
     """
 
-    lease_namespace: str = LEASE_NAMESPACE
-    lease_for: timedelta = timedelta(hours=1)
-    most_at_once: int = 0
-    restore: bool = False
-    quorum_on_kubernetes: bool = False
-    node_conditions: bool = False
-    by_priority: bool = False
-    by_request: bool = False
-    skip_unreachable_for: timedelta = timedelta()
-    drain: DrainDefaults = DrainDefaults()
+    restore_node_state: bool = False
     rules: PodRules = PodRules()
     own_pods: Selector | None = None
     alone: bool = True
+
+    @property
+    def by_request(self) -> bool:
+        return self.eviction_backend == EVICTION_REQUEST
+
+
+def served(settings: NodeMaintenanceSettings, context: Context) -> Options:
+    """Return what decisions read."""
+    own_pods = parse(OWN_PODS_ALONE if context.alone else OWN_PODS)
+    given = msgspec.structs.asdict(settings)
+    return Options(**given, rules=context.rules, own_pods=own_pods, alone=context.alone)
 
 
 class DrainWish(msgspec.Struct, frozen=True):
@@ -81,8 +74,8 @@ def wish(spec: DrainSpec, options: Options) -> DrainWish:
         selector=selector,
         disable_eviction=given.disable_eviction,
         skip_ending_for=given.skip_wait_for_delete_timeout_seconds,
-        skip_lost_for=int(options.skip_unreachable_for.total_seconds()),
-        by_priority=options.by_priority,
+        skip_lost_for=int(options.skip_unreachable_after.total_seconds()),
+        by_priority=options.priority_order,
         own=options.own_pods,
         by_request=options.by_request,
     )
@@ -93,7 +86,7 @@ def wish(spec: DrainSpec, options: Options) -> DrainWish:
         deadline_for=timedelta(seconds=given.deadline_seconds) if given.deadline_seconds else None,
         force_after=given.deadline_action == FORCE_DELETE,
         dry_run=bool(spec.dry_run),
-        restore=options.restore if spec.restore_node_state is None else spec.restore_node_state,
+        restore=options.restore_node_state if spec.restore_node_state is None else spec.restore_node_state,
         problem=problem,
     )
 

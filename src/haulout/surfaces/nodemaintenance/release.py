@@ -40,7 +40,7 @@ def stop_steps(
 
 
 def _restores(row: MaintenanceRow, options: Options) -> bool:
-    return options.restore if row.drain.restore_node_state is None else row.drain.restore_node_state
+    return options.restore_node_state if row.drain.restore_node_state is None else row.drain.restore_node_state
 
 
 def _is_owned(row: MaintenanceRow, node: NodeRow, options: Options) -> bool:

@@ -19,7 +19,7 @@ from haulout.core.holds import PRIORITY_ANNOTATION
 from haulout.surfaces.nodemaintenance import orphaned_leases, tainted_nodes
 from haulout.surfaces.nodemaintenance.decide import decide
 from haulout.surfaces.nodemaintenance.declare import ORIGINAL
-from haulout.surfaces.nodemaintenance.options import Options
+from haulout.surfaces.nodemaintenance.options import Options, served
 from haulout.surfaces.nodemaintenance.situation import SURFACE
 from haulout.surfaces.nodemaintenance.wire import KIND, RESOURCE, SEEN_ANNOTATION, MaintenanceRow
 
@@ -62,6 +62,7 @@ NODEMAINTENANCE = Declaration(
     name=SURFACE,
     deciders=DECIDERS,
     sources=lambda options: sources(options or Options()),
+    options=served,
     rows=_rows,
     kinds=OWN_KINDS,
     drains=True,

@@ -3,18 +3,53 @@
 from __future__ import annotations
 
 from haulout.core.rights import CLUSTER, COORDINATION, EACH, FOLLOW, READ, Option, Right, Role, drain_rights
-from haulout.core.surface import ConfigFile, Original, Surface
+from haulout.core.surface import ConfigFile, Flag, Original, Surface
+from haulout.surfaces.profiles.settings import ProfilesSettings
 
 NAME = "profiles"
-ORIGINAL = Original(name="maintenance-controller", lease="maintenance-controller-leader-election.cloud.sap")
+ORIGINAL = Original(
+    name="maintenance-controller",
+    lease="maintenance-controller-leader-election.cloud.sap",
+    flags=(
+        Flag("metrics-addr", ":8080", "The address on which metrics are served.", sets="http"),
+        Flag("health-addr", ":8081", "The address on which the probes are served.", sets="health"),
+        Flag("pprof-addr", "", "Accepted and without effect: there is nothing of Go to profile."),
+        Flag("kubecontext", "", "The context of the kubeconfig to use (or KUBECONTEXT).", sets="context"),
+        Flag(
+            "kubeconfig",
+            "",
+            "Path of a kubeconfig (or KUBECONFIG); without one, the service account of the pod.",
+            sets="kubeconfig",
+        ),
+        Flag(
+            "enable-leader-election",
+            False,
+            "Act only while holding a lease; needed with more than one replica.",
+            sets="elect",
+        ),
+        Flag(
+            "honor-cluster-api-label",
+            False,
+            "On nodes of Cluster API, heed the label cluster.x-k8s.io/drain of pods.",
+            sets="pod_rules.cluster_api_label",
+        ),
+    ),
+    environment={"KUBECONTEXT": "context"},
+    # The lease is not released at the end: the next leader waits until it has run out, as the original has it.
+    fixed={"ready_at_once": True, "lease.retry": 5.0, "lease.release": False},
+    settings={"config": "./config/maintenance.yaml"},
+    commands={"validate-config": "haulout.cli.validate_config:validate_config"},
+)
 
 SURFACE = Surface(
     name=NAME,
     package=__package__ or "",
     summary="Maintenance profiles on Nodes: states, checks, triggers and notifications from maintenance.yaml.",
+    settings=ProfilesSettings,
     decisions="haulout.surfaces.profiles.surface:PROFILES",
     part="haulout.app.profiles:Profiles",
     original=ORIGINAL,
+    tells_in_group=True,
     config_file=ConfigFile(name="maintenance.yaml"),
     options=(
         Option("hypervisors", "Allow what the Hypervisor checks and triggers of profiles need."),

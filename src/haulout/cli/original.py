@@ -1,0 +1,140 @@
+"""Starts as an original: its flags, environment and defaults become settings, as its surface declares them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import click
+import msgspec
+
+from haulout.base.duration import to_text
+from haulout.cli.goflags import FlagProblem, with_flags
+from haulout.cli.zap import log_settings, zap_flags
+from haulout.core.setting import Described, described
+from haulout.core.surface import Flag, Original, Surface
+from haulout.settings.settings import Lease, PodRules, Settings, Webhooks
+from haulout.surfaces.registry import load
+
+SURFACE = "surface"
+# Of `Settings`: the parts that have fields of their own, with what they are for an original.
+PARTS = {"webhooks": Webhooks(), "pod_rules": PodRules()}
+
+
+def start(surface: Surface, words: Sequence[str]) -> int | Settings:
+    """Return the settings that the words mean, or an exit code."""
+    original = surface.original
+    assert original is not None
+    if words and words[0] in original.commands:
+        done: int = load(original.commands[words[0]])(words[1:])
+        return done
+    return with_flags(
+        original.program or original.name, flags_of(surface), words, lambda values: _settings(surface, original, values)
+    )
+
+
+def flags_of(surface: Surface) -> tuple[Flag, ...]:
+    """Return all flags of a surface's original."""
+    original = surface.original
+    assert original is not None
+    return (*original.flags, *zap_flags(original.log_times), *_setting_flags(surface, original))
+
+
+def _setting_flags(surface: Surface, original: Original) -> Iterator[Flag]:
+    assert surface.settings is not None
+    for each in described(surface.settings):
+        if each.setting.help:
+            name, path = each.setting.flag or each.path[-1].replace("_", "-"), ".".join(each.path)
+            default = original.settings.get(path, each.default)
+            shown = ",".join(default) if isinstance(default, tuple) else default
+            yield Flag(name, shown, each.setting.help, _word(each.kind), f"{SURFACE}.{path}")
+
+
+def _word(kind: Any) -> str:
+    return {int: "int", timedelta: "duration"}.get(kind, "string")
+
+
+def _settings(surface: Surface, original: Original, values: Mapping[str, Any]) -> int | Settings:
+    logs = log_settings(values)
+    targets = {flag.name: flag.sets for flag in flags_of(surface)}
+    chosen = {targets[name]: value for name, value in values.items() if targets[name]}
+    try:
+        chosen |= _from_environment(original, chosen)
+        block = _block(surface, original, chosen)
+    except _Refused as refused:
+        click.echo(str(refused), err=True)
+        return 1
+    fields = {**original.fixed, **chosen}
+    plain = {name: value for name, value in fields.items() if "." not in name and name != "elect"}
+    for name, part in PARTS.items():
+        plain[name] = msgspec.structs.replace(part, **_inner(fields, name))
+    lease = Lease(original.lease, **_inner(fields, "lease"))
+    return Settings(
+        **{"turns": False, "alone": True, **plain, **logs},
+        lease=lease if fields["elect"] else None,
+        blocks={surface.name: block},
+    )
+
+
+class _Refused(Exception):
+    """The environment says what the original does not start with."""
+
+
+def _from_environment(original: Original, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that variables set, where no flag does."""
+    found: dict[str, Any] = {}
+    for variable, field in original.environment.items():
+        text = os.environ.get(variable)
+        if text is None or chosen.get(field):
+            continue
+        if not text and field.startswith(SURFACE):
+            raise _Refused(f"{variable} is set, but empty: give it a value or unset it")
+        found[field] = text
+    return found
+
+
+def _block(surface: Surface, original: Original, chosen: Mapping[str, Any]) -> msgspec.Struct:
+    assert surface.settings is not None
+    given = {**original.settings, **_inner(chosen, SURFACE)}
+    known = {".".join(each.path): each for each in described(surface.settings)}
+    checked = {path: _checked(known[path], value) for path, value in given.items()}
+    return _made(surface.settings, checked)
+
+
+def _made(kind: type[msgspec.Struct], given: Mapping[str, Any]) -> msgspec.Struct:
+    values: dict[str, Any] = {}
+    for name in {path.partition(".")[0] for path in given}:
+        inner = _inner(given, name)
+        field = next(field for field in msgspec.structs.fields(kind) if field.name == name)
+        values[name] = _made(field.type, inner) if inner else given[name]
+    return kind(**values)
+
+
+def _checked(each: Described, value: Any) -> Any:
+    if not isinstance(each.default, tuple):
+        _check(each, value)
+        return value
+    entries = value if isinstance(value, tuple) else tuple(part.strip() for part in value.split(",") if part.strip())
+    for entry in entries:
+        _check(each, entry)
+    return entries
+
+
+def _check(each: Described, value: Any) -> None:
+    setting = each.setting
+    flag = setting.flag or each.path[-1].replace("_", "-")
+    shown = to_text(value) if isinstance(value, timedelta) else value
+    if setting.words and value not in setting.words:
+        raise FlagProblem(f'invalid value "{shown}" for flag -{flag}: one of {", ".join(setting.words)}')
+    try:
+        if setting.check is not None:
+            setting.check(value)
+    except ValueError as error:
+        raise FlagProblem(f'invalid value "{shown}" for flag -{flag}: {error} ({setting.right})') from None
+
+
+def _inner(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return what stands under a name, without the name."""
+    return {path.removeprefix(f"{name}."): value for path, value in fields.items() if path.startswith(f"{name}.")}

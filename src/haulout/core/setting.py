@@ -1,0 +1,92 @@
+"""What is known of a setting beside its type: one struct per surface is block, flags and what decisions read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Annotated, Any, get_args, get_origin
+
+import msgspec
+
+from haulout.base.duration import to_text
+from haulout.base.network import is_network
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """Stands in the annotation of a field, as in `Annotated[int, Setting(help="...")]`.
+
+    `help`: what it is for. A setting without it has no flag in the original's command line.
+    `flag`: the name of that flag, where it does not follow from the field's.
+    `right`: what would be right, for whoever reads an error.
+    `check`: raises ValueError for a value that the type allows and the setting does not; of a list, for each entry.
+    `words`: the only values that there are.
+    `at_start`: it is read when the surface begins. A change of it begins the surface anew.
+    """
+
+    help: str = ""
+    flag: str = ""
+    right: str = ""
+    check: Callable[[Any], object] | None = None
+    words: tuple[str, ...] = ()
+    at_start: bool = False
+
+
+class Described(msgspec.Struct, frozen=True):
+    """A field of a settings struct. `path`: the names of the fields that lead to it. `name`: as in `haulout.yaml`."""
+
+    path: tuple[str, ...]
+    name: str
+    kind: Any
+    default: Any
+    setting: Setting
+
+
+def described(struct: type[msgspec.Struct], path: tuple[str, ...] = ()) -> Iterator[Described]:
+    """Return the settings of a struct and of the structs in it, in their order."""
+    for field in msgspec.structs.fields(struct):
+        kind, setting = split(field.type)
+        inner = (*path, field.name)
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            yield from described(kind, inner)
+        else:
+            yield Described(inner, field.encode_name, kind, field.default, setting)
+
+
+def split(annotation: Any) -> tuple[Any, Setting]:
+    """Return the type and the description in an annotation."""
+    if get_origin(annotation) is not Annotated:
+        return annotation, Setting()
+    kind, *others = get_args(annotation)
+    return kind, next((each for each in others if isinstance(each, Setting)), Setting())
+
+
+def not_empty(text: str) -> None:
+    """Refuse a text without a letter in it."""
+    if not text:
+        raise ValueError("empty")
+
+
+def not_negative(value: int | timedelta) -> None:
+    """Refuse a number or a duration below zero."""
+    if isinstance(value, timedelta) and value < timedelta():
+        raise ValueError(f"{to_text(value)!r} is negative")
+    if isinstance(value, int) and value < 0:
+        raise ValueError(f"{value} is negative")
+
+
+def a_second_or_more(value: timedelta) -> None:
+    """Refuse a duration that is too short for anything to be renewed in."""
+    if value < timedelta(seconds=1):
+        raise ValueError(f"{to_text(value)!r} is too short")
+
+
+def network(text: str) -> None:
+    """Refuse what is not a network such as 10.0.0.0/8."""
+    if not is_network(text):
+        raise ValueError(f"{text!r} is no network")
+
+
+class OriginalLease(msgspec.Struct, frozen=True):
+    """Where the Lease of the surface's original is, which then has to be held, too."""
+
+    namespace: Annotated[str, Setting(check=not_empty, right="where the original's Lease is")] = ""

@@ -1,0 +1,29 @@
+"""What the settings of the process say to every surface: whether it is served alone, and the rules of drains."""
+
+from __future__ import annotations
+
+from haulout.base import selector
+from haulout.core.declaration import Context
+from haulout.core.drain.options import ACTS, PodRules, Rule
+from haulout.settings.settings import Settings
+
+
+def context_of(settings: Settings) -> Context:
+    """Return what the decisions of every surface are told beside its own settings."""
+    return Context(alone=settings.alone, rules=pod_rules(settings))
+
+
+def pod_rules(settings: Settings) -> PodRules:
+    said = settings.pod_rules
+    rules = (
+        Rule(
+            act=ACTS[rule.action],
+            namespaces=frozenset(rule.namespaces),
+            selector=selector.parse(rule.selector) if rule.selector else None,
+            controller_kinds=frozenset(rule.controller_kinds),
+            restart_policies=frozenset(rule.restart_policies),
+            order=rule.order,
+        )
+        for rule in said.rules
+    )
+    return PodRules(tuple(rules), said.annotation, said.cluster_api_label)

@@ -1,0 +1,62 @@
+"""The settings of the profiles surface: its block in haulout.yaml, and the flags of its original."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+import msgspec
+
+from haulout.core.setting import OriginalLease, Setting, not_empty, not_negative
+
+_FILE = Setting(check=not_empty, right="the path of a file")
+
+
+class KubernikusSettings(msgspec.Struct, frozen=True, rename="camel"):
+    """The block `surfaces.profiles.kubernikus` of `haulout.yaml`: whether Kubernikus is served, and its files.
+
+    `credentials`: the file that holds them where no Secret is named; a check may ask for it, enabled or not.
+    """
+
+    enabled: Annotated[
+        bool,
+        Setting(
+            help="Label outdated kubelets, and delete the servers of nodes to go.", flag="enable-kubernikus-maintenance"
+        ),
+    ] = False
+    config: Annotated[str, _FILE] = "config/kubernikus.yaml"
+    credentials: Annotated[str, _FILE] = "provider/cloudprovider.conf"
+
+
+class EsxSettings(msgspec.Struct, frozen=True, rename="camel"):
+    """The block `surfaces.profiles.esx` of `haulout.yaml`: whether ESX hosts are served, and its file."""
+
+    enabled: Annotated[
+        bool,
+        Setting(
+            help="Take machines down and up again around the maintenance of their ESX hosts.",
+            flag="enable-esx-maintenance",
+        ),
+    ] = False
+    config: Annotated[str, _FILE] = "config/esx.yaml"
+
+
+class ProfilesSettings(msgspec.Struct, frozen=True, rename="camel"):
+    """The block `surfaces.profiles` of `haulout.yaml`.
+
+    `metrics_timeout`: how long a process that ends waits for its metrics to be read once more.
+    `lease`: set where the original's Lease has to be held as well.
+    """
+
+    config: Annotated[str, Setting(check=not_empty, right="the path of a maintenance.yaml")] = "config/maintenance.yaml"
+    kubernikus: KubernikusSettings = KubernikusSettings()
+    esx: EsxSettings = EsxSettings()
+    metrics_timeout: Annotated[
+        timedelta,
+        Setting(
+            help="At the end, wait so long for one more scrape.",
+            check=not_negative,
+            right="a duration such as 65s; 0s for none",
+        ),
+    ] = timedelta(seconds=65)
+    lease: OriginalLease | None = None

@@ -115,7 +115,7 @@ class Fleet:
         # What is simulated need not be secret, only the same in each run.
         self._random = Random(seed)
         self.time = VirtualTimers(START)
-        self.world = Server(self.time, seed=seed)
+        self.world = Server(self.time, seed=seed, brief=brief)
         options = ActorOptions(seed=seed, heartbeats=False, brief=brief, kubelet=KubeletOptions(pod=POD))
         self.actors = Actors(self.world, self.time, options)
         self._limits = limits or {}

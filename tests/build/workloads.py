@@ -42,12 +42,13 @@ class World:
     """Virtual time, objects and actors; `log` is every change of the kinds above, in order."""
 
     def __init__(self, options: ActorOptions | None = None, *, nodes: int = 0, zones: int = 1) -> None:
+        options = options or ActorOptions(heartbeats=False)
         self.time = VirtualTimers(START)
-        self.objects: Objects = Server(self.time)
+        self.objects: Objects = Server(self.time, brief=options.brief)
         self.log: list[Change] = []
         for resource in KINDS.values():
             self.objects.subscribe(resource, self.log.append)
-        self.actors = Actors(self.objects, self.time, options or ActorOptions(heartbeats=False))
+        self.actors = Actors(self.objects, self.time, options)
         for number in range(nodes):
             self.make(node(f"n{number}", zone=f"z{number % zones}"))
         self.actors.start()

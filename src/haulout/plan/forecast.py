@@ -116,7 +116,7 @@ class Simulation:
         self._work_for = work_for
         self._begins_at = begins_at
         self._time = VirtualTimers(begins_at - SETTLING_FOR)
-        self._world = Server(self._time, seed=seed)
+        self._world = Server(self._time, seed=seed, brief=True)
         self._actors = Actors(self._world, self._time, ActorOptions(seed=seed, heartbeats=False, brief=True))
         self._assembly = assemble(surfaces, together=together)
         self._kernel = self._assembly.kernel

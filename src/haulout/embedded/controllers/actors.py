@@ -72,7 +72,8 @@ class ActorOptions(Struct, frozen=True, kw_only=True):
     `seed`: generated names and UIDs follow from it.
     `heartbeats`: whether kubelets renew leases; without them `NodeLifecycle` is told when a node falls silent.
     `brief`: controllers leave out what only a client would see: the statuses of Deployments and ReplicaSets, and the
-    last status of a pod that its kubelet removes at the same instant. Of 18 writes for a pod that moves, 11 are left.
+    last status of a pod that its kubelet removes at the same instant. With a brief `Server` as well, 7 of the 18
+    writes for a pod that moves are left.
     A rollout waits for these statuses, so that in a brief world the templates of Deployments must not be changed.
     """
 

@@ -76,6 +76,7 @@ class DisruptionBudgets:
         self._scalable = scalable
         self._selectors = Selectors()
         self._members: dict[Key, _Members] = {}
+        self._is_writing = False
         self._work: WorkQueue[Key] = WorkQueue(timers, self._sync)
         budgets.listen(self._on_budget)
         pods.listen(self._on_pod)
@@ -87,7 +88,8 @@ class DisruptionBudgets:
             self._members.pop(key, None)
         elif old is None or old["spec"].get("selector") != new["spec"].get("selector"):
             self._select(key, new)
-        self._work.add(key)
+        if not self._is_writing:
+            self._work.add(key)
 
     def _select(self, key: Key, budget: Json) -> None:
         members = self._members[key] = _Members()
@@ -149,8 +151,11 @@ class DisruptionBudgets:
 
     def _write(self, budget: Json, status: Json) -> None:
         if (budget.get("status") or {}) != status:
-            body = {**budget, "status": status}
-            self._budgets.put(self._objects.update(DISRUPTION_BUDGETS, body, subresource="status"))
+            written = self._objects.update(DISRUPTION_BUDGETS, {**budget, "status": status}, subresource="status")
+            # A sync after this write would compute the same status again.
+            self._is_writing = True
+            self._budgets.put(written)
+            self._is_writing = False
 
     def _disrupted(self, key: Key, budget: Json, members: _Members, now: datetime) -> dict[str, str]:
         """Return the evicted pods that still count as disrupted: not deleted yet, and evicted a short time ago."""

@@ -12,12 +12,18 @@ _MAX_DISRUPTED = 2000
 
 
 class Evictions:
-    """The eviction subresource of pods: it deletes a pod if the PodDisruptionBudgets that select it allow that."""
+    """The eviction subresource of pods: it deletes a pod if the PodDisruptionBudgets that select it allow that.
+
+    In a brief world (see `Server`) the disruptions of an instant are counted here until the disruption controller has
+    written the budget's status.
+    """
 
     def __init__(self, registry: Registry, pods: Kind, budgets: Kind) -> None:
         self._registry = registry
         self._pods = pods
         self._budgets = budgets
+        # By the UID of a budget: the stored object, the time stamp, and how many disruptions were spent of it since.
+        self._spent: dict[str, tuple[Json, str, int]] = {}
 
     def evict(self, namespace: str, name: str, asked: Deletion) -> None:
         """Evict a pod. Raises `NotFound`, `Conflict`, and `TooManyRequests` if a budget allows no disruption."""
@@ -47,6 +53,9 @@ class Evictions:
         return found
 
     def _decrement(self, pod: Json, budget: Json, *, dry_run: bool) -> None:
+        if self._registry.brief:
+            self._count(budget, dry_run=dry_run)
+            return
         status = budget["status"]
         _check_budget(budget)
         if dry_run:
@@ -57,6 +66,16 @@ class Evictions:
         if not allowed:
             changed["conditions"] = self._exhausted(status)
         self._registry.storage.put(self._registry.table(self._budgets), {**budget, "status": changed}, budget)
+
+    def _count(self, budget: Json, *, dry_run: bool) -> None:
+        uid, stamp, spent = budget["metadata"]["uid"], self._registry.stamp(), 0
+        known = self._spent.get(uid)
+        if known is not None and known[0] is budget and known[1] == stamp:
+            spent = known[2]
+        status = budget["status"]
+        _check_budget({**budget, "status": {**status, "disruptionsAllowed": status["disruptionsAllowed"] - spent}})
+        if not dry_run:
+            self._spent[uid] = (budget, stamp, spent + 1)
 
     def _exhausted(self, status: Json) -> list[Json]:
         conditions: list[Json] = status.get("conditions", [])
@@ -77,13 +96,15 @@ class Evictions:
     def _delete(self, pod: Json, asked: Deletion) -> None:
         kind, table = self._pods, self._registry.table(self._pods)
         self._registry.check_preconditions(kind, pod, asked)
+        status: Json | None = None
         if not asked.dry_run:
             conditions = _with_condition(pod["status"].get("conditions", []), self._registry.stamp())
             if conditions is not None:
-                marked = {**pod, "status": {**pod["status"], "conditions": conditions}}
-                pod = self._registry.storage.put(table, marked, pod)
+                status = {**pod["status"], "conditions": conditions}
+            if status and not self._registry.brief:
+                pod = self._registry.storage.put(table, {**pod, "status": status}, pod)
         deletion = Deletion(grace=asked.grace, propagation=asked.propagation, dry_run=asked.dry_run)
-        self._registry.delete(kind, pod, deletion)
+        self._registry.delete(kind, pod, deletion, status=status)
 
 
 def _unguarded(pod: Json) -> bool:

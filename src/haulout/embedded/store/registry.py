@@ -39,16 +39,26 @@ class Deletion(msgspec.Struct, frozen=True):
 
 
 class Registry:
-    """The rules by which objects of every kind are created, changed and deleted, in front of the storage."""
+    """The rules by which objects of every kind are created, changed and deleted, in front of the storage.
+
+    `brief`: an object that is removed at once is not marked as deleted before, see `Server`.
+    """
 
     def __init__(
-        self, storage: Storage, now: Callable[[], datetime], *, seed: int = 0, taint_new_nodes: bool = True
+        self,
+        storage: Storage,
+        now: Callable[[], datetime],
+        *,
+        seed: int = 0,
+        taint_new_nodes: bool = True,
+        brief: bool = False,
     ) -> None:
         self.storage = storage
         self._now = now
         # Names and UIDs need not be secret, only the same in each run.
         self._random = Random(seed)  # noqa: S311
         self._taint_new_nodes = taint_new_nodes
+        self.brief = brief
         self._tables: dict[Kind, Table] = {}
         self._instant: datetime | None = None
         self._stamp = ""
@@ -176,8 +186,11 @@ class Registry:
             return obj
         return self.storage.put(self.table(kind), obj, old)
 
-    def delete(self, kind: Kind, old: Json, asked: Deletion) -> tuple[Json, bool]:
-        """Delete an object. Return its last known state, and whether it is gone."""
+    def delete(self, kind: Kind, old: Json, asked: Deletion, *, status: Json | None = None) -> tuple[Json, bool]:
+        """Delete an object. Return its last known state, and whether it is gone.
+
+        `status`: stored together with the mark of the deletion.
+        """
         self.check_preconditions(kind, old, asked)
         if kind.plural == "namespaces" and not kind.group:
             return self._delete_namespace(kind, old, asked)
@@ -191,13 +204,15 @@ class Registry:
             meta["finalizers"] = finalizers
         if finalizers and not graceful:
             self._mark(meta)
-        current = old
-        if (graceful or finalizers) and meta != old["metadata"]:
+        current, stays = old, bool(finalizers) or (graceful and meta["deletionGracePeriodSeconds"] > 0)
+        if (graceful or finalizers) and meta != old["metadata"] and (stays or not self.brief):
             if not meta.get("finalizers"):
                 meta.pop("finalizers", None)
             changed = {**old, "metadata": meta}
+            if status is not None:
+                changed["status"] = status
             current = changed if asked.dry_run else self.storage.put(self.table(kind), changed, old)
-        if finalizers or (graceful and meta["deletionGracePeriodSeconds"] > 0):
+        if stays:
             return current, False
         if asked.dry_run:
             return current, True

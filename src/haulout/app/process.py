@@ -139,7 +139,7 @@ class Process:
     ) -> None:
         self.settings = settings
         self.clock = clock or SystemClock()
-        self.metrics = Metrics()
+        self.metrics = Metrics(metric for each in served(settings.blocks) for metric in each.metrics)
         wanted = [*_parts(settings), *((Budgets,) if settings.turns else ())]
         declared = [part.declaration for part in wanted]
         self._controllers = {

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from haulout.core.metric import Metric
 from haulout.core.rights import Name, Option, Role
 
 
@@ -85,6 +86,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     `within`: the surface whose block holds this one's, under this one's name and with a field `enabled`.
     `decisions`: path of its `Declaration`. `part`: path of the `Part` that serves it in a process.
     `crds`: the CustomResourceDefinitions that it brings, by the names of the files in `crds` in its package.
+    `metrics`: what it counts and measures. Those of the kernel are there beside them.
     `roles`, `options`, `names`: what it has to be allowed, and what an installation chooses of that.
     `workload_roles`: what it has to be allowed in other clusters than its own.
     `tells_in_group`: the role of its original allows events about the operator in events.k8s.io, not in the core group.
@@ -101,6 +103,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     original: Original | None = None
     crds: tuple[str, ...] = ()
     webhooks: tuple[Registration, ...] = ()
+    metrics: tuple[Metric, ...] = ()
     roles: tuple[Role, ...] = ()
     options: tuple[Option, ...] = ()
     names: tuple[Name, ...] = ()

@@ -13,12 +13,14 @@ from haulout.app.process import Process
 from haulout.base.clock import SystemClock
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Listing, Store
+from haulout.core.metric import LONG_BUCKETS
 from haulout.kube.endpoint import Endpoint, ExecPlugin
 from haulout.kube.errors import ConfigInvalid, ConfigRefused, ConnectionFailed, KubeError, error_from_reply
-from haulout.runtime.metrics import LONG_BUCKETS, Metrics
+from haulout.runtime.metrics import Metrics
 from haulout.runtime.probes import ProbeFailed
 from haulout.settings.settings import Settings
 from haulout.surfaces.clusterapi.decide import NODE_PROBE
+from haulout.surfaces.clusterapi.declare import SURFACE
 from haulout.surfaces.clusterapi.options import Options
 from haulout.surfaces.clusterapi.settings import ClusterApiSettings
 from haulout.surfaces.clusterapi.surface import CONFIG_KEY
@@ -35,7 +37,7 @@ def part(far: Objects | None = None, **settings: object) -> ClusterApis:
     around = Surroundings(
         settings=given,
         store=Store(),
-        metrics=Metrics(),
+        metrics=Metrics(SURFACE.metrics),
         clock=SystemClock(),
         poke=lambda: None,
         transport=lambda cluster: far if cluster == "fleet/alpha" else None,

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from haulout.core.metric import LONG_BUCKETS, Metric
 from haulout.runtime.metrics import Metrics, Sample
 
 
@@ -94,11 +95,12 @@ def test_a_histogram_counts_what_is_not_above_its_edges() -> None:
     assert series(metrics)["times_sum", frozenset()] == pytest.approx(61.015)
 
 
-def test_what_takes_peoples_time_has_longer_edges() -> None:
-    metrics = Metrics()
+def test_a_declared_histogram_has_its_own_edges() -> None:
+    metrics = Metrics([Metric("approval_seconds", "histogram", "How long.", buckets=LONG_BUCKETS)])
     for seconds in (0.5, 3600, 3601, 8 * 86_400):
-        metrics.observe("maintenance_capi_approval_seconds", seconds, flow="deletion")
-    found = buckets(metrics, "maintenance_capi_approval_seconds")
+        metrics.observe("approval_seconds", seconds, flow="deletion")
+    assert b"# HELP approval_seconds How long.\n" in metrics.render()
+    found = buckets(metrics, "approval_seconds")
     assert list(found.values()) == sorted(found.values())
     assert (found["1"], found["3600"], found["14400"], found["604800"], found["+Inf"]) == (1, 2, 3, 3, 4)
 

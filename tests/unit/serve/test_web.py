@@ -326,7 +326,7 @@ async def test_scrapes_that_come_together_are_rendered_once(monkeypatch: pytest.
             return b"m 1\n"
 
     def snapshot() -> Snapshot:
-        taken.append(Held((), {}, ()))
+        taken.append(Held((), {}, (), {}))
         return taken[-1]
 
     async def counted(request: web.Request) -> web.StreamResponse:

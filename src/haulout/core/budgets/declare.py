@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from haulout.core.metric import KERNEL_METRICS
 from haulout.core.rights import (
     CLUSTER,
     COORDINATION,
@@ -34,6 +35,7 @@ SURFACE = Surface(
         Option("own_certificates", "Allow to make the webhooks' certificate and to register it.", default=True),
         Option("original_lease", "Allow the Leases of the originals in this namespace.", "NAMESPACE"),
     ),
+    metrics=KERNEL_METRICS,
     roles=(
         Role(
             NAME,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from haulout.core.metric import COUNTER, GAUGE, HISTOGRAM, LONG_BUCKETS, Metric
 from haulout.core.rights import CLUSTER, FOLLOW, READ, TELL, Option, Right, Role
 from haulout.core.surface import Flag, Original, Surface
 from haulout.surfaces.clusterapi.settings import ClusterApiSettings
@@ -56,6 +57,21 @@ SURFACE = Surface(
     options=(
         Option("metal3", "Allow what enableMetal3Maintenance needs.", setting="enableMetal3Maintenance: true"),
         Option("kubeconfigs", "Read kubeconfigs in this namespace, and not in all of them.", "NAMESPACE"),
+    ),
+    metrics=(
+        Metric(
+            "maintenance_capi_approval_seconds",
+            HISTOGRAM,
+            "How long Machines waited for their Nodes' approval.",
+            buckets=LONG_BUCKETS,
+        ),
+        Metric(
+            "maintenance_capi_cluster_connected", GAUGE, "Whether the Nodes of a workload cluster are being watched."
+        ),
+        Metric("maintenance_capi_machines", GAUGE, "Enabled Machines by what they wait for."),
+        Metric(
+            "maintenance_capi_reconnects_total", COUNTER, "How often a workload cluster was connected again, by reason."
+        ),
     ),
     roles=(
         Role(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from haulout.core.metric import COUNTER, GAUGE, HISTOGRAM, LONG_BUCKETS, Metric
 from haulout.core.rights import (
     CLUSTER,
     COORDINATION,
@@ -99,6 +100,19 @@ SURFACE = Surface(
             "Allow what evictionBackend: evictionrequest needs.",
             setting="evictionBackend: evictionrequest",
         ),
+    ),
+    metrics=(
+        Metric(
+            "nodemaintenance_drain_duration_seconds",
+            HISTOGRAM,
+            "How long maintenances took from their lease to the last pod.",
+            buckets=LONG_BUCKETS,
+        ),
+        Metric("nodemaintenance_drain_progress_ratio", GAUGE, "How much of a maintenance's drain is done."),
+        Metric("nodemaintenance_evictions_total", COUNTER, "Evictions for maintenances by result."),
+        Metric("nodemaintenance_info", GAUGE, "1 for each maintenance, with its node and phase."),
+        Metric("nodemaintenance_lease_errors_total", COUNTER, "Node leases that could not be had or kept."),
+        Metric("nodemaintenance_pending_pods", GAUGE, "Pods that a maintenance still waits for."),
     ),
     roles=(
         Role(

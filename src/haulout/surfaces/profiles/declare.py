@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from haulout.core.metric import COUNTER, GAUGE, Metric
 from haulout.core.rights import CLUSTER, COORDINATION, EACH, FOLLOW, READ, Option, Right, Role, drain_rights
 from haulout.core.surface import ConfigFile, Flag, Original, Surface
 from haulout.surfaces.profiles.settings import ProfilesSettings
@@ -56,6 +57,30 @@ SURFACE = Surface(
         Option("stagger", "Allow a Lease of a stagger check, by its whole name.", "NAMESPACE/LEASE"),
         Option("slack_thread", "Allow the Lease of a slackThread notifier.", "NAMESPACE/LEASE"),
         Option("cloud_secret", "Allow to read this cloudProviderSecret of Kubernikus.", "NAMESPACE/SECRET"),
+    ),
+    metrics=(
+        Metric("maintenance_controller_config_valid", GAUGE, "Whether the configuration in maintenance.yaml is valid."),
+        Metric(
+            "maintenance_controller_pod_shuffle_count",
+            COUNTER,
+            "Pods on nodes that entered maintenance, by owner and profile.",
+        ),
+        Metric(
+            "maintenance_controller_pod_shuffles_per_replica",
+            COUNTER,
+            "The same, each as its share of the owner's replicas.",
+        ),
+        Metric("maintenance_controller_profile_state", GAUGE, "1 for the state that a profile of a node is in."),
+        Metric(
+            "maintenance_controller_profile_state_seconds",
+            GAUGE,
+            "Seconds since a profile of a node entered its state.",
+        ),
+        Metric(
+            "maintenance_controller_transition_failure_count",
+            COUNTER,
+            "Failures of profiles to enter or leave a state.",
+        ),
     ),
     roles=(
         Role(

@@ -1,0 +1,94 @@
+"""What is measured, as data: the metrics of the operator itself. Those of a surface stand in its declaration."""
+
+from __future__ import annotations
+
+import msgspec
+
+COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
+
+# Of controller-runtime's reconcile times, which dashboards know.
+BUCKETS: tuple[float, ...] = (
+    *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9),
+    *(1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0),
+    *(15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0),
+)
+# Of what takes people's time.
+LONG_BUCKETS: tuple[float, ...] = (
+    *(1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0),
+    *(4 * 3600.0, 12 * 3600.0, 24 * 3600.0, 72 * 3600.0, 168 * 3600.0),
+)
+# Of controller-runtime's queues.
+QUEUE_BUCKETS: tuple[float, ...] = tuple(10.0**power for power in range(-8, 4))
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """A metric under the name that dashboards know it by: nothing is added to it.
+
+    `kind`: counter, gauge or histogram. `help`: what it says, in one line.
+    `labels`: by what it is told apart. `buckets`: the upper edges of a histogram's buckets.
+    """
+
+    name: str
+    kind: str
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = BUCKETS
+
+
+KERNEL_METRICS = (
+    Metric("certwatcher_read_certificate_errors_total", COUNTER, "Mounted certificates that could not be used."),
+    Metric("certwatcher_read_certificate_total", COUNTER, "How often mounted certificates were read."),
+    Metric("controller_runtime_reconcile_errors_total", COUNTER, "Decisions of a controller that failed."),
+    Metric("controller_runtime_reconcile_time_seconds", HISTOGRAM, "How long a controller's decisions took."),
+    Metric("controller_runtime_reconcile_total", COUNTER, "Decisions of a controller by result."),
+    Metric("controller_runtime_webhook_latency_seconds", HISTOGRAM, "How long reviews took to answer."),
+    Metric("controller_runtime_webhook_requests_in_flight", GAUGE, "Reviews that are being answered."),
+    Metric("controller_runtime_webhook_requests_total", COUNTER, "Reviews by the code of the answer."),
+    Metric("haulout_askings", COUNTER, "How often a decision was asked."),
+    Metric("haulout_decision_failures", COUNTER, "Decisions that failed instead of answering."),
+    Metric("haulout_events_dropped", COUNTER, "Events that were not told because more were waiting than can be kept."),
+    Metric("haulout_evictions", COUNTER, "Evictions by surface and result."),
+    Metric("haulout_leader", GAUGE, "Whether this process leads."),
+    Metric("haulout_loop_stall_seconds", GAUGE, "The longest that the loop kept I/O waiting."),
+    Metric("haulout_node_budget_allowed", GAUGE, "How many nodes a NodeDisruptionBudget lets be unavailable."),
+    Metric(
+        "haulout_node_budget_invalid_total", COUNTER, "NodeDisruptionBudgets that could not be read, once a generation."
+    ),
+    Metric("haulout_node_budget_used", GAUGE, "Nodes that a NodeDisruptionBudget counts as unavailable."),
+    Metric("haulout_node_budget_waiting", GAUGE, "Holds that wait for a NodeDisruptionBudget."),
+    Metric(
+        "haulout_oversized_objects", COUNTER, "Objects that were too large to be read whole, each time they were seen."
+    ),
+    Metric("haulout_refusals", COUNTER, "Writes that an API server refused, by surface and code."),
+    Metric("haulout_requests", COUNTER, "Requests to API servers by verb, kind and outcome."),
+    Metric("haulout_restless_keys", COUNTER, "Keys slowed down because they keep writing what nobody else touches."),
+    Metric("haulout_undecodable_objects", COUNTER, "Objects that could not be read, each time they were seen."),
+    Metric("haulout_watch_troubles", COUNTER, "Interruptions of watches by kind and cause."),
+    Metric("leader_election_master_status", GAUGE, "Whether this process holds the lease of this name."),
+    Metric("process_cpu_seconds_total", COUNTER, "Seconds of processor time that this process has used."),
+    Metric("process_max_fds", GAUGE, "How many files this process may have open."),
+    Metric("process_open_fds", GAUGE, "How many files this process has open."),
+    Metric("process_resident_memory_bytes", GAUGE, "Memory that this process occupies."),
+    Metric("process_start_time_seconds", GAUGE, "When this process was started, in seconds since 1970."),
+    Metric("process_virtual_memory_bytes", GAUGE, "Addresses that this process has reserved."),
+    Metric("rest_client_requests_total", COUNTER, "Requests to API servers by host, method and code of the answer."),
+    Metric("workqueue_adds_total", COUNTER, "Objects that have been put into a controller's queue."),
+    Metric("workqueue_depth", GAUGE, "Objects that wait for a controller's decision."),
+    Metric("workqueue_longest_running_processor_seconds", GAUGE, "How long the longest decision under way has taken."),
+    Metric(
+        "workqueue_queue_duration_seconds",
+        HISTOGRAM,
+        "How long objects waited for a controller's decision.",
+        buckets=QUEUE_BUCKETS,
+    ),
+    Metric(
+        "workqueue_retries_total", COUNTER, "Objects that have been put back into a controller's queue after an error."
+    ),
+    Metric("workqueue_unfinished_work_seconds", GAUGE, "How long the decisions under way have taken together."),
+    Metric(
+        "workqueue_work_duration_seconds",
+        HISTOGRAM,
+        "How long what was taken from a controller's queue took.",
+        buckets=QUEUE_BUCKETS,
+    ),
+)

@@ -32,9 +32,9 @@ format: $(STAMP)
 
 lock:
 	uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
-		--extra fast --extra mail --extra socks --extra vsphere pyproject.toml -o requirements/run.txt
+		--extra fast --extra mail --extra sns --extra socks --extra vsphere pyproject.toml -o requirements/run.txt
 	uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
-		--extra fast --extra mail --extra socks --extra vsphere pyproject.toml requirements/dev.in -o requirements/dev.txt
+		--extra fast --extra mail --extra sns --extra socks --extra vsphere pyproject.toml requirements/dev.in -o requirements/dev.txt
 
 # Debian keeps ensurepip in a package of its own; as root we may simply install it.
 $(VENV)/bin/python:

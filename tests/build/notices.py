@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from importlib import resources
 from typing import Any
 
 import msgspec
@@ -25,6 +24,7 @@ from haulout.surfaces.notify.load import load
 from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.surface import NOTIFY
 from haulout.surfaces.notify.wire import API_VERSION, CLIENT, GROUP, KIND, PLURAL, READY, VALIDATION, VERSION
+from haulout.surfaces.registry import definition
 from tests.build.drains import QUICK
 from tests.build.workloads import World
 
@@ -81,8 +81,7 @@ class Notices(Reports):
         self.dead: set[str] = set()
         objects = self.world.objects
         if objects.get(DEFINITIONS, "", f"{PLURAL}.{GROUP}") is None:
-            text = (resources.files("haulout") / "manifests" / "crds" / f"{PLURAL}.yaml").read_text()
-            objects.create(DEFINITIONS, yaml.load(text))
+            objects.create(DEFINITIONS, yaml.load(definition(PLURAL)))
             for name in (HOME, OWN):
                 objects.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         self.begin()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterable
 
 from haulout.app.parts import Part
@@ -11,6 +12,7 @@ from haulout.base.clock import Clock
 from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
+from haulout.serve.tls import ServerIdentity
 from haulout.serve.web import listen, metrics_route, probe_route
 from haulout.settings.settings import Settings
 
@@ -35,6 +37,8 @@ class Servers:
         self._metrics = metrics
         self._scraped = scraped
         self._webhooks_lack: Callable[[], str] = lambda: ""
+        # Shared with the webhooks, which get it its certificate.
+        self._metrics_identity = ServerIdentity(ssl.TLSVersion.TLSv1_3) if settings.metrics_over_tls else None
 
     @contextlib.asynccontextmanager
     async def plain(self) -> AsyncIterator[None]:
@@ -48,6 +52,11 @@ class Servers:
                     self._settings.http, scraped, transport=self._transport, clock=self._clock, metrics=self._metrics
                 )
                 await stack.enter_async_context(guarded)
+            elif self._metrics_identity is not None:
+                tls = self._metrics_identity.context
+                server = await listen(self._settings.http, {"/metrics": scraped}, tls=tls)
+                if server is not None:
+                    stack.push_async_callback(server.cleanup)
             else:
                 pages = [page for part in self._parts for page in part.routes(self._transport).items()]
                 shared = routes.get(self._settings.http, {})
@@ -72,6 +81,7 @@ class Servers:
             clock=self._clock,
             metrics=self._metrics,
             look=looker(self._transport, pump.store, pump.kinds.projector, stir),
+            also=[self._metrics_identity] if self._metrics_identity is not None else [],
         )
         async with server as self._webhooks_lack:
             yield

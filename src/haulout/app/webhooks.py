@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -22,19 +22,19 @@ from haulout.base.clock import Clock
 from haulout.cluster.key import Key
 from haulout.cluster.project import Projector
 from haulout.cluster.store import Store
-from haulout.core.admission import Webhook
-from haulout.kube.errors import KubeError, NotFound
+from haulout.core.admission import Answer, Question, Unanswered, Webhook
+from haulout.kube.errors import ApiError, KubeError, NotFound
 from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Metrics
-from haulout.serve.admission import LONGEST_BODY, Admission, Look
-from haulout.serve.certificates import make_self_signed
+from haulout.serve.admission import LONGEST_BODY, Admission, Ask, Look
+from haulout.serve.certificates import Pair, make_self_signed
 from haulout.serve.guard import Guard, guarded
 from haulout.serve.managed_certificate import SelfManagedCertificate
 from haulout.serve.mounted_certificates import MountedCertificate
 from haulout.serve.registrations import Registrations
 from haulout.serve.secret_form import OwnForm
 from haulout.serve.skyhook_secret import SkyhookForm
-from haulout.serve.tls import ServerIdentity
+from haulout.serve.tls import ServerIdentity, TakesCertificates, Together
 from haulout.serve.web import Handler, listen
 from haulout.settings.settings import Webhooks
 
@@ -55,7 +55,8 @@ class Certificates(msgspec.Struct, frozen=True, kw_only=True):
 
     `files`: certificate and key, the first pair that is there counts. Without any, one of our own in `secret`.
 
-    `own` off: files there must be, and those that are not there yet are waited for.
+    `own` off: files there must be, and those that are not there yet are waited for. `published`: we make them, into the
+    Secret, and get them from there as files. `services`: more Services that the certificate is for.
 
     `skyhook`: the Secret has the form that the Skyhook operator gives it.
     """
@@ -63,6 +64,8 @@ class Certificates(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[tuple[str, str], ...] = ()
     own: bool = True
     skyhook: bool = False
+    published: bool = False
+    services: tuple[str, ...] = ()
     namespace: str
     service: str
     secret: str
@@ -84,6 +87,8 @@ def certificates_of(settings: Webhooks, namespace: str) -> Certificates:
         files=places,
         own=settings.certificates in ("self", "skyhook", "original"),
         skyhook=settings.certificates == "skyhook",
+        published=settings.published,
+        services=settings.services,
         namespace=namespace,
         service=settings.service,
         secret=settings.secret,
@@ -108,14 +113,18 @@ async def webhook_server(
     clock: Clock,
     metrics: Metrics,
     look: Look | None = None,
+    also: Iterable[ServerIdentity] = (),
 ) -> AsyncIterator[Callable[[], str]]:
-    """What it yields says what is missing before webhooks can be answered; nothing, once all is there."""
+    """What it yields says what is missing before webhooks can be answered; nothing, once all is there.
+
+    `also`: other servers that present the same certificate.
+    """
     if address in OFF or not webhooks:
         yield lambda: ""
         return
     identity = ServerIdentity()
-    keeper, lack = _keeper(identity, webhooks, certificates, transport, clock, metrics)
-    routes = Admission(store, metrics, look).routes(webhooks)
+    keeper, lack = _keeper(Together(identity, *also), webhooks, certificates, transport, clock, metrics)
+    routes = Admission(store, metrics, look, asker(transport)).routes(webhooks)
     server = await listen(address, routes, method="POST", tls=identity.context, longest_body=LONGEST_BODY)
     assert server is not None
     log.info("serving webhooks", extra={"address": address, "webhooks": [webhook.name for webhook in webhooks]})
@@ -178,6 +187,23 @@ def looker(
     return look
 
 
+def asker(transport: Transport) -> Ask:
+    """Return what answers the questions of admission rules: one GET of the home cluster each."""
+
+    async def ask(question: Question) -> Answer:
+        try:
+            reply = await transport.request("GET", question.path, timeout=5.0)
+            return msgspec.json.decode(reply.body, type=question.reads)
+        except NotFound:
+            return None
+        except ApiError as error:
+            return Unanswered(error.status.code, str(error))
+        except (KubeError, msgspec.DecodeError) as error:
+            return Unanswered(0, str(error))
+
+    return ask
+
+
 async def served_groups(transport: Transport) -> set[str]:
     """The groups and versions that the API server has; raises KubeError if it does not say."""
     reply = await transport.request("GET", "/apis")
@@ -201,7 +227,7 @@ class _Groups(msgspec.Struct, frozen=True):
 
 
 def _keeper(
-    identity: ServerIdentity,
+    identity: TakesCertificates,
     webhooks: tuple[Webhook, ...],
     certificates: Certificates,
     transport: Transport,
@@ -211,22 +237,49 @@ def _keeper(
     """Return what keeps the certificate, and what says why the webhooks cannot be called yet."""
     waited_for = None if certificates.own else certificates.files[0]
     found = next((pair for pair in certificates.files if _are_there(*pair)), waited_for)
+    mounted = None
     if found is not None:
         mounted = MountedCertificate(identity, Path(found[0]), Path(found[1]), metrics)
         mounted.look()
-        return mounted.run, lambda: "" if identity.ready else "the webhooks have no certificate yet"
-    host = f"{certificates.service}.{certificates.namespace}.svc"
+        if not certificates.published:
+            return mounted.run, lambda: "" if identity.ready else "the webhooks have no certificate yet"
+    hosts = [f"{each}.{certificates.namespace}.svc" for each in (certificates.service, *certificates.services)]
     own = SelfManagedCertificate(
-        identity,
+        _UntilMounted(identity, mounted) if mounted is not None else identity,
         transport,
         clock,
         namespace=certificates.namespace,
         secret=certificates.secret,
         registrations=Registrations(transport, webhooks),
-        names=[host, f"{host}.cluster.local"] if certificates.skyhook else [host],
+        names=[*hosts, f"{hosts[0]}.cluster.local"] if certificates.skyhook else hosts,
         form=SkyhookForm(certificates.service) if certificates.skyhook else OwnForm(),
     )
-    return own.run, lambda: own.lack
+    return own.run if mounted is None else partial(_both, mounted.run, own.run), lambda: own.lack
+
+
+class _UntilMounted:
+    """Serves what is in the Secret only until it is there as files, which may be somebody else's."""
+
+    def __init__(self, identity: TakesCertificates, mounted: MountedCertificate) -> None:
+        self._identity = identity
+        self._mounted = mounted
+
+    @property
+    def ready(self) -> bool:
+        return self._identity.ready
+
+    def use(self, pair: Pair) -> bool:
+        return not self._mounted.in_use and self._identity.use(pair)
+
+
+async def _both(*keepers: Callable[[], Awaitable[object]]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for keeper in keepers:
+            group.create_task(_awaited(keeper))
+
+
+async def _awaited(keeper: Callable[[], Awaitable[object]]) -> None:
+    await keeper()
 
 
 async def _keep_self_signed(identity: ServerIdentity, clock: Clock) -> Never:

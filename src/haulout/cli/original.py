@@ -58,8 +58,8 @@ def _word(kind: Any) -> str:
 
 def _settings(surface: Surface, original: Original, values: Mapping[str, Any]) -> int | Settings:
     logs = log_settings(values)
-    targets = {flag.name: flag.sets for flag in flags_of(surface)}
-    chosen = {targets[name]: value for name, value in values.items() if targets[name]}
+    flags = {flag.name: flag for flag in flags_of(surface)}
+    chosen = {flags[name].sets: _written(flags[name], value) for name, value in values.items() if flags[name].sets}
     try:
         chosen |= _from_environment(original, chosen)
         block = _block(surface, original, chosen)
@@ -76,6 +76,10 @@ def _settings(surface: Surface, original: Original, values: Mapping[str, Any]) -
         lease=lease if fields["elect"] else None,
         blocks={surface.name: block},
     )
+
+
+def _written(flag: Flag, value: Any) -> Any:
+    return flag.form.format(value) if flag.form else value
 
 
 class _Refused(Exception):

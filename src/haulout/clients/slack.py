@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -31,8 +32,9 @@ _LONGEST_ANSWER = 64 * 1024
 
 async def post(message: Post) -> None:
     headers = {"Content-Type": "application/json", **message.headers}
-    body = msgspec.json.encode(message.body)
-    async with _answer(message.url, headers, body, secrets=(message.url, _path(message.url))) as response:
+    body = message.body if isinstance(message.body, bytes) else msgspec.json.encode(message.body)
+    secrets = (message.url, _path(message.url))
+    async with _answer(message.url, headers, body, secrets=secrets, ca_file=message.ca_file) as response:
         answer = (await _body(response)).decode(errors="replace")
         is_right = answer == message.expects if message.expects is not None else response.status < 300
     if not is_right:
@@ -125,7 +127,7 @@ class Threads:
 
 @asynccontextmanager
 async def _answer(
-    url: str, headers: Mapping[str, str], data: Any, *, secrets: tuple[str, ...]
+    url: str, headers: Mapping[str, str], data: Any, *, secrets: tuple[str, ...], ca_file: str = ""
 ) -> AsyncIterator[aiohttp.ClientResponse]:
     """The answer to a POST, through the proxy that the environment names, as Go programs do."""
     try:
@@ -133,7 +135,7 @@ async def _answer(
         async with (
             aiohttp.ClientSession(trust_env=True) as session,
             # A redirect would carry the message elsewhere, and the token with it.
-            session.post(url, data=data, headers=headers, allow_redirects=False) as response,
+            session.post(url, data=data, headers=headers, allow_redirects=False, ssl=_trusted(ca_file)) as response,
         ):
             yield response
     except aiohttp.InvalidURL:
@@ -143,6 +145,11 @@ async def _answer(
         for secret in filter(None, secrets):
             said = said.replace(secret, "...")
         raise SendFailed(f"cannot post: {said}") from None
+
+
+def _trusted(ca_file: str) -> ssl.SSLContext | bool:
+    """Return whom to trust: the authorities of a file, or True for those of the system."""
+    return ssl.create_default_context(cafile=ca_file) if ca_file else True
 
 
 async def _body(response: aiohttp.ClientResponse) -> bytes:

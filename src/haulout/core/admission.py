@@ -17,12 +17,33 @@ class Unreadable(msgspec.Struct, frozen=True):
     why: str
 
 
+class Question(msgspec.Struct, frozen=True):
+    """A GET whose answer a rule wants before it decides, because nothing that is watched can answer it in time.
+
+    `reads`: the type that the answer is decoded as. What names the object in `path` must not lead anywhere else.
+    """
+
+    path: str
+    reads: type[msgspec.Struct]
+
+
+class Unanswered(msgspec.Struct, frozen=True):
+    """The answer to a question that the API server did not give. `code` is 0 where it did not answer at all."""
+
+    code: int
+    why: str
+
+
+# None: there is no such object.
+Answer = msgspec.Struct | Unanswered | None
+
+
 class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request of the API server to review a write, as admission rules read it.
 
     The objects are what `Webhook.reads` takes from them, None if there is none. A rule trusts nothing in them.
 
-    `user` may be anybody who can reach the server.
+    `user` may be anybody who can reach the server. `answers`: to the questions of an earlier verdict about it.
     """
 
     uid: str
@@ -35,6 +56,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
     object: msgspec.Struct | Unreadable | None = None
     old_object: msgspec.Struct | Unreadable | None = None
+    answers: Mapping[Question, Answer] = {}
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +67,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     They are looked at and the rule is asked once more, so that nobody is refused for what has changed meanwhile.
 
     `patch`: what a mutating webhook changes in the object, as operations of a JSON patch.
+    `questions` are answered before that. A verdict with questions is none yet.
     """
 
     allowed: bool
@@ -54,6 +77,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     doubts: tuple[Key, ...] = ()
     patch: tuple[Mapping[str, Any], ...] = ()
+    questions: tuple[Question, ...] = ()
 
 
 Rule = Callable[[AdmissionRequest, View], Verdict]

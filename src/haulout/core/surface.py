@@ -16,7 +16,7 @@ class Flag(msgspec.Struct, frozen=True):
 
     `word`: what the help prints for its value.
     `sets`: the field of `haulout.settings.settings.Settings` that it is, with dots; a first word `surface` means the
-    settings of the surface. Empty: it is accepted and has no effect.
+    settings of the surface. Empty: it is accepted and has no effect. `form`: how the value is written there, as `:{}`.
     """
 
     name: str
@@ -24,6 +24,7 @@ class Flag(msgspec.Struct, frozen=True):
     help: str
     word: str = "string"
     sets: str = ""
+    form: str = ""
 
     @property
     def is_bool(self) -> bool:

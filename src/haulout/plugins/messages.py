@@ -36,7 +36,8 @@ class Mail(Discreet, frozen=True):
 class Post(Discreet, frozen=True):
     """An HTTP POST that is to be sent.
 
-    The body is sent as JSON. `expects`: what the answer must be, to the letter; without it, any status below 300 will do.
+    The body is sent as JSON, bytes as they are. `expects`: what the answer must be, to the letter; without it, any status
+    below 300 will do. `ca_file`: whom to trust instead of the authorities of the system.
 
     `refusal` is said where the answer is another. The address may hold a secret, and is never said.
     """
@@ -46,6 +47,7 @@ class Post(Discreet, frozen=True):
     expects: str | None = None
     refusal: str = "the answer is not as expected"
     headers: Mapping[str, str] = {}
+    ca_file: str = ""
 
 
 class Thread(Discreet, frozen=True):
@@ -60,4 +62,17 @@ class Thread(Discreet, frozen=True):
     lives_for: timedelta
 
 
-Message = Mail | Post | Thread
+class Publish(Discreet, frozen=True):
+    """A message for a topic of Amazon's SNS.
+
+    `group`, `deduplication`: only FIFO topics accept them, so they are empty for others. `attributes` are strings.
+    """
+
+    topic: str
+    message: str
+    group: str = ""
+    deduplication: str = ""
+    attributes: Mapping[str, str] = {}
+
+
+Message = Mail | Post | Thread | Publish

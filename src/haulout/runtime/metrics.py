@@ -150,7 +150,8 @@ class Metrics:
 
     def snapshot(self) -> Snapshot:
         families = [
-            (kind, name, dict(series))
+            # Some are counted one by one, but known to dashboards as gauges.
+            (GAUGE if self._is_gauge(name) else kind, name, dict(series))
             for kind, known in (("counter", self._counters), ("gauge", self._gauges))
             for name, series in known.items()
         ]
@@ -159,6 +160,9 @@ class Metrics:
         }
         sourced = itertools.chain.from_iterable([source() for source in self._sources])
         return Snapshot(families, histograms, sourced, self._declared)
+
+    def _is_gauge(self, name: str) -> bool:
+        return name in self._declared and self._declared[name].kind == GAUGE
 
     def render(self) -> bytes:
         return self.snapshot().render()

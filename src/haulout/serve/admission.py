@@ -17,7 +17,7 @@ from aiohttp import web
 from haulout.cluster.key import Key
 from haulout.cluster.store import Listing, Store, TableName
 from haulout.cluster.view import NotListed, Record, View
-from haulout.core.admission import AdmissionRequest, Unreadable, Verdict, Webhook
+from haulout.core.admission import AdmissionRequest, Answer, Question, Unanswered, Unreadable, Verdict, Webhook
 from haulout.runtime.metrics import Metrics
 from haulout.serve.web import Handler
 
@@ -54,6 +54,7 @@ COMPLAIN_EVERY = 1.0
 LATENCY = "controller_runtime_webhook_latency_seconds"
 
 Look = Callable[[Key], Awaitable[None]]
+Ask = Callable[[Question], Awaitable[Answer]]
 
 
 T = TypeVar("T")
@@ -200,13 +201,15 @@ def encode(uid: str, verdict: Verdict) -> bytes:
 class Admission:
     """Answers AdmissionReviews of the API server by the rules of the surfaces.
 
-    `look` brings the row of one object up to date; without it a rule's doubts stay what they are.
+    `look` brings the row of one object up to date; without it a rule's doubts stay what they are. `ask` answers a rule's
+    questions.
     """
 
-    def __init__(self, store: Store, metrics: Metrics, look: Look | None = None) -> None:
+    def __init__(self, store: Store, metrics: Metrics, look: Look | None = None, ask: Ask | None = None) -> None:
         self._store = store
         self._metrics = metrics
         self._look = look
+        self._ask_server = ask
         self._in_flight: dict[str, int] = {}
         self._looks = asyncio.Semaphore(LOOKS_AT_ONCE)
         self._long = asyncio.Semaphore(LONG_AT_ONCE)
@@ -232,6 +235,9 @@ class Admission:
             if not self._waits_for(record):
                 record = Record()
                 verdict = self._ask(webhook, request, record)
+        if verdict.questions:
+            request = msgspec.structs.replace(request, answers=await self._answers(verdict.questions))
+            verdict = self._ask(webhook, request, record)
         if verdict.doubts and self._look is not None:
             await self._clear_up(verdict.doubts[:MOST_DOUBTS])
             verdict = self._ask(webhook, request, record)
@@ -249,6 +255,18 @@ class Admission:
         except Exception as error:
             log.exception("rule failed", extra={"webhook": webhook.name, "object": request.name})
             return _failed(f"the rule of {webhook.name} failed: {type(error).__name__}")
+
+    async def _answers(self, questions: tuple[Question, ...]) -> dict[Question, Answer]:
+        """Return an answer to each question; one that did not come in time is told as such."""
+        found: dict[Question, Answer] = dict.fromkeys(questions, Unanswered(0, "no answer in time"))
+        try:
+            async with asyncio.timeout(LOOK_WITHIN):
+                for question in questions:
+                    async with self._looks:
+                        found[question] = await self._ask_server(question) if self._ask_server else Unanswered(0, "")
+        except TimeoutError:
+            log.warning("no answer in time", extra={"paths": [question.path for question in questions]})
+        return found
 
     async def _clear_up(self, doubts: tuple[Key, ...]) -> None:
         assert self._look is not None

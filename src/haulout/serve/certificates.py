@@ -10,7 +10,7 @@ import msgspec
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 AUTHORITY_FOR = timedelta(days=3650)
@@ -23,6 +23,9 @@ BACKDATED_FOR = timedelta(hours=1)
 # API servers learn of a new authority from a watch; until all have, nobody serves what it signed.
 AUTHORITY_KNOWN_AFTER = timedelta(minutes=5)
 MOST_NAMES = 100
+
+# Ours are of elliptic curves. The originals made RSA keys, and what they left in a Secret goes on being used.
+PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -209,10 +212,10 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-def _private(pem: bytes) -> ec.EllipticCurvePrivateKey:
+def _private(pem: bytes) -> PrivateKey:
     key = serialization.load_pem_private_key(pem, None)
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise Unusable("the key is of a kind that we do not make")
+    if not isinstance(key, PrivateKey):
+        raise Unusable("the key is of a kind that is not made for webhooks")
     return key
 
 

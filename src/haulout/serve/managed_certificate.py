@@ -23,7 +23,7 @@ from haulout.kube.transport import Transport
 from haulout.serve.certificates import Bundle, Unusable
 from haulout.serve.registrations import Registrations
 from haulout.serve.secret_form import SecretForm
-from haulout.serve.tls import ServerIdentity
+from haulout.serve.tls import TakesCertificates
 
 log = logging.getLogger("haulout.certificates")
 
@@ -42,7 +42,7 @@ class SelfManagedCertificate:
 
     def __init__(
         self,
-        identity: ServerIdentity,
+        identity: TakesCertificates,
         transport: Transport,
         clock: Clock,
         *,

@@ -12,7 +12,7 @@ from typing import Never
 from haulout.runtime.files import WatchedFile
 from haulout.runtime.metrics import Metrics
 from haulout.serve.certificates import Pair
-from haulout.serve.tls import ServerIdentity
+from haulout.serve.tls import TakesCertificates
 
 log = logging.getLogger("haulout.certificates")
 
@@ -24,16 +24,18 @@ CLOSELY_EVERY = 10
 class MountedCertificate:
     """A server certificate in mounted files, followed while the server runs.
 
-    Certificate and key are replaced one after the other: until they fit, the last pair stays in force.
+    Certificate and key are replaced one after the other: until they fit, the last pair stays in force. `in_use`: a pair
+    was found.
     """
 
-    def __init__(self, identity: ServerIdentity, certificate: Path, key: Path, metrics: Metrics) -> None:
+    def __init__(self, identity: TakesCertificates, certificate: Path, key: Path, metrics: Metrics) -> None:
         self._identity = identity
         self._metrics = metrics
         self._name = str(certificate)
         self._certificate: bytes | OSError = b""
         self._key: bytes | OSError = b""
         self._is_news = False
+        self.in_use = False
         metrics.count("certwatcher_read_certificate_errors_total", 0)
         self._files = (WatchedFile(certificate, self._certificate_is), WatchedFile(key, self._key_is))
 
@@ -59,6 +61,7 @@ class MountedCertificate:
             assert isinstance(self._certificate, bytes)
             assert isinstance(self._key, bytes)
             self._identity.use(Pair(self._certificate, self._key))
+            self.in_use = True
         except (OSError, ValueError) as error:
             self._metrics.count("certwatcher_read_certificate_errors_total")
             said = error.reason if isinstance(error, ssl.SSLError) else str(error)

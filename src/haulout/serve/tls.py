@@ -6,6 +6,7 @@ import contextlib
 import os
 import ssl
 from collections.abc import Iterator
+from typing import Protocol
 
 from haulout.serve.certificates import Pair
 
@@ -13,14 +14,25 @@ from haulout.serve.certificates import Pair
 PROTOCOLS = ["http/1.1"]
 
 
+class TakesCertificates(Protocol):
+    """Whoever is given a certificate to serve with. `ready`: it has one."""
+
+    @property
+    def ready(self) -> bool: ...
+
+    def use(self, pair: Pair) -> bool: ...
+
+
 class ServerIdentity:
     """The certificate that a TLS server presents, replaceable while the server runs.
 
-    `context` is what a server listens with; until it has been given a certificate, every handshake fails.
+    `context` is what a server listens with; until it has been given a certificate, every handshake fails. `oldest`: the
+    oldest version of TLS that is spoken; None leaves it to the library.
     """
 
-    def __init__(self) -> None:
-        self.context = _context()
+    def __init__(self, oldest: ssl.TLSVersion | None = None) -> None:
+        self._oldest = oldest
+        self.context = _context(oldest)
         self.context.sni_callback = self._choose
         self._current: ssl.SSLContext | None = None
         self._pair: Pair | None = None
@@ -33,7 +45,7 @@ class ServerIdentity:
         """Raises ssl.SSLError or ValueError if it cannot be used, which leaves the last one in force. False: no news."""
         if pair == self._pair:
             return False
-        self._current = loaded(pair)
+        self._current = loaded(pair, self._oldest)
         self._pair = pair
         return True
 
@@ -45,8 +57,23 @@ class ServerIdentity:
         return None
 
 
-def loaded(pair: Pair) -> ssl.SSLContext:
-    context = _context()
+class Together:
+    """Several servers that present the same certificate."""
+
+    def __init__(self, *identities: TakesCertificates) -> None:
+        self._identities = identities
+
+    @property
+    def ready(self) -> bool:
+        return all(identity.ready for identity in self._identities)
+
+    def use(self, pair: Pair) -> bool:
+        news = [identity.use(pair) for identity in self._identities]
+        return any(news)
+
+
+def loaded(pair: Pair, oldest: ssl.TLSVersion | None = None) -> ssl.SSLContext:
+    context = _context(oldest)
     # The ssl module reads keys from files only. These are in memory: pods may have no place to write to.
     with _named(pair.certificate) as certificate, _named(pair.key) as key:
         # Without a password at hand OpenSSL would ask for one on the terminal.
@@ -62,7 +89,9 @@ def _named(content: bytes) -> Iterator[str]:
         yield f"/proc/self/fd/{file.fileno()}"
 
 
-def _context() -> ssl.SSLContext:
+def _context(oldest: ssl.TLSVersion | None = None) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    if oldest is not None:
+        context.minimum_version = oldest
     context.set_alpn_protocols(PROTOCOLS)
     return context

@@ -12,8 +12,8 @@ from haulout.core.setting import OriginalLease
 S = TypeVar("S", bound=msgspec.Struct)
 
 # Surfaces and originals that are planned, and named in what people read about Haulout.
-TO_COME = ("notify", "packages")
-ORIGINALS_TO_COME = ("pika", "skyhook-operator", "skyhook")
+TO_COME = ("packages",)
+ORIGINALS_TO_COME = ("skyhook-operator", "skyhook")
 # The original that the entry point starts before any command is imported.
 AGENT = "skyhook-agent"
 
@@ -59,7 +59,9 @@ class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
     `certificates`: self, cert-manager, or a directory with tls.crt and tls.key; originals: where theirs look, and
     `skyhook` for a Secret of the form that the Skyhook operator gives it.
 
-    `outside`: the namespace of the Secret outside of a pod, where none is set; empty: the context's.
+    `outside`: the namespace of the Secret outside of a pod, where none is set; empty: the context's. `published`: the
+    certificate in the Secret is ours, and comes back to us as the files of a mounted directory. `services`: more
+    Services that the certificate is for.
     """
 
     address: str = "0"
@@ -67,6 +69,8 @@ class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
     service: str = "haulout-webhook"
     secret: str = "haulout-webhook-cert"  # noqa: S105 - the name of a Secret
     outside: str = ""
+    published: bool = False
+    services: tuple[str, ...] = ()
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +95,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     webhooks: Webhooks = Webhooks()
     # Metrics over TLS, for whoever the API server lets see them.
     guarded: bool = False
+    # Metrics over TLS 1.3 with the certificate of the webhooks, for everybody.
+    metrics_over_tls: bool = False
     lease: Lease | None = None
     turns: bool = True
     ready_at_once: bool = False

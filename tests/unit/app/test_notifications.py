@@ -16,8 +16,9 @@ import trustme
 from aiohttp import web
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
-from haulout.app.notifications import AT_ONCE, Notifications
+from haulout.app.notifications import Notifications
 from haulout.base.clock import ManualClock
+from haulout.clients.delivery import AT_ONCE
 from haulout.cluster.key import node_key
 from haulout.embedded import Api, InProcessTransport, LoopTimers, Resource, Server
 from haulout.kube.writer import Writer

@@ -72,7 +72,7 @@ def test_it_installs_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None
     assert roles(found) == roles(expected)
 
 
-EVERY_SURFACE = {"profiles": True, "nodemaintenance": True, "clusterapi": True, "packages": True}
+EVERY_SURFACE = {"profiles": True, "nodemaintenance": True, "clusterapi": True, "notify": True, "packages": True}
 EVERY_OPTION: dict[str, tuple[str, Any]] = {
     "--delete-pods": ("deletePods", True),
     "--hypervisors": ("hypervisors", True),
@@ -86,6 +86,10 @@ EVERY_OPTION: dict[str, tuple[str, Any]] = {
     "--kubeconfigs=c": ("kubeconfigs", ["c"]),
     "--original-lease=d": ("originalLease", ["d"]),
     "--leader-lease=e": ("leaderLease", "e"),
+    "--notify-scheduler": ("notifyScheduler", True),
+    "--notify-drainer": ("notifyDrainer", True),
+    "--notify-jobs=h": ("notifyJobs", ["h"]),
+    "--notify-secret=h/x": ("notifySecret", {"h": ["x"]}),
     "--webhook-secret=f": ("webhookSecret", "f"),
     "--lease-namespace=g": ("leaseNamespace", "g"),
 }

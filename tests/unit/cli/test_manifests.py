@@ -23,6 +23,7 @@ from haulout.surfaces.nodemaintenance.wire import (
     DrainSpec,
     Status,
 )
+from haulout.surfaces.notify.surface import NOTIFY
 from haulout.surfaces.packages.admit import webhooks
 from haulout.surfaces.profiles.surface import PROFILES
 from haulout.surfaces.registry import surfaces
@@ -94,11 +95,11 @@ def test_some_bring_neither_resources_nor_webhooks(capsys: Capture, command: str
     [
         (
             ["webhooks", "ghosts"],
-            "there is no surface 'ghosts'; there are: kernel, profiles, nodemaintenance, clusterapi, packages",
+            "there is no surface 'ghosts'; there are: kernel, profiles, nodemaintenance, clusterapi, notify, packages",
         ),
         (
             ["rbac", "ghosts"],
-            "there is no surface 'ghosts'; there are: kernel, profiles, nodemaintenance, clusterapi, packages",
+            "there is no surface 'ghosts'; there are: kernel, profiles, nodemaintenance, clusterapi, notify, packages",
         ),
         (["rbac", "profiles", "--workload"], "--workload: only clusterapi goes to other clusters"),
         (["rbac", "clusterapi", "kernel", "--workload"], "--workload: only clusterapi goes to other clusters"),
@@ -294,6 +295,7 @@ def test_each_surface_has_a_role_that_is_bound_to_the_account(capsys: Capture) -
         "haulout-profiles",
         "haulout-nodemaintenance",
         "haulout-clusterapi",
+        "haulout-notify",
     ]
     assert all(each["subjects"] == [{"kind": "ServiceAccount", "name": "me", "namespace": "ops"}] for each in bindings)
 
@@ -332,7 +334,7 @@ def test_leases_are_open_to_it_by_name(capsys: Capture) -> None:
 
 
 def test_the_leases_of_the_originals_are_known_by_name() -> None:
-    declared = (PROFILES, NODEMAINTENANCE, CLUSTERAPI)
+    declared = (PROFILES, NODEMAINTENANCE, CLUSTERAPI, NOTIFY)
     assert {each.name: each.lease for each in declared} == {
         each.name: each.original.lease for each in surfaces() if each.original
     }

@@ -45,5 +45,7 @@ def test_nothing_that_can_be_misused_everywhere_is_allowed_everywhere() -> None:
         ("nodemaintenances", "patch"),
         ("nodemaintenances/status", "patch"),
         ("nodedisruptionbudgets/status", "patch"),
+        ("notifymaintenances", "patch"),
+        ("notifymaintenances/status", "patch"),
         ("machines", "patch"),
     }

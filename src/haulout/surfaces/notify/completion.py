@@ -9,10 +9,9 @@ from haulout.model.meta import wire_time
 from haulout.surfaces.notify import messages
 from haulout.surfaces.notify.deliver import CONTINUE, PATIENT_CHANNEL, announcement, delivery, noted, notifiers
 from haulout.surfaces.notify.given import COMPLETED, Given, timed, told
+from haulout.surfaces.notify.metrics import STATUS_GAUGE
 from haulout.surfaces.notify.states import awaits_completion, is_final
 from haulout.surfaces.notify.wire import COMPLETED_AT, CORDONED_PREFIX, FINALIZER, PREFIX, NoticeRow
-
-STATUS_GAUGE = "pika_maintenance_status"
 
 
 def complete(given: Given) -> Decision:

@@ -2,15 +2,159 @@
 
 from __future__ import annotations
 
-from haulout.core.surface import Original, Surface
+from datetime import timedelta
 
-ORIGINAL = Original(name="pika", lease="a316e27f.nvidia.com")
+from haulout.core.rights import (
+    CLUSTER,
+    EACH,
+    FOLLOW,
+    HOME,
+    READ,
+    TELL,
+    Option,
+    Right,
+    Role,
+    certificate_role,
+    people_roles,
+    registration_right,
+)
+from haulout.core.surface import ConfigFile, Flag, Original, Registration, Surface
+from haulout.surfaces.notify.metrics import METRICS
+from haulout.surfaces.notify.settings import NotifySettings
+
+NAME, GROUP, PLURAL = "notify", "ngn2.nvidia.com", "notifymaintenances"
+ORIGINAL = Original(
+    name="pika",
+    lease="a316e27f.nvidia.com",
+    flags=(
+        Flag("metrics-port", 8383, "The port on which metrics are served over HTTPS.", "int", sets="http", form=":{}"),
+        Flag("metrics-bind-address", "", "Accepted and ignored: --metrics-port is what counts."),
+        Flag(
+            "health-probe-bind-address",
+            ":8081",
+            "The address on which the probes are served; 0 for none.",
+            sets="health",
+        ),
+        Flag(
+            "cert-dir",
+            "/certs",
+            "The directory with tls.crt and tls.key for webhook and metrics.",
+            sets="webhooks.certificates",
+        ),
+        Flag("leader-elect", False, "Act only while holding a lease; needed with more than one replica.", sets="elect"),
+        Flag(
+            "sync-period",
+            timedelta(hours=10),
+            "Accepted: nothing is missed, so that nothing is gone through again.",
+            "duration",
+        ),
+        Flag(
+            "kubeconfig",
+            "",
+            "Path of a kubeconfig (or KUBECONFIG); without one, the service account of the pod.",
+            sets="kubeconfig",
+        ),
+    ),
+    environment={"NAMESPACE": "namespace"},
+    fixed={
+        "metrics_over_tls": True,
+        "lease.outside": "pika-system",
+        "lease.release": False,
+        "webhooks.address": ":9443",
+        "webhooks.published": True,
+        "webhooks.service": "pika-controller-manager-webhook-service",
+        "webhooks.services": ("pika-controller-manager-metrics-service",),
+        "webhooks.secret": "pika-server-cert",
+        "webhooks.outside": "pika-system",
+    },
+)
+# Names, paths and answers are the original's, so that ours take their places.
+WEBHOOK = Registration(
+    configuration="pika-validating-webhook-configuration",
+    name="vnotifymaintenance.kb.io",
+    path="/validate-ngn2-nvidia-com-v1alpha1-notifymaintenance",
+    rules=(
+        {
+            "apiGroups": [GROUP],
+            "apiVersions": ["v1alpha1"],
+            "operations": ["CREATE", "UPDATE"],
+            "resources": [PLURAL],
+        },
+    ),
+)
 
 SURFACE = Surface(
-    name="notify",
+    name=NAME,
     package=__package__ or "",
-    summary="NotifyMaintenances: announce maintenance of nodes, run it at its time, and say when it is over.",
+    summary="NotifyMaintenances: track a node's maintenance step by step, announce each, and run them hands-free.",
+    settings=NotifySettings,
     decisions="haulout.surfaces.notify.surface:NOTIFY",
+    part="haulout.app.notify:Notices",
     original=ORIGINAL,
-    crds=("notifymaintenances", "platforminfos"),
+    crds=(PLURAL, "platforminfos"),
+    webhooks=(WEBHOOK,),
+    metrics=METRICS,
+    config_file=ConfigFile(name="notifyMaintenanceConfig.yaml"),
+    is_installed_by_name=True,
+    options=(
+        Option("notify_scheduler", "Allow what the scheduler or the returner of notify needs."),
+        Option("notify_drainer", "Allow what the drainer of notify needs."),
+        Option(
+            "notify_jobs", "Allow the runner and the validator of notify their Jobs in this namespace.", "NAMESPACE"
+        ),
+        Option("notify_secret", "Allow notify to read this Secret, for messages and webhooks.", "NAMESPACE/SECRET"),
+    ),
+    roles=(
+        Role(
+            NAME,
+            CLUSTER,
+            (
+                Right("", ("nodes",), (*READ, "patch"), "follow nodes, remove labels of maintenances, cordon"),
+                Right(GROUP, (PLURAL,), (*READ, "patch"), "follow NotifyMaintenances, set finalizer and marks"),
+                Right(GROUP, (PLURAL,), ("delete",), "end validated ones", option="notify_scheduler"),
+                Right(GROUP, (f"{PLURAL}/status",), ("patch",), "say how far a NotifyMaintenance is"),
+                Right("", ("configmaps",), ("get",), "see that a ConfigMap that a NotifyMaintenance names is there"),
+                Right("", ("events",), TELL, "events about NotifyMaintenances, in their namespaces"),
+                Right("", ("pods",), READ, "estimate drains", option="notify_scheduler"),
+                Right("", ("pods",), (*READ, "delete"), "drain, after the SLA past budgets", option="notify_drainer"),
+                Right("", ("pods/eviction",), ("create",), "drain: evict pods", option="notify_drainer"),
+                Right("policy", ("poddisruptionbudgets",), FOLLOW, "estimate drains", option="notify_scheduler"),
+                Right("policy", ("poddisruptionbudgets",), FOLLOW, "pace drains", option="notify_drainer"),
+                Right("apps", ("daemonsets",), READ, "know which pods come back", option="notify_drainer"),
+                Right(
+                    "storage.k8s.io",
+                    ("volumeattachments",),
+                    FOLLOW,
+                    "wait until volumes are detached",
+                    option="notify_drainer",
+                ),
+                Right("batch", ("jobs",), FOLLOW, "follow the Jobs of maintenances", option="notify_jobs"),
+                registration_right(WEBHOOK.configuration),
+            ),
+        ),
+        Role(
+            NAME,
+            "notify_jobs",
+            (Right("batch", ("jobs",), (*READ, "create", "delete"), "run maintenances and validations"),),
+            "jobs",
+            "notify_jobs",
+        ),
+        Role(
+            NAME,
+            "notify_secret",
+            (Right("", ("secrets",), ("get",), "credentials for messages and webhooks", (EACH,)),),
+            "secrets",
+            "notify_secret",
+        ),
+        Role(
+            NAME,
+            HOME,
+            (Right("", ("configmaps",), (*READ, *TELL), "remember how long pods ran"),),
+            "history",
+            "notify_scheduler",
+        ),
+        certificate_role(NAME),
+        *people_roles(NAME, "notifymaintenance", GROUP, PLURAL),
+        *people_roles(NAME, "platforminfo", GROUP, "platforminfos"),
+    ),
 )

@@ -10,11 +10,11 @@ from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
 from haulout.core.action import Measure, Tell
+from haulout.surfaces.notify.metrics import TIMES
 from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.wire import NOTICES_OF_NODE, SURFACE, NoticeRow, Status
 
 REPORTER = "notifymaintenance"
-TIMES = "pika_maintenance_status_transition_time_minutes"
 COMPLETED = "MaintenanceCompleted"
 MINUTE = 60.0
 

@@ -1,4 +1,4 @@
-"""The surface as the process sees it: what it watches, what it keeps, whom it asks."""
+"""The decisions of the notify surface, and what they need watched."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ def _nodes(key: Key, store: Store) -> tuple[Key, ...]:
 
 DECIDERS = (Decider(SURFACE, KIND, decide, nodes=_nodes),)
 OWN_KINDS = (RESOURCE,)
+CONFIG_KEY = Key("", CONFIG, "", SURFACE)
+CONTROLLER = "notifymaintenance"
 
 
 def sources(options: Options | None) -> frozenset[Source]:
@@ -35,10 +37,6 @@ def sources(options: Options | None) -> frozenset[Source]:
             Source("", "Node", Keep(NODE_ANNOTATIONS | {CORDON_ANNOTATION})),
         }
     )
-
-
-CONFIG_KEY = Key("", CONFIG, "", SURFACE)
-CONTROLLER = "notifymaintenance"
 
 
 def _rows(options: Options) -> Iterator[Value]:

@@ -1,0 +1,117 @@
+"""The way of NotifyMaintenances' messages out of the process: credentials are added, then they are delivered."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import logging
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import msgspec
+
+from haulout.base.backoff import Backoff
+from haulout.base.clock import Clock
+from haulout.clients.delivery import Deliveries
+from haulout.kube.errors import KubeError
+from haulout.kube.writer import Writer
+from haulout.plugins.messages import Mail, Message, Post, Publish
+from haulout.runtime.metrics import Metrics
+from haulout.runtime.sender import SendFailed
+from haulout.surfaces.notify.deliver import MAIL, SLACK, SNS, TRIED_FOR, WEBHOOK, Announcement
+from haulout.surfaces.notify.metrics import FAILURES, SUCCESSES
+from haulout.surfaces.notify.options import Options, SecretKey
+
+log = logging.getLogger("haulout.notify")
+
+COUNTED_AS = {SNS: "SNSNotifier", WEBHOOK: "WebhookNotifier", SLACK: "SlackNotifier", MAIL: "MailNotifier"}
+
+
+class Announcements:
+    """Composes and delivers the messages of the notify surface by the options that hold at that time."""
+
+    def __init__(self, writer: Writer, clock: Clock, metrics: Metrics, options: Callable[[], Options]) -> None:
+        self._writer = writer
+        self._clock = clock
+        self._metrics = metrics
+        self._options = options
+        self._deliveries = Deliveries(writer, clock)
+
+    async def __call__(self, announcement: Announcement) -> None:
+        name = COUNTED_AS[announcement.notifier]
+        try:
+            await self._deliveries.deliver(await self._composed(announcement))
+        except SendFailed:
+            self._metrics.count(FAILURES, notifier=name)
+            raise
+        self._metrics.count(SUCCESSES, notifier=name)
+        fields = {"object": announcement.place, "event": announcement.event, "notifier": name}
+        log.info("message delivered", extra=fields)
+
+    async def patiently(self, announcement: Announcement) -> None:
+        """Try for a day. The maintenance is gone, so that nothing else remembers the message."""
+        backoff, ends_at = Backoff(1.0, 300.0, Random()), self._clock.now() + TRIED_FOR  # noqa: S311
+        while True:
+            try:
+                return await self(announcement)
+            except SendFailed:
+                if self._clock.now() >= ends_at:
+                    raise
+            await asyncio.sleep(backoff.failed())
+
+    async def _composed(self, announcement: Announcement) -> Message:
+        said = self._options().notifications
+        match announcement.notifier:
+            case "sns":
+                return _publish(announcement)
+            case "webhook":
+                headers = {"Idempotency-Key": announcement.key}
+                if said.webhook.token_secret is not None:
+                    token = await self._secret(said.webhook.token_secret)
+                    headers["Authorization"] = f"Bearer {token.decode(errors='replace').strip()}"
+                if said.webhook.hmac_secret is not None:
+                    key = await self._secret(said.webhook.hmac_secret)
+                    headers["X-Signature-256"] = signature(key, announcement.body)
+                return Post(said.webhook.url, announcement.body, headers=headers, ca_file=said.webhook.ca_file)
+            case "slack":
+                channel = {"channel": said.slack.channel} if said.slack.channel else {}
+                return Post(said.slack.url, {"text": announcement.text, **channel})
+            case _:
+                mail = said.mail
+                password = await self._secret(mail.password_secret) if mail.password_secret is not None else b""
+                login = ("", mail.user, password.decode(errors="replace")) if mail.user else None
+                text = announcement.body.decode()
+                return Mail(mail.address, mail.sender, mail.to, announcement.text, text, login)
+
+    async def _secret(self, wanted: SecretKey) -> bytes:
+        return await read_secret(self._writer, self._options().namespace, wanted.name, wanted.key)
+
+
+def signature(key: bytes, body: bytes) -> str:
+    return f"sha256={hmac.new(key, body, hashlib.sha256).hexdigest()}"
+
+
+async def read_secret(writer: Writer, namespace: str, name: str, key: str) -> bytes:
+    """Return one key of a Secret. Raises SendFailed where there is none."""
+    place = f"{namespace}/{name}"
+    try:
+        reply = await writer.get(f"/api/v1/namespaces/{namespace}/secrets/{name}", key=place)
+        data: Any = msgspec.json.decode(reply, type=dict[str, Any]).get("data") or {}
+        return base64.b64decode(data[key])
+    except KeyError:
+        raise SendFailed(f"Secret {place} has no key {key}") from None
+    except (KubeError, ValueError) as error:
+        raise SendFailed(f"Secret {place} cannot be read: {error}") from None
+
+
+def _publish(announcement: Announcement) -> Publish:
+    return Publish(
+        announcement.topic,
+        announcement.body.decode(),
+        announcement.group,
+        announcement.deduplication,
+        {"MaintenanceEvent": announcement.event, "MaintenanceClient": announcement.client},
+    )

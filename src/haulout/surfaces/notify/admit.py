@@ -1,0 +1,186 @@
+"""What the webhook of NotifyMaintenance lets pass: the checks of the original, in its order and with its words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from haulout.cluster.key import node_key
+from haulout.cluster.view import View
+from haulout.core.admission import (
+    ALLOWED,
+    AdmissionRequest,
+    Question,
+    Unanswered,
+    Unreadable,
+    Verdict,
+    Webhook,
+    denied,
+    unreadable,
+)
+from haulout.model.meta import PartialObject
+from haulout.surfaces.notify.wire import (
+    API_VERSION,
+    CLIENT,
+    NOTICES_OF_NODE,
+    PLANNED,
+    PLURAL,
+    READY,
+    REGISTRATION,
+    UNPLANNED,
+    VALIDATION,
+    WEBHOOK,
+    WEBHOOK_PATH,
+    NoticeRow,
+    Spec,
+)
+
+# In the order in which they are checked: what an annotation may be, and from what it cannot be changed any more.
+VALUES = {
+    CLIENT: ("incomplete", "inprogress", "complete"),
+    VALIDATION: ("inprogress", "validated", "failed"),
+    READY: ("true", "false"),
+}
+FINAL = {CLIENT: ("incomplete", "complete"), VALIDATION: ("validated", "failed"), READY: ("true",)}
+_LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    annotations: Mapping[str, str] | None = None
+
+
+class Maintenance(msgspec.Struct, frozen=True):
+    """What the rule reads of a NotifyMaintenance."""
+
+    metadata: _Meta = _Meta()
+    spec: Spec | None = None
+
+    @property
+    def wanted(self) -> Spec:
+        return self.spec or Spec()
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        return self.metadata.annotations or {}
+
+
+class Maintenances(msgspec.Struct, frozen=True):
+    """All NotifyMaintenances of the cluster, as far as duplicates are concerned."""
+
+    items: tuple[Maintenance, ...] = ()
+
+
+LIST = Question(f"/apis/{API_VERSION}/{PLURAL}", Maintenances)
+
+
+def webhook() -> Webhook:
+    return Webhook(WEBHOOK, WEBHOOK_PATH, admit, Maintenance, REGISTRATION)
+
+
+def admit(request: AdmissionRequest, view: View) -> Verdict:
+    if request.operation not in ("CREATE", "UPDATE"):
+        return ALLOWED
+    new = request.object
+    if not isinstance(new, Maintenance):
+        return unreadable(new.why if isinstance(new, Unreadable) else "there is no object to decode")
+    if request.operation == "CREATE":
+        return _spec(new) or _usable(new) or _values(new) or _create(new, request, view)
+    old = request.old_object
+    if not isinstance(old, Maintenance):
+        return unreadable(old.why if isinstance(old, Unreadable) else "there is no object to decode")
+    return _spec(new) or _values(new) or _transitions(old, new) or _immutable(old, new) or ALLOWED
+
+
+def _spec(new: Maintenance) -> Verdict | None:
+    spec = new.wanted
+    if not spec.maintenance_id:
+        return denied("please specify a MaintenanceID in .spec.MaintenanceID")
+    if not spec.node_object:
+        return denied("please specify an object in .spec.objects")
+    if spec.maintenance_type not in (PLANNED, UNPLANNED):
+        return denied("MaintenanceType can only be planned or unplanned in .spec.MaintenanceType")
+    return None
+
+
+def _usable(new: Maintenance) -> Verdict | None:
+    """The ID becomes the name of labels; the original accepts what can never be one."""
+    name = new.wanted.maintenance_id
+    if _LABEL_NAME.fullmatch(name):
+        return None
+    return denied(
+        f'spec.maintenanceID "{name}" is not a valid label name: it must be at most 63 characters, start and end with '
+        "an alphanumeric, and contain only alphanumerics, '-', '_' and '.'"
+    )
+
+
+def _values(new: Maintenance) -> Verdict | None:
+    for key, known in VALUES.items():
+        value = new.annotations.get(key)
+        if value is not None and value not in known:
+            return denied(f"annotation value {value} is not allowed for key {key}")
+    return None
+
+
+def _transitions(old: Maintenance, new: Maintenance) -> Verdict | None:
+    for key, final in FINAL.items():
+        before, after = old.annotations.get(key), new.annotations.get(key)
+        if after is not None and before in final and before != after:
+            return denied(
+                f"annotation value for {key} cannot be modified from a final state value. "
+                f"Final State value: {before}. Attempted to set value: {after}"
+            )
+    return None
+
+
+def _immutable(old: Maintenance, new: Maintenance) -> Verdict | None:
+    if old.wanted.node_object != new.wanted.node_object:
+        return denied("change of .spec.object in NotifyMaintenance is not allowed")
+    if old.wanted.maintenance_id != new.wanted.maintenance_id:
+        return denied("change of .spec.maintenanceID in NotifyMaintenance is not allowed")
+    return None
+
+
+def _create(new: Maintenance, request: AdmissionRequest, view: View) -> Verdict:
+    spec = new.wanted
+    named = _configmap(request.namespace, spec.metadata_configmap)
+    questions = (LIST, *([named] if named is not None else []))
+    if not all(question in request.answers for question in questions):
+        return Verdict(allowed=False, code=500, reason="InternalError", questions=questions)
+    if _is_duplicate(spec, request, view):
+        return denied(
+            f"nofityMainenance objects with the same maintenanceID ({spec.maintenance_id}) "
+            f"cannot have the same nodeObject ({spec.node_object})"
+        )
+    # Without an answer (the original's role does not allow to read ConfigMaps) nobody is refused.
+    if spec.metadata_configmap and (named is None or request.answers[named] is None):
+        return _not_found("ConfigMap", spec.metadata_configmap)
+    if view.node(spec.node_object) is None:
+        missing = _not_found("Node", spec.node_object)
+        return msgspec.structs.replace(missing, doubts=(node_key(spec.node_object),))
+    return ALLOWED
+
+
+def _is_duplicate(spec: Spec, request: AdmissionRequest, view: View) -> bool:
+    """Look at a live list: what was created a moment ago may not have been seen yet. Without one, at what is known."""
+    listed = request.answers[LIST]
+    if isinstance(listed, Maintenances):
+        known = [(each.wanted.node_object, each.wanted.maintenance_id) for each in listed.items]
+    else:
+        assert listed is None or isinstance(listed, Unanswered)
+        rows = view.rows(NOTICES_OF_NODE, spec.node_object, NoticeRow)
+        known = [(row.node, row.maintenance) for row in rows]
+    return (spec.node_object, spec.maintenance_id) in known
+
+
+def _configmap(namespace: str, name: str) -> Question | None:
+    """Return the question after a ConfigMap; None where there is no such name, which no ConfigMap can have."""
+    if not _OBJECT_NAME.fullmatch(name) or not _OBJECT_NAME.fullmatch(namespace):
+        return None
+    return Question(f"/api/v1/namespaces/{namespace}/configmaps/{name}", PartialObject)
+
+
+def _not_found(kind: str, name: str) -> Verdict:
+    return Verdict(allowed=False, code=404, reason="NotFound", message=f'{kind} "{name}" not found')

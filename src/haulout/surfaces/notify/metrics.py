@@ -1,0 +1,45 @@
+"""What is measured of NotifyMaintenances, under the names of the original and, for the operators, of our own."""
+
+from __future__ import annotations
+
+from haulout.core.metric import COUNTER, GAUGE, HISTOGRAM, LONG_BUCKETS, Metric
+
+# Minutes, as the original has them.
+STATE_BUCKETS: tuple[float, ...] = (
+    *(1 / 60, 10 / 60, 30 / 60, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 8.0, 10.0, 12.0, 15.0, 20.0, 22.0, 25.0, 30.0, 35.0),
+    *(40.0, 50.0, 60.0, 120.0, 180.0, 240.0, 300.0, 360.0, 720.0, 1080.0, 1440.0, 2880.0, 4320.0, 7200.0),
+)
+STATUS_GAUGE = "pika_maintenance_status"
+TIMES = "pika_maintenance_status_transition_time_minutes"
+SUCCESSES, FAILURES = "pika_notification_success_total", "pika_notification_fail_total"
+RELOAD_ERRORS = "nm_config_reload_errors_total"
+
+METRICS = (
+    Metric(SUCCESSES, COUNTER, "Messages that were delivered, by notifier."),
+    Metric(FAILURES, COUNTER, "Messages that could not be delivered, by notifier."),
+    Metric(STATUS_GAUGE, GAUGE, "1 for the status of each NotifyMaintenance; completions add up."),
+    Metric("pika_orphaned_maintenance_objects", GAUGE, "1 for each NotifyMaintenance that is older than a week."),
+    Metric(TIMES, HISTOGRAM, "How long NotifyMaintenances were in a status.", buckets=STATE_BUCKETS),
+    Metric("pika_planned_maintenance_state", GAUGE, "Always 0, as in the original."),
+    Metric(RELOAD_ERRORS, COUNTER, "Edits of the configuration of notify that were refused."),
+    Metric("nm_scheduler_candidates", GAUGE, "NotifyMaintenances that wait for their start, by what they wait for."),
+    Metric("nm_scheduler_started_total", COUNTER, "NotifyMaintenances that the scheduler has started, by class."),
+    Metric("nm_scheduler_budget_used", GAUGE, "How many nodes a budget of the scheduler counts as unavailable."),
+    Metric("nm_scheduler_budget_limit", GAUGE, "How many nodes a budget of the scheduler lets be unavailable."),
+    Metric(
+        "nm_scheduler_estimate_error_seconds",
+        HISTOGRAM,
+        "By how much drains took longer than they were estimated to.",
+        buckets=LONG_BUCKETS,
+    ),
+    Metric("nm_drain_duration_seconds", HISTOGRAM, "How long drains took, by phase.", buckets=LONG_BUCKETS),
+    Metric("nm_drain_pods_total", COUNTER, "Pods that were made to leave nodes, by action and result."),
+    Metric("nm_run_total", COUNTER, "Attempts of maintenances and validations by result."),
+    Metric(
+        "nm_run_duration_seconds",
+        HISTOGRAM,
+        "How long attempts of maintenances and validations took.",
+        buckets=LONG_BUCKETS,
+    ),
+    Metric("nm_return_total", COUNTER, "Nodes that were given back to the cluster, by result."),
+)

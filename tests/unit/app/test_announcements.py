@@ -1,0 +1,177 @@
+"""Messages of NotifyMaintenances on the wire: to a real SNS server, to web servers, signed and with their keys."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import socket
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+from moto.server import ThreadedMotoServer
+
+from haulout.app.announcements import Announcements, signature
+from haulout.base.clock import SystemClock
+from haulout.clients.sns import has_credentials
+from haulout.kube.errors import NotFound, Status
+from haulout.runtime.metrics import Metrics
+from haulout.runtime.sender import SendFailed
+from haulout.surfaces.notify.deliver import announcement
+from haulout.surfaces.notify.options import Options
+from tests.build.notices import options
+from tests.unit.notify.test_messages import row
+
+
+class Secrets:
+    """Stands for the API server: Secrets of one namespace."""
+
+    def __init__(self, **secrets: dict[str, str]) -> None:
+        self._secrets = secrets
+
+    async def get(self, path: str, *, key: Any) -> bytes:
+        name = path.rpartition("/")[2]
+        if name not in self._secrets:
+            raise NotFound(Status(code=404, message=f'secrets "{name}" not found'))
+        return msgspec.json.encode({"data": self._secrets[name]})
+
+
+class Receiver:
+    def __init__(self) -> None:
+        self.got: list[tuple[dict[str, str], bytes]] = []
+        self.status = 200
+
+    async def handle(self, request: web.Request) -> web.Response:
+        self.got.append((dict(request.headers), await request.read()))
+        return web.Response(status=self.status, text="ok")
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[tuple[str, Receiver]]:
+    made, app = Receiver(), web.Application()
+    app.router.add_post("/{tail:.*}", made.handle)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    yield f"http://127.0.0.1:{port}/hook", made
+    await runner.cleanup()
+
+
+@pytest.fixture(scope="module")
+def sns() -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
+    server.start()
+    yield f"http://127.0.0.1:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def aws(sns: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "t",
+        "AWS_SECRET_ACCESS_KEY": "t",
+        "AWS_REGION": "eu-west-1",
+        "AWS_ENDPOINT_URL_SNS": sns,
+        "AWS_ENDPOINT_URL_SQS": sns,
+    }.items():
+        monkeypatch.setenv(name, value)
+    from botocore.session import get_session
+
+    return get_session()
+
+
+def made(given: Options, writer: Any = None) -> tuple[Announcements, Metrics]:
+    metrics = Metrics()
+    stand_in: Any = writer or Secrets()
+    return Announcements(stand_in, SystemClock(), metrics, lambda: given), metrics
+
+
+async def test_a_fifo_topic_delivers_once_for_one_deduplication_id(aws: Any) -> None:
+    topics, queues = aws.create_client("sns", "eu-west-1"), aws.create_client("sqs", "eu-west-1")
+    topic = topics.create_topic(Name="maint.fifo", Attributes={"FifoTopic": "true"})["TopicArn"]
+    queue = queues.create_queue(QueueName="q.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+    arn = queues.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    topics.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+    send, metrics = made(options())
+    message = announcement(row(topic=topic), "sns", "SLAStarted")
+    await send(message)
+    await send(message)
+    received = queues.receive_message(QueueUrl=queue, MaxNumberOfMessages=10, WaitTimeSeconds=0)["Messages"]
+    assert [json.loads(each["Body"])["Message"] for each in received] == [message.body.decode()]
+    attributes = json.loads(received[0]["Body"])["MessageAttributes"]
+    assert attributes["MaintenanceEvent"]["Value"] == "SLAStarted"
+    assert attributes["MaintenanceClient"]["Value"] == "Slack_ST2"
+    assert metrics.series("pika_notification_success_total") == {(("notifier", "SNSNotifier"),): 2.0}
+
+
+async def test_a_standard_topic_takes_messages_without_ids(aws: Any) -> None:
+    topic = aws.create_client("sns", "eu-west-1").create_topic(Name="plain")["TopicArn"]
+    send, _ = made(options())
+    await send(announcement(row(topic=topic), "sns", "SLAStarted"))
+
+
+async def test_a_topic_that_is_not_there_is_a_failure_that_is_counted(aws: Any) -> None:
+    send, metrics = made(options())
+    with pytest.raises(SendFailed, match="SNS: "):
+        await send(announcement(row(topic="arn:aws:sns:eu-west-1:123456789012:none"), "sns", "SLAStarted"))
+    assert metrics.series("pika_notification_fail_total") == {(("notifier", "SNSNotifier"),): 1.0}
+
+
+async def test_a_webhook_gets_the_payload_signed_and_with_its_key(receiver: tuple[str, Receiver]) -> None:
+    url, got = receiver
+    said = f"{{url: '{url}', hmacSecret: {{name: h, key: k}}, tokenSecret: {{name: t, key: k}}}}"
+    send, _ = made(
+        options(f"slaPeriod: 1h\nnotifications: {{webhook: {said}}}"), Secrets(h={"k": "c2VjcmV0"}, t={"k": "dG9rZW4="})
+    )
+    message = announcement(row(), "webhook", "ObjectsDrained")
+    await send(message)
+    [(headers, body)] = got.got
+    assert body == message.body
+    assert headers["X-Signature-256"] == "sha256=" + hmac.new(b"secret", body, hashlib.sha256).hexdigest()
+    assert (headers["Authorization"], headers["Idempotency-Key"]) == ("Bearer token", "u-ObjectsDrained")
+    assert headers["Content-Type"] == "application/json"
+
+
+async def test_a_secret_that_is_not_there_is_told(receiver: tuple[str, Receiver]) -> None:
+    said = f"{{url: '{receiver[0]}', hmacSecret: {{name: h, key: k}}}}"
+    send, _ = made(options(f"slaPeriod: 1h\nnotifications: {{webhook: {said}}}"))
+    with pytest.raises(SendFailed, match="Secret pika-system/h cannot be read"):
+        await send(announcement(row(), "webhook", "ObjectsDrained"))
+
+
+async def test_slack_gets_the_text(receiver: tuple[str, Receiver]) -> None:
+    send, _ = made(options(f"slaPeriod: 1h\nnotifications: {{slack: {{url: '{receiver[0]}', channel: '#ops'}}}}"))
+    await send(announcement(row(), "slack", "ObjectsDrained"))
+    assert json.loads(receiver[1].got[0][1]) == {"text": "Maintenance m1 objects drained on [n1]", "channel": "#ops"}
+
+
+async def test_an_answer_of_500_is_a_failure(receiver: tuple[str, Receiver]) -> None:
+    receiver[1].status = 500
+    send, _ = made(options(f"slaPeriod: 1h\nnotifications: {{webhook: {{url: '{receiver[0]}'}}}}"))
+    with pytest.raises(SendFailed, match="500"):
+        await send(announcement(row(), "webhook", "ObjectsDrained"))
+
+
+@pytest.mark.parametrize(
+    ("environment", "found"),
+    [
+        ({"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}, True),
+        ({"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": ""}, False),
+        ({"HOME": "/nonexistent"}, False),
+        ({}, False),
+    ],
+)
+def test_credentials_are_looked_for_where_the_original_looks(environment: dict[str, str], found: bool) -> None:
+    assert has_credentials(environment) is found
+
+
+def test_the_signature_is_that_of_github_and_others() -> None:
+    assert signature(b"key", b"body").startswith("sha256=")

@@ -20,6 +20,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     `right`: what would be right, for whoever reads an error.
     `check`: raises ValueError for a value that the type allows and the setting does not; of a list, for each entry.
     `words`: the only values that there are.
+    `is_public`: what it is set to may leave in a support archive. Of a text with `words`, it may anyway.
     `at_start`: it is read when the surface begins. A change of it begins the surface anew.
     """
 
@@ -29,6 +30,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     check: Callable[[Any], object] | None = None
     words: tuple[str, ...] = ()
     at_start: bool = False
+    is_public: bool = False
 
 
 class Described(msgspec.Struct, frozen=True):

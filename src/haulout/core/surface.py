@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from haulout.core.archive import Archived
 from haulout.core.metric import Metric
 from haulout.core.rights import Name, Option, Role
 
@@ -40,6 +41,7 @@ class Original(msgspec.Struct, frozen=True, kw_only=True):
     `environment`: variables that win over the flag of this name, or over the setting `surface.NAME`, where that is not given.
     `fixed`: fields of `Settings` that are other than with `haulout run`; `lease.` begins those of the leader election.
     `settings`: settings of the surface that are other than their defaults in `haulout.yaml`.
+    `pods`: the label selector of the pods of its Deployment.
     `commands`: first words that are commands of their own, with the paths of the functions that take the other words.
     """
 
@@ -51,6 +53,7 @@ class Original(msgspec.Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str] = {}
     fixed: Mapping[str, Any] = {}
     settings: Mapping[str, Any] = {}
+    pods: str = ""
     commands: Mapping[str, str] = {}
 
 
@@ -76,6 +79,23 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     setting: str = "config"
 
 
+class Lint(msgspec.Struct, frozen=True, kw_only=True):
+    """A configuration file of a surface, for `haulout lint`.
+
+    `stem`: the usual name of the file, without its ending. It decides where the content of a file says nothing.
+    `keys`: keys at the top of the file, each of which makes it known.
+    `recognizes`: path of a function from the parsed file to whether it is one. Empty: keys alone decide.
+    `check`: path of a function from the content, `source` and `environment` to a list of `haulout.plugins.file_lint.Problem`.
+    `takes_rest`: a file that no surface recognizes is taken for this one.
+    """
+
+    stem: str
+    check: str
+    keys: tuple[str, ...] = ()
+    recognizes: str = ""
+    takes_rest: bool = False
+
+
 class Surface(msgspec.Struct, frozen=True, kw_only=True):
     """A surface, declared in `declare.py` of its folder as `SURFACE`.
 
@@ -88,6 +108,8 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     `decisions`: path of its `Declaration`. `part`: path of the `Part` that serves it in a process.
     `crds`: the CustomResourceDefinitions that it brings, by the names of the files in `crds` in its package.
     `metrics`: what it counts and measures. Those of the kernel are there beside them.
+    `archive`: which of its objects belong into a support archive. `kept_annotations`: those whose values may leave in it.
+    `lint`: the configuration files of its own.
     `roles`, `options`, `names`: what it has to be allowed, and what an installation chooses of that.
     `workload_roles`: what it has to be allowed in other clusters than its own.
     `tells_in_group`: the role of its original allows events about the operator in events.k8s.io, not in the core group.
@@ -105,6 +127,9 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     crds: tuple[str, ...] = ()
     webhooks: tuple[Registration, ...] = ()
     metrics: tuple[Metric, ...] = ()
+    archive: tuple[Archived, ...] = ()
+    kept_annotations: tuple[str, ...] = ()
+    lint: tuple[Lint, ...] = ()
     roles: tuple[Role, ...] = ()
     options: tuple[Option, ...] = ()
     names: tuple[Name, ...] = ()

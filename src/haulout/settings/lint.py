@@ -9,11 +9,9 @@ from pathlib import Path
 import msgspec
 
 from haulout.base import yaml
+from haulout.core.surface import Lint
 from haulout.settings.file import SettingsProblem, read_file
-from haulout.surfaces.esx import lint as esx
-from haulout.surfaces.kubernikus import lint as kubernikus
-from haulout.surfaces.profiles.lint import lint
-from haulout.surfaces.profiles.surface import known_plugins
+from haulout.surfaces.registry import load, surfaces
 
 _PLACED = re.compile(r"(?P<file>.*?):(?P<line>\d+):(?P<column>\d+): (?:(?P<path>[\w.-]+): )?(?P<what>.*)", re.DOTALL)
 
@@ -39,22 +37,15 @@ class Finding(msgspec.Struct, frozen=True):
         return f"{self.file}:{self.line}:{self.column}: {self.severity}: {path}{self.what}{right}"
 
 
+SETTINGS_KEYS = frozenset({"surfaces", "listen", "leader", "log"})
+NONE = "no surface is switched on: run needs --surfaces"
+
+
 def lint_file(data: bytes, name: str, environment: Mapping[str, str]) -> list[Finding]:
+    """Return what is wrong with a configuration file, known by its content."""
     kind = kind_of(data, name)
-    if kind == SETTINGS:
-        try:
-            file = read_file(data, name, {}, {})
-        except SettingsProblem as problem:
-            return [_from_line(line, name) for line in problem.lines]
-        # It may still be told on the command line which there are to be.
-        return [] if file.blocks else [Finding(name, 1, 1, "surfaces", NONE, "", "warning")]
-    match kind:
-        case "esx":
-            found = esx.lint(data, source=name, environment=environment)
-        case "kubernikus":
-            found = kubernikus.lint(data, source=name, environment=environment)
-        case _:
-            found = lint(data, known_plugins(), source=name, environment=environment)
+    if kind is None:
+        return _lint_settings(data, name)
     return [
         Finding(
             name,
@@ -65,33 +56,36 @@ def lint_file(data: bytes, name: str, environment: Mapping[str, str]) -> list[Fi
             problem.right,
             "error" if problem.is_error else "warning",
         )
-        for problem in found
+        for problem in load(kind.check)(data, source=name, environment=environment)
     ]
 
 
-SETTINGS, PROFILES = "settings", "profiles"
-NONE = "no surface is switched on: run needs --surfaces"
+def _lint_settings(data: bytes, name: str) -> list[Finding]:
+    try:
+        file = read_file(data, name, {}, {})
+    except SettingsProblem as problem:
+        return [_from_line(line, name) for line in problem.lines]
+    # It may still be told on the command line which there are to be.
+    return [] if file.blocks else [Finding(name, 1, 1, "surfaces", NONE, "", "warning")]
 
 
-def kind_of(data: bytes, name: str) -> str:
-    """By what stands in the file; where that says nothing, by its name. Profiles are what is left."""
+def kind_of(data: bytes, name: str) -> Lint | None:
+    """Return which surface's file it is, by its content and, where that says nothing, by its name. None: haulout.yaml."""
     try:
         tree = yaml.parse(data, any_keys=True)
     except yaml.YamlError:
         tree = None
-    entries = tree.entries if isinstance(tree, yaml.Mapping) else {}
-    if entries.keys() & {"surfaces", "listen", "leader", "log"}:
-        return SETTINGS
-    if entries.keys() & {"instances", "profiles"}:
-        return PROFILES
-    if esx.is_esx(tree):
-        return "esx"
-    if kubernikus.is_kubernikus(tree):
-        return "kubernikus"
+    keys = tree.entries.keys() if isinstance(tree, yaml.Mapping) else frozenset[str]()
+    if keys & SETTINGS_KEYS:
+        return None
+    known = [each for surface in surfaces() for each in surface.lint]
+    recognized = (each for each in known if keys & set(each.keys) or (each.recognizes and load(each.recognizes)(tree)))
     stem = Path(name).stem
-    if stem == "haulout":
-        return SETTINGS
-    return stem if stem in ("esx", "kubernikus") else PROFILES
+    found = next(recognized, None)
+    if found is not None or stem == "haulout":
+        return found
+    named = (each for each in known if each.stem == stem)
+    return next(named, None) or next(each for each in known if each.takes_rest)
 
 
 def _from_line(line: str, name: str) -> Finding:

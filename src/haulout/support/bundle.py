@@ -21,30 +21,30 @@ from haulout.base.selector import SelectorError, from_object
 from haulout.base.url import without_secrets
 from haulout.base.yaml import Scalar, YamlError, node_at, parse
 from haulout.cluster.key import node_key
+from haulout.core.archive import Archived
 from haulout.explain.node import as_text, explain
 from haulout.explain.snapshot import Setup, endpoint_of, picture, read_setup
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ApiError, KubeError, NotFound
 from haulout.kube.http import HttpTransport
-from haulout.support.redaction import TooLarge, kept_object, kept_settings
-from haulout.surfaces.clusterapi.declare import GROUP as CLUSTER_API
+from haulout.support.redaction import TooLarge, archived, kept_object, kept_settings
 from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT
 from haulout.surfaces.profiles.wire import STATE_LABEL
+from haulout.surfaces.registry import declared, load
 
 Json = dict[str, Any]
 
-BRIDGE = "runtime-extension-maintenance-controller"
 NOT_COLLECTED = "not-collected.txt"
 MOST_NAMED = 10
 PAGE = 500
 # Of each log the end is what tells.
 LOG_LINES, LOG_BYTES = 20_000, 20 * 2**20
 # By which our own pods are found: ours, and those of the originals' Deployments.
-OWN_PODS = ("app.kubernetes.io/name=haulout", "node-maintenance-operator", f"app={BRIDGE}")
+OWN_PODS = "app.kubernetes.io/name=haulout"
 OWN_NAMESPACE, NODE_LEASES = "haulout-system", "kube-node-lease"
-# What belongs to maintenance among kinds of which there are many.
-OURS = ("nodemaintenance", "haulout", "maintenance-controller")
+# Of what belongs to Haulout among kinds of which there are many, beside what surfaces declare.
+OURS = "haulout"
 MARKS = ("haulout.dev/", "skyhook.nvidia.com/cordon")
 
 
@@ -88,14 +88,15 @@ class Bundle:
             # Whoever cannot even be asked for this has nothing to collect from.
             server = await self._transport.request("GET", "/version")
             setup = self._configuration(config)
-            maintenances = await self._cluster_objects()
+            await self._cluster_objects()
+            maintained, events = await self._surface_objects()
             nodes = await self._objects("/api/v1/nodes", "cluster-scoped-resources/core/nodes", "Node")
-            self.concerned = _concerned(names, nodes, maintenances)
+            self.concerned = _concerned(names, nodes, maintained)
             self.missing += [f"node {name}: there is none" for name in names if name not in self.concerned]
-            await self._workloads(await self._machines())
+            await self._workloads(events)
             homes = await self._own_pods()
             await self._leases({(setup.maintenances or Options()).lease_namespace, self._own_namespace, *homes})
-            await self._explanations(setup, now, maintained=bool(maintenances))
+            await self._explanations(setup, now, maintained=bool(maintained))
         finally:
             await self._transport.close()
         self._versions(msgspec.json.decode(server.body))
@@ -103,32 +104,38 @@ class Bundle:
 
     # What is read
 
-    async def _cluster_objects(self) -> list[Json]:
+    async def _cluster_objects(self) -> None:
         top = "cluster-scoped-resources"
+        ours = {name for each in declared() for hook in each.webhooks for name in (hook.configuration,)}
+        ours |= {f"{each.plural}.{each.group}" for each in archived().values()}
         for group, version, plural, kind in (
             ("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition"),
             ("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
         ):
-            await self._objects(f"/apis/{group}/{version}/{plural}", f"{top}/{group}/{plural}", kind, only=OURS)
-        budgets = "haulout.dev/{}nodedisruptionbudgets"
-        await self._objects(
-            f"/apis/{budgets.format('v1alpha1/')}", f"{top}/{budgets.format('')}", "NodeDisruptionBudget", optional=True
-        )
-        place = "nodemaintenance.medik8s.io/{}nodemaintenances"
-        return await self._objects(
-            f"/apis/{place.format('v1beta1/')}", f"{top}/{place.format('')}", "NodeMaintenance", optional=True
-        )
+            await self._objects(
+                f"/apis/{group}/{version}/{plural}", f"{top}/{group}/{plural}", kind, only=(OURS, *ours)
+            )
 
-    async def _machines(self) -> list[Json]:
-        """Those of Cluster API that signals are carried for, in the newest version that is served. The answer: their events."""
-        for version in ("v1beta2", "v1beta1"):
-            found = await self._items(f"/apis/{CLUSTER_API}/{version}/machines", optional=True)
-            machines = [machine for machine in found if _is_bridged(machine)]
-            for machine in machines:
-                self._put_object(machine, CLUSTER_API, "machines", "Machine")
+    async def _surface_objects(self) -> tuple[set[str], list[Json]]:
+        """Collect the objects of all surfaces. Return the nodes that they are about, and their events."""
+        nodes: set[str] = set()
+        events: list[Json] = []
+        for kind in archived().values():
+            found = await self._archived(kind)
+            for obj in found:
+                self._put_object(obj, kind.group, kind.plural, kind.kind)
+                nodes |= {name for name in (_at(obj, kind.node),) if kind.node and isinstance(name, str)}
             if found:
-                names = [machine["metadata"]["name"] for machine in machines]
-                return await self._events("", "Machine", names)
+                events += await self._events("", kind.kind, [obj["metadata"]["name"] for obj in found])
+        return nodes, events
+
+    async def _archived(self, kind: Archived) -> list[Json]:
+        """List the objects of a kind in the newest version that has any."""
+        belongs = load(kind.only) if kind.only else lambda obj: True
+        for version in kind.versions:
+            found = await self._items(f"/apis/{kind.group}/{version}/{kind.plural}", optional=True)
+            if found:
+                return [obj for obj in found if belongs(obj)]
         return []
 
     async def _workloads(self, more: list[Json]) -> None:
@@ -139,7 +146,6 @@ class Bundle:
                 pods[_name(pod)] = pod
         namespaces = sorted({pod["metadata"]["namespace"] for pod in pods.values()})
         events = [*more, *await self._events("", "Node", self.concerned)]
-        events += await self._events("", "NodeMaintenance", None)
         for namespace in namespaces:
             here = [pod for pod in pods.values() if pod["metadata"]["namespace"] == namespace]
             budgets = await self._items(f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets")
@@ -189,7 +195,8 @@ class Bundle:
         Anybody can label a pod like ours: those of other namespaces are not ours to read.
         """
         pods: dict[str, Json] = {}
-        for selector in OWN_PODS:
+        originals = [each.original.pods for each in declared() if each.original and each.original.pods]
+        for selector in (OWN_PODS, *originals):
             for pod in await self._items(f"/api/v1/namespaces/{self._own_namespace}/pods", labelSelector=selector):
                 pods[_name(pod)] = pod
         for pod in pods.values():
@@ -302,8 +309,8 @@ class Bundle:
 
     def _put_object(self, obj: Json, group: str, plural: str, kind: str) -> None:
         metadata = obj["metadata"]
-        path = f"namespaces/{metadata['namespace']}/{group}/{plural}/{metadata['name']}.json"
-        self._put(path, kept_object(obj, kind))
+        place = f"namespaces/{metadata['namespace']}" if metadata.get("namespace") else "cluster-scoped-resources"
+        self._put(f"{place}/{group}/{plural}/{metadata['name']}.json", kept_object(obj, kind))
 
     def _put(self, path: str, body: Json) -> None:
         self.files[path] = msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n"
@@ -331,11 +338,18 @@ def _name(obj: Json) -> str:
     return f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}"
 
 
-def _concerned(names: tuple[str, ...], nodes: list[Json], maintenances: list[Json]) -> list[str]:
+def _at(obj: Json, path: str) -> Any:
+    """Return what stands at a path in an object, or None."""
+    found: Any = obj
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def _concerned(names: tuple[str, ...], nodes: list[Json], maintained: set[str]) -> list[str]:
     known = [node["metadata"]["name"] for node in nodes]
     if names:
         return [name for name in known if name in names]
-    maintained = {obj.get("spec", {}).get("nodeName") for obj in maintenances}
     return [node["metadata"]["name"] for node in nodes if node["metadata"]["name"] in maintained or _is_marked(node)]
 
 
@@ -348,11 +362,6 @@ def _is_marked(node: Json) -> bool:
         or metadata.get("labels", {}).get(STATE_LABEL, "operational") != "operational"
         or any(name.startswith(MARKS) for name in metadata.get("annotations", {}))
     )
-
-
-def _is_bridged(machine: Json) -> bool:
-    metadata = machine["metadata"]
-    return any(name.startswith(f"{BRIDGE}.") for name in metadata.get("labels", {}))
 
 
 def _covers(budget: Json, pods: list[Json]) -> bool:

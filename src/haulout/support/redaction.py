@@ -9,7 +9,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Mapping
-from enum import Enum
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,6 +19,20 @@ import yaml
 from haulout.base.url import without_secrets
 from haulout.base.yaml import Mapping as YamlMapping
 from haulout.base.yaml import Node, Scalar, Sequence, parse
+from haulout.core.archive import (
+    CONDITION,
+    LABELLED_METADATA,
+    METADATA,
+    OWN_CONDITION,
+    REFERENCE,
+    SELECTOR,
+    Archived,
+    Fields,
+    Kept,
+    values,
+)
+from haulout.core.setting import described
+from haulout.surfaces.registry import declared
 
 Json = dict[str, Any]
 
@@ -29,32 +43,9 @@ LONGEST = 256
 MOST_SETTINGS = 20_000
 
 
-class Kept(Enum):
-    """What is kept of a field: a plain value; how large it is; a map of labels; known annotations; a map of numbers."""
-
-    VALUE = "value"
-    SIZE = "size"
-    LABELS = "labels"
-    PSEUDONYMS = "pseudonyms"
-    ANNOTATIONS = "annotations"
-    QUANTITIES = "quantities"
-
-
-Fields = Mapping[str, "Kept | Fields"]
-
-
-def _plain(*names: str, **more: Kept | Fields) -> Fields:
-    return {**dict.fromkeys(names, Kept.VALUE), **more}
-
-
-# Of our own, and of those whose objects we serve. Their values are ours, or words that we check.
-ANNOTATIONS = frozenset(
+# Their values are ours, or words that we check. Those of surfaces stand in their declarations.
+OWN_ANNOTATIONS = frozenset(
     {
-        "cloud.sap/esx-reboot-initiated",
-        "cloud.sap/maintenance-data",
-        "cluster.x-k8s.io/cluster-name",
-        "cluster.x-k8s.io/cluster-namespace",
-        "cluster.x-k8s.io/machine",
         "haulout.dev/cordon",
         "haulout.dev/cordoned-by",
         "haulout.dev/drain",
@@ -73,24 +64,8 @@ PROGRAM_LABELS = (
     "haulout.dev/",
 )
 
-_META = _plain(
-    *("name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp"),
-    *("deletionTimestamp", "deletionGracePeriodSeconds", "finalizers"),
-    ownerReferences=_plain("apiVersion", "kind", "name", "uid", "controller"),
-    labels=Kept.PSEUDONYMS,
-    annotations=Kept.ANNOTATIONS,
-)
-_LABELLED = {**_META, "labels": Kept.LABELS}
-_CONDITION = _plain("type", "status", "reason", "observedGeneration", "lastTransitionTime", "lastHeartbeatTime")
-_OWN_CONDITION = {**_CONDITION, "message": Kept.VALUE}
-_REFERENCE = _plain("apiVersion", "apiGroup", "kind", "namespace", "name", "uid")
-_SELECTOR: Fields = {
-    "matchLabels": Kept.PSEUDONYMS,
-    "matchExpressions": _plain("key", "operator", values=Kept.PSEUDONYMS),
-}
-_OWN_SELECTOR: Fields = {"matchLabels": Kept.LABELS, "matchExpressions": _plain("key", "operator", "values")}
-_RAN = _plain("reason", "exitCode", "signal", "startedAt", "finishedAt")
-_CONTAINER = _plain(
+_RAN = values("reason", "exitCode", "signal", "startedAt", "finishedAt")
+_CONTAINER = values(
     "name",
     command=Kept.SIZE,
     args=Kept.SIZE,
@@ -98,128 +73,87 @@ _CONTAINER = _plain(
     envFrom=Kept.SIZE,
     resources={"requests": Kept.QUANTITIES, "limits": Kept.QUANTITIES},
 )
-_CONTAINER_STATUS = _plain(
+_CONTAINER_STATUS = values(
     *("name", "ready", "started", "restartCount"),
     state={"running": _RAN, "waiting": _RAN, "terminated": _RAN},
     lastState={"terminated": _RAN},
 )
-_POD_SPEC = _plain(
+_POD_SPEC = values(
     *("nodeName", "priority", "priorityClassName", "restartPolicy", "terminationGracePeriodSeconds", "hostNetwork"),
-    tolerations=_plain("key", "operator", "effect", "tolerationSeconds"),
-    volumes=_plain("name", emptyDir=_plain("medium", "sizeLimit"), persistentVolumeClaim=_plain("claimName")),
+    tolerations=values("key", "operator", "effect", "tolerationSeconds"),
+    volumes=values("name", emptyDir=values("medium", "sizeLimit"), persistentVolumeClaim=values("claimName")),
     containers=_CONTAINER,
     initContainers=_CONTAINER,
     ephemeralContainers=_CONTAINER,
 )
-_POD_STATUS = _plain(
+_POD_STATUS = values(
     *("phase", "reason", "startTime", "qosClass", "nominatedNodeName"),
-    conditions=_CONDITION,
+    conditions=CONDITION,
     containerStatuses=_CONTAINER_STATUS,
     initContainerStatuses=_CONTAINER_STATUS,
 )
 # Whose events are told by us or by parts of Kubernetes, in sentences that hold nothing of a workload.
-TOLD_IN_FULL = ("Node", "NodeMaintenance", "NodeDisruptionBudget", "Machine")
+TOLD_IN_FULL = frozenset({"Node"})
 
-KINDS: Mapping[str, Fields] = {
+COMMON_KINDS: Mapping[str, Fields] = {
     "Node": {
-        "metadata": _LABELLED,
-        "spec": _plain("unschedulable", "providerID", taints=_plain("key", "value", "effect", "timeAdded")),
+        "metadata": LABELLED_METADATA,
+        "spec": values("unschedulable", "providerID", taints=values("key", "value", "effect", "timeAdded")),
         "status": {
-            "conditions": _OWN_CONDITION,
+            "conditions": OWN_CONDITION,
             "allocatable": Kept.QUANTITIES,
             "capacity": Kept.QUANTITIES,
-            "addresses": _plain("type", "address"),
-            "nodeInfo": _plain(
+            "addresses": values("type", "address"),
+            "nodeInfo": values(
                 *("kubeletVersion", "kernelVersion", "osImage", "containerRuntimeVersion", "architecture"),
                 *("operatingSystem", "bootID", "kubeProxyVersion"),
             ),
         },
     },
-    "NodeMaintenance": {
-        "metadata": _LABELLED,
-        "spec": _plain(
-            "nodeName",
-            reason=Kept.SIZE,
-            drain=_plain(
-                *("force", "deleteEmptyDirData", "ignoreDaemonSets", "gracePeriodSeconds", "timeoutSeconds"),
-                *("podSelector", "disableEviction", "skipWaitForDeleteTimeoutSeconds", "retryIntervalSeconds"),
-                *("deadlineSeconds", "deadlineAction", "dryRun", "restoreNodeState"),
-            ),
-        ),
-        "status": _plain(
-            *("phase", "drainProgress", "lastUpdate", "lastError", "pendingPods", "totalpods", "evictionPods"),
-            "errorOnLeaseCount",
-            pendingPodsRefs=_plain("namespace", "name"),
-            blockedPods=_plain("namespace", "name", "reason", "message", "since"),
-            conditions=_OWN_CONDITION,
-        ),
-    },
-    "NodeDisruptionBudget": {
-        "metadata": _LABELLED,
-        "spec": _plain(
-            *("maxUnavailable", "topologyKey", "maxDomains", "surfaces"),
-            selector=_OWN_SELECTOR,
-            windows=_plain("type", "schedule", "duration", "days", "from", "to", "timeZone"),
-        ),
-        "status": _plain(
-            *("observedGeneration", "allowed", "used", "nextOpening"),
-            holders=_plain("node", "surface", "reason"),
-            waiting=_plain("count", first=_plain("node", "surface", "reason")),
-            conditions=_OWN_CONDITION,
-        ),
-    },
     "CustomResourceDefinition": {
-        "metadata": _META,
-        "spec": _plain(
+        "metadata": METADATA,
+        "spec": values(
             *("group", "scope"),
-            names=_plain("kind", "plural", "singular", "listKind", "shortNames"),
-            versions=_plain("name", "served", "storage", "deprecated"),
+            names=values("kind", "plural", "singular", "listKind", "shortNames"),
+            versions=values("name", "served", "storage", "deprecated"),
         ),
-        "status": _plain("storedVersions", conditions=_CONDITION),
+        "status": values("storedVersions", conditions=CONDITION),
     },
     "ValidatingWebhookConfiguration": {
-        "metadata": _META,
-        "webhooks": _plain(
+        "metadata": METADATA,
+        "webhooks": values(
             *("name", "failurePolicy", "matchPolicy", "sideEffects", "timeoutSeconds", "admissionReviewVersions"),
-            rules=_plain("apiGroups", "apiVersions", "operations", "resources", "scope"),
+            rules=values("apiGroups", "apiVersions", "operations", "resources", "scope"),
             clientConfig={
-                "service": _plain("namespace", "name", "path", "port"),
+                "service": values("namespace", "name", "path", "port"),
                 "url": Kept.SIZE,
                 "caBundle": Kept.SIZE,
             },
         ),
     },
-    "Machine": {
-        "metadata": _META,
-        "spec": _plain(
-            *("clusterName", "providerID", "nodeDrainTimeout", "nodeDrainTimeoutSeconds", "nodeDeletionTimeout"),
-            infrastructureRef=_REFERENCE,
-        ),
-        "status": _plain("phase", nodeRef=_REFERENCE, conditions=_CONDITION),
-    },
-    "Pod": {"metadata": _META, "spec": _POD_SPEC, "status": _POD_STATUS},
+    "Pod": {"metadata": METADATA, "spec": _POD_SPEC, "status": _POD_STATUS},
     "PodDisruptionBudget": {
-        "metadata": _META,
-        "spec": _plain("minAvailable", "maxUnavailable", "unhealthyPodEvictionPolicy", selector=_SELECTOR),
-        "status": _plain(
+        "metadata": METADATA,
+        "spec": values("minAvailable", "maxUnavailable", "unhealthyPodEvictionPolicy", selector=SELECTOR),
+        "status": values(
             *("observedGeneration", "disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"),
-            conditions=_CONDITION,
+            conditions=CONDITION,
         ),
     },
     "Lease": {
-        "metadata": _META,
-        "spec": _plain("holderIdentity", "leaseDurationSeconds", "acquireTime", "renewTime", "leaseTransitions"),
+        "metadata": METADATA,
+        "spec": values("holderIdentity", "leaseDurationSeconds", "acquireTime", "renewTime", "leaseTransitions"),
     },
     "Event": {
-        "metadata": _META,
-        **_plain(
+        "metadata": METADATA,
+        **values(
             *("type", "reason", "action", "count", "firstTimestamp", "lastTimestamp", "eventTime"),
             *("reportingComponent", "reportingInstance"),
             message=Kept.SIZE,
-            source=_plain("component", "host"),
-            involvedObject=_REFERENCE,
-            related=_REFERENCE,
-            series=_plain("count", "lastObservedTime"),
+            source=values("component", "host"),
+            involvedObject=REFERENCE,
+            related=REFERENCE,
+            series=values("count", "lastObservedTime"),
         ),
     },
 }
@@ -229,10 +163,36 @@ KINDS: Mapping[str, Fields] = {
 _SALT = secrets.token_bytes(16)
 
 
+@cache
+def archived() -> dict[str, Archived]:
+    """Return what surfaces say of the kinds that they serve."""
+    return {each.kind: each for surface in declared() for each in surface.archive}
+
+
+@cache
+def kinds() -> dict[str, Fields]:
+    """Return the fields that are kept, of every kind of which objects belong into an archive."""
+    return {**COMMON_KINDS, **{kind: each.fields for kind, each in archived().items()}}
+
+
+@cache
+def kept_annotations() -> frozenset[str]:
+    """Return the annotations whose values are kept."""
+    return OWN_ANNOTATIONS | {name for surface in declared() for name in surface.kept_annotations}
+
+
+@cache
+def settings() -> frozenset[str]:
+    """Return the settings whose texts are kept: names, rules and instants."""
+    structs = [surface.settings for surface in declared() if surface.settings is not None]
+    found = [each for struct in structs for each in described(struct)]
+    return SETTINGS | {each.name for each in found if each.setting.words or each.setting.is_public}
+
+
 def kept_object(obj: Json, kind: str) -> Json:
     """Return the fields of a Kubernetes object that are known to be harmless."""
-    fields: Fields = {"apiVersion": Kept.VALUE, **KINDS[kind]}
-    if kind == "Event" and (obj.get("involvedObject") or {}).get("kind") in TOLD_IN_FULL:
+    fields: Fields = {"apiVersion": Kept.VALUE, **kinds()[kind]}
+    if kind == "Event" and (obj.get("involvedObject") or {}).get("kind") in TOLD_IN_FULL | archived().keys():
         fields = {**fields, "message": Kept.VALUE}
     return {"kind": kind, **_fields(obj, fields)}
 
@@ -259,7 +219,7 @@ def _kept(value: Any, how: Kept | Fields) -> Any:
                 return [_pseudonym(each) for each in value]
             return {str(name): _label(str(name), each) for name, each in _items(value)}
         case Kept.ANNOTATIONS:
-            known = {name: each for name, each in _items(value) if name in ANNOTATIONS}
+            known = {name: each for name, each in _items(value) if name in kept_annotations()}
             others = len(value) - len(known)
             return {**known, **({"(others)": f"{others} removed"} if others else {})}
         case Kept.QUANTITIES:
@@ -389,7 +349,7 @@ PLUGINS = frozenset(
 LABEL_MAPS = ("matchLabels",)
 DURATION = re.compile(r"([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h|d))+")
 # A reference to a variable says where the secret is, not what it is; one with a default says both.
-REFERENCE = re.compile(r"\$\{?[A-Za-z_][A-Za-z0-9_]{0,63}\}?")
+VARIABLE = re.compile(r"\$\{?[A-Za-z_][A-Za-z0-9_]{0,63}\}?")
 _HOST = re.compile(r"[A-Za-z0-9.:\[\]-]{1,260}")
 SECRET_NAME = re.compile(r"(pass|pwd|token|secret|credential|private|auth|hook$|cookie|signature|user)", re.IGNORECASE)
 
@@ -442,11 +402,11 @@ def _text(value: Any, name: str) -> Any:
         return value
     if isinstance(value, int | float):
         return REMOVED if SECRET_NAME.search(name) else value
-    if REFERENCE.fullmatch(value) or DURATION.fullmatch(value) or not value:
+    if VARIABLE.fullmatch(value) or DURATION.fullmatch(value) or not value:
         return value
-    if "://" in value and name in SETTINGS:
+    if "://" in value and name in settings():
         return _origin(value)
-    return value[:LONGEST] if name in SETTINGS or name in LABEL_MAPS else _size(value)
+    return value[:LONGEST] if name in settings() or name in LABEL_MAPS else _size(value)
 
 
 def _origin(url: str) -> str:

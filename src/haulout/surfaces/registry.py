@@ -13,7 +13,7 @@ GROUP = "haulout.surfaces"
 # What all surfaces share is declared like one of them.
 KERNEL = "kernel"
 # The folders beside this module that hold a surface, in the order in which surfaces are printed.
-BUILT_IN = ("profiles", "kubernikus", "esx", "nodemaintenance", "clusterapi", "notify", "packages")
+BUILT_IN = ("profiles", "esx", "kubernikus", "nodemaintenance", "clusterapi", "notify", "packages")
 
 
 class SurfaceProblem(Exception):

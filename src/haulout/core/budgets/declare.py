@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from haulout.core.archive import LABELLED_METADATA, OWN_CONDITION, OWN_SELECTOR, Archived, values
 from haulout.core.metric import KERNEL_METRICS
 from haulout.core.rights import (
     CLUSTER,
@@ -36,6 +37,28 @@ SURFACE = Surface(
         Option("original_lease", "Allow the Leases of the originals in this namespace.", "NAMESPACE"),
     ),
     metrics=KERNEL_METRICS,
+    archive=(
+        Archived(
+            group=GROUP,
+            versions=("v1alpha1",),
+            plural="nodedisruptionbudgets",
+            kind="NodeDisruptionBudget",
+            fields={
+                "metadata": LABELLED_METADATA,
+                "spec": values(
+                    *("maxUnavailable", "topologyKey", "maxDomains", "surfaces"),
+                    selector=OWN_SELECTOR,
+                    windows=values("type", "schedule", "duration", "days", "from", "to", "timeZone"),
+                ),
+                "status": values(
+                    *("observedGeneration", "allowed", "used", "nextOpening"),
+                    holders=values("node", "surface", "reason"),
+                    waiting=values("count", first=values("node", "surface", "reason")),
+                    conditions=OWN_CONDITION,
+                ),
+            },
+        ),
+    ),
     roles=(
         Role(
             NAME,

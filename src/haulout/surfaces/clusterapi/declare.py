@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from haulout.core.archive import CONDITION, METADATA, REFERENCE, Archived, values
 from haulout.core.metric import COUNTER, GAUGE, HISTOGRAM, LONG_BUCKETS, Metric
 from haulout.core.rights import CLUSTER, FOLLOW, READ, TELL, Option, Right, Role
 from haulout.core.surface import Flag, Original, Surface
@@ -11,6 +12,7 @@ NAME, GROUP = "clusterapi", "cluster.x-k8s.io"
 ORIGINAL = Original(
     name="runtime-extension-maintenance-controller",
     lease="runtime-extension-maintenance-controller",
+    pods="app=runtime-extension-maintenance-controller",
     flags=(
         Flag(
             "kubecontext",
@@ -72,6 +74,34 @@ SURFACE = Surface(
         Metric(
             "maintenance_capi_reconnects_total", COUNTER, "How often a workload cluster was connected again, by reason."
         ),
+    ),
+    archive=(
+        Archived(
+            group=GROUP,
+            versions=("v1beta2", "v1beta1"),
+            plural="machines",
+            kind="Machine",
+            only="haulout.surfaces.clusterapi.wire:is_bridged",
+            fields={
+                "metadata": METADATA,
+                "spec": values(
+                    *(
+                        "clusterName",
+                        "providerID",
+                        "nodeDrainTimeout",
+                        "nodeDrainTimeoutSeconds",
+                        "nodeDeletionTimeout",
+                    ),
+                    infrastructureRef=REFERENCE,
+                ),
+                "status": values("phase", nodeRef=REFERENCE, conditions=CONDITION),
+            },
+        ),
+    ),
+    kept_annotations=(
+        "cluster.x-k8s.io/cluster-name",
+        "cluster.x-k8s.io/cluster-namespace",
+        "cluster.x-k8s.io/machine",
     ),
     roles=(
         Role(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -348,3 +348,8 @@ CONNECTED_MACHINES = ConnectedMachines()
 
 def machine_key(namespace: str, name: str) -> Key:
     return Key("", MACHINE, namespace, name)
+
+
+def is_bridged(machine: Mapping[str, Any]) -> bool:
+    """Whether signals are carried for a Machine, by its labels as the API has them."""
+    return any(name.startswith(f"{ORIGINAL}.") for name in machine["metadata"].get("labels", {}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from haulout.core.surface import Surface
+from haulout.core.surface import Lint, Surface
 
 LEASE = "maintenance-controller-leader-election.cloud.sap"
 
@@ -11,6 +11,8 @@ SURFACE = Surface(
     package=__package__ or "",
     summary="ESX hosts: take the virtual machines of nodes down before their host's maintenance, and up again after it.",
     within="profiles",
+    kept_annotations=("cloud.sap/esx-reboot-initiated",),
+    lint=(Lint(stem="esx", recognizes="haulout.surfaces.esx.lint:is_esx", check="haulout.surfaces.esx.lint:lint"),),
     decisions="haulout.surfaces.esx.surface:ESX",
     part="haulout.app.esx:Esx",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from haulout.core.surface import Surface
+from haulout.core.surface import Lint, Surface
 
 LEASE = "maintenance-controller-leader-election.cloud.sap"
 
@@ -11,6 +11,13 @@ SURFACE = Surface(
     package=__package__ or "",
     summary="Kubernikus: label outdated kubelets, and delete the servers of nodes that are to go.",
     within="profiles",
+    lint=(
+        Lint(
+            stem="kubernikus",
+            recognizes="haulout.surfaces.kubernikus.lint:is_kubernikus",
+            check="haulout.surfaces.kubernikus.lint:lint",
+        ),
+    ),
     decisions="haulout.surfaces.kubernikus.surface:KUBERNIKUS",
     part="haulout.app.kubernikus:Kubernikus",
 )

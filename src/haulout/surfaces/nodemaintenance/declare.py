@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from haulout.core.archive import LABELLED_METADATA, OWN_CONDITION, Archived, Kept, values
 from haulout.core.metric import COUNTER, GAUGE, HISTOGRAM, LONG_BUCKETS, Metric
 from haulout.core.rights import (
     CLUSTER,
@@ -27,6 +28,7 @@ ORIGINAL = Original(
     name="node-maintenance-operator",
     program="manager",
     lease="135b1886.medik8s.io",
+    pods="node-maintenance-operator",
     flags=(
         Flag(
             "metrics-bind-address",
@@ -113,6 +115,34 @@ SURFACE = Surface(
         Metric("nodemaintenance_info", GAUGE, "1 for each maintenance, with its node and phase."),
         Metric("nodemaintenance_lease_errors_total", COUNTER, "Node leases that could not be had or kept."),
         Metric("nodemaintenance_pending_pods", GAUGE, "Pods that a maintenance still waits for."),
+    ),
+    archive=(
+        Archived(
+            group=GROUP,
+            versions=("v1beta1",),
+            plural=PLURAL,
+            kind="NodeMaintenance",
+            node="spec.nodeName",
+            fields={
+                "metadata": LABELLED_METADATA,
+                "spec": values(
+                    "nodeName",
+                    reason=Kept.SIZE,
+                    drain=values(
+                        *("force", "deleteEmptyDirData", "ignoreDaemonSets", "gracePeriodSeconds", "timeoutSeconds"),
+                        *("podSelector", "disableEviction", "skipWaitForDeleteTimeoutSeconds", "retryIntervalSeconds"),
+                        *("deadlineSeconds", "deadlineAction", "dryRun", "restoreNodeState"),
+                    ),
+                ),
+                "status": values(
+                    *("phase", "drainProgress", "lastUpdate", "lastError", "pendingPods", "totalpods", "evictionPods"),
+                    "errorOnLeaseCount",
+                    pendingPodsRefs=values("namespace", "name"),
+                    blockedPods=values("namespace", "name", "reason", "message", "since"),
+                    conditions=OWN_CONDITION,
+                ),
+            },
+        ),
     ),
     roles=(
         Role(

@@ -10,6 +10,7 @@ from haulout.base.bounds import seconds
 from haulout.base.selector import Selector, SelectorError, parse
 from haulout.core.declaration import Context
 from haulout.core.drain.options import DrainOptions, PodRules
+from haulout.surfaces.nodemaintenance.declare import ORIGINAL
 from haulout.surfaces.nodemaintenance.settings import (
     EVICTION_REQUEST,
     FORCE_DELETE,
@@ -19,7 +20,7 @@ from haulout.surfaces.nodemaintenance.settings import (
 from haulout.surfaces.nodemaintenance.wire import DrainSpec
 
 # What the pods of the original's Deployment carry, and what ours do.
-OWN_PODS_ALONE, OWN_PODS = "node-maintenance-operator", "app.kubernetes.io/name=haulout"
+OWN_PODS_ALONE, OWN_PODS = ORIGINAL.pods, "app.kubernetes.io/name=haulout"
 _SECONDS = tuple(name for name in DrainDefaults.__struct_fields__ if name.endswith("_seconds"))
 
 

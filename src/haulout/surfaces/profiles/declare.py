@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from haulout.core.metric import COUNTER, GAUGE, Metric
 from haulout.core.rights import CLUSTER, COORDINATION, EACH, FOLLOW, READ, Option, Right, Role, drain_rights
-from haulout.core.surface import ConfigFile, Flag, Original, Surface
+from haulout.core.surface import ConfigFile, Flag, Lint, Original, Surface
 from haulout.surfaces.profiles.settings import ProfilesSettings
 
 NAME = "profiles"
@@ -47,6 +47,15 @@ SURFACE = Surface(
     package=__package__ or "",
     summary="Maintenance profiles on Nodes: states, checks, triggers and notifications from maintenance.yaml.",
     settings=ProfilesSettings,
+    kept_annotations=("cloud.sap/maintenance-data",),
+    lint=(
+        Lint(
+            stem="maintenance",
+            keys=("instances", "profiles"),
+            check="haulout.surfaces.profiles.lint:lint_file",
+            takes_rest=True,
+        ),
+    ),
     decisions="haulout.surfaces.profiles.surface:PROFILES",
     part="haulout.app.profiles:Profiles",
     original=ORIGINAL,

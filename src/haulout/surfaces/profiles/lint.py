@@ -14,6 +14,7 @@ from haulout.plugins.file_lint import Oddity, Problem
 from haulout.plugins.shape import text_of
 from haulout.surfaces.profiles.load import Configuration, Instance, Plugins, Profile, examined
 from haulout.surfaces.profiles.messages import flaw
+from haulout.surfaces.profiles.surface import known_plugins
 from haulout.surfaces.profiles.wire import DEFAULT_PROFILE, State
 
 # Beyond this many checks in one expression, trying out all combinations takes too long.
@@ -34,6 +35,11 @@ def lint(
         place = yaml.place_of(document, path) or Place(1, 1)
         found.append(Problem(source, place, ".".join(path), what, right, is_error=False))
     return sorted(found, key=lambda problem: (problem.place.line, problem.place.column))
+
+
+def lint_file(data: bytes, *, source: str, environment: Mapping[str, str]) -> list[Problem]:
+    """Return everything that is wrong or odd, with the plugins that are installed."""
+    return lint(data, known_plugins(), source=source, environment=environment)
 
 
 def _unused(config: Config, document: Node | None) -> Iterator[Oddity]:

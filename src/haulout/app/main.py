@@ -44,9 +44,10 @@ def main() -> int:
 
 
 def _is_original(name: str) -> bool:
+    from haulout.cli.drop_in import COMMAND_LINES
     from haulout.surfaces.registry import originals
 
-    return name in originals()
+    return name in COMMAND_LINES or name in originals()
 
 
 if __name__ == "__main__":

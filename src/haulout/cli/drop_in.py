@@ -5,7 +5,10 @@ from __future__ import annotations
 import click
 
 from haulout.settings.settings import AGENT, ORIGINALS_TO_COME, Settings
-from haulout.surfaces.registry import originals, surface
+from haulout.surfaces.registry import load, originals, surface
+
+# Command lines of originals, which are no surfaces, each with its function. kubectl finds plugins by their names.
+COMMAND_LINES = dict.fromkeys(("skyhook", "kubectl-skyhook"), "haulout.cli.skyhook.command:main")
 
 
 class Untouched(click.Command):
@@ -25,14 +28,19 @@ class Untouched(click.Command):
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 def command(name: str, words: tuple[str, ...]) -> int | Settings:
     """Starts as the original NAME, with its own flags, environment, files, ports and exit codes."""
+    if name in COMMAND_LINES:
+        code: int = load(COMMAND_LINES[name])(words)
+        return code
     known = originals()
     if name in ("-h", "--help", ""):
-        click.echo(f"Usage: haulout as NAME [FLAGS]\n\nNames: {', '.join([*known, AGENT])}", err=not name)
+        click.echo(
+            f"Usage: haulout as NAME [FLAGS]\n\nNames: {', '.join([*known, *COMMAND_LINES, AGENT])}", err=not name
+        )
         return 0 if name else 2
     if name not in known:
         is_coming = name in ORIGINALS_TO_COME
         what = f"{name} is not part of this version yet" if is_coming else f"there is no original named {name!r}"
-        raise click.UsageError(f"{what}; there are: {', '.join(known)}")
+        raise click.UsageError(f"{what}; there are: {', '.join([*known, *COMMAND_LINES])}")
     from haulout.cli.original import start
 
     return start(surface(known[name]), words)

@@ -44,6 +44,8 @@ def load(
     *,
     path: str = "",
     context: str = "",
+    cluster: str = "",
+    user: str = "",
     namespace: str = "",
     impersonate: Impersonation | None = None,
     pod_first: bool = False,
@@ -53,34 +55,49 @@ def load(
     """In controller-runtime's order: the file named, KUBECONFIG, the pod's service account, ~/.kube/config.
 
     `impersonate` stands in for whatever a kubeconfig says about it. A context is looked for in files alone, unless
-    `pod_first`: then it means nothing in a pod.
+    `pod_first`: then it means nothing in a pod. `cluster` and `user` stand in for those that the context names.
     """
-    found = _find(path, context, namespace, env, mount, pod_first=pod_first)
+    choice = _Choice(context, cluster, user)
+    found = _find(path, choice, namespace, env, mount, pod_first=pod_first)
     return msgspec.structs.replace(found, impersonate=impersonate) if impersonate else found
 
 
-def _find(path: str, context: str, namespace: str, env: Mapping[str, str], mount: Path, *, pod_first: bool) -> Endpoint:
+class _Choice(msgspec.Struct, frozen=True):
+    """What is chosen of a kubeconfig; what is empty is what its context says."""
+
+    context: str = ""
+    cluster: str = ""
+    user: str = ""
+
+
+def _find(
+    path: str, choice: _Choice, namespace: str, env: Mapping[str, str], mount: Path, *, pod_first: bool
+) -> Endpoint:
     if path:
-        return from_files([Path(path).expanduser()], context=context, namespace=namespace, env=env)
+        return _from_files([Path(path).expanduser()], choice, namespace, env)
     if listed := [Path(item) for item in env.get("KUBECONFIG", "").split(os.pathsep) if item]:
-        return from_files(listed, context=context, namespace=namespace, env=env)
-    # A context can only be meant for a file.
-    if (pod_first or not context) and _has_service_account(env, mount):
+        return _from_files(listed, choice, namespace, env)
+    # A choice can only be meant for a file.
+    if (pod_first or choice == _Choice()) and _has_service_account(env, mount):
         return in_cluster(namespace=namespace, env=env, mount=mount)
     default = (Path(env["HOME"]) if env.get("HOME") else Path.home()) / ".kube" / "config"
     if not default.exists():
         raise ConfigInvalid(f"no cluster to talk to: no --kubeconfig, no KUBECONFIG, not in a pod, and no {default}")
-    return from_files([default], context=context, namespace=namespace, env=env)
+    return _from_files([default], choice, namespace, env)
 
 
 def from_files(
     paths: Sequence[Path], *, context: str = "", namespace: str = "", env: Mapping[str, str] = os.environ
 ) -> Endpoint:
     """Of several files, those that do not exist are passed over; a single one must be there."""
+    return _from_files(paths, _Choice(context), namespace, env)
+
+
+def _from_files(paths: Sequence[Path], choice: _Choice, namespace: str, env: Mapping[str, str]) -> Endpoint:
     found = [read(path) for path in dict.fromkeys(paths) if len(paths) == 1 or path.exists()]
     if not found:
         raise ConfigInvalid(f"kubeconfig: none of {', '.join(map(str, paths))} exists (see KUBECONFIG)")
-    return _endpoint(Kubeconfig(found), context, namespace, env)
+    return _endpoint(Kubeconfig(found), choice, namespace, env)
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -98,7 +115,7 @@ def from_secret(
     `source` names it in messages, as in "Secret team-a/workload-kubeconfig". `may_run`: its exec plugin is trusted.
     `reach` says which servers it may name. It takes some milliseconds, so that it belongs into a thread.
     """
-    endpoint = _endpoint(Kubeconfig([read_untrusted(data, source, may_run=may_run)]), "", "", env)
+    endpoint = _endpoint(Kubeconfig([read_untrusted(data, source, may_run=may_run)]), _Choice(), "", env)
     _check_reach(endpoint, reach, source)
     endpoint = msgspec.structs.replace(endpoint, reach=reach)
     return Opened(endpoint, _tls(endpoint, source))
@@ -209,14 +226,15 @@ class _Provider(msgspec.Struct, frozen=True):
     config: dict[str, str] = {}
 
 
-def _endpoint(kubeconfig: Kubeconfig, context_name: str, namespace: str, env: Mapping[str, str]) -> Endpoint:
-    name = context_name or kubeconfig.current
+def _endpoint(kubeconfig: Kubeconfig, choice: _Choice, namespace: str, env: Mapping[str, str]) -> Endpoint:
+    name = choice.context or kubeconfig.current
     if not name:
         raise ConfigInvalid(f"{kubeconfig}: no current-context (choose one: {kubeconfig.names('context')})")
     context, asked = kubeconfig.entry("context", name, _Context, kubeconfig)
-    cluster, place = kubeconfig.entry("cluster", context.cluster, _Cluster, asked)
+    cluster, place = kubeconfig.entry("cluster", choice.cluster or context.cluster, _Cluster, asked)
     # A context without a user is anonymous.
-    user, owner = kubeconfig.entry("user", context.user, _User, asked) if context.user else (_User(), asked)
+    user_name = choice.user or context.user
+    user, owner = kubeconfig.entry("user", user_name, _User, asked) if user_name else (_User(), asked)
     info = _cluster_info(cluster, place)
     credentials = _credentials(user, owner, info)
     if cluster.proxy_url:

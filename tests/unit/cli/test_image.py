@@ -11,6 +11,7 @@ import pytest
 
 from deploy import agent_image
 from haulout import __version__
+from haulout.cli.drop_in import COMMAND_LINES
 from haulout.surfaces.registry import originals
 from tests.rig.image import collect_agent
 
@@ -28,8 +29,8 @@ def test_everything_that_is_copied_is_there_and_not_ignored() -> None:
 
 
 def test_every_original_is_there_by_its_name() -> None:
-    (names,) = re.findall(r"for name in ([a-z -]+);", RECIPE)
-    assert names.split() == sorted(originals())
+    (names,) = re.findall(r"for name in ([a-z -]+);", RECIPE.replace("\\\n", " "))
+    assert names.split() == sorted([*originals(), *COMMAND_LINES])
     assert "ln -s /opt/haulout/bin/haulout /usr/local/bin/skyhook-agent" in RECIPE
 
 

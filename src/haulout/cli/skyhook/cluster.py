@@ -1,0 +1,145 @@
+"""What the commands ask of the cluster: Skyhooks, the nodes with their states, and small patches of both."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from haulout.base.clock import SystemClock
+from haulout.base.duration import quoted
+from haulout.cli.skyhook.output import Failed
+from haulout.kube.config import load
+from haulout.kube.endpoint import Basic, ClientCertificate, Endpoint, Impersonation, Secret, StaticToken
+from haulout.kube.errors import KubeError
+from haulout.kube.http import HttpTransport
+from haulout.kube.listing import read_list
+from haulout.kube.writer import Writer
+from haulout.model.node import Node
+from haulout.surfaces.packages.node_state import MalformedNodeState, NodeState, parse
+from haulout.surfaces.packages.wire import PREFIX, RESOURCE, Skyhook
+
+NODE_STATE = f"{PREFIX}nodeState_"
+_METACHARACTERS = frozenset(".*+?^${}[]|()\\")
+# One name of an object, so that it cannot lead to another path.
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+class NodeOf(NamedTuple):
+    """A node with the state that a Skyhook has left on it."""
+
+    node: Node
+    state: NodeState
+
+    @property
+    def name(self) -> str:
+        return self.node.metadata.name
+
+
+class Cluster:
+    """The API server that the commands talk to. `warn` is told of what is passed over."""
+
+    def __init__(self, transport: HttpTransport, *, within: float = 30.0) -> None:
+        self.transport = transport
+        self.writer = Writer(transport)
+        self._within = within
+
+    async def skyhook(self, name: str) -> Skyhook:
+        """Raise Failed if there is none, or if it cannot be read."""
+        try:
+            if not _NAME.fullmatch(name):
+                raise Failed(f"getting skyhook {quoted(name)}: skyhooks.skyhook.nvidia.com {quoted(name)} not found")
+            reply = await self.transport.request("GET", f"{RESOURCE.path}/{name}", timeout=self._within)
+            return msgspec.json.decode(reply.body, type=Skyhook)
+        except (KubeError, msgspec.DecodeError) as error:
+            raise Failed(f"getting skyhook {quoted(name)}: {error}") from None
+
+    async def patch_skyhook(self, name: str, patch: Mapping[str, Any], subresource: str | None = None) -> None:
+        await self.writer.merge_patch(f"{RESOURCE.path}/{name}", patch, key=name, subresource=subresource)
+
+    async def nodes(self) -> list[Node]:
+        """Return all nodes, sorted by their names."""
+        try:
+            found = await read_list(self.transport, "/api/v1/nodes", Node)
+        except KubeError as error:
+            raise Failed(f"listing nodes: {error}") from None
+        return sorted(found, key=lambda node: node.metadata.name)
+
+    async def node(self, name: str) -> Node:
+        reply = await self.transport.request("GET", f"/api/v1/nodes/{name}", timeout=self._within)
+        return msgspec.json.decode(reply.body, type=Node)
+
+    async def patch_node(self, name: str, patch: Mapping[str, Any], version: str | None = None) -> None:
+        await self.writer.merge_patch(f"/api/v1/nodes/{name}", patch, key=name, version=version)
+
+
+def with_state(nodes: Iterable[Node], skyhook: str, problems: list[str]) -> list[NodeOf]:
+    """Return the nodes that have a state of a Skyhook. Of states that cannot be read only the problem is noted."""
+    found = []
+    for node in nodes:
+        text = node.metadata.annotations.get(f"{NODE_STATE}{skyhook}")
+        if text is None:
+            continue
+        try:
+            found.append(NodeOf(node, parse(text)))
+        except MalformedNodeState as error:
+            problems.append(f"Warning: skipping node {quoted(node.metadata.name)} - invalid annotation: {error}")
+    return found
+
+
+def matching(patterns: Sequence[str], names: Iterable[str]) -> set[str]:
+    """Return the names that are named or fit a regular expression. Raise Failed for a wrong expression."""
+    available = list(names)
+    found: set[str] = set()
+    for pattern in patterns:
+        if not _METACHARACTERS & set(pattern):
+            found |= {pattern} & set(available)
+            continue
+        try:
+            expression = re.compile(f"^{pattern}$")
+        except re.error as error:
+            raise Failed(f"matching nodes: invalid regex pattern {quoted(pattern)}: {error}") from None
+        found |= {name for name in available if expression.search(name)}
+    return found
+
+
+@asynccontextmanager
+async def connected(flags: Mapping[str, Any]) -> AsyncIterator[Cluster]:
+    """Yield the cluster that kubectl's flags name. Raise Failed where none can be found."""
+    try:
+        endpoint = _endpoint(flags)
+    except KubeError as error:
+        raise Failed(f"initializing kubernetes client: {error}") from None
+    transport = HttpTransport(endpoint, SystemClock())
+    timeout = flags["request-timeout"].total_seconds() or 30.0
+    try:
+        yield Cluster(transport, within=timeout)
+    finally:
+        await transport.close()
+
+
+def _endpoint(flags: Mapping[str, Any]) -> Endpoint:
+    found = load(path=flags["kubeconfig"], context=flags["context"], cluster=flags["cluster"], user=flags["user"])
+    changes: dict[str, Any] = {}
+    if flags["server"]:
+        changes["server"] = flags["server"].rstrip("/")
+    if flags["certificate-authority"]:
+        changes["ca"] = Path(flags["certificate-authority"])
+    if flags["insecure-skip-tls-verify"]:
+        changes |= {"insecure": True, "ca": None}
+    if flags["tls-server-name"]:
+        changes["tls_server_name"] = flags["tls-server-name"]
+    if flags["as"]:
+        changes["impersonate"] = Impersonation(flags["as"], flags["as-group"], flags["as-uid"])
+    if flags["token"]:
+        changes["credentials"] = (StaticToken(Secret(flags["token"])),)
+    elif flags["username"] or flags["password"]:
+        changes["credentials"] = (Basic(flags["username"], Secret(flags["password"])),)
+    elif flags["client-certificate"] and flags["client-key"]:
+        pair = ClientCertificate(Path(flags["client-certificate"]), Path(flags["client-key"]))
+        changes["credentials"] = (pair,)
+    return msgspec.structs.replace(found, **changes)

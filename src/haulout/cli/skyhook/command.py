@@ -1,0 +1,205 @@
+"""Reads the command line of `skyhook` and runs the command that it names."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import click
+
+from haulout.base.duration import quoted
+from haulout.cli.skyhook.flags import BOOL, DURATION, NUMBER, TEXTS, Flag, FlagError, Parsed, read_flags
+from haulout.cli.skyhook.output import FORMATS, TABLE, Failed
+
+PROGRAM = "skyhook"
+STAGES = ("apply", "config", "interrupt", "post-interrupt")
+
+GLOBAL = (
+    Flag("as", "Username to impersonate for the operation."),
+    Flag("as-group", "Group to impersonate for the operation, any number of times.", TEXTS, ()),
+    Flag("as-uid", "UID to impersonate for the operation."),
+    Flag("cache-dir", "Accepted for kubectl's sake, without effect."),
+    Flag("certificate-authority", "File with the authority of the API server."),
+    Flag("client-certificate", "File with a client certificate."),
+    Flag("client-key", "File with the key of the client certificate."),
+    Flag("cluster", "The cluster of the kubeconfig to use."),
+    Flag("context", "The context of the kubeconfig to use."),
+    Flag("disable-compression", "Accepted for kubectl's sake, without effect.", BOOL, False),
+    Flag("insecure-skip-tls-verify", "Do not check the certificate of the API server.", BOOL, False),
+    Flag("kubeconfig", "The kubeconfig to use."),
+    Flag("namespace", "The namespace of the operator.", default="skyhook", short="n"),
+    Flag("password", "Password for basic authentication."),
+    Flag("request-timeout", "How long one request may take.", DURATION, timedelta()),
+    Flag("server", "The address of the API server.", short="s"),
+    Flag("tls-server-name", "The name by which the certificate of the API server is checked."),
+    Flag("token", "Bearer token to use."),
+    Flag("user", "The user of the kubeconfig to use."),
+    Flag("username", "Name for basic authentication."),
+    Flag("output", f"Output format: {', '.join(FORMATS)}.", default=TABLE, short="o"),
+    Flag("verbose", "Tell of what is passed over.", BOOL, False, "v"),
+    Flag("dry-run", "Only say what would be done.", BOOL, False),
+    Flag("help", "Show help.", BOOL, False, "h"),
+)
+SKYHOOK = Flag("skyhook", "Name of the Skyhook.")
+NODES = Flag("node", "Name of a node or a regular expression, any number of times.", TEXTS, ())
+STAGE = Flag("stage", f"Stage: {', '.join(STAGES)}.")
+CONFIRM = Flag("confirm", "Do not ask.", BOOL, False, "y")
+FOLLOW = Flag("follow", "Follow the logs.", BOOL, False, "f")
+TAIL = Flag("tail", "How many lines to show from the end; -1 for all.", NUMBER, -1)
+TIMEOUT = Flag("timeout", "How long the cluster may take to answer.", DURATION, timedelta(seconds=10))
+CLIENT_ONLY = Flag("client-only", "Print only the version of this program.", BOOL, False)
+SKIP_BATCHES = Flag("skip-batch-reset", "Keep the batch state.", BOOL, False)
+OWN = (SKYHOOK, NODES, STAGE, CONFIRM, FOLLOW, TAIL, TIMEOUT, CLIENT_ONLY, SKIP_BATCHES)
+
+
+class Command(NamedTuple):
+    """A command: what it is for, the function that runs it, and the words and flags that it takes."""
+
+    words: str
+    help: str
+    run: str
+    least: int = 0
+    most: int | None = 0
+    flags: tuple[Flag, ...] = ()
+    required: tuple[str, ...] = ()
+
+
+COMMANDS: dict[tuple[str, ...], Command] = {
+    ("version",): Command("", "Show the versions.", "lifecycle:version", flags=(TIMEOUT, CLIENT_ONLY)),
+    ("pause",): Command("SKYHOOK", "Pause a Skyhook.", "lifecycle:pause", 1, 1, (CONFIRM,)),
+    ("resume",): Command("SKYHOOK", "Resume a paused Skyhook.", "lifecycle:resume", 1, 1, (CONFIRM,)),
+    ("disable",): Command("SKYHOOK", "Disable a Skyhook.", "lifecycle:disable", 1, 1, (CONFIRM,)),
+    ("enable",): Command("SKYHOOK", "Enable a disabled Skyhook.", "lifecycle:enable", 1, 1, (CONFIRM,)),
+    ("reset",): Command("SKYHOOK", "Run a Skyhook anew.", "reset:reset", 1, 1, (CONFIRM, SKIP_BATCHES)),
+    ("deployment-policy", "reset"): Command("SKYHOOK", "Begin the waves anew.", "reset:reset_policy", 1, 1, (CONFIRM,)),
+    ("node", "list"): Command(
+        "", "List the nodes of a Skyhook.", "node_show:list_nodes", flags=(SKYHOOK,), required=("skyhook",)
+    ),
+    ("node", "status"): Command(
+        "[NODE...]", "Show what Skyhooks do on nodes.", "node_show:node_status", 0, None, (SKYHOOK,)
+    ),
+    ("node", "reset"): Command(
+        "NODE...", "Run a Skyhook anew on nodes.", "node_edit:reset", 1, None, (SKYHOOK, CONFIRM), ("skyhook",)
+    ),
+    ("node", "ignore"): Command("NODE...", "Leave nodes alone.", "node_edit:ignore", 1, None),
+    ("node", "unignore"): Command("NODE...", "Leave nodes alone no longer.", "node_edit:unignore", 1, None),
+    ("package", "status"): Command(
+        "PACKAGE", "Show a package on nodes.", "package_status:status", 1, 1, (SKYHOOK, NODES), ("skyhook",)
+    ),
+    ("package", "rerun"): Command(
+        "PACKAGE",
+        "Run a package anew on nodes.",
+        "package_status:rerun",
+        1,
+        1,
+        (SKYHOOK, NODES, STAGE, CONFIRM),
+        ("skyhook", "node"),
+    ),
+    ("package", "logs"): Command(
+        "PACKAGE",
+        "Show the logs of a package.",
+        "package_logs:logs",
+        1,
+        1,
+        (SKYHOOK, NODES, STAGE, FOLLOW, TAIL),
+        ("skyhook",),
+    ),
+}
+GROUPS = {path[0] for path in COMMANDS if len(path) == 2}
+ALIASES = {"dp": "deployment-policy"}
+
+
+def main(words: Sequence[str]) -> int:
+    """Run a command. Return 0, or 1 with the error on the standard error."""
+    try:
+        return _main(words)
+    except (Failed, FlagError) as error:
+        click.echo(f"Error: {error}", err=True)
+        return 1
+
+
+def _main(words: Sequence[str]) -> int:
+    parsed = read_flags(words, (*GLOBAL, *OWN))
+    path = _path(parsed.words)
+    if path not in COMMANDS:
+        return _without_command(path, parsed)
+    command = COMMANDS[path]
+    if parsed.values.get("help"):
+        _show_help(path, command)
+        return 0
+    values = _values(command, parsed)
+    rest = parsed.words[len(path) :]
+    _check_count(command, len(rest))
+    module, _, function = command.run.partition(":")
+    run = getattr(importlib.import_module(f"haulout.cli.skyhook.{module}"), function)
+    asyncio.run(run(rest, values))
+    return 0
+
+
+def _path(words: Sequence[str]) -> tuple[str, ...]:
+    first = ALIASES.get(words[0], words[0]) if words else ""
+    return tuple([first, *words[1:2]] if first in GROUPS else [first] if first else [])
+
+
+def _without_command(path: tuple[str, ...], parsed: Parsed) -> int:
+    """Show help for the program or a group. Raise Failed for a word that is no command."""
+    is_group = path[:1] != () and path[0] in GROUPS
+    if path and (not is_group or len(path) > 1):
+        above = f"{PROGRAM} {path[0]}" if is_group else PROGRAM
+        raise Failed(f"unknown command {quoted(path[-1])} for {quoted(above)}")
+    shown = {known: each for known, each in COMMANDS.items() if known[: len(path)] == path}
+    click.echo(f"Usage: {' '.join([PROGRAM, *path])} COMMAND [FLAGS]\n\nCommands:")
+    for known, command in shown.items():
+        click.echo(f"  {' '.join([*known, command.words]).strip():<36}{command.help}")
+    _show_flags("Flags of all commands", GLOBAL)
+    return 0
+
+
+def _show_help(path: tuple[str, ...], command: Command) -> None:
+    usage = " ".join(filter(None, [PROGRAM, *path, command.words, "[FLAGS]"]))
+    click.echo(f"{command.help}\n\nUsage: {usage}")
+    if command.flags:
+        _show_flags("Flags", command.flags)
+    _show_flags("Flags of all commands", GLOBAL)
+
+
+def _show_flags(title: str, flags: Sequence[Flag]) -> None:
+    click.echo(f"\n{title}:")
+    for flag in flags:
+        short = f"-{flag.short}, " if flag.short else "    "
+        kind = "" if flag.kind == BOOL else f" {flag.kind}"
+        click.echo(f"  {short}--{flag.name + kind:<32}{flag.help}")
+
+
+def _values(command: Command, parsed: Parsed) -> dict[str, Any]:
+    """Return all flags that the command knows with their values. Raise for one that is not its own, or is missing."""
+    known = {flag.name: flag.default for flag in (*GLOBAL, *command.flags)}
+    if foreign := [name for name in parsed.values if name not in known]:
+        raise FlagError(f"unknown flag: --{foreign[0]}")
+    if absent := [name for name in command.required if name not in parsed.values]:
+        raise FlagError(f"required flag(s) {', '.join(map(quoted, absent))} not set")
+    values = {**known, **parsed.values}
+    _check_values(values, command)
+    return values
+
+
+def _check_values(values: dict[str, Any], command: Command) -> None:
+    given = values["output"]
+    values["output"] = given.lower()
+    if values["output"] not in FORMATS:
+        raise FlagError(f"invalid output format {quoted(given)}")
+    if "skyhook" in command.required and not values["skyhook"]:
+        raise FlagError("--skyhook flag is required")
+    stage = values.get("stage", "")
+    if stage and stage not in STAGES:
+        raise FlagError(f"invalid stage {quoted(stage)}: must be one of {', '.join(STAGES)}")
+
+
+def _check_count(command: Command, count: int) -> None:
+    if command.most == command.least != count:
+        raise FlagError(f"accepts {command.least} arg(s), received {count}")
+    if count < command.least:
+        raise FlagError(f"requires at least {command.least} arg(s), only received {count}")

@@ -1,0 +1,76 @@
+"""`skyhook version`, and the switches of a Skyhook: `pause`, `resume`, `disable`, `enable`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from haulout import __version__
+from haulout.base.duration import quoted, to_text
+from haulout.cli.skyhook.cluster import connected
+from haulout.cli.skyhook.operator_version import check, discover
+from haulout.cli.skyhook.output import Failed
+from haulout.kube.errors import KubeError
+from haulout.surfaces.packages.wire import DISABLE, PAUSE
+
+
+async def version(words: Sequence[str], flags: dict[str, Any]) -> None:
+    click.echo(f"Skyhook plugin:\tv{__version__}")
+    if flags["client-only"]:
+        return
+    span = flags["timeout"]
+    try:
+        async with connected(flags) as cluster, asyncio.timeout(span.total_seconds()):
+            found = await discover(cluster, flags["namespace"])
+    except Failed as error:
+        if str(error).startswith("initializing"):
+            raise
+        found = f"unknown ({error})"
+    except TimeoutError:
+        found = f"unknown (no answer within {to_text(span)})"
+    click.echo(f"Skyhook operator:\t{found}")
+
+
+async def pause(words: Sequence[str], flags: dict[str, Any]) -> None:
+    await _switch(words[0], flags, "pause", "paused", {PAUSE: "true"})
+
+
+async def resume(words: Sequence[str], flags: dict[str, Any]) -> None:
+    await _switch(words[0], flags, "resume", "resumed", {PAUSE: None})
+
+
+async def disable(words: Sequence[str], flags: dict[str, Any]) -> None:
+    await _switch(words[0], flags, "disable", "disabled", {DISABLE: "true"})
+
+
+async def enable(words: Sequence[str], flags: dict[str, Any]) -> None:
+    await _switch(words[0], flags, "enable", "enabled", {DISABLE: None})
+
+
+async def _switch(name: str, flags: dict[str, Any], verb: str, done: str, annotations: dict[str, str | None]) -> None:
+    if flags["dry-run"]:
+        click.echo(f"[dry-run] Would {verb} Skyhook {quoted(name)}")
+        return
+    if not flags["confirm"] and not _confirmed(name, verb):
+        return
+    async with connected(flags) as cluster:
+        skyhook = await cluster.skyhook(name)
+        if verb in ("pause", "disable"):
+            await check(cluster, skyhook, flags)
+        try:
+            await cluster.patch_skyhook(name, {"metadata": {"annotations": annotations}})
+        except KubeError as error:
+            raise Failed(f"patching skyhook {quoted(name)}: {error}") from None
+    click.echo(f"Skyhook {quoted(name)} {done}")
+
+
+def _confirmed(name: str, verb: str) -> bool:
+    click.echo(f"This will {verb} Skyhook {quoted(name)}. Continue? [y/N]: ", nl=False)
+    if sys.stdin.readline().strip() in ("y", "Y"):
+        return True
+    click.echo("Aborted.")
+    return False

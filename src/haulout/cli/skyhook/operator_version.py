@@ -1,0 +1,91 @@
+"""Which version of the operator runs in a cluster, and whether it understands a command."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from haulout.base.duration import quoted
+from haulout.cli.skyhook.cluster import Cluster
+from haulout.cli.skyhook.output import Failed
+from haulout.kube.errors import KubeError
+from haulout.kube.listing import read_list
+from haulout.model.meta import ObjectMeta
+from haulout.surfaces.packages.validate import image_tag
+from haulout.surfaces.packages.versions import is_lower, is_version
+from haulout.surfaces.packages.wire import STAMP, Skyhook
+
+# Since then pause and disable are annotations.
+OLDEST = "v0.8.0"
+OPERATOR = "skyhook"
+VERSION_LABEL = "app.kubernetes.io/version"
+
+
+class _Container(msgspec.Struct, frozen=True):
+    image: str = ""
+
+
+class _PodSpec(msgspec.Struct, frozen=True):
+    containers: tuple[_Container, ...] = ()
+
+
+class _Template(msgspec.Struct, frozen=True):
+    spec: _PodSpec = _PodSpec()
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    template: _Template = _Template()
+
+
+class Deployment(msgspec.Struct, frozen=True):
+    """What is read of a Deployment to find the operator's version."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _Spec = _Spec()
+
+    @property
+    def images(self) -> list[str]:
+        return [container.image for container in self.spec.template.spec.containers]
+
+    @property
+    def is_operator(self) -> bool:
+        labels = [text for pair in self.metadata.labels.items() for text in pair]
+        return any(OPERATOR in text.lower() for text in (*self.images, *labels))
+
+    @property
+    def version(self) -> str:
+        tags = (image_tag(image) for image in self.images)
+        label = self.metadata.labels.get(VERSION_LABEL, "").strip()
+        return label or next((tag for tag in tags if tag not in ("", "latest")), "")
+
+
+async def discover(cluster: Cluster, namespace: str) -> str:
+    """Return the version of the operator in a namespace. Raise Failed if it cannot be found out."""
+    try:
+        found = await read_list(cluster.transport, f"/apis/apps/v1/namespaces/{namespace}/deployments", Deployment)
+    except KubeError as error:
+        raise Failed(f"listing deployments in namespace {quoted(namespace)}: {error}") from None
+    version = next((each.version for each in found if each.is_operator and each.version), "")
+    if not version:
+        raise Failed(
+            "unable to determine operator version; no skyhook operator deployment found in namespace"
+            f" {quoted(namespace)}"
+        )
+    return version
+
+
+async def check(cluster: Cluster, skyhook: Skyhook, flags: dict[str, Any]) -> None:
+    """Raise Failed if the operator is too old for annotations. Where its version is not known, say so and go on."""
+    version = skyhook.metadata.annotations.get(STAMP, "")
+    if not is_version(version):
+        try:
+            version = await discover(cluster, flags["namespace"])
+        except Failed:
+            version = ""
+    if not is_version(version):
+        text = f"Warning: unable to determine operator version; cannot verify compatibility (requires {OLDEST}+)"
+        click.echo(text, err=True)
+    elif is_lower(version, OLDEST):
+        raise Failed(f"operator version {version} does not support this command; minimum supported version is {OLDEST}")

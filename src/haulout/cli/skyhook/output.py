@@ -1,0 +1,56 @@
+"""How results are shown: tables as Go's tabwriter makes them, JSON as Go indents it, YAML with sorted keys."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+import msgspec
+import yaml
+
+from haulout.surfaces.packages.node_state import go_json
+
+TABLE, JSON, YAML, WIDE = FORMATS = ("table", "json", "yaml", "wide")
+
+
+def show(value: Any, output: str) -> None:
+    """Print a value as JSON or YAML."""
+    if output == JSON:
+        click.echo(msgspec.json.format(go_json(value), indent=2))
+    else:
+        click.echo(yaml.safe_dump(value, sort_keys=True, allow_unicode=True, default_flow_style=False), nl=False)
+
+
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print columns with two spaces between them, below their names and a line of dashes."""
+    lines = [columns, ["-" * len(column) for column in columns], *rows]
+    widths = [max(len(line[number]) for line in lines) for number in range(len(columns))]
+    for line in lines:
+        padded = [cell.ljust(width + 2) for cell, width in zip(line[:-1], widths[:-1], strict=True)]
+        click.echo("".join([*padded, line[-1]]))
+
+
+def confirm() -> bool:
+    """Ask whether to go on: `y` or `yes` in any case. Raise Failed at the end of the input."""
+    click.echo("Continue? [y/N]: ", nl=False)
+    answer = sys.stdin.readline()
+    if not answer.endswith("\n"):
+        raise Failed("reading confirmation: EOF")
+    if answer.strip().lower() in ("y", "yes"):
+        return True
+    click.echo("Aborted")
+    return False
+
+
+def show_errors(heading: str, errors: Iterable[str]) -> None:
+    listed = list(errors)
+    if listed:
+        click.echo(f"\n{heading}")
+        for error in listed:
+            click.echo(f"  - {error}")
+
+
+class Failed(Exception):
+    """A command that cannot be carried out. The text is what people are told."""

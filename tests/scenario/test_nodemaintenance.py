@@ -7,12 +7,15 @@ from datetime import datetime, timedelta
 import pytest
 
 from haulout.base import selector
+from haulout.cluster.key import Key
+from haulout.cluster.view import Record, View
 from haulout.core.action import Create
 from haulout.core.drain.options import Act, PodRules, Rule
 from haulout.embedded import DISRUPTION_BUDGETS, NODES, PODS, ActorOptions, Resource
 from haulout.kernel.requests import Change, Refused
 from haulout.model.meta import wire_time
-from haulout.surfaces.nodemaintenance.wire import API_VERSION
+from haulout.surfaces.nodemaintenance.decide import decide
+from haulout.surfaces.nodemaintenance.wire import API_VERSION, KIND
 from tests.build.drains import QUICK
 from tests.build.maintenances import DEFINITIONS, LEASES, MAINTENANCES, NAMESPACES, Maintenances, definition, options
 from tests.build.workloads import World, budget, condition_of, daemon_set, deployment, is_leaving, pod
@@ -117,6 +120,20 @@ class TestFlow:
         ops.world.change(DISRUPTION_BUDGETS, "web", {"spec": {"minAvailable": 2}})
         ops.run(12)
         assert (ops.phase("a"), ops.status("a")["pendingPods"]) == ("Running", ["endless"])
+
+    def test_a_decision_goes_through_the_pods_once_whatever_it_has_to_report(self) -> None:
+        ops = Maintenances(World(QUICK, nodes=1))
+        ops.world.make(deployment("web", replicas=40), budget("web", minAvailable=40))
+        # Long enough for a pass to end and to be reported.
+        ops.run(30).make("a", "n0").run(31)
+        assert ops.status("a")["pendingPods"]
+        gone_through = []
+        for seconds in (0, 3, 60):
+            record = Record()
+            decide(Key("", KIND, "", "a"), View(ops.kernel.store, record), ops.now + timedelta(seconds=seconds))
+            gone_through.append(record.rows)
+        # Each pod once, its permit once where it is reported, and the maintenances of the node.
+        assert max(gone_through) <= 2 * 40 + 5
 
     def test_whom_a_drain_leaves_alone_is_told_when_it_begins(self, ops: Maintenances) -> None:
         ops.world.make(daemon_set("agent"), pod("p", nodeName="n0"), pod("q", nodeName="n0"))

@@ -274,8 +274,6 @@ class Process:
         try:
             async with asyncio.TaskGroup() as group:
                 driver.before_asking.append(self._look)
-                # What surfaces always watch follows from their settings, the rest from what has been decided.
-                driver.before_asking.append(lambda: sources.follow(group))
                 driver.after_asking.append(lambda: sources.follow(group))
                 driver.after_asking.append(lambda: prober.follow(group))
                 tasks = [group.create_task(work) for work in (driver.run(), self.recorder.run(), self._look_at_files())]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
@@ -15,30 +14,16 @@ from haulout.cluster.key import Key
 from haulout.cluster.limits import RoomSet
 from haulout.cluster.rows import Row
 from haulout.cluster.store import CountOf, Listing, Store, TableName, Topic
-from haulout.cluster.view import (
-    CONFIG,
-    GRANT,
-    HOLD,
-    OUTCOME,
-    OWN_KINDS,
-    PROOF,
-    FactDemand,
-    NotListed,
-    Record,
-    View,
-    holds_table,
-)
+from haulout.cluster.view import CONFIG, GRANT, HOLD, OUTCOME, PROOF, FactDemand, NotListed, Record, View
 from haulout.core.decision import NOTHING, Decider, Decision, Source, earliest, ensure_hashable
 from haulout.core.holds import Blocked, Grant, Hold, grant_key, hold_key
+from haulout.kernel.demands import FactDemands, SourceDemands
+from haulout.kernel.newcomers import Newcomers
+from haulout.kernel.rests import Rests, may_wait
 from haulout.kernel.rooms import Order, Rooms, Subject
 
 TICK_FOR = timedelta(milliseconds=1)
 AFTER_FAILURE_FOR = timedelta(minutes=1)
-# A decision that went through more rows than this rests for a while that grows with them before it is asked again.
-# Without the rest, each of 10,000 pods that leave a node would make all that remain be gone through.
-MANY_ROWS = 1000
-REST_FOR_EACH_ROW = timedelta(microseconds=100)
-LONGEST_REST_FOR = timedelta(seconds=1)
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 # Most subjects make no row: one of its own each would be 216 bytes.
 NONE_MADE: frozenset[Key] = frozenset()
@@ -105,8 +90,7 @@ class Loop:
         self._on_failure = on_failure
         self._asked: dict[Subject, Asked] = {}
         self._readers: dict[Topic, set[Subject]] = {}
-        self._unasked: set[Subject] = set()
-        self._silent: Counter[tuple[str, str]] = Counter()
+        self._newcomers = Newcomers(store, tuple(self._deciders.values()))
         self._due: dict[Subject, Order] = {}
         self._heap: list[Order] = []
         self._timers: list[tuple[datetime, Subject]] = []
@@ -115,44 +99,44 @@ class Loop:
         self._paused: dict[Subject, datetime] = {}
         # Those who did not use what they were granted, with the asking that shows what kept them.
         self._declined: dict[Subject, Asked] = {}
-        # Until when those rest that went through many rows, and which of them are to be asked then.
-        self._rests: dict[Subject, datetime] = {}
-        self._resting: set[Subject] = set()
-        self._rest_ends: list[tuple[datetime, Subject]] = []
+        self._rests = Rests()
         self._now = LONG_AGO
-        self._facts: dict[Key, dict[Subject, FactDemand]] = {}
-        self._sources: dict[Subject, tuple[Source, ...]] = {}
-        self._sources_wanted: Counter[Source] = Counter()
-        self._sources_known: frozenset[Source] | None = None
+        self._facts = FactDemands()
+        self._sources = SourceDemands()
         self._rooms = Rooms(store)
         self._reconfigured = False
         self.askings = 0
-        # For whoever has a clock, and wants to know how long they wait.
+        # How often a configuration has changed: with it, what surfaces always watch may have changed.
+        self.configurations = 0
+        # Called with each subject that becomes due, so that a caller with a clock can measure how long it waits.
         self.on_due: Callable[[Subject], None] = lambda subject: None
-        for kind in OWN_KINDS:
-            self._judge_listing(TableName("", kind))
 
     # Waking
 
     def wake(self, subject: Subject) -> None:
-        """Due now; while under way, remembered for when that has ended. It may well use a grant now."""
+        """Make a subject due; one that is under way, once that has ended. It may well use a grant now."""
         self._declined.pop(subject, None)
         self._call(subject)
 
     def _call(self, subject: Subject) -> None:
         if subject in self._under_way:
             self._again.add(subject)
-        elif self._rests and self._rests.get(subject, LONG_AGO) > self._now:
-            if subject not in self._resting:
-                self._resting.add(subject)
-                heapq.heappush(self._rest_ends, (self._rests[subject], subject))
-        elif subject in self._asked or subject in self._unasked:
+        elif subject in self._asked or subject in self._newcomers:
             order, known = self._order(subject), self._due.get(subject)
             if known is None:
                 self.on_due(subject)
             if known != order:
                 self._due[subject] = order
                 heapq.heappush(self._heap, order)
+
+    def _wake_readers(self, topic: Topic) -> None:
+        """Make the subjects due that have read a topic, or let them rest before."""
+        delays = bool(self._rests) and may_wait(topic)
+        for subject in self._readers.get(topic, ()):
+            if delays and subject not in self._under_way and self._rests.delay(subject, self._now):
+                self._declined.pop(subject, None)
+            else:
+                self.wake(subject)
 
     def ended(self, subject: Subject) -> None:
         """What the subject had under way has been answered, refused or dropped."""
@@ -194,29 +178,22 @@ class Loop:
         self._paused.clear()
         self._declined.clear()
         self._rests.clear()
-        self._resting.clear()
-        self._rest_ends.clear()
-        subjects = {*self._asked, *self._unasked}
+        subjects = {*self._asked, *self._newcomers}
         for subject in subjects:
             self._leave(subject)
-        self._unasked = subjects
-        self._silent = Counter((subject.decider, subject.key.cluster) for subject in subjects)
-        for cluster in self._store.clusters():
-            for decider in self._deciders.values():
-                self._store.set_listing(cluster, holds_table(decider.name), Listing.WAITING)
-                if decider.cluster in (None, cluster):
-                    self._judge_holds(decider, cluster)
+        self._newcomers.restart(subjects)
         for subject in subjects:
             self.wake(subject)
 
     def follow(self) -> None:
-        """Somebody else leads: nobody is asked, but whom there is to ask is known when leadership is gained."""
+        """Track new and removed subjects while another replica leads, without running decisions."""
         changed, _, arrived = self._store.take_changes()
-        for key in arrived:
-            self._unasked.update(subject for subject in self.subjects(key) if subject not in self._asked)
+        self._greet(arrived)
         for topic in changed:
-            if isinstance(topic, Key) and self._store.row(topic) is None:
-                self._unasked.difference_update(self.subjects(topic))
+            if isinstance(topic, Key):
+                self._note_configuration(topic)
+                if self._store.row(topic) is None:
+                    self._newcomers.discard(self.subjects(topic))
 
     @property
     def has_due(self) -> bool:
@@ -230,19 +207,16 @@ class Loop:
         while self._timers and not self._stands(*self._timers[0]):
             heapq.heappop(self._timers)
         timer = self._timers[0][0] if self._timers else None
-        return earliest(timer, self._rest_ends[0][0]) if self._rest_ends else timer
+        return earliest(timer, self._rests.next_instant())
 
     # Running
 
     def run(self, now: datetime, enough: Callable[[], bool] = lambda: False) -> bool:
-        """Asks whoever is due, in order, until nobody is (then True) or it is `enough` for now."""
+        """Run the due subjects in order. Return True when none is left, False when `enough()` stopped it early."""
         self._store.pass_time(now)
         self._now = now
-        while self._rest_ends and self._rest_ends[0][0] <= now:
-            _, subject = heapq.heappop(self._rest_ends)
-            if subject in self._resting:
-                self._resting.discard(subject)
-                self._call(subject)
+        for subject in self._rests.take_rested(now):
+            self._call(subject)
         while self._timers and self._timers[0][0] <= now:
             instant, subject = heapq.heappop(self._timers)
             if self._stands(instant, subject):
@@ -271,17 +245,15 @@ class Loop:
         ]
 
     def demands(self) -> dict[Key, FactDemand]:
-        """The questions to the outside world that somebody reads, each at the fastest pace asked for."""
-        return {key: min(readers.values(), key=lambda demand: demand.pace_for) for key, readers in self._facts.items()}
+        """Return the facts that decisions read, each at the fastest pace asked for."""
+        return self._facts.all()
 
     def is_demanded(self, fact: Key) -> bool:
         return fact in self._facts
 
     def sources(self) -> frozenset[Source]:
-        """What decisions want watched. The same object for as long as that does not change."""
-        if self._sources_known is None:
-            self._sources_known = frozenset(self._sources_wanted)
-        return self._sources_known
+        """Return what decisions want watched: the same object for as long as that does not change."""
+        return self._sources.all()
 
     def forget_counts(self) -> None:
         """Stops keeping up counts that nobody reads any more: another configuration asks about others."""
@@ -293,14 +265,13 @@ class Loop:
         parts = (
             self._asked,
             self._readers,
-            self._unasked,
+            self._newcomers,
             self._due,
             self._under_way,
             self._again,
             self._paused,
             self._declined,
             self._rests,
-            self._resting,
             self._facts,
             self._sources,
         )
@@ -314,44 +285,38 @@ class Loop:
             self._take(*self._store.take_changes())
 
     def _take(self, changed: set[Topic], freed: set[CountOf], arrived: list[Key]) -> None:
+        self._greet(arrived)
         for key in arrived:
             for subject in self.subjects(key):
-                if subject not in self._asked and subject not in self._unasked:
-                    self._unasked.add(subject)
-                    self._silent[subject.decider, key.cluster] += 1
                 self.wake(subject)
         for topic in changed:
-            readers = self._readers.get(topic, ())
-            if isinstance(topic, Key):
+            if isinstance(topic, Key) and topic.kind == GRANT:
                 # Being granted the same again is no reason to use it this time.
-                wake = self._call if topic.kind == GRANT else self.wake
-                for subject in readers:
-                    wake(subject)
-                if topic.kind == CONFIG:
-                    self._reconfigured = True
+                for subject in self._readers.get(topic, ()):
+                    self._call(subject)
+            else:
+                self._wake_readers(topic)
+            if isinstance(topic, Key):
+                self._note_configuration(topic)
                 if self._store.row(topic) is None:
                     for subject in self.subjects(topic):
                         self.wake(subject)
-                continue
-            for subject in readers:
-                self.wake(subject)
-            if isinstance(topic, TableName):
-                self._judge_listing(topic)
+            elif isinstance(topic, TableName):
+                self._newcomers.table_changed(topic)
         for place in freed:
             self._rooms.free(place)
 
-    def _judge_listing(self, table: TableName) -> None:
-        for decider in self._deciders.values():
-            if decider.kind == table.kind and decider.cluster in (None, table.cluster):
-                self._judge_holds(decider, table.cluster)
+    def _greet(self, arrived: list[Key]) -> None:
+        """Note the subjects of rows that were not there before."""
+        for key in arrived:
+            for subject in self.subjects(key):
+                if subject not in self._asked:
+                    self._newcomers.add(subject)
 
-    def _judge_holds(self, decider: Decider, cluster: str) -> None:
-        """Publish whether the claims of a decision are known: once each of its keys has been asked."""
-        table = self._store.table(cluster, decider.kind)
-        # Rows of our own are never listed by a server: they are known as soon as they are written.
-        listing = Listing.LISTED if decider.kind in OWN_KINDS else table.listing
-        if listing is not Listing.LISTED or not self._silent[decider.name, cluster]:
-            self._store.set_listing(cluster, holds_table(decider.name), listing, table.why)
+    def _note_configuration(self, changed: Key) -> None:
+        if changed.kind == CONFIG:
+            self._reconfigured = True
+            self.configurations += 1
 
     # Asking
 
@@ -387,7 +352,7 @@ class Loop:
                 if self._store.row(subject.key) is None and not holds and subject not in self._sources:
                     # Its table was closed: if the object comes back, it comes as a new one.
                     self._forget(subject)
-                    self._heard(subject, decider)
+                    self._newcomers.asked(subject, decider)
                     return
                 self._remember(subject, record, standing, None)
                 return
@@ -397,7 +362,7 @@ class Loop:
             self._failed(subject, record, standing, error, now)
         else:
             self._decided(subject, record, standing, decision, until, now)
-        self._heard(subject, decider)
+        self._newcomers.asked(subject, decider)
 
     def _keep_outcomes(self, known: Asked | None, record: Record) -> None:
         """Who did not get as far as asking what became of its messages would otherwise send them again."""
@@ -433,7 +398,7 @@ class Loop:
     ) -> None:
         rows = list(self._rows(subject, decision, now))
         made = frozenset(row.key for row in rows) if rows else NONE_MADE
-        self._want(subject, decision.sources)
+        self._sources.want(subject, decision.sources)
         for key in standing - made:
             self._store.erase(key)
         for row in rows:
@@ -480,39 +445,8 @@ class Loop:
         yield from decision.grants
         yield from decision.marks
 
-    def _want(self, subject: Subject, sources: tuple[Source, ...]) -> None:
-        """Thousands may want the same to be watched, so that they are counted where others are rows."""
-        before = self._sources.get(subject, ())
-        if before == sources:
-            return
-        if sources:
-            self._sources[subject] = sources
-        else:
-            del self._sources[subject]
-        for source in sources:
-            self._sources_wanted[source] += 1
-            if self._sources_wanted[source] == 1:
-                self._sources_known = None
-        for source in before:
-            self._sources_wanted[source] -= 1
-            if not self._sources_wanted[source]:
-                del self._sources_wanted[source]
-                self._sources_known = None
-
-    def _heard(self, subject: Subject, decider: Decider) -> None:
-        if subject in self._unasked:
-            self._unasked.discard(subject)
-            place = (subject.decider, subject.key.cluster)
-            self._silent[place] -= 1
-            if not self._silent[place]:
-                del self._silent[place]
-            self._judge_holds(decider, subject.key.cluster)
-
     def _remember(self, subject: Subject, record: Record, made: frozenset[Key], until: datetime | None) -> None:
-        if record.rows > MANY_ROWS:
-            self._rests[subject] = self._now + min(record.rows * REST_FOR_EACH_ROW, LONGEST_REST_FOR)
-        elif self._rests:
-            self._rests.pop(subject, None)
+        self._rests.asked(subject, record.rows, self._now)
         old = self._asked.get(subject)
         kept = self._declined.get(subject)
         if kept is not None:
@@ -530,7 +464,7 @@ class Loop:
         if record.rooms or self._rooms.waits(subject):
             self._rooms.wait(self._order(subject), record.rooms)
         if record.facts or (old is not None and old.facts):
-            self._demand(subject, old.facts if old else {}, record.facts)
+            self._facts.want(subject, old.facts if old else {}, record.facts)
         self._asked[subject] = Asked(topics, record.rooms, record.facts, made, until)
         if until is not None and (old is None or old.until != until):
             heapq.heappush(self._timers, (until, subject))
@@ -540,14 +474,6 @@ class Loop:
         """Timers of those who are gone or have another in mind would stand until their time comes."""
         if len(self._timers) > 2 * len(self._asked) + 8:
             self._timers = sorted(timer for timer in set(self._timers) if self._stands(*timer))
-
-    def _demand(self, subject: Subject, before: Mapping[Key, FactDemand], after: Mapping[Key, FactDemand]) -> None:
-        for key in before.keys() - after.keys():
-            del self._facts[key][subject]
-            if not self._facts[key]:
-                del self._facts[key]
-        for key, demand in after.items():
-            self._facts.setdefault(key, {})[subject] = demand
 
     def _unread(self, topic: Topic, subject: Subject) -> None:
         readers = self._readers[topic]
@@ -566,8 +492,7 @@ class Loop:
         self._due.pop(subject, None)
         self._paused.pop(subject, None)
         self._declined.pop(subject, None)
-        self._rests.pop(subject, None)
-        self._resting.discard(subject)
+        self._rests.forget(subject)
         self._actions.forget(subject)
 
     def _leave(self, subject: Subject) -> None:
@@ -577,8 +502,8 @@ class Loop:
         for topic in asked.topics:
             self._unread(topic, subject)
         self._rooms.wait(self._order(subject), set())
-        self._demand(subject, asked.facts, {})
-        self._want(subject, ())
+        self._facts.want(subject, asked.facts, {})
+        self._sources.want(subject, ())
         for key in asked.made:
             self._store.erase(key)
         self._trim_timers()

@@ -84,7 +84,8 @@ class Sources:
         self._readings: dict[str, _Reading] = {}
         # One after the other, so that many costly ones together take no more of the machine than one.
         self._reader = asyncio.Semaphore(1)
-        self._last: tuple[Set[Source], Set[Source]] | None = None
+        # What the open watches were last made equal to: the configurations' count and the decisions' demands.
+        self._last: tuple[int, Set[Source]] | None = None
 
     def add_home(self, transport: Transport, writer: Writer) -> None:
         self._ways[""] = _Way(None, transport, set())
@@ -95,12 +96,12 @@ class Sources:
         return way.transport if way else None
 
     def follow(self, group: asyncio.TaskGroup) -> None:
-        """Opens and closes what has changed since the last call."""
-        asked = (self._always(), self._loop.sources())
-        if asked == self._last:
+        """Open and close watches, if a configuration or the demands of decisions have changed since the last call."""
+        asked = (self._loop.configurations, self._loop.sources())
+        if self._last is not None and asked[0] == self._last[0] and asked[1] is self._last[1]:
             return
         self._last = asked
-        wanted = self._merged(asked[0] | asked[1])
+        wanted = self._merged(self._always() | asked[1])
         clusters, places = {source.cluster for source in wanted}, {(source.cluster, source.kind) for source in wanted}
         known = {*self._ways, *self._refused, *self._readings}
         for cluster in [name for name in known if name and name not in clusters]:

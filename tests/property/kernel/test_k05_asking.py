@@ -493,3 +493,25 @@ def test_who_goes_through_many_rows_is_asked_at_its_own_pace_and_misses_nothing(
     assert seen[-1] == 0
     assert not desk.kernel.loop._rests
     assert desk.kernel.next_instant() is None
+
+
+def test_who_rests_is_asked_at_once_when_its_own_object_changes() -> None:
+    seen: list[int] = []
+
+    def looks(view: View, now: datetime) -> Decision:
+        seen.append(len(view.rows(PODS, "", PodRow)))
+        view.get(A, NodeRow)
+        return NOTHING
+
+    script, pods = Script(), [pod_key(f"p{number}") for number in range(200)]
+    script.wishes[A] = looks
+    world = Cluster(node("a"), *(PodRow(key=key) for key in pods))
+    desk = Desk(script.decider, world=world, kinds=("Node", "Pod")).begin()
+    world.delete(pods[0])
+    desk.watch()
+    asked = len(seen)
+    world.put(node("a", x="1"))
+    desk.watch()
+    assert (len(seen), seen[-1]) == (asked + 1, 199)
+    desk.wait(1)
+    assert len(seen) == asked + 1

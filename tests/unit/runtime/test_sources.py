@@ -12,6 +12,7 @@ from haulout.cluster.key import node_key
 from haulout.cluster.project import RESOURCES, Keep, Projector
 from haulout.cluster.rows import Connection
 from haulout.cluster.store import Listing, Store
+from haulout.core.decision import Source
 from haulout.kube.errors import ConfigInvalid, ConfigRefused, ConnectionFailed, KubeError
 from haulout.kube.transport import Transport
 from haulout.model.meta import ObjectMeta
@@ -475,3 +476,22 @@ async def test_what_was_read_and_is_wanted_again_is_read_again() -> None:
         assert clusters.nodes == {"b"}
         await clusters.want("bad")
         assert clusters.nodes == {"c"}
+
+
+@virtual
+async def test_what_is_always_watched_is_asked_only_when_a_configuration_or_a_demand_changes() -> None:
+    asked: list[int] = []
+
+    def always() -> frozenset[Source]:
+        asked.append(1)
+        return frozenset()
+
+    async with Clusters(far=Way(server())).running() as world:
+        world.sources._always = always
+        world.follow()
+        first = len(asked)
+        for _ in range(5):
+            world.follow()
+        assert len(asked) == first
+        await world.want("far")
+        assert len(asked) > first

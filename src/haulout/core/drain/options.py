@@ -65,6 +65,11 @@ class PodRules(msgspec.Struct, frozen=True):
     annotation: bool = False
     cluster_api_label: bool = False
 
+    @property
+    def any(self) -> bool:
+        """Whether there is anything that could concern a pod."""
+        return bool(self.rules) or self.annotation or self.cluster_api_label
+
 
 class DrainOptions(msgspec.Struct, frozen=True):
     """How one drain treats the pods of its node.

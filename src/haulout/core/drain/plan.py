@@ -137,6 +137,8 @@ def _evictions(node: Key, chosen: list[tuple[DrainRow, Selection]], now: datetim
 def _eviction(node: Key, drain: DrainRow, pod: PodRow, fate: Fate, now: datetime, *, late: bool) -> EvictionRow | None:
     """A pod that is on its way out needs no more pushing, unless its grace is to be cut short."""
     options = drain.options
+    if pod.deleting_at is not None and not late and not options.force_ending:
+        return None
     overdue_at = forced_at(pod, options)
     overdue = overdue_at is not None and now > overdue_at
     cut_short = late and drain.forced_grace_for == 0 and pod.deletion_grace_for != 0

@@ -91,7 +91,7 @@ class Progress(msgspec.Struct, frozen=True, dict=True):
     @property
     def cleared(self) -> bool:
         """Whether our rows show no pod that is waited for. They may be out of date: nothing final follows from it."""
-        return not any(fate.awaited or fate.error for _, fate in self.selection.pods)
+        return self.selection.is_clear
 
     @property
     def done(self) -> bool:
@@ -109,7 +109,7 @@ class Progress(msgspec.Struct, frozen=True, dict=True):
         failed = self.cleared and self.proof is not None and self.proof.state == FAILED
         return f"its pods cannot be listed: {self.proof.error}" if failed and self.proof is not None else ""
 
-    @property
+    @cached_property
     def failed(self) -> bool:
         """Whoever is left has been refused: nothing more happens until the next try."""
         refused = False
@@ -119,7 +119,7 @@ class Progress(msgspec.Struct, frozen=True, dict=True):
             refused = True
         return refused
 
-    @property
+    @cached_property
     def ends_at(self) -> datetime | None:
         """Return when the last grace period ends; None unless every pod that is waited for is terminating.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
 
 import msgspec
 
@@ -50,24 +51,32 @@ SKIPPED = Fate(Act.IGNORE, skipped=True)
 NO_RULES = PodRules()
 
 
-class Selection(msgspec.Struct, frozen=True):
-    """The pods of a node with their fates, in the order of the server's lists."""
+class Selection(msgspec.Struct, frozen=True, dict=True):
+    """The pods of a node with their fates, in the order of the server's lists.
+
+    What follows from them is worked out once, when it is first read.
+    """
 
     pods: tuple[tuple[PodRow, Fate], ...] = ()
 
-    @property
+    @cached_property
     def awaited(self) -> tuple[PodRow, ...]:
         return tuple(pod for pod, fate in self.pods if fate.awaited and not fate.error)
 
-    @property
+    @cached_property
+    def is_clear(self) -> bool:
+        """Whether no pod is waited for, and none keeps the drain from beginning."""
+        return not any(fate.act is not Act.IGNORE or fate.error for _, fate in self.pods)
+
+    @cached_property
     def skipped(self) -> tuple[PodRow, ...]:
         return tuple(pod for pod, fate in self.pods if fate.skipped)
 
-    @property
+    @cached_property
     def warnings(self) -> str:
         return "; ".join(_grouped((fate.warning, pod) for pod, fate in self.pods if fate.warning))
 
-    @property
+    @cached_property
     def errors(self) -> str:
         texts = _grouped((f"cannot delete {fate.error}", pod) for pod, fate in self.pods if fate.error)
         return aggregate(texts)
@@ -82,8 +91,9 @@ def select(
     rules: PodRules = NO_RULES,
     node: NodeRow | None = None,
 ) -> Selection:
-    chosen = (pod for pod in pods if options.selector is None or options.selector.matches(pod.labels))
-    return Selection(tuple((pod, fate_of(pod, options, daemonset, now, rules=rules, node=node)) for pod in chosen))
+    if options.selector is not None:
+        pods = [pod for pod in pods if options.selector.matches(pod.labels)]
+    return Selection(tuple([(pod, fate_of(pod, options, daemonset, now, rules=rules, node=node)) for pod in pods]))
 
 
 def fate_of(
@@ -97,16 +107,17 @@ def fate_of(
 ) -> Fate:
     if pod.mirror or (options.ignored is not None and options.ignored.matches(pod.labels)):
         return IGNORED
-    ruled = _ruled(pod, rules, node)
-    if ruled is not None:
-        return ruled
-    if _overdue(pod, options, now, node):
+    if rules.any:
+        ruled = _ruled(pod, rules, node)
+        if ruled is not None:
+            return ruled
+    if pod.deleting_at is not None and _overdue(pod, options, now, node):
         return SKIPPED
     fate = _filtered(pod, options, daemonset)
-    if fate.goes and options.disable_eviction:
-        fate = msgspec.structs.replace(fate, act=Act.DELETE)
-    if not fate.goes:
+    if fate.act is not Act.EVICT:
         return fate
+    if options.disable_eviction:
+        fate = msgspec.structs.replace(fate, act=Act.DELETE)
     if options.own is not None and options.own.matches(pod.labels):
         return msgspec.structs.replace(fate, order=LAST)
     return msgspec.structs.replace(fate, order=pod.priority) if options.by_priority else fate
@@ -186,7 +197,7 @@ def _filtered(pod: PodRow, options: DrainOptions, daemonset: DaemonSetLookup) ->
     owner = pod.controller
     if options.any_daemonset and any(each.kind == "DaemonSet" for each in pod.owners):
         return IGNORED
-    if owner is not None and (owner.kind, owner.api_version) == ("DaemonSet", "apps/v1") and not pod.ended:
+    if owner is not None and owner.kind == "DaemonSet" and owner.api_version == "apps/v1" and not pod.ended:
         exists = daemonset(pod.key.namespace, owner.name)
         if exists is False and not options.force:
             return Fate(Act.BLOCK, error=f'daemonsets.apps "{owner.name}" not found')

@@ -1,0 +1,83 @@
+"""The subjects that have not been asked yet. Until all of a surface's have been, its claims are not known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from haulout.cluster.store import Listing, Store, TableName
+from haulout.cluster.view import OWN_KINDS, holds_table
+from haulout.core.decision import Decider
+from haulout.kernel.rooms import Subject
+
+
+class Newcomers:
+    """The subjects that have not been asked yet, counted by decider and cluster.
+
+    A surface's claims count as listed once its own table is and each of its subjects has been asked.
+    """
+
+    def __init__(self, store: Store, deciders: Sequence[Decider]) -> None:
+        self._store = store
+        self._deciders = deciders
+        self._subjects: set[Subject] = set()
+        self._count: Counter[tuple[str, str]] = Counter()
+        for kind in OWN_KINDS:
+            self.table_changed(TableName("", kind))
+
+    def __contains__(self, subject: Subject) -> bool:
+        return subject in self._subjects
+
+    def __iter__(self) -> Iterator[Subject]:
+        return iter(self._subjects)
+
+    def __len__(self) -> int:
+        return len(self._subjects)
+
+    def add(self, subject: Subject) -> None:
+        if subject not in self._subjects:
+            self._subjects.add(subject)
+            self._count[subject.decider, subject.key.cluster] += 1
+
+    def discard(self, subjects: Iterable[Subject]) -> None:
+        """Forget subjects that are gone before they were asked."""
+        for subject in subjects:
+            self._remove(subject)
+
+    def asked(self, subject: Subject, decider: Decider) -> None:
+        """Note that a subject has been asked: with the last one, the claims of its surface are known."""
+        if subject in self._subjects:
+            self._remove(subject)
+            self._judge(decider, subject.key.cluster)
+
+    def table_changed(self, table: TableName) -> None:
+        """Say of the surfaces of a table, which was listed or became unreadable, whether their claims are known."""
+        for decider in self._deciders:
+            if decider.kind == table.kind and decider.cluster in (None, table.cluster):
+                self._judge(decider, table.cluster)
+
+    def restart(self, subjects: set[Subject]) -> None:
+        """Take all subjects for newcomers: no claim is known any more."""
+        self._subjects = subjects
+        self._count = Counter((subject.decider, subject.key.cluster) for subject in subjects)
+        for cluster in self._store.clusters():
+            for decider in self._deciders:
+                self._store.set_listing(cluster, holds_table(decider.name), Listing.WAITING)
+                if decider.cluster in (None, cluster):
+                    self._judge(decider, cluster)
+
+    def _remove(self, subject: Subject) -> None:
+        if subject in self._subjects:
+            self._subjects.discard(subject)
+            place = (subject.decider, subject.key.cluster)
+            self._count[place] -= 1
+            if self._count[place] <= 0:
+                del self._count[place]
+
+    def _judge(self, decider: Decider, cluster: str) -> None:
+        table = self._store.table(cluster, decider.kind)
+        # Rows of our own are never listed by a server: they are known as soon as they are written. Those about another
+        # cluster claim nothing, and a table that says so would outlast the cluster.
+        listing = Listing.LISTED if decider.kind in OWN_KINDS and not cluster else table.listing
+        if listing is not Listing.LISTED or not self._count[decider.name, cluster]:
+            self._store.set_listing(cluster, holds_table(decider.name), listing, table.why)

@@ -1,0 +1,114 @@
+"""Rests, demands and newcomers of the loop by themselves."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from haulout.cluster.key import Key
+from haulout.cluster.limits import Count
+from haulout.cluster.store import Bucket, CountOf, Listing, Store, TableName, Topic
+from haulout.cluster.view import CONFIG, GRANT, OUTCOME, FactDemand, holds_table
+from haulout.core.decision import NOTHING, Decider, Source
+from haulout.kernel.demands import FactDemands, SourceDemands
+from haulout.kernel.newcomers import Newcomers
+from haulout.kernel.rests import LONGEST_REST_FOR, MANY_ROWS, Rests, may_wait
+from tests.build.rows import at, node
+from tests.unit.kernel.wakes import A, subject
+
+
+@pytest.mark.parametrize(
+    "topic, expected",
+    [
+        (Bucket("pods-of-node", "", "a"), True),
+        (Key("", OUTCOME, "", "evict/p"), True),
+        (A, False),
+        (Key("", CONFIG, "", "x"), False),
+        (Key("", GRANT, "", "x"), False),
+        (CountOf("", Count(), "z"), False),
+        (TableName("", "Node"), False),
+    ],
+    ids=["bucket", "outcome", "row", "configuration", "grant", "count", "table"],
+)
+def test_only_changes_of_many_alike_may_wait(topic: Topic, expected: bool) -> None:
+    assert may_wait(topic) is expected
+
+
+def test_a_subject_rests_for_as_long_as_it_has_rows() -> None:
+    rests = Rests()
+    rests.asked(subject(), 250, at(0))
+    assert rests.delay(subject(), at(0.249))
+    assert rests.next_instant() == at(0.25)
+    assert list(rests.take_rested(at(0.249))) == []
+    assert list(rests.take_rested(at(0.25))) == [subject()]
+    assert not rests.delay(subject(), at(0.25))
+
+
+def test_the_longest_rest_is_a_second() -> None:
+    rests = Rests()
+    rests.asked(subject(), 10**6, at(0))
+    assert rests.delay(subject(), at(0))
+    assert rests.next_instant() == at(0) + LONGEST_REST_FOR
+
+
+def test_a_subject_with_few_rows_does_not_rest() -> None:
+    rests = Rests()
+    rests.asked(subject(), 250, at(0))
+    rests.asked(subject(), MANY_ROWS, at(0))
+    assert not rests.delay(subject(), at(0))
+    assert not rests
+
+
+def test_a_subject_that_was_asked_meanwhile_is_not_asked_for_the_earlier_change() -> None:
+    rests = Rests()
+    rests.asked(subject(), 100, at(0))
+    rests.delay(subject(), at(0.01))
+    rests.asked(subject(), 100, at(0.05))
+    assert list(rests.take_rested(at(1))) == []
+
+
+def test_sources_are_the_same_object_until_they_change() -> None:
+    demands, pods, nodes = SourceDemands(), Source("", "Pod"), Source("", "Node")
+    demands.want(subject("a"), (pods,))
+    first = demands.all()
+    demands.want(subject("b"), (pods,))
+    demands.want(subject("a"), ())
+    assert demands.all() == first == {pods}
+    demands.want(subject("b"), (pods, nodes))
+    assert demands.all() == {pods, nodes}
+    demands.want(subject("b"), ())
+    assert demands.all() == frozenset()
+    assert len(demands) == 0
+
+
+def test_a_fact_is_wanted_at_the_pace_of_its_most_eager_reader() -> None:
+    demands = FactDemands()
+    slow, fast = (FactDemand("probe", "x", timedelta(seconds=seconds)) for seconds in (60, 5))
+    demands.want(subject("a"), {}, {slow.key: slow})
+    demands.want(subject("b"), {}, {fast.key: fast})
+    assert demands.all() == {fast.key: fast}
+    demands.want(subject("b"), {fast.key: fast}, {})
+    assert demands.all() == {slow.key: slow}
+    demands.want(subject("a"), {slow.key: slow}, {})
+    assert slow.key not in demands
+
+
+def test_the_claims_of_a_surface_are_known_once_each_of_its_subjects_has_been_asked() -> None:
+    store, decider = Store(), Decider("one", "Node", lambda key, view, now: NOTHING)
+    newcomers = Newcomers(store, [decider])
+    store.begin_list("", "Node")
+    for name in ("a", "b"):
+        store.put(node(name))
+        newcomers.add(subject(name))
+    store.end_list("", "Node", 1)
+    newcomers.table_changed(TableName("", "Node"))
+    newcomers.asked(subject("a"), decider)
+    assert store.listing("", holds_table("one")) is not Listing.LISTED
+    newcomers.asked(subject("b"), decider)
+    assert store.listing("", holds_table("one")) is Listing.LISTED
+    newcomers.restart({subject("a")})
+    assert store.listing("", holds_table("one")) is Listing.WAITING
+    assert list(newcomers) == [subject("a")]
+    newcomers.discard([subject("a"), subject("b")])
+    assert not len(newcomers)

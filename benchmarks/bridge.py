@@ -1,4 +1,4 @@
-"""The Cluster API bridge: signals both ways with one and with many workload clusters, and what a connected one costs."""
+"""The clusterapi surface: signals both ways with one and with many workload clusters, and what a connected one costs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.rig.clusterapi import (
     MAY_MEND,
     ORIGINAL,
     REQUEST,
-    Bridge,
+    ClusterApiOperator,
     Machine,
     define_all,
     kubeconfig,
@@ -142,7 +142,7 @@ def bridge(home: ControlPlane, contender: Contender) -> Iterator[Process]:
     """Ours, or a peer that finds KUBECONFIG in its environment."""
     directory = fresh_directory(home, contender.name)
     if contender.ours:
-        with Bridge(home, directory, "--zap-devel=false", user=contender.user) as operator:
+        with ClusterApiOperator(home, directory, "--zap-devel=false", user=contender.user) as operator:
             yield operator.process
         return
     with peer_process(home, contender, directory) as process:

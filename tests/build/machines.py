@@ -1,4 +1,4 @@
-"""Machines, their Nodes, hosts and kubeconfigs as rows of one line, and what the Cluster API bridge decides on them."""
+"""Machines, their Nodes, hosts and kubeconfigs as rows of one line, and what the clusterapi surface decides on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The four decisions of the Cluster API bridge keep the kernel's rules: K6, K8 and K9."""
+"""The four decisions of the clusterapi surface keep the kernel's rules: K6, K8 and K9."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Cluster API bridge in a world that changes under its hands: in the end hook and labels are as the tables say."""
+"""The clusterapi surface in a world that changes under its hands: in the end hook and labels are as the tables say."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from haulout.surfaces.clusterapi.wire import (
     Workload,
     machine_key,
 )
-from tests.build.bridge import Bridge
+from tests.build.clusterapi import ClusterApiWorld
 from tests.build.examples import examples
 from tests.build.machines import ALPHA, cluster, host, machine, node, secret
 from tests.build.walk import Move, Walk, tapes
@@ -68,13 +68,13 @@ class Turmoil(Walk):
         rows: list[ObjectRow] = [secret(workload=workload) for workload in CLUSTERS.values()]
         for name in PLACES:
             rows += [made_machine(name), made_node(name), host(name)]
-        self.bridge = Bridge(*rows, *map(cluster, CLUSTERS), options=options)
-        self.objects = self.bridge.world.objects
+        self.world = ClusterApiWorld(*rows, *map(cluster, CLUSTERS), options=options)
+        self.objects = self.world.world.objects
 
     def moves(self) -> Sequence[Move]:
-        bridge, name = self.bridge, self.tape.pick(tuple(PLACES))
+        world, name = self.world, self.tape.pick(tuple(PLACES))
         about, far = machine_key("fleet", name), node_key(name, PLACES[name].cluster)
-        moves: list[Move] = [bridge.watch, partial(bridge.wait, 0.5), self.time_passes, self.server_answers]
+        moves: list[Move] = [world.watch, partial(world.wait, 0.5), self.time_passes, self.server_answers]
         if about in self.objects:
             moves += [
                 partial(self.label, about, ENABLED, ("true", None, "no")),
@@ -83,7 +83,7 @@ class Turmoil(Walk):
                 partial(self.note, about, HOOK, (None, "foreign", ORIGINAL)),
                 partial(self.note, about, PAUSED, (None, None, "")),
                 partial(self.machine_changes, about),
-                partial(bridge.world.delete, about),
+                partial(world.world.delete, about),
             ]
         else:
             moves.append(partial(self.comes, made_machine(name)))
@@ -95,77 +95,77 @@ class Turmoil(Walk):
                 partial(self.label, far, MAINTENANCE_WISHED, ("true", None)),
                 partial(self.label, far, DELETED, (None, "foreign", "true")),
                 partial(self.label, far, MAINTENANCE, (None, "foreign", "true")),
-                partial(bridge.world.delete, far),
+                partial(world.world.delete, far),
             ]
         else:
             moves.append(partial(self.comes, made_node(name)))
         workload = PLACES[name]
-        away = workload.cluster in bridge.away
-        moves.append(partial(bridge.come_back if away else bridge.leave, workload.cluster))
-        moves += [partial(self.kubeconfig, workload), partial(self.pause, workload), bridge.restart]
+        away = workload.cluster in world.away
+        moves.append(partial(world.come_back if away else world.leave, workload.cluster))
+        moves += [partial(self.kubeconfig, workload), partial(self.pause, workload), world.restart]
         return moves
 
     def comes(self, row: ObjectRow) -> None:
-        self.bridge.world.put(row)
+        self.world.world.put(row)
 
     def label(self, key: Key, name: str, values: Sequence[str | None]) -> None:
-        self.bridge.change(key, labels={name: self.tape.pick(values)})
+        self.world.change(key, labels={name: self.tape.pick(values)})
 
     def note(self, key: Key, name: str, values: Sequence[str | None]) -> None:
-        self.bridge.change(key, notes={name: self.tape.pick(values)})
+        self.world.change(key, notes={name: self.tape.pick(values)})
 
     def machine_changes(self, key: Key) -> None:
         row = self.objects[key]
         deleting, reference = self.tape.pick(((True, key.name), (False, ""), (False, key.name)))
-        at = row.deleting_at or (self.bridge.now if deleting else None)
-        self.bridge.world.put(msgspec.structs.replace(row, deleting_at=at, node=reference))
+        at = row.deleting_at or (self.world.now if deleting else None)
+        self.world.world.put(msgspec.structs.replace(row, deleting_at=at, node=reference))
 
     def kubeconfig(self, workload: Workload) -> None:
         row = secret(self.tape.pick((b"kubeconfig", b"kubeconfig", None)), workload)
-        self.bridge.world.put(row)
+        self.world.world.put(row)
 
     def pause(self, workload: Workload) -> None:
-        self.bridge.world.put(cluster(workload.name, paused=self.tape.pick((False, False, True))))
+        self.world.world.put(cluster(workload.name, paused=self.tape.pick((False, False, True))))
 
     def time_passes(self) -> None:
         """Nothing is answered meanwhile."""
-        self.bridge.now += timedelta(seconds=self.tape.pick((0.1, 2.0, 6.0, 30.0, 700.0)))
-        self.bridge.run()
+        self.world.now += timedelta(seconds=self.tape.pick((0.1, 2.0, 6.0, 30.0, 700.0)))
+        self.world.run()
 
     def server_answers(self) -> None:
-        if self.bridge.flying:
-            request = self.tape.pick(self.bridge.flying)
+        if self.world.flying:
+            request = self.tape.pick(self.world.flying)
             answer = self.tape.pick(tuple(ANSWERS.values()))
             if isinstance(answer, Lost) and self.tape.pick((True, False)):
-                self.bridge.carry_out(request.body)
-            self.bridge.answer(request, answer)
+                self.world.carry_out(request.body)
+            self.world.answer(request, answer)
 
     def check(self) -> None:
-        for change in self.bridge.changes:
+        for change in self.world.changes:
             assert_owned(change)
-        for request in self.bridge.flying:
+        for request in self.world.flying:
             if isinstance(request.body, Change):
                 assert_owned(request.body)
 
     def finish(self) -> None:
-        bridge = self.bridge
+        world = self.world
         for workload in CLUSTERS.values():
-            bridge.come_back(workload.cluster)
-            bridge.world.put(secret(workload=workload))
-            bridge.world.put(cluster(workload.name))
+            world.come_back(workload.cluster)
+            world.world.put(secret(workload=workload))
+            world.world.put(cluster(workload.name))
         for key in [key for key, row in self.objects.items() if isinstance(row, MachineRow)]:
-            bridge.change(key, notes={PAUSED: None})
-        bridge.settle()
+            world.change(key, notes={PAUSED: None})
+        world.settle()
         for name in PLACES:
             self.judge(name)
         wanted = {row.workload.cluster for row in self.objects.values() if isinstance(row, MachineRow) and is_on(row)}
-        assert bridge.connected == wanted
-        bridge.written()
-        bridge.settle()
-        assert bridge.written() == [], "at rest, and still it writes"
-        bridge.restart()
-        bridge.settle()
-        assert bridge.written() == [], "another process finds something to do where there is nothing"
+        assert world.connected == wanted
+        world.written()
+        world.settle()
+        assert world.written() == [], "at rest, and still it writes"
+        world.restart()
+        world.settle()
+        assert world.written() == [], "another process finds something to do where there is nothing"
 
     def judge(self, name: str) -> None:
         """What stands there is what the tables say of what stands there."""
@@ -181,7 +181,7 @@ class Turmoil(Walk):
             assert HOOK not in about.annotations
         if about is not None and is_on(about) and about.node and far is not None:
             self.judge_pair(about, far)
-        elif far is not None and PLACES[name].cluster in self.bridge.connected and not (about and is_on(about)):
+        elif far is not None and PLACES[name].cluster in self.world.connected and not (about and is_on(about)):
             assert DELETED not in far.labels
             assert MAINTENANCE not in far.labels
         if about is not None and about.deleting_at and about.node and far is None:
@@ -190,7 +190,7 @@ class Turmoil(Walk):
     def judge_pair(self, about: MachineRow, far: ObjectRow) -> None:
         managed, request = STATE in far.labels, about.labels.get(REQUEST)
         approved = far.labels.get(DELETION_APPROVED) == "true"
-        if self.bridge.options.approval_hygiene:
+        if self.world.options.approval_hygiene:
             approved = approved and DELETED in far.labels
         hook = ORIGINAL if managed and not approved else None
         deleted = "true" if managed and about.deleting_at else None

@@ -1,4 +1,4 @@
-"""The bridge between Machines and Nodes: what passes from one cluster to the other, with hosts and without."""
+"""The clusterapi surface, between Machines and Nodes: what passes from one cluster to the other, with hosts and without."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.rig.clusterapi import (
     REQUESTED_BY,
     STATE,
     WISHED,
-    Bridge,
+    ClusterApiOperator,
     Fleet,
     Machine,
     cluster_api,
@@ -112,7 +112,7 @@ def test_a_machine_is_mended_and_another_deleted(
     managed_plane.load(pod_object(name, prefix, name, grace=0) for name in names)
     since = {made: made.audit.mark() for made in (plane, managed_plane)}
     with (
-        Bridge(plane, tmp_path / "bridge", METAL3) as bridge,
+        ClusterApiOperator(plane, tmp_path / "operator", METAL3) as operator,
         MaintenanceController(managed_plane, tmp_path / "profiles", WORKLOAD, name="profiles"),
         cluster_api(fleet, managed_plane.api()) as ended,
     ):
@@ -149,14 +149,14 @@ def test_a_machine_is_mended_and_another_deleted(
         )
         assert deleted.events() >= {"PreDrainHookAdded", "DeletionAnnounced", "PreDrainHookRemoved"}
         series = "maintenance_capi_approval_seconds_count"
-        assert [bridge.metric(f'{series}{{flow="{flow}"}}') for flow in ("deletion", "maintenance")] == [1, 1]
+        assert [operator.metric(f'{series}{{flow="{flow}"}}') for flow in ("deletion", "maintenance")] == [1, 1]
         assert managed_plane.api().items("pods", prefix) == []
-        assert bridge.ready()
-        assert bridge.connected(prefix, "alpha")
+        assert operator.ready()
+        assert operator.connected(prefix, "alpha")
         states = f'maintenance_capi_machines{{cluster="alpha",namespace="{prefix}",state='
-        assert bridge.metric(f'{states}"hooked"}}') == 1
-        assert bridge.metric('controller_runtime_reconcile_total{controller="machine",result="success"}') > 0
-        assert bridge.metric('controller_runtime_reconcile_errors_total{controller="machine"}') == 0
+        assert operator.metric(f'{states}"hooked"}}') == 1
+        assert operator.metric('controller_runtime_reconcile_total{controller="machine",result="success"}') > 0
+        assert operator.metric('controller_runtime_reconcile_errors_total{controller="machine"}') == 0
     # Hook and approval of the one, hook and its end of the other; the host off and on; three labels of Nodes.
     home = plane.audit.counts(since=since[plane], user="operator")
     away = managed_plane.audit.counts(since=since[managed_plane], user="operator-b")
@@ -220,7 +220,7 @@ def test_what_the_original_left_is_taken_over_without_a_write(
     deleting.delete()
     since = {made: made.audit.mark() for made in (plane, managed_plane)}
     for number in range(2):
-        with Bridge(plane, tmp_path, METAL3):
+        with ClusterApiOperator(plane, tmp_path, METAL3):
             # Whoever comes now is served after all others have been looked at.
             beacon = fleet.machine(f"{prefix}-beacon-{number}", managed_plane)
             beacon.await_hook()
@@ -242,7 +242,7 @@ def test_hosts_are_switched_off_by_whom_they_belong_to(
     def owner(name: str, host: str = "", **more: Any) -> Machine:
         return fleet.machine(f"{prefix}-{name}", plane, provider=f"metal3://{prefix}/{host or name}/m3-{name}", **more)
 
-    # Somebody died while the bridge was down, and left the host off.
+    # Somebody died while the operator was down, and left the host off.
     fleet.host("left", annotations={REBOOT: "", "reboot.metal3.io/other": ""})
     fleet.host("rightful", consumerRef={"name": "m3-rightful", "namespace": prefix})
     fleet.host("foreign", consumerRef={"name": "m3-else", "namespace": prefix})
@@ -254,7 +254,7 @@ def test_hosts_are_switched_off_by_whom_they_belong_to(
     late, second = owner("late", **approved), owner("second", "rightful")
     since = plane.audit.mark()
     user = plane.limited_user(CHART_RULES)
-    with Bridge(plane, tmp_path, METAL3, user=user) as bridge:
+    with ClusterApiOperator(plane, tmp_path, METAL3, user=user) as operator:
         fleet.await_host("rightful", off=True, within=30)
         foreign.await_event("HostOwnershipMismatch")
         elsewhere.await_event("HostOwnershipMismatch")
@@ -285,7 +285,7 @@ def test_hosts_are_switched_off_by_whom_they_belong_to(
         asked = plane.audit.entries(since=since, user=user, what="clusters")
         assert {entry.code for entry in asked} == {403}
         assert len(asked) <= 2
-        assert bridge.ready()
+        assert operator.ready()
 
 
 def test_a_host_of_another_namespace_is_left_alone_beside_other_surfaces(
@@ -322,7 +322,7 @@ def test_what_is_paused_is_left_alone(fleet: Fleet, plane: ControlPlane, prefix:
     fleet.host("h")
     off: dict[str, Any] = {"labels": {REQUEST: "approved"}, "provider": f"metal3://{prefix}/h/m"}
     by_cluster = fleet.machine(f"{prefix}-by-cluster", plane, cluster="beta", **off)
-    with Bridge(plane, tmp_path, METAL3):
+    with ClusterApiOperator(plane, tmp_path, METAL3):
         by_machine = fleet.machine(f"{prefix}-by-machine", plane, cluster="gamma", annotations={PAUSED: ""})
         fleet.cluster("gamma", kubeconfig(plane))
         disabled = fleet.machine(
@@ -356,7 +356,7 @@ def test_versions_and_definitions_come_and_go(
     define(api, definition(CAPI, "Machine", "v1beta1", stored="v1beta2"))
     named = f"metal3://{prefix}/h/m"
     machine = fleet.machine(f"{prefix}-m", managed_plane, version="v1beta1", provider=named)
-    with Bridge(plane, tmp_path, METAL3) as bridge:
+    with ClusterApiOperator(plane, tmp_path, METAL3) as operator:
         machine.await_hook()
         machine.label(**{REQUEST: "requested"})
         machine.await_told(MAINTENANCE)
@@ -376,7 +376,7 @@ def test_versions_and_definitions_come_and_go(
         # Nothing that was not there for a moment was taken for gone.
         assert "HostReleased" not in machine.events()
         assert machine.told() == {DELETED, MAINTENANCE}
-        assert not [line for line in bridge.logged("write failed") if "Node" in line["object"]]
+        assert not [line for line in operator.logged("write failed") if "Node" in line["object"]]
 
 
 def test_what_can_be_asked_for_besides(fleet: Fleet, plane: ControlPlane, prefix: str, tmp_path: Path) -> None:
@@ -386,7 +386,7 @@ def test_what_can_be_asked_for_besides(fleet: Fleet, plane: ControlPlane, prefix
     early, wished, overdue = fleet.machines(names, plane, cluster="beta")
     early.tell_node({MAY_DELETE: "true", MAY_MEND: "true"})
     flags = ("--approval-hygiene", "--workload-requests", "--deletion-approval-timeout=4s")
-    with Bridge(plane, tmp_path, *flags):
+    with ClusterApiOperator(plane, tmp_path, *flags):
         overdue.await_hook()
         since = plane.audit.mark()
         overdue.delete()
@@ -418,7 +418,7 @@ def test_what_can_be_asked_for_besides(fleet: Fleet, plane: ControlPlane, prefix
         wished.tell_node({WISHED: "true"})
         wished.await_request("requested")
         assert not overdue.hooked
-    with Bridge(plane, tmp_path):
+    with ClusterApiOperator(plane, tmp_path):
         # Seen and written by this one.
         wished.label(**{REQUEST: None})
         wished.await_told()
@@ -438,7 +438,7 @@ def test_what_is_left_behind_is_cleared_away(
     for machine in (gone, kept):
         managed_plane.api().delete("nodes", machine.name)
     gone.delete()
-    with Bridge(plane, tmp_path) as bridge:
+    with ClusterApiOperator(plane, tmp_path) as operator:
         gone.await_hook(there=False, within=30)
         gone.await_event("NodeNotFound")
         for machine in (let_go, marked):
@@ -448,4 +448,4 @@ def test_what_is_left_behind_is_cleared_away(
         assert kept.hooked
         managed_plane.load([node_object(kept.name, labels={MAY_DELETE: "true"})])
         kept.await_hook(there=False)
-        assert bridge.metric('controller_runtime_reconcile_errors_total{controller="machine"}') == 0
+        assert operator.metric('controller_runtime_reconcile_errors_total{controller="machine"}') == 0

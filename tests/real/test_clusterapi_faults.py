@@ -1,4 +1,4 @@
-"""Both flows of the bridge, killed right before and right after each write, and each write met by each fault."""
+"""Both flows of the operator, killed right before and right after each write, and each write met by each fault."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.rig.clusterapi import (
     ORIGINAL,
     REBOOT,
     REQUEST,
-    Bridge,
+    ClusterApiOperator,
     Fleet,
     Machine,
     define_all,
@@ -165,7 +165,9 @@ def test_each_write_meets_each_fault(
             rules[name] = proxies[side].rule(action, method="PATCH", path=path.format(name=name), skip=skip, times=1)
         for flow in flows.values():
             flow.make()
-        stack.enter_context(Bridge(plane, tmp_path, "--enable-metal3-maintenance", server=proxies["home"].url))
+        stack.enter_context(
+            ClusterApiOperator(plane, tmp_path, "--enable-metal3-maintenance", server=proxies["home"].url)
+        )
         early = stack.enter_context(let_go_too_early(fleet, list(flows.values())))
         stack.enter_context(repeatedly(everybody(fleet, managed_plane, list(flows.values()))))
         for name, flow in flows.items():

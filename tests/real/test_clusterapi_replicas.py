@@ -1,4 +1,4 @@
-"""Two replicas of the bridge and the original's Lease: one writes at a time, on either side."""
+"""Two replicas of the operator and the original's Lease: one writes at a time, on either side."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.rig.clusterapi import (
     MAY_MEND,
     ORIGINAL,
     REQUEST,
-    Bridge,
+    ClusterApiOperator,
     Fleet,
     define_all,
     kubeconfig,
@@ -28,8 +28,8 @@ from tests.rig.wait import eventually
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver")
 
 
-def leads(bridge: Bridge) -> bool:
-    return bridge.metric("haulout_leader") == 1
+def leads(operator: ClusterApiOperator) -> bool:
+    return operator.metric("haulout_leader") == 1
 
 
 def writers(plane: ControlPlane, act: str, since: int) -> list[str]:
@@ -47,7 +47,7 @@ def test_one_acts_and_the_other_takes_over(
     one, two = fleet.machines([f"{prefix}-1", f"{prefix}-2"], managed_plane)
     elects = ("--leader-elect", f"--leader-election-namespace={prefix}")
     first, second = (
-        Bridge(plane, tmp_path / user, *elects, user=user, name=user) for user in ("operator", "operator-b")
+        ClusterApiOperator(plane, tmp_path / user, *elects, user=user, name=user) for user in ("operator", "operator-b")
     )
     home, away = plane.audit.mark(), managed_plane.audit.mark()
     with first:

@@ -1,4 +1,4 @@
-"""The ways from the bridge to workload clusters: many, equal names, other credentials, servers that hang or are gone."""
+"""The ways from the operator to workload clusters: many, equal names, other credentials, servers that hang or are gone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.rig.clusterapi import (
     MAY_DELETE,
     MAY_MEND,
     REQUEST,
-    Bridge,
+    ClusterApiOperator,
     Fleet,
     Machine,
     define_all,
@@ -95,7 +95,7 @@ def test_credentials_change_under_way(
     good = kubeconfig(managed_plane, token=account.token)
     fleet.cluster("alpha", good)
     one, two, three = fleet.machines([f"{prefix}-{number}" for number in range(3)], managed_plane)
-    with Bridge(plane, tmp_path) as bridge, Forwarder(managed_plane.server) as way:
+    with ClusterApiOperator(plane, tmp_path) as operator, Forwarder(managed_plane.server) as way:
         for machine in (one, two, three):
             machine.await_hook()
         # Others that cannot be used hurt nothing that works: what is said meanwhile is heard.
@@ -108,11 +108,11 @@ def test_credentials_change_under_way(
         fleet.cluster("alpha", kubeconfig(managed_plane, server=f"https://127.0.0.1:{free_port()}"))
         one.await_event("WorkloadClusterUnreachable", within=15)
         fleet.cluster("alpha", kubeconfig(managed_plane, token=managed_plane.token("limited-63")))
-        nowhere = bridge.logged
+        nowhere = operator.logged
         eventually(lambda: any(line["code"] == "unreadable" for line in nowhere("new access leads nowhere yet")), "403")
         one.label(**{REQUEST: "no-more"})
         one.await_told(within=15)
-        assert bridge.connected(prefix, "alpha")
+        assert operator.connected(prefix, "alpha")
         # What was there before comes back: it was never left.
         fleet.cluster("alpha", good)
         api.patch("secrets", secret, {"data": {"value": None, "other": "eA=="}}, prefix)
@@ -121,25 +121,25 @@ def test_credentials_change_under_way(
         api.delete("secrets", secret, prefix)
         two.tell_node({MAY_DELETE: "true"})
         two.await_hook(there=False, within=15)
-        assert bridge.connected(prefix, "alpha")
-        assert bridge.reconnects(prefix, "alpha", "rotated") == 0
+        assert operator.connected(prefix, "alpha")
+        assert operator.reconnects(prefix, "alpha", "rotated") == 0
         # Another way with other credentials is taken as soon as it is written.
         fleet.cluster("alpha", kubeconfig(managed_plane, server=way.url, token=account.token))
-        eventually(lambda: bridge.reconnects(prefix, "alpha", "rotated") == 1, "the new way is taken", 15)
+        eventually(lambda: operator.reconnects(prefix, "alpha", "rotated") == 1, "the new way is taken", 15)
         assert way.connections > 0
         # Refused in the middle: the watch goes on, a write finds out, and the next Secret mends it.
         account.revoke()
         three.delete()
-        eventually(lambda: bridge.logged("write failed"), "the write is refused")
+        eventually(lambda: operator.logged("write failed"), "the write is refused")
         assert (three.told(), three.hooked) == (set(), True)
         fleet.cluster("alpha", kubeconfig(managed_plane))
         three.await_told(DELETED, within=15)
         eventually(lambda: way.connections == 0, "the old way is left", 15)
-        eventually(lambda: bridge.connected(prefix, "alpha"), "it is connected")
+        eventually(lambda: operator.connected(prefix, "alpha"), "it is connected")
         # Whoever may read but not write says so where people look.
         reader = Account(managed_plane, prefix, "reader", *READ)
         fleet.cluster("alpha", kubeconfig(managed_plane, token=reader.token))
-        eventually(lambda: bridge.reconnects(prefix, "alpha", "rotated") == 3, "the reader's way is taken", 15)
+        eventually(lambda: operator.reconnects(prefix, "alpha", "rotated") == 3, "the reader's way is taken", 15)
         one.label(**{REQUEST: "requested"})
         one.await_event("NodeUpdateRefused")
         assert one.told() == set()
@@ -155,7 +155,7 @@ def test_equal_names_in_two_namespaces(
         each.cluster("alpha", kubeconfig(workload))
     near = fleet.machine(f"{prefix}-same", managed_plane)
     far = other.machine(f"{prefix}-same", plane)
-    with Bridge(plane, tmp_path) as bridge:
+    with ClusterApiOperator(plane, tmp_path) as operator:
         for machine in (near, far):
             machine.await_hook()
         near.delete()
@@ -165,8 +165,8 @@ def test_equal_names_in_two_namespaces(
         assert (near.hooked, far.told()) == (True, set())
         near.tell_node({MAY_DELETE: "true"})
         near.await_hook(there=False)
-        assert bridge.connected(prefix, "alpha")
-        assert bridge.connected(f"{prefix}-b", "alpha")
+        assert operator.connected(prefix, "alpha")
+        assert operator.connected(f"{prefix}-b", "alpha")
 
 
 def test_clusters_come_and_go_without_a_trace(
@@ -176,14 +176,14 @@ def test_clusters_come_and_go_without_a_trace(
     with (
         Forwarder(managed_plane.server) as one,
         Forwarder(managed_plane.server) as other,
-        Bridge(plane, tmp_path) as bridge,
+        ClusterApiOperator(plane, tmp_path) as operator,
     ):
         for name in names:
             fleet.cluster(name, kubeconfig(managed_plane, server=one.url))
         machines = [fleet.machine(name, managed_plane, cluster=name) for name in names]
         for machine in machines:
             machine.await_hook()
-        before = bridge.handles()
+        before = operator.handles()
         for enabled in [None, "true"] * 3:
             for machine in machines:
                 machine.label(**{ENABLED: enabled})
@@ -194,11 +194,11 @@ def test_clusters_come_and_go_without_a_trace(
                 fleet.cluster(name, kubeconfig(managed_plane, server=new.url))
             eventually(lambda old=old: old.connections == 0, "the old ways are left", 15)  # type: ignore[misc]
         # Beside a few that are kept for what is written next.
-        assert bridge.handles() <= before + 10
+        assert operator.handles() <= before + 10
         for machine in machines:
             machine.purge()
         eventually(lambda: one.connections == other.connections == 0, "nothing is left", 60)
-        assert bridge.handles() < before
+        assert operator.handles() < before
 
 
 CLUSTERS, DEAD = 200, 20
@@ -225,15 +225,15 @@ def test_two_hundred_clusters_some_of_them_dead(
         plane.load(secret_object(name, prefix, kubeconfig(homes[name], server=servers[name])) for name in names)
         plane.load(machine_object(name, prefix, cluster=name, node=name) for name in names)
         machines = {name: Machine(name, prefix, plane.api(), homes[name].api()) for name in names}
-        bridge = stack.enter_context(Bridge(plane, tmp_path))
+        operator = stack.enter_context(ClusterApiOperator(plane, tmp_path))
         eventually(lambda: hooked(fleet) == set(living), "the living have their hooks", 60)
         last = machines[living[-1]]
         last.delete()
         last.await_told(DELETED, within=15)
         last.tell_node({MAY_DELETE: "true"})
         last.await_hook(there=False, within=15)
-        assert bridge.ready()
-        gauges = [line for line in bridge.get("/metrics")[1].splitlines() if "cluster_connected{" in line]
+        assert operator.ready()
+        gauges = [line for line in operator.get("/metrics")[1].splitlines() if "cluster_connected{" in line]
         assert sum(float(line.rsplit(" ", 1)[1]) for line in gauges) == len(living)
         machines[dead[0]].await_event("WorkloadClusterUnreachable", within=30)
         # One of the dead has come to life elsewhere.
@@ -301,7 +301,7 @@ def test_servers_that_are_gone_hang_or_forget(
             for fate in ("gone", "moved", "hangs", "forgets", "left")
         ]
         fleet.cluster("fine", kubeconfig(managed_plane))
-        bridge = stack.enter_context(Bridge(plane, tmp_path))
+        operator = stack.enter_context(ClusterApiOperator(plane, tmp_path))
         for each in every:
             each.begin()
         gone.way.refuse()
@@ -325,7 +325,7 @@ def test_servers_that_are_gone_hang_or_forget(
         gone.mended.await_event("WorkloadClusterUnreachable", within=30)
         for each in (gone, moved, hangs):
             assert (each.deleted.hooked, each.mended.request) == (True, "requested")
-        assert (bridge.connected(prefix, "gone"), bridge.ready()) == (False, True)
+        assert (operator.connected(prefix, "gone"), operator.ready()) == (False, True)
         # It is found where another kubeconfig says that it is, without waiting for anything.
         fleet.cluster("moved", kubeconfig(managed_plane))
         moved.await_heard(within=15)
@@ -333,9 +333,9 @@ def test_servers_that_are_gone_hang_or_forget(
         gone.way.accept()
         gone.await_heard()
         gone.await_clean()
-        eventually(lambda: bridge.connected(prefix, "gone"), "it is connected")
-        assert bridge.reconnects(prefix, "gone", "network") >= 1
-        assert bridge.reconnects(prefix, "moved", "rotated") == 1
+        eventually(lambda: operator.connected(prefix, "gone"), "it is connected")
+        assert operator.reconnects(prefix, "gone", "network") >= 1
+        assert operator.reconnects(prefix, "moved", "rotated") == 1
         # What nobody owns any more is cleared away, and then nobody is connected any more.
         left.mended.await_told(within=90)
         left.disabled.await_told(within=15)

@@ -215,10 +215,10 @@ def secret_object(cluster: str, ns: str, text: str, *, key: str = "value") -> Js
     }
 
 
-# The bridge
+# The operator
 
 
-class Bridge(Operator):
+class ClusterApiOperator(Operator):
     """`haulout as runtime-extension-maintenance-controller`, without a lease."""
 
     def __init__(
@@ -228,7 +228,7 @@ class Bridge(Operator):
         *flags: str,
         server: str | None = None,
         user: str = "operator",
-        name: str = "bridge",
+        name: str = "clusterapi",
     ) -> None:
         super().__init__(directory, "")
         ports = (
@@ -309,7 +309,7 @@ class Machine:
         return found
 
     def told(self) -> set[str]:
-        """What the bridge has the Node say."""
+        """What the operator has the Node say."""
         return {DELETED, MAINTENANCE} & self.node().keys()
 
     def events(self) -> set[str]:

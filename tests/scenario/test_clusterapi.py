@@ -1,4 +1,4 @@
-"""The bridge and the profiles in one process, on an embedded cluster that is its own workload cluster, and what explain says."""
+"""The surfaces clusterapi and profiles in one process, on an embedded cluster that is its own workload cluster, and what explain says."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def machine(name: str, **labels: str) -> Json:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with Served(tmp_path_factory.mktemp("bridge")) as made:
+    with Served(tmp_path_factory.mktemp("clusterapi")) as made:
         (made.folder / "haulout.yaml").write_text(SETTINGS)
         (made.folder / "maintenance.yaml").write_text(PROFILES)
         made.make(definition("Machine", "cluster.x-k8s.io", "v1beta2", namespaced=True))

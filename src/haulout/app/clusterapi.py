@@ -19,8 +19,8 @@ from haulout.runtime.probes import Probe, ProbeFailed
 from haulout.settings.context import context_of
 from haulout.settings.settings import Settings
 from haulout.surfaces.clusterapi.decide import APPROVAL_SECONDS, GONE, NODE_PROBE, THERE
+from haulout.surfaces.clusterapi.metrics import samples
 from haulout.surfaces.clusterapi.options import served
-from haulout.surfaces.clusterapi.present import samples
 from haulout.surfaces.clusterapi.settings import ClusterApiSettings
 from haulout.surfaces.clusterapi.surface import CLUSTERAPI, CONFIG_KEY, sources
 from haulout.surfaces.clusterapi.wire import MACHINE, Access, workload_of

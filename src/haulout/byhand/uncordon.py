@@ -25,8 +25,8 @@ from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT, RESOURCE, NodeMai
 from haulout.surfaces.profiles.wire import STATE_LABEL
 
 IN_MAINTENANCE = "in-maintenance"
-# Marks by which other surfaces show a claim, and whose they are.
-MARKS = {"haulout.dev/cordoned-by": "a NotifyMaintenance"}
+# The annotations by which other surfaces show a claim, and whose they are.
+CLAIM_ANNOTATIONS = {"haulout.dev/cordoned-by": "a NotifyMaintenance"}
 PREFIXES = {"skyhook.nvidia.com/cordon_": "Skyhook {}"}
 
 
@@ -71,7 +71,7 @@ async def _one(node: Node, maintenances: Mapping[str, list[str]] | None, writer:
 
 
 def claims(node: Node, maintenances: list[str] | None) -> list[str]:
-    """Who holds the node, as far as its own marks show it, and what comes of uncordoning it.
+    """Who holds the node, as far as its own annotations and taints show it, and what comes of uncordoning it.
 
     `maintenances`: the NodeMaintenances of the node; None: they cannot be read.
     """
@@ -88,21 +88,23 @@ def claims(node: Node, maintenances: list[str] | None) -> list[str]:
     elif tainted:
         # Not only the taint is left, which is all that would be thought of by hand.
         act = left_behind(node_key(meta.name)).act
-        found.append(f"a NodeMaintenance that is gone has left its mark, which keeps pods away; {act}")
+        found.append(f"the taint of a NodeMaintenance that does not exist any more keeps pods away; {act}")
     if meta.labels.get(STATE_LABEL) == IN_MAINTENANCE:
         found.append(f"a maintenance profile is at work on it (label {STATE_LABEL}={IN_MAINTENANCE})")
     entry = ledger(NodeRow(key=node_key(meta.name), annotations=meta.annotations))
     if entry is not None and entry.by:
         found.append(f"{', '.join(entry.by)} cordoned it (annotation {ANNOTATION})")
-    found += [f"{who} holds it (annotation {mark})" for mark, who in MARKS.items() if mark in meta.annotations]
+    found += [
+        f"{who} holds it (annotation {name})" for name, who in CLAIM_ANNOTATIONS.items() if name in meta.annotations
+    ]
     for prefix, who in PREFIXES.items():
-        marks = [mark for mark in meta.annotations if mark.startswith(prefix)]
-        found += [f"{who.format(mark.removeprefix(prefix))} holds it (annotation {mark})" for mark in marks]
+        prefixed = [name for name in meta.annotations if name.startswith(prefix)]
+        found += [f"{who.format(name.removeprefix(prefix))} holds it (annotation {name})" for name in prefixed]
     return found
 
 
 async def _maintenances(nodes: list[Node], transport: Transport) -> dict[str, list[str]] | None:
-    """The NodeMaintenances by node, where any mark of one is seen; None: they may not be read."""
+    """The NodeMaintenances by node, where any sign of one is seen; None: they may not be read."""
     if not any(taint.key == DRAIN_TAINT.key for node in nodes for taint in node.spec.taints):
         return {}
     try:

@@ -1,7 +1,7 @@
 """The cordon ledger: who made a node unschedulable, and what a person had set before.
 
 One annotation remembers it, written by the same patch that cordons, so that a restart anywhere in between changes
-nothing. `by` names the surfaces whose own objects and marks do not show their claim.
+nothing. `by` names the surfaces whose own objects, labels and taints do not show their claim.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def claim(
     taint: bool = False,
     begun: bool = False,
 ) -> tuple[Edit, ...]:
-    """Cordons for a surface. `shown`: the surface's own objects or marks say so, no entry is needed.
+    """Cordons for a surface. `shown`: the surface's own objects, labels or taints say so, no entry is needed.
 
     `labels`: those that the surface is about to set, remembered as they are. `taint`: it sets that of the cordon, too.
     `begun`: it has done all that already; what is not in the ledger is its own work, from when it kept none.

@@ -24,7 +24,7 @@ class Emptying(msgspec.Struct, frozen=True):
     """A node that a surface empties before it acts on what is under the node.
 
     `alone`: the surface runs as a drop-in, and keeps no cordon ledger.
-    `shown`: the surface's own marks on the node show its claim, so that the ledger need not name the surface.
+    `shown`: the surface's own labels or annotations on the node show its claim, so that the ledger need not name the surface.
     """
 
     surface: str

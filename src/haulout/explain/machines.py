@@ -252,12 +252,17 @@ def _through(reason: Reason, inner: Explanation | None, asked_at: datetime | Non
 
 
 def _unwritten(machine: MachineRow, decision: Decision) -> Iterator[Reason]:
-    """What the bridge would write now: where it runs, that has been done in an instant."""
+    """Return what the operator would write now. Where it runs, nothing is left to write after an instant."""
     for step in decision.actions:
         for action in step:
             if isinstance(action, Label | Annotate):
                 where = f"{action.target.kind} {action.target.name}"
                 name = action.name.rpartition("/")[2]
                 what = f"{name}={action.value}" if action.value is not None else f"no {name}"
-                text = f"{where} is still to be given {what}: is the bridge running?"
-                yield Reason("unwritten", machine.key, text, act="see that the bridge runs and holds its lease")
+                text = f"{where} is still to be given {what}: is the operator running?"
+                yield Reason(
+                    "unwritten",
+                    machine.key,
+                    text,
+                    act="see that the operator runs with the clusterapi surface and holds its lease",
+                )

@@ -25,7 +25,7 @@ from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
 from haulout.surfaces.esx.wire import NAME as ESX
 from haulout.surfaces.kubernikus.wire import NAME as KUBERNIKUS
-from haulout.surfaces.nodemaintenance.counts import is_marked
+from haulout.surfaces.nodemaintenance.counts import has_drain_taint
 from haulout.surfaces.nodemaintenance.situation import SURFACE
 from haulout.surfaces.nodemaintenance.tainted_nodes import left_behind
 from haulout.surfaces.nodemaintenance.wire import KIND as MAINTENANCE_KIND
@@ -91,7 +91,7 @@ def explain(kernel: Kernel, asked: Iterable[str], key: Key, now: datetime) -> Ex
     if table.listing is Listing.UNREADABLE:
         text = f"NodeMaintenances cannot be read, so that one may concern this node: {table.why}"
         maintained = (Reason("unreadable", key, text, act="let whoever asks list nodemaintenances"),)
-    elif not maintained and is_marked(row):
+    elif not maintained and has_drain_taint(row):
         maintained = (left_behind(key),)
     nothing = () if own or drained or maintained else (Reason("no-surface", key, NOBODY),)
     told = (reason for reasons in own for reason in reasons)

@@ -45,7 +45,7 @@ OWN_PODS = "app.kubernetes.io/name=haulout"
 OWN_NAMESPACE, NODE_LEASES = "haulout-system", "kube-node-lease"
 # Of what belongs to Haulout among kinds of which there are many, beside what surfaces declare.
 OURS = "haulout"
-MARKS = ("haulout.dev/", "skyhook.nvidia.com/cordon")
+CLAIM_ANNOTATIONS = ("haulout.dev/", "skyhook.nvidia.com/cordon")
 
 
 def write_bundle(nodes: tuple[str, ...], output: str, config: str, cluster: Mapping[str, Any]) -> int:
@@ -350,17 +350,17 @@ def _concerned(names: tuple[str, ...], nodes: list[Json], maintained: set[str]) 
     known = [node["metadata"]["name"] for node in nodes]
     if names:
         return [name for name in known if name in names]
-    return [node["metadata"]["name"] for node in nodes if node["metadata"]["name"] in maintained or _is_marked(node)]
+    return [node["metadata"]["name"] for node in nodes if node["metadata"]["name"] in maintained or _is_claimed(node)]
 
 
-def _is_marked(node: Json) -> bool:
-    """Cordoned, in maintenance, or with a mark of somebody who wants it to be."""
+def _is_claimed(node: Json) -> bool:
+    """Whether a node is cordoned, in maintenance, or has an annotation of a surface that claims it."""
     spec, metadata = node.get("spec", {}), node["metadata"]
     return (
         bool(spec.get("unschedulable"))
         or any(taint.get("key") == DRAIN_TAINT.key for taint in spec.get("taints") or [])
         or metadata.get("labels", {}).get(STATE_LABEL, "operational") != "operational"
-        or any(name.startswith(MARKS) for name in metadata.get("annotations", {}))
+        or any(name.startswith(CLAIM_ANNOTATIONS) for name in metadata.get("annotations", {}))
     )
 
 

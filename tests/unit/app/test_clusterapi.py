@@ -1,4 +1,4 @@
-"""The Cluster API bridge as a part of the process."""
+"""The clusterapi surface as a part of the process."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ SURFACES = (
     ("metal3", "clusterapi"),
     ("nodemaintenance", "nodemaintenance"),
     ("nodemaintenance-leases", "nodemaintenance"),
-    ("nodemaintenance-marked", "nodemaintenance"),
+    ("nodemaintenance-tainted", "nodemaintenance"),
     ("profiles-marks", "profiles"),
     ("esx", "profiles"),
     ("kubernikus", "profiles"),

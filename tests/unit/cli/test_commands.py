@@ -234,7 +234,7 @@ class TestAsRuntimeExtensionMaintenanceController:
         assert isinstance(made, Settings)
         return made
 
-    def bridge(self, *words: str) -> ClusterApiSettings:
+    def clusterapi(self, *words: str) -> ClusterApiSettings:
         made = self.settings(*words).of(ClusterApiSettings)
         assert made is not None
         return made
@@ -266,16 +266,18 @@ class TestAsRuntimeExtensionMaintenanceController:
         ],
     )
     def test_each_switch_turns_one_thing_on(self, flag: str, name: str) -> None:
-        assert self.bridge(f"--{flag}") == self.bridge(f"-{flag}=T") == ClusterApiSettings(**{name: True})  # type: ignore[arg-type]
-        assert self.bridge(f"--{flag}=false") == ClusterApiSettings()
+        assert self.clusterapi(f"--{flag}") == self.clusterapi(f"-{flag}=T") == ClusterApiSettings(**{name: True})  # type: ignore[arg-type]
+        assert self.clusterapi(f"--{flag}=false") == ClusterApiSettings()
 
     def test_ranges_of_servers(self) -> None:
-        given = self.bridge("--allowed-server-ranges", "10.0.0.0/8, fd00::/8")
+        given = self.clusterapi("--allowed-server-ranges", "10.0.0.0/8, fd00::/8")
         assert given.allowed_server_ranges == ("10.0.0.0/8", "fd00::/8")
 
     def test_how_long_deletions_wait_for_approval(self) -> None:
-        assert self.bridge("--deletion-approval-timeout", "1h30m").deletion_approval_timeout == timedelta(minutes=90)
-        assert self.bridge("--deletion-approval-timeout=0").deletion_approval_timeout == timedelta()
+        assert self.clusterapi("--deletion-approval-timeout", "1h30m").deletion_approval_timeout == timedelta(
+            minutes=90
+        )
+        assert self.clusterapi("--deletion-approval-timeout=0").deletion_approval_timeout == timedelta()
 
     def test_addresses(self) -> None:
         made = self.settings("--metrics-bind-address=0", "-health-probe-bind-address", ":8081")
@@ -297,11 +299,11 @@ class TestAsRuntimeExtensionMaintenanceController:
 
     @pytest.mark.parametrize("words", [["whatever", "--nope"], ["-", "--nope"], ["--", "--nope"]], ids=" ".join)
     def test_what_follows_the_flags_is_ignored_without_a_word(self, words: list[str], capsys: Capture) -> None:
-        assert self.bridge("--guard-remediation", *words) == ClusterApiSettings(guard_remediation=True)
+        assert self.clusterapi("--guard-remediation", *words) == ClusterApiSettings(guard_remediation=True)
         assert capsys.readouterr() == ("", "")
 
     def test_a_truth_that_stands_apart_ends_the_flags(self) -> None:
-        made = self.bridge("--enable-metal3-maintenance", "false", "--guard-remediation")
+        made = self.clusterapi("--enable-metal3-maintenance", "false", "--guard-remediation")
         assert made == ClusterApiSettings(enable_metal3_maintenance=True)
 
     @pytest.mark.parametrize("word", ["-h", "--help"])

@@ -23,7 +23,7 @@ from haulout.surfaces.clusterapi.wire import (
     PAUSED,
     REQUEST,
 )
-from tests.build.bridge import Bridge
+from tests.build.clusterapi import ClusterApiWorld
 from tests.build.machines import ALPHA, FAR, M, N, cluster, hooked, host, machine, node, secret
 from tests.build.rows import at
 from tests.build.world import copy
@@ -40,14 +40,14 @@ def hook(value: str | None) -> dict[str, object]:
     return {"metadata": {"annotations": {HOOK: value}}}
 
 
-def bridge(*rows: ObjectRow, options: Options | None = None) -> Bridge:
-    made = Bridge(secret(), *rows, options=options)
+def clusterapi(*rows: ObjectRow, options: Options | None = None) -> ClusterApiWorld:
+    made = ClusterApiWorld(secret(), *rows, options=options)
     made.wait(1)
     return made
 
 
 def test_a_deletion_costs_one_patch_a_side() -> None:
-    made = bridge(machine(), node())
+    made = clusterapi(machine(), node())
     assert made.written() == [("m", hook(ORIGINAL))]
     made.world.put(machine(deleting=1, hook=ORIGINAL))
     made.wait(1)
@@ -63,7 +63,7 @@ def test_a_deletion_costs_one_patch_a_side() -> None:
 
 
 def test_a_maintenance_costs_two_patches_of_the_node_and_one_of_the_machine() -> None:
-    made = bridge(hooked(provider=ON), node(), host(), options=Options(enable_metal3_maintenance=True))
+    made = clusterapi(hooked(provider=ON), node(), host(), options=Options(enable_metal3_maintenance=True))
     made.change(M, labels={REQUEST: "requested"})
     made.wait(1)
     made.change(N, labels={MAINTENANCE_APPROVED: "true"})
@@ -88,7 +88,7 @@ def test_a_maintenance_costs_two_patches_of_the_node_and_one_of_the_machine() ->
 
 
 def test_every_write_names_the_version_that_it_was_decided_on() -> None:
-    made = Bridge(secret(), machine(request="requested"), node(approve_maintenance="true"))
+    made = ClusterApiWorld(secret(), machine(request="requested"), node(approve_maintenance="true"))
     made.watch()
     (to_node,) = made.flying
     made.answer(to_node)
@@ -100,7 +100,7 @@ def test_every_write_names_the_version_that_it_was_decided_on() -> None:
 
 def test_a_request_that_is_cancelled_meanwhile_never_comes_back() -> None:
     """The write of the approval meets a conflict, and what is decided then is decided upon what stands there."""
-    made = bridge(hooked(request="requested"), node(maintenance="true"))
+    made = clusterapi(hooked(request="requested"), node(maintenance="true"))
     made.change(N, labels={MAINTENANCE_APPROVED: "true"})
     made.watch()
     (approval,) = made.flying
@@ -113,7 +113,7 @@ def test_a_request_that_is_cancelled_meanwhile_never_comes_back() -> None:
 
 
 def test_keys_that_others_add_meanwhile_survive() -> None:
-    made = bridge(hooked(), node(approve_deletion="true"))
+    made = clusterapi(hooked(), node(approve_deletion="true"))
     assert made.written() == [("m", hook(None))]
     made.change(M, notes={"other": "1"})
     made.change(N, labels={DELETION_APPROVED: None, "mine": "1"})
@@ -122,7 +122,7 @@ def test_keys_that_others_add_meanwhile_survive() -> None:
 
 
 def test_a_node_that_cannot_be_written_withholds_the_machine() -> None:
-    made = Bridge(secret(), machine(deleting=0), node())
+    made = ClusterApiWorld(secret(), machine(deleting=0), node())
     made.watch()
     (request,) = made.flying
     made.answer(request, Refused(500, "no"))
@@ -132,7 +132,7 @@ def test_a_node_that_cannot_be_written_withholds_the_machine() -> None:
 
 
 def test_the_log_says_what_was_written_and_nothing_else() -> None:
-    made = Bridge(secret(), machine(deleting=0), node())
+    made = ClusterApiWorld(secret(), machine(deleting=0), node())
     made.watch()
     made.answer(made.flying[0], Refused(500, "no"))
     assert not made.said
@@ -148,7 +148,7 @@ def test_the_log_says_what_was_written_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("answer", [Refused(403, "no"), Refused(500, "no"), Lost("no answer"), Refused(0, "refused")])
 def test_a_pass_that_failed_is_tried_again_without_any_change(answer: Refused | Lost) -> None:
-    made = Bridge(secret(), hooked(deleting=0), node())
+    made = ClusterApiWorld(secret(), hooked(deleting=0), node())
     made.watch()
     made.answer(made.flying[0], answer)
     made.wait(20)
@@ -162,14 +162,14 @@ REFUSED = "Warning NodeUpdateRefused on m"
     "answer, told", [(Refused(403, "no"), 1), (Refused(422, "no"), 1), (Refused(409, "no"), 0), (Refused(0, "no"), 0)]
 )
 def test_that_a_node_may_not_be_told_is_told(answer: Refused, told: int) -> None:
-    made = Bridge(secret(), hooked(deleting=0), node())
+    made = ClusterApiWorld(secret(), hooked(deleting=0), node())
     made.watch()
     made.answer(made.flying[0], answer)
     assert made.told.count(REFUSED) == told
 
 
 def test_it_is_told_once_for_as_long_as_it_lasts() -> None:
-    made = Bridge(secret(), hooked(deleting=0), node())
+    made = ClusterApiWorld(secret(), hooked(deleting=0), node())
     made.denying.add(FAR)
     made.wait(600)
     assert made.told.count(REFUSED) == 1
@@ -183,7 +183,7 @@ def test_it_is_told_once_for_as_long_as_it_lasts() -> None:
 
 
 def test_a_pass_that_keeps_failing_is_slowed_down() -> None:
-    made = bridge(hooked(), node())
+    made = clusterapi(hooked(), node())
     made.leave(FAR)
     made.change(M, labels={REQUEST: "requested"})
     made.wait(600)
@@ -191,7 +191,7 @@ def test_a_pass_that_keeps_failing_is_slowed_down() -> None:
 
 
 def test_what_was_put_off_while_a_cluster_was_away_is_done_at_once_when_it_is_back() -> None:
-    made = bridge(hooked(), node())
+    made = clusterapi(hooked(), node())
     made.leave(FAR)
     made.change(M, labels={REQUEST: "requested"})
     made.wait(600)
@@ -205,7 +205,7 @@ def test_what_was_put_off_while_a_cluster_was_away_is_done_at_once_when_it_is_ba
 
 
 def test_a_problem_is_told_once_for_as_long_as_it_lasts() -> None:
-    made = Bridge(machine(), node())
+    made = ClusterApiWorld(machine(), node())
     made.wait(600)
     assert made.told == ["Warning KubeconfigUnavailable on m"]
     made.world.put(secret())
@@ -219,7 +219,7 @@ def test_a_problem_is_told_once_for_as_long_as_it_lasts() -> None:
 
 def test_a_deletion_that_times_out_says_so() -> None:
     options = Options(deletion_approval_timeout=timedelta(minutes=5))
-    made = bridge(hooked(deleting=0), node(deleted="true"), options=options)
+    made = clusterapi(hooked(deleting=0), node(deleted="true"), options=options)
     made.wait(301)
     assert made.written() == [("m", {"metadata": {"annotations": {HOOK: None, LET_GO: wire_time(at(0))}}})]
     assert made.told == ["Warning DeletionApprovalTimeout on m", "Normal PreDrainHookRemoved on m"]
@@ -231,7 +231,7 @@ def test_a_deletion_that_times_out_says_so() -> None:
 
 
 def test_the_last_machine_is_cleaned_up_after_before_the_connection_is_closed() -> None:
-    made = bridge(hooked(deleting=0), node(deleted="true"))
+    made = clusterapi(hooked(deleting=0), node(deleted="true"))
     assert made.connected == {FAR}
     made.change(M, labels={ENABLED: None})
     made.wait(1)
@@ -240,13 +240,13 @@ def test_the_last_machine_is_cleaned_up_after_before_the_connection_is_closed() 
 
 
 def test_a_machine_that_was_disabled_while_nobody_looked_is_cleaned_up_after() -> None:
-    made = bridge(machine(enabled=None, hook=ORIGINAL), node(maintenance="true"))
+    made = clusterapi(machine(enabled=None, hook=ORIGINAL), node(maintenance="true"))
     assert made.written() == [("n", labels(maintenance=None)), ("m", hook(None))]
     assert not made.connected
 
 
 def test_a_cluster_that_is_away_does_not_keep_the_hook() -> None:
-    made = bridge(hooked(request="requested"), node(maintenance="true"))
+    made = clusterapi(hooked(request="requested"), node(maintenance="true"))
     made.leave(FAR)
     made.change(M, labels={ENABLED: "false"})
     made.wait(4.9)
@@ -266,7 +266,7 @@ def test_a_cluster_that_is_away_does_not_keep_the_hook() -> None:
 
 
 def test_a_cluster_that_stays_away_is_given_up_after_ten_minutes() -> None:
-    made = bridge(hooked(request="requested"), node(maintenance="true"))
+    made = clusterapi(hooked(request="requested"), node(maintenance="true"))
     made.leave(FAR)
     made.change(M, labels={ENABLED: None})
     made.wait(600)
@@ -278,7 +278,7 @@ def test_a_cluster_that_stays_away_is_given_up_after_ten_minutes() -> None:
 
 def test_a_cluster_that_refuses_writes_for_minutes_is_asked_once_more_before_it_is_given_up() -> None:
     """By then what is tried again is tried every five minutes only."""
-    made = bridge(hooked(request="requested"), node(maintenance="true"))
+    made = clusterapi(hooked(request="requested"), node(maintenance="true"))
     made.denying.add(FAR)
     made.change(M, labels={ENABLED: None})
     made.wait(360)
@@ -290,7 +290,7 @@ def test_a_cluster_that_refuses_writes_for_minutes_is_asked_once_more_before_it_
 
 
 def test_a_cluster_that_refuses_writes_for_good_is_left() -> None:
-    made = bridge(hooked(request="requested"), node(maintenance="true"))
+    made = clusterapi(hooked(request="requested"), node(maintenance="true"))
     made.denying.add(FAR)
     made.change(M, labels={ENABLED: None})
     made.wait(606)
@@ -300,14 +300,14 @@ def test_a_cluster_that_refuses_writes_for_good_is_left() -> None:
 
 
 def test_a_machine_that_is_gone_closes_the_connection() -> None:
-    made = bridge(hooked(), node())
+    made = clusterapi(hooked(), node())
     made.world.delete(M)
     made.wait(1)
     assert not made.connected
 
 
 def test_the_node_of_a_machine_that_is_gone_is_cleaned_before_the_connection_is_closed() -> None:
-    made = bridge(hooked(deleting=0), node(deleted="true", claims=ALPHA))
+    made = clusterapi(hooked(deleting=0), node(deleted="true", claims=ALPHA))
     made.world.delete(M)
     made.wait(1)
     assert made.connected == {FAR}
@@ -317,7 +317,7 @@ def test_the_node_of_a_machine_that_is_gone_is_cleaned_before_the_connection_is_
 
 
 def test_a_node_that_cannot_be_cleaned_does_not_keep_the_connection() -> None:
-    made = bridge(hooked(deleting=0), node(deleted="true", claims=ALPHA))
+    made = clusterapi(hooked(deleting=0), node(deleted="true", claims=ALPHA))
     made.world.delete(M)
     made.watch()
     made.leave(FAR)
@@ -326,14 +326,14 @@ def test_a_node_that_cannot_be_cleaned_does_not_keep_the_connection() -> None:
 
 
 def test_another_enabled_machine_keeps_it() -> None:
-    made = bridge(hooked(), machine("other", node="o", hook=ORIGINAL), node(), node("o"))
+    made = clusterapi(hooked(), machine("other", node="o", hook=ORIGINAL), node(), node("o"))
     made.change(M, labels={ENABLED: None})
     made.wait(60)
     assert made.connected == {FAR}
 
 
 def test_a_cluster_that_nobody_names_is_never_opened() -> None:
-    assert not bridge(machine(enabled=None), machine("other", enabled="True"), node()).connected
+    assert not clusterapi(machine(enabled=None), machine("other", enabled="True"), node()).connected
 
 
 # Nothing to do
@@ -357,13 +357,13 @@ SETTLED = {
 
 @pytest.mark.parametrize("rows", SETTLED.values(), ids=SETTLED.keys())
 def test_what_the_original_left_in_order_is_not_touched(rows: tuple[ObjectRow, ...]) -> None:
-    made = bridge(*rows, options=Options(enable_metal3_maintenance=True))
+    made = clusterapi(*rows, options=Options(enable_metal3_maintenance=True))
     made.wait(600)
     assert made.written() == []
 
 
 def test_a_heartbeat_asks_nobody() -> None:
-    made = bridge(hooked(), node())
+    made = clusterapi(hooked(), node())
     before = made.kernel.loop.askings
     made.world.put(copy(made.world.objects[N]))
     made.wait(1)
@@ -371,9 +371,9 @@ def test_a_heartbeat_asks_nobody() -> None:
 
 
 def test_everything_is_forgotten_of_machines_that_are_gone() -> None:
-    made = bridge(hooked(deleting=0), node(deleted="true", claims=ALPHA), cluster())
+    made = clusterapi(hooked(deleting=0), node(deleted="true", claims=ALPHA), cluster())
     made.world.delete(M)
     made.settle()
-    empty = Bridge(secret(), cluster(), node())
+    empty = ClusterApiWorld(secret(), cluster(), node())
     assert made.kernel.size() == empty.kernel.size()
     assert made.now > at(45)

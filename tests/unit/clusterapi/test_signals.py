@@ -1,4 +1,4 @@
-"""The function at the heart of the bridge, as its tables stand in the contract."""
+"""The function of the signals, as its tables stand in the contract."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def _at_work(key: Key, view: View, now: datetime) -> Decision:
     return Decision(claims=(Claim(key, key, frozenset({Want.EXCLUSIVE}), begun=True),))
 
 
-def test_a_mark_whose_maintenance_is_gone() -> None:
+def test_a_taint_whose_maintenance_is_gone() -> None:
     """Its finalizer was taken from it while nobody looked."""
     ops = Maintenances().make("a", "n0").run(5)
     ops.world.objects.patch(MAINTENANCES, "", "a", {"metadata": {"finalizers": None}})
@@ -94,7 +94,7 @@ def test_a_mark_whose_maintenance_is_gone() -> None:
     lines = as_text(of_node(ops, "n0"), ops.world.time.now()).splitlines()
     assert lines[-2:] == [
         "what would help:",
-        "  make a NodeMaintenance of n0 and delete it: the mark goes with it",
+        "  make a NodeMaintenance of n0 and delete it: the taint goes with it",
     ]
     ops.make("b", "n0").run(5).delete("b").run(5)
     assert (ops.marks("n0"), ops.lease("n0")) == ((False, [], None), None)

@@ -1,4 +1,4 @@
-"""The log of what is written, which is all that there is to tell of the bridge's work: a line for each key that changes."""
+"""The log of what the clusterapi surface writes: a line for each label and annotation that it sets or removes."""
 
 from __future__ import annotations
 

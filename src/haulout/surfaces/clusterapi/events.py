@@ -1,4 +1,4 @@
-"""The events of the bridge, told of Machines."""
+"""The events about Machines."""
 
 from __future__ import annotations
 

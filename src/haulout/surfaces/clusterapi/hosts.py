@@ -138,8 +138,15 @@ def reasons(machine: MachineRow, host: HostRow | None, options: Options) -> tupl
     refusal = _refusal(host, machine, options)
     if refusal is not None:
         return (Reason("host-left-alone", host.key, refusal.note),)
-    text = f"{name} is still to be switched off: is the bridge running?"
-    return (Reason("unwritten", host.key, text, act="see that the bridge runs and holds its lease"),)
+    text = f"{name} is still to be switched off: is the operator running?"
+    return (
+        Reason(
+            "unwritten",
+            host.key,
+            text,
+            act="see that the operator runs with the clusterapi surface and holds its lease",
+        ),
+    )
 
 
 def _name(host: HostRow) -> str:

@@ -1,4 +1,4 @@
-"""The function at the heart of the bridge: from what a Machine and its Node say to what each should be told."""
+"""The signals between a Machine and its Node: from the labels of both to the labels that each should have."""
 
 from __future__ import annotations
 

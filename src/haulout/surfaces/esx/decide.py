@@ -70,7 +70,7 @@ def _failed(node: NodeRow, error: str) -> Say:
 
 
 def _stop(situation: Situation, claim: Claim, edits: tuple[Edit, ...]) -> Decision:
-    """Mark, cordon and drain the node, then shut down its virtual machine, again whenever it is found running."""
+    """Annotate, cordon and drain the node, then shut down its virtual machine, again whenever it is found running."""
     node, options = situation.node, situation.options
     if not situation.is_initiated:
         edits += (Annotate(node.key, INITIATED_ANNOTATION, "true"),)
@@ -101,7 +101,7 @@ def _emptying(situation: Situation) -> Emptying:
 
 
 def _start(situation: Situation, claims: tuple[Claim, ...], edits: tuple[Edit, ...]) -> Decision:
-    """Switch on the virtual machine, then uncordon the node and remove the mark."""
+    """Switch on the virtual machine, then uncordon the node and remove the annotation."""
     node, view = situation.node, situation.view
     message = StartVirtualMachine(node.key.name, situation.place.zone)
     repeated = Repeated(_outcome(node, "start"), CHANNEL, message, situation.pace_for)

@@ -13,7 +13,7 @@ from haulout.core.decision import Decision
 from haulout.core.holds import Claim, Grant, Want, grant_key, hold_key, read_priority
 from haulout.core.reason import Reason
 from haulout.surfaces.nodemaintenance import lease as leases
-from haulout.surfaces.nodemaintenance.counts import ACTIVE, is_marked
+from haulout.surfaces.nodemaintenance.counts import ACTIVE, has_drain_taint
 from haulout.surfaces.nodemaintenance.lease import Holder
 from haulout.surfaces.nodemaintenance.situation import MOST_LEASE_ERRORS, SURFACE, Given, pending
 from haulout.surfaces.nodemaintenance.status import failed_with, patch
@@ -28,13 +28,13 @@ def claims_of(given: Given, *, drained: bool) -> tuple[Claim, ...]:
     if node is None or (row.status.phase == FAILED and row.status.error_on_lease_count > MOST_LEASE_ERRORS):
         return ()
     since = row.created_at or given.now
-    begun = is_marked(node)
+    begun = has_drain_taint(node)
     if row.drain.dry_run and not begun:
         return ()
     if not begun and (row.deleting_at is not None or leases.holder(given.lease, given.now) is Holder.ANOTHER):
         return ()
     most = given.options.max_concurrent_maintenances
-    # Once begun, the mark of the maintenance takes its place.
+    # Once begun, the taint takes its place.
     limits = (Limit(ACTIVE, "", most),) if most and not begun else ()
     # The original knows no priorities.
     priority = 0 if given.options.alone else read_priority(row.annotations) or 0

@@ -1,4 +1,4 @@
-"""How many maintenances are at work, for the limit on them."""
+"""The number of maintenances at work, for the limit on them."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ ACTIVE = Active()
 
 
 def active_mark(row: MaintenanceRow) -> tuple[Value, ...]:
-    """Stands while a maintenance is at work: neither its object nor its node shows that alone."""
+    """Return the row that stands while a maintenance is at work, which neither its object nor its node shows alone."""
     return () if row.status.phase == SUCCEEDED else (Value(key=Key("", MARK, _MARKS, row.key.name)),)
 
 
 def is_taken_over(node: NodeRow) -> bool:
-    """Whether it was marked by somebody who kept no ledger, as the original: what was before is not known."""
-    return is_marked(node) and cordon.ANNOTATION not in node.annotations
+    """Whether the original tainted the node. It keeps no ledger, so that the state before is not known."""
+    return has_drain_taint(node) and cordon.ANNOTATION not in node.annotations
 
 
-def is_marked(node: NodeRow) -> bool:
-    """Whether the node carries the mark of a maintenance that has begun: its lease was ours by then."""
+def has_drain_taint(node: NodeRow) -> bool:
+    """Whether the node has the taint of a maintenance that has begun. The lease was ours by then."""
     return any((taint.key, taint.effect) == (DRAIN_TAINT.key, DRAIN_TAINT.effect) for taint in node.taints)

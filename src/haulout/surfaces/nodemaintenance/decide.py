@@ -34,7 +34,7 @@ from haulout.core.refusals import refused
 from haulout.surfaces.nodemaintenance import lease as leases
 from haulout.surfaces.nodemaintenance import node_conditions, refusals
 from haulout.surfaces.nodemaintenance.claims import claims_of, not_granted, with_status
-from haulout.surfaces.nodemaintenance.counts import active_mark, is_marked
+from haulout.surfaces.nodemaintenance.counts import active_mark, has_drain_taint
 from haulout.surfaces.nodemaintenance.drain_log import leaving
 from haulout.surfaces.nodemaintenance.drain_status import drain_status, without_pods
 from haulout.surfaces.nodemaintenance.lease import Holder
@@ -164,7 +164,7 @@ def _finalized(given: Given) -> tuple[Step, ...]:
 
 
 def _ending(given: Given) -> Decision:
-    begun = given.node is not None and (is_marked(given.node) or is_cordoned(given.status))
+    begun = given.node is not None and (has_drain_taint(given.node) or is_cordoned(given.status))
     if given.row.drain.dry_run and not begun:
         # A preview has touched nothing, so that there is nothing to undo; but it may have become one later.
         return Decision(actions=_finalized(given))
@@ -293,7 +293,7 @@ def _held_by_another(given: Given) -> Decision:
     runs_out_at = leases.expires_at(lease)
     reason = Reason("lease-held", given.key, why, until=runs_out_at)
     without_lease = with_condition(pending(given, resumed(status)), "LeaseHeld", False, "HeldByAnother", why, now)
-    if not is_marked(given.node):
+    if not has_drain_taint(given.node):
         text = (
             f"failed to obtain a lease that is not owned by us : {why} errorOnLeaseCount {status.error_on_lease_count}"
         )
@@ -464,7 +464,7 @@ def _node_edits(given: Given, node: NodeRow, wanted: DrainWish) -> tuple[Edit, .
         edits += [SetTaint(node.key, taint, present=True, first=True) for taint in ours]
     if wanted.restore or not given.options.alone:
         labels = (EXCLUDE_LABEL,) if wanted.restore else ()
-        edits += cordon.claim(node, SURFACE, shown=True, labels=labels, taint=True, begun=is_marked(node))
+        edits += cordon.claim(node, SURFACE, shown=True, labels=labels, taint=True, begun=has_drain_taint(node))
     elif not node.unschedulable:
         edits.append(Cordon(node.key, unschedulable=True))
     return tuple(edits)

@@ -1,4 +1,4 @@
-"""What is shown of maintenances: gauges."""
+"""The gauges of the nodemaintenance surface: phase, progress and pending pods of each maintenance."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ Sample = tuple[str, tuple[tuple[str, str], ...], float]
 
 
 def samples(rows: Iterable[MaintenanceRow]) -> Iterator[Sample]:
+    """Return the gauges of every maintenance."""
     for row in rows:
         name = (("name", row.key.name), ("node", row.node))
         yield "nodemaintenance_info", (*name, ("phase", row.status.phase)), 1.0

@@ -1,4 +1,4 @@
-"""Leases of ours that no maintenance stands behind any more: they would keep everybody else away for their hour."""
+"""Deletes our leases without a maintenance, which would keep other operators off the node for an hour."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from haulout.cluster.rows import LeaseRow
 from haulout.cluster.view import View
 from haulout.core.action import Delete
 from haulout.core.decision import NOTHING, Decision
-from haulout.surfaces.nodemaintenance.counts import is_marked
+from haulout.surfaces.nodemaintenance.counts import has_drain_taint
 from haulout.surfaces.nodemaintenance.lease import lease_key
 from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.situation import SURFACE
@@ -17,7 +17,7 @@ from haulout.surfaces.nodemaintenance.wire import LEASE_HOLDER, MAINTENANCES_OF_
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    """Asked about a node. A creation that was given up may arrive at any time, and knows no precondition."""
+    """Decide about one node. Such a lease is made by a creation that we gave up, and that arrived later."""
     setting = view.config(SURFACE)
     if setting is None:
         return NOTHING
@@ -29,7 +29,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if view.rows(MAINTENANCES_OF_NODE, key.name, MaintenanceRow):
         return NOTHING
     node = view.node(key.name)
-    # A node with the mark is in maintenance, even where the API server serves no maintenances for a while.
-    if node is None or is_marked(node):
+    # A node with the taint is in maintenance, even where the API server serves no maintenances for a while.
+    if node is None or has_drain_taint(node):
         return NOTHING
     return Decision(actions=((Delete(lease.key, lease.uid),),))

@@ -6,7 +6,7 @@ from haulout.cluster.rows import LeaseRow, NodeRow
 from haulout.core import cordon
 from haulout.core.action import Annotate, Cordon, Delete, Edit, Label, SetTaint, Step, Tell
 from haulout.surfaces.nodemaintenance import node_conditions
-from haulout.surfaces.nodemaintenance.counts import is_marked, is_taken_over
+from haulout.surfaces.nodemaintenance.counts import has_drain_taint, is_taken_over
 from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.situation import SURFACE
 from haulout.surfaces.nodemaintenance.wire import (
@@ -22,7 +22,7 @@ from haulout.surfaces.nodemaintenance.wire import (
 def stop_steps(
     row: MaintenanceRow, node: NodeRow | None, lease: LeaseRow | None, options: Options, others: bool
 ) -> tuple[Step, ...]:
-    """`others`: another surface wants the node to stay cordoned. A node that carries no mark of ours is left alone."""
+    """`others`: another surface wants the node to stay cordoned. A node without our taint is left alone."""
     owned = node is not None and _is_owned(row, node, options)
     steps: list[Step] = []
     if node is not None and owned:
@@ -45,7 +45,7 @@ def _restores(row: MaintenanceRow, options: Options) -> bool:
 
 def _is_owned(row: MaintenanceRow, node: NodeRow, options: Options) -> bool:
     """Where the state before is restored, the label may be somebody else's, and the ledger tells."""
-    if is_marked(node):
+    if has_drain_taint(node):
         return True
     if not _restores(row, options):
         return node.labels.get(EXCLUDE_LABEL) == "true"
@@ -86,5 +86,5 @@ def _remembered(row: MaintenanceRow, node: NodeRow, options: Options) -> tuple[L
         return ()
     stood = cordon.ledger(node)
     if stood is None or EXCLUDE_LABEL not in stood.labels:
-        return (Label(node.key, EXCLUDE_LABEL, None),) if is_marked(node) else ()
+        return (Label(node.key, EXCLUDE_LABEL, None),) if has_drain_taint(node) else ()
     return (Label(node.key, EXCLUDE_LABEL, stood.labels[EXCLUDE_LABEL]),)

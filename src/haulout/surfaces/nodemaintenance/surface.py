@@ -33,7 +33,7 @@ DECIDERS = (
     Decider(SURFACE, KIND, decide, nodes=_nodes),
     # It claims nothing: where leases cannot be read, nobody else has to be kept from nodes.
     Decider("nodemaintenance-leases", "Node", orphaned_leases.decide, nodes=lambda key, store: (), within=SURFACE),
-    Decider("nodemaintenance-marked", "Node", tainted_nodes.decide, within=SURFACE),
+    Decider("nodemaintenance-tainted", "Node", tainted_nodes.decide, within=SURFACE),
 )
 OWN_KINDS = (RESOURCE, requests.RESOURCE)
 CONFIG_KEY = Key("", CONFIG, "", SURFACE)

@@ -1,4 +1,4 @@
-"""Nodes with the mark of a maintenance whose object is not to be had: what stands in the world counts all the same."""
+"""Claims nodes that have the taint of a maintenance, while its NodeMaintenance is missing or cannot be read."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from haulout.cluster.view import View
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.holds import Claim, Want
 from haulout.core.reason import Reason
-from haulout.surfaces.nodemaintenance.counts import is_marked
+from haulout.surfaces.nodemaintenance.counts import has_drain_taint
 from haulout.surfaces.nodemaintenance.wire import KIND, MAINTENANCES_OF_NODE, MaintenanceRow
 
-# Whether somebody works on the node already is written on the object alone, so that the turn has to be taken for taken.
+# Only the missing object says whether work on the node has begun, so the claim includes the exclusive turn.
 ALL = frozenset(Want)
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    """Asked about a node. Maintenances may be forbidden to us, or not served: neither ends those that have begun."""
+    """Decide about one node. A maintenance that has begun goes on while NodeMaintenances are forbidden or not served."""
     node = view.node(key.name)
-    if node is None or not is_marked(node):
+    if node is None or not has_drain_taint(node):
         return NOTHING
     if view.listing(KIND) is Listing.UNREADABLE:
-        why = Reason("marked", key, "its mark says that it is in maintenance; NodeMaintenances cannot be read")
+        why = Reason("tainted", key, "its taint says that it is in maintenance; NodeMaintenances cannot be read")
     elif view.rows(MAINTENANCES_OF_NODE, key.name, MaintenanceRow):
         return NOTHING
     else:
@@ -32,8 +32,11 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 
 
 def left_behind(node: Key) -> Reason:
-    """A mark alone: its maintenance was robbed of its finalizer. Only a person knows whether the work is over."""
-    why = "its mark says that it is in maintenance; there is no NodeMaintenance of it"
+    """Return the reason for a taint without a NodeMaintenance, whose finalizer was removed by hand.
+
+    Only a person knows whether the work on the node is over.
+    """
+    why = "its taint says that it is in maintenance; there is no NodeMaintenance of it"
     return Reason(
-        "marked", node, why, act=f"make a NodeMaintenance of {node.name} and delete it: the mark goes with it"
+        "tainted", node, why, act=f"make a NodeMaintenance of {node.name} and delete it: the taint goes with it"
     )

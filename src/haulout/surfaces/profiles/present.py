@@ -1,8 +1,7 @@
-"""What people are shown of profiles: why each one is where it is, and what it waits for."""
+"""The reasons that people are shown for profiles: why each is in its state, and what it waits for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from haulout.base.expression import culprits
@@ -14,27 +13,8 @@ from haulout.core.holds import Claim, Grant, grant_key, hold_key, unanswered
 from haulout.core.reason import Reason
 from haulout.plugins.api import Verdict
 from haulout.surfaces.profiles.engine import Config, Judged, Result, slot_of
-from haulout.surfaces.profiles.wire import DATA_ANNOTATION, PROFILE_LABEL, DataError, attached_profiles, parse_data
 
 MOST_SHOWN = 10
-STATE_GAUGE = "maintenance_controller_profile_state"
-SECONDS_GAUGE = "maintenance_controller_profile_state_seconds"
-
-Sample = tuple[str, tuple[tuple[str, str], ...], float]
-
-
-def samples(nodes: Iterable[NodeRow], now: datetime) -> Iterator[Sample]:
-    """Where the profiles of each node are, and for how long; a node whose data cannot be read has none to show."""
-    for node in nodes:
-        try:
-            entries = parse_data(node.annotations.get(DATA_ANNOTATION)).profiles
-        except DataError:
-            continue
-        for name in attached_profiles(node.labels.get(PROFILE_LABEL)):
-            if name in entries:
-                labels, entry = (("node", node.key.name), ("profile", name)), entries[name]
-                yield STATE_GAUGE, (*labels, ("state", entry.current)), 1.0
-                yield SECONDS_GAUGE, labels, (now - entry.transition.at).total_seconds()
 
 
 def reasons(

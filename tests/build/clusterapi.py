@@ -1,4 +1,4 @@
-"""The Cluster API bridge's deciders on a kernel, between worlds of rows that can go away and come back."""
+"""The deciders of the clusterapi surface on a kernel, between worlds of rows that can go away and come back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.build.world import World, copy
 Place = tuple[str, str]
 
 
-class Bridge:
+class ClusterApiWorld:
     """`away`: the workload clusters that do not answer; `denying`: those that refuse to be written. `told`: the events so far, in short; `said`: the log; `changes`: the writes."""
 
     def __init__(self, *rows: ObjectRow, options: Options | None = None) -> None:

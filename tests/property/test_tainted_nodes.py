@@ -25,7 +25,7 @@ from tests.build.honesty import assert_claims_ignore_grants, assert_quiescent, a
 from tests.build.rows import START, at, node
 
 NAMES = ("a", "b", "c")
-(MARKED,) = (decider for decider in DECIDERS if decider.name == "nodemaintenance-marked")
+(TAINTED,) = (decider for decider in DECIDERS if decider.name == "nodemaintenance-tainted")
 TAINTS = ((), (DRAIN_TAINT,), (Taint(DRAIN_TAINT.key, "NoExecute"),), (Taint("zone", "NoSchedule"), DRAIN_TAINT))
 LISTINGS = (Listing.UNREADABLE, Listing.LISTED)
 
@@ -42,7 +42,7 @@ def _desk(taints: dict[str, tuple[Taint, ...]], known: set[str], listing: Listin
     """Maintenances of the `known` nodes have been read at some time; one that asks nothing stands for their decision."""
     rows = (msgspec.structs.replace(node(name), taints=taints[name]) for name in NAMES)
     silent = Decider(SURFACE, KIND, lambda key, view, now: Decision())
-    deciders = (silent, MARKED, Decider("other", "Node", _works), arbiter(Rules((SURFACE, "other"))))
+    deciders = (silent, TAINTED, Decider("other", "Node", _works), arbiter(Rules((SURFACE, "other"))))
     desk = Desk(*deciders, world=Cluster(*rows))
     desk.store.begin_list("", KIND)
     for name in known:
@@ -70,8 +70,8 @@ def test_the_mark_of_a_maintenance_that_is_not_to_be_had_takes_the_turn(
     world: tuple[dict[str, tuple[Taint, ...]], set[str], Listing],
 ) -> None:
     taints, known, listing = world
-    marked = {name for name in NAMES if DRAIN_TAINT in taints[name]}
-    taken = marked if listing is Listing.UNREADABLE else marked - known
+    tainted = {name for name in NAMES if DRAIN_TAINT in taints[name]}
+    taken = tainted if listing is Listing.UNREADABLE else tainted - known
     assert _worked_on(_desk(*world)) == {*NAMES} - taken
 
 
@@ -80,9 +80,9 @@ def test_the_mark_of_a_maintenance_that_is_not_to_be_had_takes_the_turn(
 def test_k6_k8_k9(world: tuple[dict[str, tuple[Taint, ...]], set[str], Listing]) -> None:
     store = _desk(*world).store
     for name in NAMES:
-        assert_until_is_honest(MARKED, store, node_key(name), START, [at(1), at(90_000)])
-        assert_claims_ignore_grants(MARKED, store, node_key(name), START)
-        assert_quiescent(MARKED, store, node_key(name), START)
+        assert_until_is_honest(TAINTED, store, node_key(name), START, [at(1), at(90_000)])
+        assert_claims_ignore_grants(TAINTED, store, node_key(name), START)
+        assert_quiescent(TAINTED, store, node_key(name), START)
 
 
 def test_it_follows_what_can_be_read() -> None:

@@ -1,4 +1,4 @@
-"""What is shown of the bridge in numbers."""
+"""The gauges of the clusterapi surface."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from haulout.cluster.rows import Connection, Row
 from haulout.cluster.store import Store
-from haulout.surfaces.clusterapi.present import samples
+from haulout.surfaces.clusterapi.metrics import samples
 from haulout.surfaces.clusterapi.wire import ORIGINAL, MachineRow
 from tests.build.machines import FAR, connection, hooked, linked, machine, node, picture
 

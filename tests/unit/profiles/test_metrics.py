@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from haulout.surfaces.profiles.present import samples
+from haulout.surfaces.profiles.metrics import samples
 from tests.build.profiles import worker
 from tests.build.rows import at
 

@@ -7,10 +7,11 @@ import random
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from haulout.kube.excerpt import LONGEST_STRING, ROOM, Excerpt, Excerpting, shape_of
+from haulout.kube.excerpt import LONGEST_STRING, MOST_TOKENS, ROOM, SLICE, Excerpt, Excerpting, shape_of
 from haulout.model.node import Node
 from haulout.model.pod import Pod
 from tests.build.examples import examples
@@ -52,7 +53,7 @@ def in_pieces(text: bytes, kind: Any, seed: int) -> Excerpt:
     cuts, reader, at = random.Random(seed), Excerpting(shape_of(kind)), 0
     while at < len(text):
         size = cuts.choice((1, 2, 3, 7, 50, 1000))
-        reader.feed(text[at : at + size])
+        list(reader.feed(text[at : at + size]))
         at += size
     return reader.finish()
 
@@ -103,8 +104,49 @@ def test_excerpt_is_bounded_whatever_the_text_is(seed: int) -> None:
     tokens = [b'"name":"a"', b'"metadata":{', b"{", b"[", b'"', b"\\", b"}", b"]", b",", b"9" * 30_000, b" " * 30_000]
     choices = random.Random(seed)
     reader, pattern = Excerpting(shape_of(Pod)), b"".join(choices.choices(tokens, k=12))
-    reader.feed(b'{"metadata":{')
+    list(reader.feed(b'{"metadata":{'))
     for _ in range(2 * ROOM * 3 // len(pattern) + 1):
         for start in range(0, len(pattern), 2**16):
-            reader.feed(pattern[start : start + 2**16])
+            list(reader.feed(pattern[start : start + 2**16]))
     assert len(reader.finish()) < 3 * ROOM
+
+
+class _Counting(Excerpting):
+    """Counts the tokens that are looked at."""
+
+    looks = 0
+
+    def _take(self, at: int) -> int:
+        self.looks += 1
+        return super()._take(at)
+
+
+@pytest.mark.parametrize(
+    ("head", "token"),
+    [(b"", b'""'), (b"", b"a:"), (b'{"metadata":{"labels":{', b'"a":"",'), (b'{"metadata":{"finalizers":[', b"1,")],
+    ids=["strings", "literals", "labels", "numbers"],
+)
+def test_others_have_a_turn_after_each_few_hundred_tokens(head: bytes, token: bytes) -> None:
+    reader, most = _Counting(shape_of(Pod)), 0
+    list(reader.feed(head))
+    for _ in range(4):
+        looks = reader.looks
+        for _ in reader.feed(token * (SLICE // len(token))):
+            most, looks = max(most, reader.looks - looks), reader.looks
+        most = max(most, reader.looks - looks)
+    assert 0 < most <= MOST_TOKENS
+
+
+def test_others_have_a_turn_while_brackets_are_passed_over() -> None:
+    reader = Excerpting(shape_of(Pod))
+    list(reader.feed(b'{"x":['))
+    assert len(list(reader.feed(b"[]" * (SLICE // 2)))) >= SLICE // (4 * MOST_TOKENS + 1) - 1
+
+
+@pytest.mark.parametrize("text", [b"a", b"1"], ids=["letters", "digits"])
+def test_literal_without_an_end_is_looked_at_once_in_a_slice(text: bytes) -> None:
+    reader = _Counting(shape_of(Pod))
+    list(reader.feed(b'{"x":'))
+    for _ in range(16):
+        list(reader.feed(text * SLICE))
+    assert reader.looks < 100

@@ -49,6 +49,7 @@ from haulout.kube.http import HttpTransport
 from haulout.kube.lease import Election, Terms
 from haulout.kube.recorder import Recorder, Reporter
 from haulout.kube.transport import Transport
+from haulout.kube.turns import Shared
 from haulout.kube.writer import Writer
 from haulout.model.event import ObjectReference
 from haulout.plugins.load import PluginProblem
@@ -191,6 +192,7 @@ class Process:
             lost=self._lost_leadership,
         )
         self.recorder = Recorder(self._writer, self.clock, guard=self.leadership.may_write_for)
+        self._shared = Shared()
         self._home_is_local = False
         around = Surroundings(
             settings,
@@ -314,6 +316,7 @@ class Process:
             self._traffic.opened(server),
             AWAY,
             tls=opened.tls,
+            shared=self._shared,
             on_close=lambda: self._traffic.closed(server),
         )
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import io
+from collections.abc import Iterator
 
 import aiohttp
 import msgspec
 
 from haulout.kube.errors import TooLarge
 from haulout.kube.excerpt import LONGEST_OBJECT, SLICE, Excerpting, Shape
+from haulout.kube.turns import Turns
+
+# A text that is longer takes turns with others. No ordinary object of another cluster is.
+LONG = 2**18
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -18,7 +23,8 @@ class Bounds(msgspec.Struct, frozen=True):
     `object`: the longest object, or line of a watch, that is held whole. `body`: the longest answer of any other kind,
     such as a page of a list. `most`: what is read at all, of an answer or a line of which only an excerpt is held.
     `refusal`: the longest answer that says why something was refused. `ahead`: what is taken from the network before
-    the reader asks for it.
+    the reader asks for it. `compressed`: whether compressed answers are asked for and read.
+    `values`: the most objects, arrays and strings in an answer that is decoded at once; 0 is any number.
     """
 
     object: int = LONGEST_OBJECT
@@ -26,18 +32,32 @@ class Bounds(msgspec.Struct, frozen=True):
     most: int = 64 * 2**20
     refusal: int = 256 * 2**10
     ahead: int = 2**19
+    compressed: bool = True
+    values: int = 0
+
+    def check_values(self, act: str, text: bytes) -> None:
+        """Raise `TooLarge` if a text has more values than may be decoded at once. To count them takes 1 ms for 1 MiB."""
+        if self.values and text.count(b"{") + text.count(b"[") + text.count(b'"') // 2 > self.values:
+            raise TooLarge(f"{act}: the answer has more than {self.values} values, and is not decoded")
 
 
 HOME = Bounds()
-# There may be hundreds of other clusters, and the owner of one may be hostile.
-AWAY = Bounds(object=2**18, body=2**20, most=16 * 2**20, refusal=2**16, ahead=2**16)
+# There may be hundreds of other clusters, and the owner of one may be hostile. To unpack an answer costs us a thousand
+# times what it costs its sender; watches, which are nearly all that is read there, are never compressed.
+AWAY = Bounds(object=2**18, body=2**20, most=16 * 2**20, refusal=2**16, ahead=2**16, compressed=False, values=40_000)
 
 
 class Text:
-    """A text that comes in pieces: held whole up to `whole` bytes; of a longer one, an excerpt of what to `keep`."""
+    """A text that comes in pieces: held whole up to `whole` bytes; of a longer one, an excerpt of what to `keep`.
 
-    def __init__(self, act: str, whole: int, most: int = 0, keep: Shape | None = None) -> None:
+    `turns`: those of other long texts, with which it takes turns.
+    """
+
+    def __init__(
+        self, act: str, whole: int, most: int = 0, keep: Shape | None = None, turns: Turns | None = None
+    ) -> None:
         self._act = act
+        self._turns = turns
         self._whole = whole
         self._most = most if keep is not None else whole
         self._keep = keep
@@ -57,16 +77,30 @@ class Text:
         if self.length > self._most:
             raise TooLarge(f"{self._act}: the answer is longer than {self._most} bytes, and is not read any further")
         if self.length <= self._whole or self._keep is None:
-            self._held.write(piece)
+            if self._turns is not None and self.length > LONG:
+                async with self._turns.turn():
+                    self._held.write(piece)
+            else:
+                self._held.write(piece)
             return
         if self._excerpting is None:
             self._excerpting = Excerpting(self._keep)
             piece = self._held.getvalue() + piece
             self._held = io.BytesIO()
         for start in range(0, len(piece), SLICE):
-            self._excerpting.feed(piece[start : start + SLICE])
-            # Others have their turn: a long text takes many times as long as all of them together.
+            await self._look_through(self._excerpting.feed(piece[start : start + SLICE]))
+
+    async def _look_through(self, steps: Iterator[None]) -> None:
+        """Look through a slice, and let others work: a long text takes many times as long as all of them together."""
+        if self._turns is None:
+            for _ in steps:
+                await asyncio.sleep(0)
             await asyncio.sleep(0)
+            return
+        more = True
+        while more:
+            async with self._turns.turn():
+                more = next(steps, self) is not self
 
     def take(self) -> bytes:
         """Return the text, or its excerpt."""

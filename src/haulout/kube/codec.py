@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from haulout.kube.errors import KubeError, Status
+from haulout.kube.errors import KubeError, Status, shortened
 from haulout.kube.excerpt import SCALAR, Excerpt, Shape, shape_of
 from haulout.model.meta import ObjectMeta, PartialObject
 
@@ -20,6 +20,9 @@ class HasMetadata(Protocol):
     @property
     def metadata(self) -> ObjectMeta: ...
 
+
+# Names and namespaces of objects have at most 253 characters.
+LONGEST_PART, LONGEST_WHY = 253, 400
 
 T = TypeVar("T")
 K = TypeVar("K", bound=HasMetadata)
@@ -223,9 +226,11 @@ def _broken(raw: Raw | bytes, error: Exception) -> Broken:
     try:
         meta = _ANY_OBJECT.decode(raw).metadata
     except _UNFIT:
-        return Broken("", "", str(error))
-    name = f"{meta.namespace}/{meta.name}" if meta.namespace else str(meta.name)
-    return Broken(name, str(meta.resource_version), str(error))
+        return Broken("", "", shortened(str(error), LONGEST_WHY))
+    # None of these need be a text, nor short.
+    space, name = (shortened(str(part), LONGEST_PART) for part in (meta.namespace, meta.name))
+    version = shortened(str(meta.resource_version), LONGEST_PART)
+    return Broken(f"{space}/{name}" if space else name, version, shortened(str(error), LONGEST_WHY))
 
 
 _BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')

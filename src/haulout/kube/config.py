@@ -27,7 +27,7 @@ from haulout.kube.endpoint import (
     TokenFile,
     environment_proxy,
 )
-from haulout.kube.errors import ConfigInvalid, ConfigRefused
+from haulout.kube.errors import ConfigInvalid, ConfigRefused, shortened
 from haulout.kube.kubeconfig import Kubeconfig, Place, read, read_untrusted
 from haulout.kube.tls import CertPair, client_context
 
@@ -319,11 +319,13 @@ def _exec(raw: dict[str, Any], place: Place, cluster: ClusterInfo) -> ExecPlugin
     if not plugin.command:
         place.refuse("exec.command is missing")
     if plugin.api_version not in _EXEC_VERSIONS:
-        place.refuse(f'exec.apiVersion is "{plugin.api_version}" ({" or ".join(_EXEC_VERSIONS)} would be right)')
+        place.refuse(
+            f'exec.apiVersion is "{shortened(plugin.api_version)}" ({" or ".join(_EXEC_VERSIONS)} would be right)'
+        )
     # v1 asks for the mode, v1beta1 is older than it.
     mode = plugin.interactive_mode or ("IfAvailable" if plugin.api_version.endswith("/v1beta1") else "")
     if mode not in _INTERACTIVE_MODES:
-        place.refuse(f'exec.interactiveMode is "{mode}" ({", ".join(_INTERACTIVE_MODES)} would be right)')
+        place.refuse(f'exec.interactiveMode is "{shortened(mode)}" ({", ".join(_INTERACTIVE_MODES)} would be right)')
     return ExecPlugin(
         command=_command(plugin.command, place),
         api_version=plugin.api_version,
@@ -347,7 +349,7 @@ def _oidc(raw: dict[str, Any], place: Place) -> Oidc:
         place.mistrust("has an auth-provider, which a kubeconfig from a Secret must not (token would be right)")
     provider = place.convert(raw, _Provider, "auth-provider")
     if provider.name != "oidc":
-        place.refuse(f'auth-provider is "{provider.name}" (oidc, or an exec plugin, would be right)')
+        place.refuse(f'auth-provider is "{shortened(provider.name)}" (oidc, or an exec plugin, would be right)')
     config = provider.config
     for key in ("idp-issuer-url", "client-id"):
         if not config.get(key):
@@ -375,7 +377,7 @@ def _impersonation(user: _User, place: Place) -> Impersonation | None:
 def _server(text: str, place: Place) -> str:
     parts = _split(text)
     if parts is None or parts.scheme not in {"http", "https"}:
-        shown = "no address" if "@" in text else f'"{text}"'
+        shown = "no address" if "@" in text else f'"{shortened(text)}"'
         place.refuse(f"server is {shown} (https://host:port would be right)")
     if parts.username or parts.password:
         place.refuse("server has a login in it (username and password of the user would be right)")
@@ -388,7 +390,7 @@ def _proxy(text: str, where: str) -> tuple[str, Basic | None]:
         return "", None
     parts = _split(text)
     if parts is None or parts.scheme not in {"http", "https", *SOCKS}:
-        problem = f"{parts.scheme} is not supported" if parts else "no address"
+        problem = f"{shortened(parts.scheme)} is not supported" if parts else "no address"
         right = "http://host:port, https://host:port or socks5://host:port would be right"
         raise ConfigInvalid(f"{where}: proxy-url: {problem} ({right})")
     login = Basic(unquote(parts.username), Secret(unquote(parts.password or ""))) if parts.username else None

@@ -4,9 +4,27 @@ from __future__ import annotations
 
 import msgspec
 
+# Longer than what API servers and admission webhooks say. The text goes into events and logs.
+_LONGEST_MESSAGE = 1000
+_LONGEST_NAME = 100
+
+
+def shortened(text: str, longest: int = _LONGEST_NAME) -> str:
+    """Return a text of somebody else as it stands in a message: the beginning of one that is too long."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _one_line(text: str) -> str:
+    """Return a text without line ends, control and invisible characters, at most as long as a message may be."""
+    words = "".join(each if each.isprintable() else " " for each in text[: 2 * _LONGEST_MESSAGE])
+    return shortened(" ".join(words.split()), _LONGEST_MESSAGE)
+
 
 class KubeError(Exception):
-    """Base of everything that talking to a cluster may raise."""
+    """Base of everything that talking to a cluster may raise. What others wrote makes no message longer than a line."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(shortened(message, _LONGEST_MESSAGE))
 
 
 class ConnectionFailed(KubeError):
@@ -115,6 +133,10 @@ class TooLarge(KubeError):
     """An answer, or a line of one, is longer than we take in. It was not read to its end."""
 
 
+class Compressed(KubeError):
+    """An answer is compressed although that was not asked for. It was not read."""
+
+
 class Conflict(ApiError):
     """The version or UID in the precondition is not the object's (or, on creation, the name is taken)."""
 
@@ -183,15 +205,6 @@ class _Reply(msgspec.Struct, frozen=True):
 
 _REPLY = msgspec.json.Decoder(_Reply)
 _STATUS = msgspec.json.Decoder(Status)
-# Longer than what API servers and admission webhooks say. The text goes into events and logs.
-_LONGEST_MESSAGE = 1000
-
-
-def _one_line(text: str) -> str:
-    """Return a text without line ends, control and invisible characters, at most as long as a message may be."""
-    words = "".join(each if each.isprintable() else " " for each in text[: 2 * _LONGEST_MESSAGE])
-    line = " ".join(words.split())
-    return line if len(line) <= _LONGEST_MESSAGE else f"{line[: _LONGEST_MESSAGE - 1]}…"
 
 
 def error_from_status(status: Status, retry_after: float | None = None) -> ApiError:

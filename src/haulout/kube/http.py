@@ -23,6 +23,7 @@ from haulout.kube.deadline import deadline
 from haulout.kube.endpoint import Endpoint, is_loopback
 from haulout.kube.errors import (
     ApiError,
+    Compressed,
     ConfigInvalid,
     ConnectionFailed,
     RequestTimeout,
@@ -38,6 +39,7 @@ from haulout.kube.login import Login
 from haulout.kube.proxies import through
 from haulout.kube.tls import CertPair, client_context
 from haulout.kube.transport import JSON, Reply
+from haulout.kube.turns import Shared, Turns
 
 USER_AGENT = f"haulout/{__version__}"
 
@@ -68,7 +70,8 @@ class HttpTransport:
     It follows the files of its endpoint: a new CA or client certificate makes new connections, old ones end in peace.
 
     No answer costs more memory than `bounds` say, whatever the server sends. `tls` is the context of an endpoint whose
-    certificates never change; without it, one is made when needed.
+    certificates never change; without it, one is made when needed. `shared`: the turns that it takes with the
+    transports to other clusters.
     """
 
     def __init__(
@@ -79,12 +82,15 @@ class HttpTransport:
         bounds: Bounds = HOME,
         *,
         tls: ssl.SSLContext | None = None,
+        shared: Shared | None = None,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self._endpoint = endpoint
         self._clock = clock
         self._bounds = bounds
         self._tls = tls
+        self._shared = shared
+        self._reading = shared.reading if shared else None
         self._on_close = on_close
         self._host = urlsplit(endpoint.server).netloc
         self._answered = answered or (lambda host, method, code: None)
@@ -136,7 +142,7 @@ class HttpTransport:
         async with AsyncExitStack() as stack:
             async with self._deadline(call, silence):
                 response = await stack.enter_async_context(self._answer(call))
-            yield _Lines(self._act(call), response, self._bounds, keep)
+            yield _Lines(self._act(call), response, self._bounds, keep, self._reading)
 
     async def close(self) -> None:
         self._closed = True
@@ -171,6 +177,7 @@ class HttpTransport:
                 response = await stack.enter_async_context(self._send(call, await self._login.proof()))
             if not 200 <= response.status < 300:
                 raise await self._refusal(call, response)
+            self._check_encoding(call, response)
             yield response
 
     @asynccontextmanager
@@ -241,7 +248,9 @@ class HttpTransport:
 
     def _session(self, ca: bytes | None, pair: CertPair | None) -> aiohttp.ClientSession:
         endpoint = self._endpoint
-        compress = endpoint.compress and not is_loopback(urlsplit(endpoint.server).hostname or "")
+        compress = (
+            self._bounds.compressed and endpoint.compress and not is_loopback(urlsplit(endpoint.server).hostname or "")
+        )
         # Reading whom the machine trusts takes tens of milliseconds: not where there is no TLS.
         tls = endpoint.server.startswith("https:") or endpoint.proxy_url.startswith("https:")
         context: ssl.SSLContext | bool = True
@@ -257,12 +266,24 @@ class HttpTransport:
             cookie_jar=aiohttp.DummyCookieJar(),
             # Beyond this a stream stops reading from its socket, and decompressing, until its reader has caught up.
             read_bufsize=self._bounds.ahead,
+            auto_decompress=self._bounds.compressed,
             middlewares=(_never_twice,),
             trace_configs=[self._connection_trace()],
         )
 
     def _connection_trace(self) -> aiohttp.TraceConfig:
-        """A machine may be suspended while it connects: what it wanted to send then may be out of date afterwards."""
+        """Let new connections take turns, and check the time after each.
+
+        A machine may be suspended while it connects: what it wanted to send then may be out of date afterwards.
+        """
+        shared = self._shared
+
+        async def take_turns(
+            session: aiohttp.ClientSession, context: Any, params: aiohttp.TraceConnectionCreateStartParams
+        ) -> None:
+            if shared is not None:
+                async with shared.connecting.turn():
+                    pass
 
         async def check(
             session: aiohttp.ClientSession, context: Any, params: aiohttp.TraceConnectionCreateEndParams
@@ -270,6 +291,7 @@ class HttpTransport:
             self._check_time(context.trace_request_ctx)
 
         trace = aiohttp.TraceConfig()
+        trace.on_connection_create_start.append(take_turns)
         trace.on_connection_create_end.append(check)
         return trace
 
@@ -277,6 +299,10 @@ class HttpTransport:
         """Raise if the request's time is over. A suspended machine goes on in the middle of whatever it was doing."""
         if self._clock.elapsed() >= call.ends_at:
             raise ConnectionFailed(f"{self._act(call)}: its time was over before it was sent")
+
+    def _check_encoding(self, call: _Call, response: aiohttp.ClientResponse) -> None:
+        if not self._bounds.compressed and response.headers.get("Content-Encoding", "identity") != "identity":
+            raise Compressed(f"{self._act(call)}: the answer is compressed, which was not asked for, and is not read")
 
     async def _refusal(self, call: _Call, response: aiohttp.ClientResponse) -> ApiError:
         if response.status < 400:
@@ -290,9 +316,11 @@ class HttpTransport:
         return self._not_accepted(error) if isinstance(error, Unauthorized) else error
 
     async def _body(self, call: _Call, response: aiohttp.ClientResponse, whole: int, keep: Shape | None) -> bytes:
-        text = Text(self._act(call), whole, self._bounds.most, keep)
+        text = Text(self._act(call), whole, self._bounds.most, keep, self._reading)
         await text.read(response.content)
-        return text.take()
+        body = text.take()
+        self._bounds.check_values(self._act(call), body)
+        return body
 
     def _not_accepted(self, error: Unauthorized) -> Unauthorized:
         """The server itself says no more than "Unauthorized": neither who refused nor whose credentials they were."""
@@ -317,8 +345,11 @@ class _Pool:
 class _Lines:
     """The lines of a stream, each with its end of line."""
 
-    def __init__(self, act: str, response: aiohttp.ClientResponse, bounds: Bounds, keep: Shape | None) -> None:
+    def __init__(
+        self, act: str, response: aiohttp.ClientResponse, bounds: Bounds, keep: Shape | None, turns: Turns | None
+    ) -> None:
         self._act = act
+        self._turns = turns
         self._content = response.content
         self._bounds = bounds
         self._keep = keep
@@ -354,7 +385,7 @@ class _Lines:
             await self._begun.add(piece[start:])
 
     def _new_line(self) -> Text:
-        return Text(self._act, self._bounds.object, self._bounds.most, self._keep)
+        return Text(self._act, self._bounds.object, self._bounds.most, self._keep, self._turns)
 
 
 async def _never_twice(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:

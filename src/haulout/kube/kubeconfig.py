@@ -12,10 +12,13 @@ import msgspec
 
 from haulout.base.yaml import CONFIGURATION, FOREIGN, Bounds, YamlError, load
 from haulout.kube.endpoint import Pem
-from haulout.kube.errors import ConfigInvalid, ConfigRefused
+from haulout.kube.errors import ConfigInvalid, ConfigRefused, shortened
 
 Kind = Literal["cluster", "user", "context"]
 T = TypeVar("T")
+
+# As many characters are shown of the names from which one could choose.
+LONGEST_NAMES = 400
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -84,12 +87,13 @@ class Kubeconfig:
         """The entry of that name; where there is none, the message begins with who `asked`."""
         for document in self._documents:
             if (raw := document.entries[kind].get(name)) is not None:
-                place = msgspec.structs.replace(document.place, entry=f'{kind} "{name}"')
+                place = msgspec.structs.replace(document.place, entry=f'{kind} "{shortened(name)}"')
                 return place.convert(raw, into), place
-        raise ConfigInvalid(f'{asked}: no {kind} is called "{name}" (there is: {self.names(kind)})')
+        raise ConfigInvalid(f'{asked}: no {kind} is called "{shortened(name)}" (there is: {self.names(kind)})')
 
     def names(self, kind: Kind) -> str:
-        return ", ".join(dict.fromkeys(name for document in self._documents for name in document.entries[kind])) or "-"
+        names = dict.fromkeys(shortened(name) for document in self._documents for name in document.entries[kind])
+        return shortened(", ".join(names), LONGEST_NAMES) or "-"
 
 
 def read(path: Path) -> Document:
@@ -134,8 +138,8 @@ def _by_name(raw: dict[Any, Any], kind: Kind, place: Place) -> dict[str, dict[st
             place.refuse(f"{kind}s[{number}] has no name, or one that is not a text (quote it)")
         entry = item.get(kind) or {}
         if not isinstance(entry, dict):
-            place.refuse(f'{kind} "{name}": {kind} is not a mapping')
+            place.refuse(f'{kind} "{shortened(name)}": {kind} is not a mapping')
         if name in entries:
-            place.refuse(f'{kind} "{name}" stands there twice (keep one)')
+            place.refuse(f'{kind} "{shortened(name)}" stands there twice (keep one)')
         entries[name] = entry
     return entries

@@ -28,6 +28,7 @@ from haulout.kube.codec import (
 from haulout.kube.discovery import is_api_server
 from haulout.kube.errors import (
     ApiError,
+    Compressed,
     ConnectionFailed,
     Forbidden,
     Gone,
@@ -42,6 +43,7 @@ from haulout.kube.errors import (
 from haulout.kube.excerpt import Excerpt
 from haulout.kube.listing import Pages
 from haulout.kube.transport import Transport
+from haulout.kube.turns import Turns
 from haulout.model.meta import ObjectMeta
 
 T = TypeVar("T", bound=HasMetadata)
@@ -115,6 +117,7 @@ class Tuning(Struct, frozen=True):
     backoff_share: tuple[float, float] = (0.0, 1.0)
     patience: float = 300.0  # the longest Retry-After that is obeyed
     batch: int = 100  # objects taken in between two looks at other work: about 2 ms
+    batch_bytes: int = 256 * 2**10  # the same as the length of their texts
 
 
 class State(enum.Enum):
@@ -154,6 +157,7 @@ class Reflector(Generic[T]):
     It tells `sink` of every object under `path`, for as long as `run` runs: for ever, unless it `gives_up` on an error.
 
     `always_served`: whoever does not know this kind is no API server, and has not said that there are no objects.
+    `turns`: those of other reflectors, with which it takes turns at taking in objects.
     """
 
     def __init__(
@@ -169,10 +173,14 @@ class Reflector(Generic[T]):
         tuning: Tuning | None = None,
         gives_up: tuple[type[KubeError], ...] = (),
         always_served: bool = False,
+        turns: Turns | None = None,
         random: Random | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._transport = transport
+        self._turns = turns
+        # What has been taken in since others had a turn.
+        self._objects = self._bytes = 0
         self._path = path
         self._kind = Kind(kind)
         self._sink = sink
@@ -284,7 +292,7 @@ class Reflector(Generic[T]):
         loop, tuning = asyncio.get_running_loop(), self._tuning
         last_at = loop.time() + tuning.list_for
         bound.reschedule(loop.time() + tuning.marker_for)
-        extended_at, count = loop.time(), 0
+        extended_at = loop.time()
         self._sink.begin()
         async for line in lines:
             event = self._take(line)
@@ -298,9 +306,7 @@ class Reflector(Generic[T]):
             if now > extended_at + tuning.marker_for / 10:
                 extended_at = now
                 bound.reschedule(min(now + tuning.marker_for, last_at))
-            count += 1
-            if not count % tuning.batch:
-                await asyncio.sleep(0)
+            await self._let_others_work(len(line))
         return False
 
     async def _changes(self, lines: AsyncIterator[bytes]) -> bool:
@@ -320,8 +326,7 @@ class Reflector(Generic[T]):
                 if not count:
                     self._well()
                 count += 1
-                if not count % self._tuning.batch:
-                    await asyncio.sleep(0)
+                await self._let_others_work(len(line))
         finally:
             settled.cancel()
         return count > 0
@@ -354,7 +359,7 @@ class Reflector(Generic[T]):
         """Takes in one page, and lets go of it; returns its version."""
         if begins:
             self._sink.begin()
-        for count, item in enumerate(page, 1):
+        for item in page:
             match item:
                 case Broken(name, _, why):
                     self._sink.broken(name, why)
@@ -363,9 +368,21 @@ class Reflector(Generic[T]):
                     self._sink.oversized(obj.metadata, length)
                 case _:
                     self._sink.put(item)
-            if not count % self._tuning.batch:
-                await asyncio.sleep(0)
+            await self._let_others_work(0)
         return page.version
+
+    async def _let_others_work(self, length: int) -> None:
+        """Wait for a turn after each batch of objects. `length`: that of the text of the object that was taken in."""
+        self._objects += 1
+        self._bytes += length
+        if self._objects < self._tuning.batch and self._bytes < self._tuning.batch_bytes:
+            return
+        self._objects = self._bytes = 0
+        if self._turns is None:
+            await asyncio.sleep(0)
+        else:
+            async with self._turns.turn():
+                pass
 
     async def _probe(self) -> State:
         query = {"limit": "1", "resourceVersion": self._version, "resourceVersionMatch": "NotOlderThan"}
@@ -466,7 +483,7 @@ def trouble_code(error: KubeError) -> str:
             return "expired"
         case ConnectionFailed() | RequestTimeout():
             return "unreachable"
-        case Garbled() | TooLarge():
+        case Garbled() | TooLarge() | Compressed():
             return "garbled"
         case _ if _from_the_future(error):
             return "expired"

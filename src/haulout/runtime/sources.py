@@ -16,6 +16,7 @@ from haulout.kernel.loop import Loop
 from haulout.kube.errors import ConfigRefused, KubeError
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
+from haulout.runtime.pace import Pace
 from haulout.runtime.pump import Pump
 from haulout.runtime.sender import Sender
 
@@ -24,9 +25,13 @@ log = logging.getLogger(__name__)
 # A write to another cluster that is not answered for so long is given up.
 LONGEST_AWAY = 10.0
 
-# A cluster's access is read at most so often, and is given up when that takes longer than READ_WITHIN. Whoever writes a
-# kubeconfig can make it as costly as the bounds of reading allow, and write another one at any time.
-READ_EVERY, READ_WITHIN = 2.0, 10.0
+# How often a cluster's access is read. Whoever writes a kubeconfig can make it as costly as the bounds of reading allow,
+# and write another one at any time; each also begins its connections anew, without the back-off of those before. Some
+# changes in a row are ordinary: credentials are rotated, or somebody tries what works.
+READ_EVERY, READ_BURST, READ_REFILL = 2.0, 10, 30.0
+FIRST_PACE = Pace(READ_EVERY, READ_BURST, READ_REFILL)
+# A reading that takes longer is given up.
+READ_WITHIN = 10.0
 
 Connect = Callable[[Hashable], Awaitable[Transport]]
 
@@ -46,12 +51,12 @@ class _Way(msgspec.Struct):
 class _Reading(msgspec.Struct):
     """An access that is being read, or has been. `transport`: what came of it and nobody has used yet.
 
-    `access` is None once nothing comes of it any more; then only `began_at` counts, the time of the last reading.
+    `access` is None once nothing comes of it any more; then only `pace` counts, which says when the next may be read.
     """
 
     access: Hashable = None
     task: asyncio.Task[None] | None = None
-    began_at: float = float("-inf")
+    pace: Pace = FIRST_PACE
     transport: Transport | None = None
 
 
@@ -86,6 +91,9 @@ class Sources:
         self._reader = asyncio.Semaphore(1)
         # What the open watches were last made equal to: the configurations' count and the decisions' demands.
         self._last: tuple[int, Set[Source]] | None = None
+        # What was asked for when it was last looked at, and the clusters of which an access has been read since then.
+        self._asked: Set[Source] = frozenset()
+        self._read_since: set[str] = set()
 
     def add_home(self, transport: Transport, writer: Writer) -> None:
         self._ways[""] = _Way(None, transport, set())
@@ -101,13 +109,14 @@ class Sources:
         if self._last is not None and asked[0] == self._last[0] and asked[1] is self._last[1]:
             return
         self._last = asked
-        wanted = self._merged(self._always() | asked[1])
+        # There may be hundreds of clusters: a change of one must cost no look at the others.
+        changed, wanted = self._changed(self._always() | asked[1])
         clusters, places = {source.cluster for source in wanted}, {(source.cluster, source.kind) for source in wanted}
         known = {*self._ways, *self._refused, *self._readings}
-        for cluster in [name for name in known if name and name not in clusters]:
+        for cluster in [name for name in changed if name in known and name and name not in clusters]:
             self._close(cluster, group)
         for cluster, kind in self._pump.opened():
-            if (cluster, kind) not in places:
+            if cluster in changed and (cluster, kind) not in places:
                 self._pump.close(cluster, kind)
         for source in sorted(wanted, key=lambda source: (source.cluster, source.kind)):
             way = self._ways.get(source.cluster) or self._opened(source, group)
@@ -119,6 +128,13 @@ class Sources:
                     self._keep(source.cluster, group)
         # How one gets on with clusters is written here, after everybody has been asked.
         self._pump.changed()
+
+    def _changed(self, asked: Set[Source]) -> tuple[set[str], set[Source]]:
+        """Return the clusters of which something else is wanted than before, or has been read, and all that is wanted of them."""
+        changed = {source.cluster for source in asked ^ self._asked} | self._read_since
+        self._asked = asked
+        self._read_since = set()
+        return changed, self._merged({source for source in asked if source.cluster in changed})
 
     def stop(self) -> None:
         self._pump.close_all()
@@ -173,7 +189,7 @@ class Sources:
         reading = self._readings.get(cluster)
         if reading is not None and reading.access is not None:
             self._drop_reading(cluster, group)
-            self._readings[cluster] = _Reading(began_at=reading.began_at)
+            self._readings[cluster] = _Reading(pace=reading.pace)
         self._stay(cluster, group)
         self._accept(cluster)
 
@@ -204,8 +220,8 @@ class Sources:
 
     def _read_anew(self, source: Source, before: _Reading | None, group: asyncio.TaskGroup) -> _Reading:
         self._drop_reading(source.cluster, group)
-        began_at = before.began_at if before else float("-inf")
-        reading = self._readings[source.cluster] = _Reading(source.access, began_at=began_at)
+        pace = before.pace if before else FIRST_PACE
+        reading = self._readings[source.cluster] = _Reading(source.access, pace=pace)
         name = f"read access {source.cluster}"
         reading.task = group.create_task(self._read(source, reading, group), name=name)
         return reading
@@ -219,9 +235,9 @@ class Sources:
 
     async def _read(self, source: Source, reading: _Reading, group: asyncio.TaskGroup) -> None:
         """Read an access apart from the event loop, and go on where `follow` had to stop without it."""
-        await asyncio.sleep(reading.began_at + READ_EVERY - self._clock.elapsed())
+        await asyncio.sleep(reading.pace.next_at - self._clock.elapsed())
         async with self._reader:
-            reading.began_at = self._clock.elapsed()
+            reading.pace = reading.pace.read(self._clock.elapsed())
             try:
                 async with asyncio.timeout(READ_WITHIN):
                     reading.transport = await self._connect(source.access)
@@ -240,6 +256,7 @@ class Sources:
         if reading.transport is None:
             reading.access = None
         self._last = None
+        self._read_since.add(source.cluster)
         self.follow(group)
 
     def _refuse(self, source: Source, state: str, why: str) -> None:
@@ -269,14 +286,15 @@ class Sources:
 
         Of several accesses it is the one that is not used yet: not everybody has heard of it.
         """
-        found: dict[tuple[str, str], Source] = {}
-        for source in sorted(sources, key=repr):
-            place = (source.cluster, source.kind)
-            known = found.get(place)
-            if known is None:
-                found[place] = source
-                continue
+        found: dict[tuple[str, str], list[Source]] = {}
+        for source in sources:
+            found.setdefault((source.cluster, source.kind), []).append(source)
+        return {several[0] if len(several) == 1 else self._one_of(several) for several in found.values()}
+
+    def _one_of(self, several: list[Source]) -> Source:
+        known, *others = sorted(several, key=repr)
+        for source in others:
             way = self._ways.get(source.cluster)
             newer = known if way is not None and way.access == source.access else source
-            found[place] = msgspec.structs.replace(newer, keep=source.keep | known.keep)
-        return set(found.values())
+            known = msgspec.structs.replace(newer, keep=source.keep | known.keep)
+        return known

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,8 @@ from haulout.cluster.key import node_key
 from haulout.embedded import Api, InProcessTransport, Json, Resource, Server
 from haulout.explain.node import as_text, explain
 from haulout.explain.snapshot import picture, read_setup
+from haulout.kube.errors import Status, error_from_status
+from haulout.kube.transport import Reply
 from tests.build.drains import QUICK
 from tests.build.profiles import config_text
 from tests.build.workloads import World
@@ -59,3 +62,27 @@ def test_a_surface_that_does_not_hold_it_waits(
     found = explain(kernel, setup.asked, node_key("n0"), datetime.now(UTC))
     assert found is not None
     assert (NOT_HELD in as_text(found, datetime.now(UTC))) is waits
+
+
+class _Barred(InProcessTransport):
+    """A server that lets nobody read a Lease."""
+
+    async def request(self, method: str, path: str, **more: Any) -> Reply:
+        if "/leases/" in path:
+            raise error_from_status(Status(code=403, reason="Forbidden", message="leases is forbidden"))
+        return await super().request(method, path, **more)
+
+
+def test_a_lease_that_cannot_be_read_is_told_of_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.yaml").write_text(config_text("- name: none"))
+    Path("haulout.yaml").write_text(SETTINGS)
+    world = World(QUICK, nodes=1)
+    assert isinstance(world.objects, Server)
+    world.run()
+    asyncio.run(picture(read_setup(""), _Barred(Api(world.objects))))
+    shown = capsys.readouterr()
+    line = "Lease default/haulout cannot be read, so that it counts as not held: leases is forbidden\n"
+    assert (shown.out, shown.err) == ("", line)

@@ -18,7 +18,7 @@ from haulout.base.clock import ManualClock
 from haulout.kube.bounds import AWAY, HOME, Bounds
 from haulout.kube.codec import Added, Kind
 from haulout.kube.endpoint import Endpoint
-from haulout.kube.errors import ServerFailure, TooLarge
+from haulout.kube.errors import Compressed, ServerFailure, TooLarge
 from haulout.kube.excerpt import Excerpt
 from haulout.kube.http import HttpTransport
 from haulout.model.pod import Pod
@@ -85,13 +85,28 @@ def no_more_than(most: int) -> Iterator[None]:
     assert peak < most
 
 
-@pytest.mark.parametrize(("bounds", "most"), [(HOME, 24 * MIB), (AWAY, 4 * MIB)], ids=["home", "away"])
-async def test_compressed_answer_is_bounded_after_decompression(bounds: Bounds, most: int) -> None:
-    async with answering(bomb(200), encoding="gzip", bounds=bounds) as transport:
-        with no_more_than(most), pytest.raises(TooLarge) as caught:
+async def test_compressed_answer_is_bounded_after_decompression() -> None:
+    async with answering(bomb(200), encoding="gzip") as transport:
+        with no_more_than(24 * MIB), pytest.raises(TooLarge) as caught:
             await transport.request("GET", "/api/v1/nodes")
     assert "127.0.0.1" in str(caught.value)
-    assert str(bounds.body) in str(caught.value)
+    assert str(HOME.body) in str(caught.value)
+
+
+async def test_answer_of_another_cluster_is_not_unpacked() -> None:
+    async with answering(bomb(200), encoding="gzip", bounds=AWAY) as transport:
+        with no_more_than(4 * MIB), pytest.raises(Compressed):
+            await transport.request("GET", "/api/v1/nodes")
+        with no_more_than(4 * MIB), pytest.raises(Compressed):
+            async with transport.stream("/api/v1/nodes", keep=PODS.event_shape):
+                pass
+
+
+async def test_refusal_of_another_cluster_is_told_by_its_code_where_it_is_compressed() -> None:
+    async with answering(bomb(200), status=503, encoding="gzip", bounds=AWAY) as transport:
+        with no_more_than(4 * MIB), pytest.raises(ServerFailure) as caught:
+            await transport.request("GET", "/api/v1/nodes")
+    assert caught.value.status.code == 503
 
 
 async def test_compressed_refusal_is_told_by_its_code() -> None:
@@ -101,9 +116,15 @@ async def test_compressed_refusal_is_told_by_its_code() -> None:
     assert caught.value.status.code == 503
 
 
+def endless() -> Iterator[bytes]:
+    yield b'{"metadata":{},"items":[],"x":"'
+    while True:
+        yield b"a" * MIB
+
+
 @pytest.mark.parametrize("bounds", [HOME, AWAY], ids=["home", "away"])
 async def test_line_without_an_end_is_given_up(bounds: Bounds) -> None:
-    async with answering(bomb(200), encoding="gzip", bounds=bounds) as transport:
+    async with answering(endless, bounds=bounds) as transport:
         with no_more_than(12 * MIB), pytest.raises(TooLarge) as caught:
             async with transport.stream("/api/v1/pods", keep=PODS.event_shape) as lines:
                 await anext(lines)
@@ -159,3 +180,12 @@ async def test_others_have_their_turn_while_a_long_line_is_read() -> None:
             assert await anext(lines) == b'{"type":"ADDED","object":{}}'
         beside.cancel()
     assert turns > len(brackets) / 2**16
+
+
+async def test_page_of_another_cluster_with_very_many_values_is_not_decoded() -> None:
+    """To decode a mebibyte of empty objects keeps the event loop for tens of milliseconds."""
+    text = b'{"items":[' + b"{}," * (AWAY.body // 3 - 10) + b"{}]}"
+    async with answering(lambda: iter([text]), bounds=AWAY) as transport:
+        with pytest.raises(TooLarge) as caught:
+            await transport.request("GET", "/api/v1/nodes")
+    assert str(AWAY.values) in str(caught.value)

@@ -18,7 +18,7 @@ from haulout.kube.transport import Transport
 from haulout.model.meta import ObjectMeta
 from haulout.model.node import Node
 from haulout.runtime.metrics import Metrics
-from haulout.runtime.sources import READ_EVERY, READ_WITHIN
+from haulout.runtime.sources import READ_BURST, READ_REFILL, READ_WITHIN
 from haulout.runtime.tables import TakingOver
 from tests.build.clusters import FAR, Clusters, Way, server
 from tests.build.fakeapi import refusal
@@ -457,12 +457,53 @@ async def test_however_often_an_access_changes_it_is_read_at_a_pace() -> None:
     ways = {f"w{number}": Way(server("a")) for number in range(100)}
     async with Clusters(**ways).running() as clusters:
         for number in range(100):
-            await clusters.want(f"w{number}", seconds=0.1)
-        assert len(clusters.tried) <= 10 / READ_EVERY + 1
-        await asyncio.sleep(READ_EVERY + 1)
+            await clusters.want(f"w{number}", seconds=0.25)
+        assert len(clusters.tried) == READ_BURST
+        await asyncio.sleep(READ_REFILL)
+        assert len(clusters.tried) == READ_BURST + 1
         assert clusters.connection is not None
         assert clusters.connection.access == "w99"
         assert all(way.closed for name, way in ways.items() if name in clusters.tried and name != "w99")
+
+
+@virtual
+async def test_an_access_that_changes_for_hours_is_read_slowly() -> None:
+    ways = {f"w{number}": Way(server("a")) for number in range(3600)}
+    async with Clusters(**ways).running() as clusters:
+        for number in range(3600):
+            await clusters.want(f"w{number}", seconds=1)
+        assert len(clusters.tried) == pytest.approx(3600 / READ_REFILL + READ_BURST, abs=1)
+
+
+@virtual
+async def test_credentials_that_are_rotated_are_taken_up_at_once() -> None:
+    """Beside a cluster whose access is written anew all the time."""
+    ways = {f"w{number}": Way(server("a")) for number in range(1000)}
+    async with Clusters(**ways, old=Way(server("a")), new=Way(server("b"))).running() as clusters:
+        await clusters.want("old")
+        for number in range(999):
+            await clusters.want(f"w{number}", cluster="busy", by="busy", seconds=0.1)
+        await clusters.want("new", seconds=0)
+        await clusters.want("w999", cluster="busy", by="busy", seconds=1)
+        assert clusters.nodes == {"b"}
+
+
+@virtual
+async def test_what_one_cluster_wants_costs_no_look_at_the_others() -> None:
+    ways = {f"w{number}": Way(server("a")) for number in range(50)}
+    async with Clusters(**ways, new=Way(server("b"))).running() as clusters:
+        for number in range(50):
+            await clusters.want(f"w{number}", cluster=f"c{number}", by=f"c{number}", seconds=0)
+        await asyncio.sleep(3)
+        looked, opened = list[str](), clusters.pump.open
+
+        def spy(group: asyncio.TaskGroup, transport: Transport, cluster: str, kind: str, keep: Keep) -> None:
+            looked.append(cluster)
+            opened(group, transport, cluster, kind, keep)
+
+        clusters.pump.open = spy  # type: ignore[method-assign]
+        await clusters.want("new", cluster="c7", by="c7")
+        assert set(looked) == {"c7"}
 
 
 @virtual
@@ -470,7 +511,7 @@ async def test_what_was_read_and_is_wanted_again_is_read_again() -> None:
     new, bad = Way(server("a"), barred=True), ConfigInvalid("no YAML")
     async with Clusters(old=Way(server("a")), new=new, bad=bad).running() as clusters:
         for access in ("old", "new", "old", "bad", "old"):
-            await clusters.want(access)
+            await clusters.want(access, seconds=READ_REFILL)
         clusters.ways = {"new": Way(server("b")), "bad": Way(server("c"))}
         await clusters.want("new")
         assert clusters.nodes == {"b"}

@@ -1,0 +1,117 @@
+"""Costly work for other clusters takes turns, and no more than its share of the time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from haulout.kube.bounds import AWAY, LONG, Text
+from haulout.kube.endpoint import Endpoint
+from haulout.kube.excerpt import SLICE, Shape
+from haulout.kube.http import HttpTransport
+from haulout.kube.turns import Shared, Turns
+from tests.build.server import serve
+from tests.build.virtual import LoopClock, virtual
+
+PAUSE = 0.01
+
+
+def takes(seconds: float) -> None:
+    """Keep the event loop, which is virtual, for so long."""
+    loop = asyncio.get_running_loop()
+    loop._jumping.now += seconds  # type: ignore[attr-defined]
+
+
+@virtual
+async def test_turns_are_taken_in_order_with_a_pause_between_them() -> None:
+    turns, taken = Turns(PAUSE), list[tuple[str, float]]()
+
+    async def work(name: str) -> None:
+        async with turns.turn():
+            taken.append((name, round(asyncio.get_running_loop().time(), 3)))
+
+    async with asyncio.TaskGroup() as group:
+        for name in "abc":
+            group.create_task(work(name))
+    assert taken == [("a", 0.0), ("b", 0.01), ("c", 0.02)]
+
+
+@virtual
+async def test_costly_turns_take_no_more_than_their_share_of_the_time() -> None:
+    turns, loop, spent = Turns(PAUSE, rest=4), asyncio.get_running_loop(), 0.0
+    for _ in range(10):
+        async with turns.turn():
+            takes(0.1)
+            spent += 0.1
+    assert spent / loop.time() == pytest.approx(10 / 46)
+
+
+@virtual
+async def test_one_who_gives_up_waiting_leaves_the_turn_to_the_next() -> None:
+    turns, taken = Turns(PAUSE), list[str]()
+
+    async def work(name: str) -> None:
+        async with turns.turn():
+            taken.append(name)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(work("a"))
+        waiting = group.create_task(work("b"))
+        group.create_task(work("c"))
+        await asyncio.sleep(PAUSE / 2)
+        waiting.cancel()
+    assert taken == ["a", "c"]
+
+
+@pytest.mark.parametrize("keep", [None, Shape()], ids=["held whole", "read in part"])
+def test_long_texts_of_all_take_turns(keep: Shape | None) -> None:
+    @virtual
+    async def run() -> None:
+        turns, loop = Turns(PAUSE), asyncio.get_running_loop()
+
+        async def read() -> None:
+            text = Text("GET x", AWAY.object if keep else AWAY.body, AWAY.most, keep, turns)
+            for _ in range(8):
+                await text.add(b'"' + b"a" * (SLICE - 2) + b'"')
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(read())
+            group.create_task(read())
+        assert loop.time() >= 2 * 3 * PAUSE
+
+    run()
+
+
+@virtual
+async def test_ordinary_texts_wait_for_no_turn() -> None:
+    turns = Turns(PAUSE)
+    for _ in range(100):
+        await Text("GET x", AWAY.body, turns=turns).add(b"a" * LONG)
+    assert asyncio.get_running_loop().time() == 0
+
+
+async def test_connections_to_other_clusters_are_opened_in_turns() -> None:
+    shared, loop, opened = Shared(), asyncio.get_running_loop(), list[float]()
+    shared.connecting = Turns(PAUSE)
+
+    async def handle(request: web.Request) -> web.Response:
+        opened.append(loop.time())
+        return web.Response(body=msgspec.json.encode({}))
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", handle)
+    async with serve(app, None) as url:
+        ways = [
+            HttpTransport(Endpoint(name="e", server=url), LoopClock(), bounds=AWAY, shared=shared) for _ in range(5)
+        ]
+        began_at = loop.time()
+        await asyncio.gather(*(way.request("GET", "/version") for way in ways))
+        first, last = min(opened), max(opened)
+        await asyncio.gather(*(way.request("GET", "/version") for way in ways))
+        await asyncio.gather(*(way.close() for way in ways))
+    assert last - began_at >= 4 * PAUSE
+    assert len(opened) == 10
+    assert first < last

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from haulout.app.announcements import Announcements
+from haulout.app.hooks import Hooks
 from haulout.app.parts import CannotStart, Part, Surroundings
 from haulout.clients.sns import KEYS, has_credentials, is_installed
 from haulout.cluster.rows import Value
@@ -19,11 +20,14 @@ from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.runtime.files import WatchedFile
 from haulout.runtime.metrics import Sample
+from haulout.runtime.probes import Probe
 from haulout.runtime.sender import Channel
 from haulout.settings.context import context_of
 from haulout.settings.settings import Settings
 from haulout.surfaces.notify.admit import webhook
 from haulout.surfaces.notify.deliver import CHANNEL, PATIENT_CHANNEL
+from haulout.surfaces.notify.hooks import CHANNEL as HOOKS
+from haulout.surfaces.notify.hooks import PROBE as HOOK_STATUS
 from haulout.surfaces.notify.load import load
 from haulout.surfaces.notify.metrics import RELOAD_ERRORS
 from haulout.surfaces.notify.options import Options
@@ -81,7 +85,10 @@ class Notices(Part):
     def channels(self, transport: Transport) -> Mapping[str, Channel]:
         writer = Writer(transport)
         made = Announcements(writer, self.around.clock, self.around.metrics, lambda: self.options)
-        return {CHANNEL: made, PATIENT_CHANNEL: made.patiently}
+        return {CHANNEL: made, PATIENT_CHANNEL: made.patiently, HOOKS: Hooks(writer, lambda: self.options).call}
+
+    def probes(self, transport: Transport) -> Mapping[str, Probe]:
+        return {HOOK_STATUS: Hooks(Writer(transport), lambda: self.options).status}
 
     def webhooks(self) -> tuple[Webhook, ...]:
         return (webhook(),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -15,9 +16,11 @@ from haulout.cluster.rows import (
     BudgetRow,
     LeaseRow,
     NamespaceRow,
+    NodeDetails,
     NodeRow,
     ObjectRow,
     Owner,
+    PodDetails,
     PodRow,
     Taint,
     WorkloadRow,
@@ -40,12 +43,13 @@ MOST_SHARED = 50_000
 
 
 class Keep(msgspec.Struct, frozen=True):
-    """What somebody declared to read of a kind beyond what its row always has."""
+    """What somebody declared to read of a kind beyond what its row always has. `details`: of Nodes and Pods."""
 
     annotations: frozenset[str] = frozenset()
+    details: bool = False
 
     def __or__(self, other: Keep) -> Keep:
-        return Keep(self.annotations | other.annotations)
+        return Keep(self.annotations | other.annotations, self.details or other.details)
 
 
 Project = Callable[[Any, dict[str, Any]], ObjectRow]
@@ -121,13 +125,15 @@ class Projector:
         self.resource = resource
         self.cluster = cluster
         self._keep = keep.annotations
+        self._details = DETAILS.get(resource.kind) if keep.details else None
         self._shared: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
 
     def key(self, metadata: ObjectMeta) -> Key:
         return Key(self.cluster, self.resource.kind, sys.intern(metadata.namespace), metadata.name)
 
     def row(self, obj: Any) -> ObjectRow:
-        return self.resource.project(obj, self._common(obj.metadata))
+        row = self.resource.project(obj, self._common(obj.metadata))
+        return row if self._details is None else msgspec.structs.replace(row, details=self._details(obj))
 
     def metadata(self, obj: PartialObject) -> ObjectRow:
         return ObjectRow(**self._common(obj.metadata))
@@ -290,3 +296,40 @@ RESOURCES: dict[str, Resource] = {
         Resource("Lease", "/apis/coordination.k8s.io/v1", "leases", True, Lease, _lease),
     )
 }
+
+
+def _node_details(obj: Node) -> NodeDetails:
+    ready = next((each.last_transition_time for each in obj.status.conditions if each.type == "Ready"), None)
+    addresses = {each.type: each.address for each in reversed(obj.status.addresses)}
+    return NodeDetails(
+        ready_since=_instant(ready),
+        address=addresses.get("InternalIP") or addresses.get("Hostname") or obj.metadata.name,
+        kernel=sys.intern(obj.status.node_info.kernel_version),
+        capacity=obj.status.capacity,
+        allocatable=obj.status.allocatable,
+    )
+
+
+def _pod_details(obj: Pod) -> PodDetails:
+    limits: dict[str, str] = {}
+    for container in obj.spec.containers:
+        for name, amount in container.resources.limits.items():
+            # Devices are counted in whole numbers, which is all that is added up here.
+            known, more = limits.get(name, "0"), str(amount)
+            limits[name] = str(int(known) + int(more)) if known.isdecimal() and more.isdecimal() else more
+    return PodDetails(
+        started_at=_instant(obj.status.start_time),
+        deadline_for=seconds(obj.spec.active_deadline_seconds),
+        limits=limits or NOTHING,
+    )
+
+
+def _instant(text: str | None) -> datetime | None:
+    """Return the instant that a text means; one that cannot be read counts as absent."""
+    try:
+        return instant(datetime.fromisoformat(text)) if text else None
+    except ValueError:
+        return None
+
+
+DETAILS: Mapping[str, Callable[[Any], NodeDetails | PodDetails]] = {"Node": _node_details, "Pod": _pod_details}

@@ -41,6 +41,19 @@ class Taint(msgspec.Struct, frozen=True, gc=False):
     added_at: datetime | None = msgspec.field(default=None, name="timeAdded")
 
 
+class NodeDetails(msgspec.Struct, frozen=True, gc=False):
+    """What only few decisions read of a Node. `ready_since`: when its Ready condition last changed.
+
+    `address`: the one by which other machines reach it, else its name.
+    """
+
+    ready_since: datetime | None = None
+    address: str = ""
+    kernel: str = ""
+    capacity: Mapping[str, str] = NOTHING
+    allocatable: Mapping[str, str] = NOTHING
+
+
 class NodeRow(ObjectRow, frozen=True, kw_only=True, gc=False):
     """The part of a Node that decisions read. `conditions` are pairs of type and status, without their times."""
 
@@ -50,6 +63,8 @@ class NodeRow(ObjectRow, frozen=True, kw_only=True, gc=False):
     provider_id: str = ""
     kubelet_version: str = ""
     boot_id: str = ""
+    # Kept where a source asks for it.
+    details: NodeDetails | None = None
 
     def condition(self, kind: str) -> str | None:
         return next((status for name, status in self.conditions if name == kind), None)
@@ -67,6 +82,14 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
     uid: str
     controller: bool = False
     api_version: str = ""
+
+
+class PodDetails(msgspec.Struct, frozen=True, gc=False):
+    """What only few decisions read of a Pod: since when it runs, how long it may, and what it may use at most."""
+
+    started_at: datetime | None = None
+    deadline_for: int | None = None
+    limits: Mapping[str, str] = NOTHING
 
 
 class PodRow(ObjectRow, frozen=True, kw_only=True, gc=False):
@@ -93,6 +116,8 @@ class PodRow(ObjectRow, frozen=True, kw_only=True, gc=False):
     # Why it is not ready, in the kubelet's or the scheduler's one word.
     trouble: str = ""
     prefers_operational: bool = False
+    # Kept where a source asks for it.
+    details: PodDetails | None = None
 
     @property
     def controller(self) -> Owner | None:
@@ -153,6 +178,7 @@ class Value(Row, frozen=True, kw_only=True, gc=False):
     """A row that is no Kubernetes object: configuration, an answer of the outside world, an outcome.
 
     `failures`: how often in a row the outside world has been asked in vain; each time is news. `settings`: with what.
+    `content`: what the receiver of a message said to it.
     """
 
     value: object = None
@@ -160,6 +186,7 @@ class Value(Row, frozen=True, kw_only=True, gc=False):
     state: str = ""
     failures: int = 0
     settings: object = None
+    content: object = None
 
 
 class Connection(Row, frozen=True, kw_only=True, gc=False):

@@ -39,7 +39,7 @@ class Outcomes:
         if known is None:
             return
         if isinstance(answer, Done):
-            self._store.write(Value(key=known.key, state="done", value=now))
+            self._store.write(Value(key=known.key, state="done", value=now, content=answer.content))
             return
         error = answer.message if isinstance(answer, Refused | Lost) else "withdrawn"
         failures = known.failures + 1

@@ -60,11 +60,13 @@ class Request(msgspec.Struct, frozen=True):
 class Done(msgspec.Struct, frozen=True):
     """The answer to a request that was carried out.
 
-    `row`: the object as answered; `metadata`: only that part of it was asked for.
+    `row`: the object as answered; `metadata`: only that part of it was asked for. `content`: what a receiver of a message
+    said.
     """
 
     row: Row | None = None
     metadata: ObjectRow | None = None
+    content: object = None
 
 
 class Listed(msgspec.Struct, frozen=True):

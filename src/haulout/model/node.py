@@ -18,6 +18,12 @@ class Taint(Struct, frozen=True, gc=False, rename="camel"):
     time_added: datetime | None = None
 
 
+class NodeCondition(ConditionState, frozen=True, gc=False, rename="camel"):
+    """A condition of a Node. The time is text, so that one that cannot be read does not hide the object."""
+
+    last_transition_time: str | None = None
+
+
 class NodeSpec(Struct, frozen=True, gc=False, rename="camel"):
     """The spec of a Node, in part: whether pods may be scheduled on it, and which cloud instance it is."""
 
@@ -48,7 +54,7 @@ class NodeInfo(Struct, frozen=True, gc=False, rename="camel"):
 class NodeStatus(Struct, frozen=True, gc=False, rename="camel"):
     """The status of a Node, in part. Heartbeat times and the list of images, which change often, are not decoded."""
 
-    conditions: tuple[ConditionState, ...] = ()
+    conditions: tuple[NodeCondition, ...] = ()
     node_info: NodeInfo = NodeInfo()
     addresses: tuple[NodeAddress, ...] = ()
     allocatable: dict[str, str] = {}

@@ -61,6 +61,18 @@ class Affinity(Struct, frozen=True, gc=False, rename="camel"):
     node_affinity: NodeAffinity | None = None
 
 
+class Resources(Struct, frozen=True, gc=False):
+    """What a container may use at most, by resource: in part, ResourceRequirements of core v1."""
+
+    limits: dict[str, str | int] = {}
+
+
+class Container(Struct, frozen=True, gc=False):
+    """A container of a pod (core v1), in part: only what it may use."""
+
+    resources: Resources = Resources()
+
+
 class PodSpec(Struct, frozen=True, gc=False, rename="camel"):
     """The spec of a Pod, in part: what a drain and the `affinity` check read."""
 
@@ -71,6 +83,8 @@ class PodSpec(Struct, frozen=True, gc=False, rename="camel"):
     volumes: tuple[Volume, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     affinity: Affinity | None = None
+    active_deadline_seconds: int | None = None
+    containers: tuple[Container, ...] = ()
 
     @property
     def has_empty_dir(self) -> bool:
@@ -119,6 +133,7 @@ class PodStatus(Struct, frozen=True, gc=False, rename="camel"):
 
     phase: str = ""
     reason: str = ""
+    start_time: str | None = None
     conditions: tuple[ConditionState, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()

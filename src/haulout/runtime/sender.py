@@ -44,7 +44,8 @@ acts = logging.getLogger("haulout.acts")
 # Gateways say this when they gave up waiting: the server behind may have carried the request out all the same.
 UNKNOWN_EFFECT = frozenset({502, 504})
 
-Channel = Callable[[Any], Awaitable[None]]
+# What it returns is part of the outcome.
+Channel = Callable[[Any], Awaitable[object]]
 # What a server is asked.
 Asked = Change | Create | Evict | Delete | Look | ListPods
 
@@ -139,12 +140,12 @@ class Sender:
         if guard() is None:
             return Withdrawn()
         try:
-            await channel(send.payload)
+            content = await channel(send.payload)
         except SendFailed as error:
             return Refused(0, str(error))
         except Exception as error:  # noqa: BLE001 - whatever a foreign service does is an outcome, not a crash
             return Refused(0, f"{type(error).__name__}: {error}")
-        return Done()
+        return Done(content=content)
 
     async def _ask_server(self, body: Asked, guard: Guard) -> Answer:
         writer = self.writers.get(body.target.cluster)

@@ -12,9 +12,10 @@ from haulout.cluster.view import CONFIG
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.decision import Decider, Source
 from haulout.core.declaration import Declaration
+from haulout.surfaces.notify import jobs, runner, validator
 from haulout.surfaces.notify.decide import decide
 from haulout.surfaces.notify.declare import ORIGINAL
-from haulout.surfaces.notify.options import Options
+from haulout.surfaces.notify.options import Operators, Options
 from haulout.surfaces.notify.wire import ANNOTATIONS, KIND, NODE_ANNOTATIONS, RESOURCE, SURFACE, NoticeRow
 
 
@@ -23,20 +24,33 @@ def _nodes(key: Key, store: Store) -> tuple[Key, ...]:
     return (node_key(row.node),) if isinstance(row, NoticeRow) and row.node else ()
 
 
-DECIDERS = (Decider(SURFACE, KIND, decide, nodes=_nodes),)
-OWN_KINDS = (RESOURCE,)
+def _none(key: Key, store: Store) -> tuple[Key, ...]:
+    """Return no node: what fails here keeps nobody from any."""
+    return ()
+
+
+DECIDERS = (
+    Decider(SURFACE, KIND, decide, nodes=_nodes),
+    Decider("notify-runner", KIND, runner.decide, nodes=_none, within=SURFACE),
+    Decider("notify-validator", KIND, validator.decide, nodes=_none, within=SURFACE),
+    Decider("notify-jobs", jobs.JOB_KIND, runner.decide_orphan, nodes=_none, within=SURFACE),
+)
+OWN_KINDS = (RESOURCE, jobs.RESOURCE)
 CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 CONTROLLER = "notifymaintenance"
 
 
 def sources(options: Options | None) -> frozenset[Source]:
     """Return what is watched under these options; without any, what the original watches."""
-    return frozenset(
-        {
-            Source("", KIND, Keep(ANNOTATIONS)),
-            Source("", "Node", Keep(NODE_ANNOTATIONS | {CORDON_ANNOTATION})),
-        }
-    )
+    operators = options.operators if options is not None else Operators()
+    executes = operators.runner.enabled or operators.validator.enabled
+    node = Keep(NODE_ANNOTATIONS | {CORDON_ANNOTATION}, details=executes)
+    found = {Source("", KIND, Keep(ANNOTATIONS)), Source("", "Node", node)}
+    if executes:
+        found.add(Source("", jobs.JOB_KIND, Keep(frozenset({jobs.NOTICE}))))
+    if operators.validator.enabled:
+        found.add(Source("", "Pod"))
+    return frozenset(found)
 
 
 def _rows(options: Options) -> Iterator[Value]:

@@ -1,0 +1,103 @@
+"""Calls the web servers that carry out maintenances and validations, and asks them how far they are."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from haulout.app.announcements import read_secret, signature
+from haulout.clients.body import TooLong, read_whole
+from haulout.kube.writer import Writer
+from haulout.runtime.probes import ProbeFailed
+from haulout.runtime.sender import SendFailed
+from haulout.surfaces.notify.hooks import ACCEPTED, FAILURE, PENDING, SUCCESS, HookAnswer, HookCall, StatusQuestion
+from haulout.surfaces.notify.options import Options
+from haulout.surfaces.notify.recipes import Recipe
+
+LONGEST_ANSWER = 64 * 1024
+AGAIN = (408, 429)
+
+
+class _Said(msgspec.Struct, frozen=True, rename="camel"):
+    result: str = ""
+    message: str = ""
+    status_url: str = msgspec.field(default="", name="statusURL")
+
+
+class Hooks:
+    """The web servers of recipes. Credentials are read from Secrets of the product's namespace for each call."""
+
+    def __init__(self, writer: Writer, options: Callable[[], Options]) -> None:
+        self._writer = writer
+        self._options = options
+
+    async def call(self, wanted: HookCall) -> HookAnswer:
+        """Return what the server answers. Raises SendFailed where the call has to be repeated."""
+        recipe = self._recipe(wanted.role, wanted.recipe)
+        headers = {"Content-Type": "application/json", "Idempotency-Key": wanted.key, **await self._token(recipe)}
+        if recipe.hmac_secret is not None:
+            key = await self._secret(recipe.hmac_secret.name, recipe.hmac_secret.key)
+            headers["X-Signature-256"] = signature(key, wanted.body)
+        status, said = await self._ask(recipe, "POST", recipe.url, headers, wanted.body)
+        return _read(status, said)
+
+    async def status(self, question: StatusQuestion) -> HookAnswer:
+        """Return how far a call is. Raises ProbeFailed where the server does not say."""
+        try:
+            recipe = self._recipe(question.role, question.recipe)
+            status, said = await self._ask(recipe, "GET", question.url, await self._token(recipe), None)
+        except SendFailed as error:
+            raise ProbeFailed(str(error)) from None
+        return _read(status, said)
+
+    def _recipe(self, role: str, name: str) -> Recipe:
+        operators = self._options().operators
+        recipes = operators.runner.recipes if role == "runner" else operators.validator.recipes
+        found = next((recipe for recipe in recipes if recipe.name == name), None)
+        if found is None:
+            raise SendFailed(f"there is no recipe {name} any more")
+        return found
+
+    async def _token(self, recipe: Recipe) -> dict[str, str]:
+        if recipe.token_secret is None:
+            return {}
+        token = await self._secret(recipe.token_secret.name, recipe.token_secret.key)
+        return {"Authorization": f"Bearer {token.decode(errors='replace').strip()}"}
+
+    async def _secret(self, name: str, key: str) -> bytes:
+        return await read_secret(self._writer, self._options().namespace, name, key)
+
+    async def _ask(
+        self, recipe: Recipe, method: str, url: str, headers: Mapping[str, str], body: bytes | None
+    ) -> tuple[int, bytes]:
+        timeout = aiohttp.ClientTimeout(total=max(recipe.request_timeout.total_seconds(), 1.0))
+        try:
+            trusted: Any = ssl.create_default_context(cafile=recipe.ca_file) if recipe.ca_file else True
+            async with (
+                aiohttp.ClientSession(trust_env=True, timeout=timeout) as session,
+                session.request(method, url, data=body, headers=headers, allow_redirects=False, ssl=trusted) as reply,
+            ):
+                answer = await read_whole(reply, LONGEST_ANSWER)
+        except (aiohttp.ClientError, OSError, ValueError, TooLong) as error:
+            raise SendFailed(f"{method} failed: {type(error).__name__}") from None
+        if reply.status in AGAIN or reply.status >= 500:
+            raise SendFailed(f"{method} was answered with {reply.status}")
+        return reply.status, answer
+
+
+def _read(status: int, body: bytes) -> HookAnswer:
+    if status >= 300:
+        return HookAnswer(FAILURE, f"answered with {status}")
+    try:
+        said = msgspec.json.decode(body, type=_Said) if body.strip() else _Said()
+    except msgspec.DecodeError:
+        said = _Said()
+    if said.status_url and said.result in (PENDING, ""):
+        return HookAnswer(PENDING, said.message, said.status_url)
+    if status != 202 and said.result in (SUCCESS, FAILURE):
+        return HookAnswer(said.result, said.message)
+    return HookAnswer(ACCEPTED) if status == 202 else HookAnswer(FAILURE, "the answer says no result")

@@ -1,0 +1,86 @@
+"""The attempts of a step: which is the current one, how it stands, and when the next one begins."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+import msgspec
+
+from haulout.surfaces.notify.given import Given
+from haulout.surfaces.notify.jobs import JOBS_OF_NOTICE, ROLE, JobRow
+from haulout.surfaces.notify.match import is_owned
+from haulout.surfaces.notify.recipes import Recipe
+from haulout.surfaces.notify.roles import Role
+from haulout.surfaces.notify.status import with_condition
+from haulout.surfaces.notify.wire import Status
+
+RUNNING, SUCCEEDED, FAILED = "running", "succeeded", "failed"
+LONGEST_BACKOFF_FOR = timedelta(minutes=30)
+_MESSAGE = re.compile(r"attempt (\d{1,6})/(\d{1,6})(?:: (.*))?", re.DOTALL)
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """The current attempt of a step. `total`: the number of the last one that there may be.
+
+    `state` is running, failed or, before the first, empty; `since`: when that began. `job`: its Job, if there is one.
+    """
+
+    number: int = 0
+    total: int = 0
+    state: str = ""
+    since: datetime | None = None
+    job: JobRow | None = None
+
+    @property
+    def is_last(self) -> bool:
+        return self.number >= self.total
+
+
+def jobs_of(given: Given, role: Role) -> list[JobRow]:
+    found = given.view.rows(JOBS_OF_NOTICE, given.row.uid, JobRow)
+    return sorted((job for job in found if job.labels.get(ROLE) == role.name), key=lambda job: job.attempt)
+
+
+def current(given: Given, role: Role, recipe: Recipe) -> Attempt:
+    """Return the current attempt. What we have begun is known from the owner's mark, the condition and the Jobs.
+
+    A step that is begun anew after a retry goes on with the numbers of the attempts before.
+    """
+    jobs = jobs_of(given, role)
+    last_job = jobs[-1] if jobs else None
+    number, total, state, since = _told(given.status, role)
+    newest = max(number, last_job.attempt if last_job else 0)
+    has_new_job = last_job is not None and last_job.attempt > number
+    if not is_owned(given.row, role.name) and not has_new_job:
+        # Nothing of this series has begun; what is known is of an earlier one.
+        return Attempt(newest, newest + 1 + recipe.retries)
+    job = last_job if last_job is not None and last_job.attempt == newest else None
+    if has_new_job or not number:
+        first = newest if not is_owned(given.row, role.name) or not number else total - recipe.retries
+        begun = job.created_at if job is not None else given.now
+        return Attempt(newest or 1, max(first, 1) + recipe.retries, RUNNING, begun, job)
+    return Attempt(number, max(total, number), state or RUNNING, since, job)
+
+
+def _told(status: Status, role: Role) -> tuple[int, int, str, datetime | None]:
+    stood = status.condition(role.condition)
+    found = _MESSAGE.fullmatch(stood.message) if stood is not None else None
+    if stood is None or found is None:
+        return 0, 0, "", None
+    return int(found[1]), int(found[2]), stood.status, stood.last_transition_time
+
+
+def told(given: Given, role: Role, attempt: Attempt, state: str, reason: str, why: str = "") -> Status:
+    """Return the status with the condition that tells of an attempt."""
+    text = f"attempt {attempt.number}/{attempt.total}"
+    message = f"{text}: {why}" if why else text
+    return with_condition(given.status, role.condition, state, given.now, reason, message)
+
+
+def retry_at(attempt: Attempt, recipe: Recipe) -> datetime | None:
+    """Return when the attempt after a failed one begins: later each time."""
+    if attempt.since is None:
+        return None
+    failures = attempt.number - (attempt.total - 1 - recipe.retries)
+    return attempt.since + min(recipe.retry_backoff * 2.0 ** min(max(failures, 1) - 1, 20), LONGEST_BACKOFF_FOR)

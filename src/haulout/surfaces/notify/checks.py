@@ -1,0 +1,72 @@
+"""The built-in checks of a validation, one function each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from fractions import Fraction
+
+import msgspec
+
+from haulout.cluster.indexes import PODS_OF_NODE
+from haulout.cluster.rows import NodeRow, PodRow
+from haulout.surfaces.notify.baseline import baseline_of, ready_at
+from haulout.surfaces.notify.given import Given
+from haulout.surfaces.notify.recipes import Checks
+
+PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
+_SUFFIXES = {
+    "m": Fraction(1, 1000),
+    "": Fraction(1),
+    "k": Fraction(10**3),
+    "M": Fraction(10**6),
+    "G": Fraction(10**9),
+    "T": Fraction(10**12),
+    "P": Fraction(10**15),
+    "E": Fraction(10**18),
+    **{f"{name}i": Fraction(1024**power) for power, name in enumerate("KMGTPE", 1)},
+}
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Whether a check holds. `until`: when time alone may change that."""
+
+    name: str
+    holds: bool
+    until: datetime | None = None
+
+
+def findings(given: Given, node: NodeRow, checks: Checks) -> Iterator[Finding]:
+    """Yield what each check that is asked for says, in the order in which they are told."""
+    if checks.node_ready:
+        at = ready_at(node, checks.ready_for)
+        yield Finding("nodeReady", at is not None and given.now >= at, at)
+    if checks.no_pressure:
+        yield Finding("noPressure", not any(node.condition(kind) == "True" for kind in PRESSURES))
+    if checks.preserve_capacity:
+        yield Finding("preserveCapacity", _keeps_capacity(given, node, checks.preserve_capacity))
+    if checks.daemon_sets_ready:
+        yield Finding("daemonSetsReady", all(pod.ready for pod in _daemon_pods(given, node)))
+    if checks.kubelet:
+        yield Finding("kubelet", node.kubelet_version == checks.kubelet)
+
+
+def _keeps_capacity(given: Given, node: NodeRow, names: tuple[str, ...]) -> bool:
+    before = baseline_of(given.row).capacity
+    now = node.details.allocatable if node.details else {}
+    return all(amount(now.get(name, "0")) >= amount(before.get(name, "0")) for name in names)
+
+
+def amount(text: str) -> Fraction:
+    """Return the number that a quantity of Kubernetes means; one that cannot be read counts as nothing."""
+    digits = text.rstrip("mkMGTPEKi")
+    try:
+        return Fraction(digits) * _SUFFIXES[text[len(digits) :]]
+    except (ValueError, KeyError, ZeroDivisionError):
+        return Fraction(0)
+
+
+def _daemon_pods(given: Given, node: NodeRow) -> Iterator[PodRow]:
+    for pod in given.view.rows(PODS_OF_NODE, node.key.name, PodRow):
+        if pod.controller is not None and pod.controller.kind == "DaemonSet":
+            yield pod

@@ -1,0 +1,213 @@
+"""Carries a step out by its recipe: begins attempts, watches them, tries again, and reports the end."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from haulout.cluster.rows import Row
+from haulout.core.action import Annotate, Create, Delete, Measure, Patch, Refusal, Step
+from haulout.core.decision import NOTHING, Decision, earliest
+from haulout.core.refusals import refused
+from haulout.surfaces.notify import baseline
+from haulout.surfaces.notify.attempts import FAILED, RUNNING, SUCCEEDED, Attempt, retry_at, told
+from haulout.surfaces.notify.given import Given
+from haulout.surfaces.notify.given import told as events
+from haulout.surfaces.notify.hooks import call, hook_outcome
+from haulout.surfaces.notify.jobs import COMPLETE, NOTICE_UID, JobRow, job_body, job_key
+from haulout.surfaces.notify.jobs import FAILED as JOB_FAILED
+from haulout.surfaces.notify.match import is_owned, owner_mark
+from haulout.surfaces.notify.recipes import WEBHOOK, Recipe
+from haulout.surfaces.notify.roles import IN_PROGRESS, RUNNER, Role
+from haulout.surfaces.notify.status import patch
+from haulout.surfaces.notify.turns import beginning_mark, has_room, is_next
+from haulout.surfaces.notify.wire import BASELINE, IN_BOX
+
+replace = msgspec.structs.replace
+# So long does it take until objects show what has begun.
+BEGIN_WITHIN_FOR = timedelta(seconds=1)
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How an attempt stands. `state` is running, succeeded or failed; `until`: when time alone may change that.
+
+    `steps`: what has to be done before the outcome counts.
+    """
+
+    state: str
+    reason: str = ""
+    until: datetime | None = None
+    steps: tuple[Step, ...] = ()
+
+
+def execute(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
+    """Return what is to be done for a step that is ours."""
+    if not attempt.state:
+        return _queued(given, role, recipe, replace(attempt, number=attempt.number + 1))
+    if attempt.state == SUCCEEDED:
+        return succeed(given, role, recipe, attempt)
+    if attempt.state == FAILED:
+        return _after_failure(given, role, recipe, attempt)
+    outcome = _judged(given, role, recipe, attempt)
+    if outcome.state == SUCCEEDED:
+        return succeed(given, role, recipe, attempt)
+    if outcome.state == FAILED:
+        return fail(given, role, recipe, attempt, outcome)
+    taken = take(given, role, attempt)
+    return Decision(actions=(*taken, *outcome.steps), until=outcome.until)
+
+
+def _queued(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
+    if not is_next(given):
+        return NOTHING
+    if role is RUNNER:
+        room = has_room(given)
+        if not room:
+            return NOTHING if room is False else Decision(until=given.now + BEGIN_WITHIN_FOR)
+    return begin(given, role, recipe, attempt)
+
+
+def begin(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
+    """Remember what the node was like, start the work, then say that it is in progress: in this order."""
+    row, node = given.row, given.node
+    assert node is not None
+    marks: tuple[Row, ...] = (beginning_mark(row),) if role is RUNNER else ()
+    remember: Step = () if BASELINE in row.annotations else (Annotate(row.key, BASELINE, baseline.taken(node)),)
+    before = (remember,) if remember else ()
+    if recipe.type == WEBHOOK:
+        sends, until = call(given, role, recipe, attempt.number)
+        outcome = hook_outcome(given, role, recipe, attempt.number)
+        if outcome is None:
+            return Decision(actions=(*before, *((sends,) if sends else ())), until=until, marks=marks)
+        return Decision(actions=(*before, *take(given, role, attempt)), marks=marks)
+    key = job_key(row, recipe, role.name, attempt.number, given.options)
+    problem = _create_problem(given, key.name)
+    known = given.view.get(key, JobRow)
+    if known is not None and known.labels.get(NOTICE_UID) != row.uid:
+        return fail(given, role, recipe, attempt, Outcome(FAILED, "NameConflict"))
+    create: Step = (
+        Create(key, job_body(row, node, recipe, role.name, attempt.number, given.options), _create_name(key.name)),
+        *events(given, "JobStarted", f"Job {key.namespace}/{key.name} was created for attempt {attempt.number}"),
+    )
+    said: Step = patch(row, told(given, role, attempt, RUNNING, "CreateFailed", problem)) if problem else ()
+    return Decision(
+        actions=(*((said,) if said else ()), *before, create, *(() if problem else take(given, role, attempt))),
+        marks=marks,
+    )
+
+
+def _create_name(name: str) -> str:
+    return f"notify-job/{name}"
+
+
+def _create_problem(given: Given, name: str) -> str:
+    refusal: Refusal | None = refused(given.view, _create_name(name))
+    return refusal.message if refusal is not None else ""
+
+
+def take(given: Given, role: Role, attempt: Attempt, reason: str = "Running") -> tuple[Step, ...]:
+    """Say that the step is ours and in progress, and which attempt runs."""
+    row = given.row
+    steps: list[Step] = []
+    if not is_owned(row, role.name) or role.annotation not in row.annotations:
+        steps.append(
+            (Annotate(row.key, role.annotation, IN_PROGRESS), Annotate(row.key, owner_mark(role.name), IN_BOX))
+        )
+    said: tuple[Patch, ...] = patch(row, told(given, role, attempt, RUNNING, reason))
+    return (*steps, *((said,) if said else ()))
+
+
+def _judged(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Outcome:
+    """Return how the running attempt stands."""
+    ends_at = attempt.since + recipe.timeout if attempt.since is not None else None
+    judged = _hook(given, role, recipe, attempt) if recipe.type == WEBHOOK else _job(given, recipe, attempt)
+    if judged.state != RUNNING:
+        return judged
+    if ends_at is not None and given.now >= ends_at:
+        job = attempt.job
+        running = job is not None and not job.outcome and job.deleting_at is None
+        removal: tuple[Step, ...] = ((Delete(job.key, job.uid),),) if job is not None and running else ()
+        return Outcome(FAILED, "Timeout", steps=removal)
+    return replace(judged, until=earliest(judged.until, ends_at))
+
+
+def _job(given: Given, recipe: Recipe, attempt: Attempt) -> Outcome:
+    wanted, job, node = recipe.success, attempt.job, given.node
+    if wanted.rebooted:
+        # The Job dies with the reboot that it causes, so that its own end says nothing.
+        if node is None or not baseline.has_rebooted(given.row, node):
+            return Outcome(RUNNING)
+        return _when_ready(given, recipe)
+    if job is None:
+        return Outcome(FAILED, "JobDeleted")
+    if job.outcome == JOB_FAILED:
+        return Outcome(FAILED, job.reason or "JobFailed")
+    if job.outcome != COMPLETE:
+        return Outcome(RUNNING)
+    return _when_ready(given, recipe)
+
+
+def _when_ready(given: Given, recipe: Recipe) -> Outcome:
+    wanted, node = recipe.success, given.node
+    if not wanted.node_ready:
+        return Outcome(SUCCEEDED)
+    at = baseline.ready_at(node, wanted.ready_for) if node is not None else None
+    if at is None:
+        return Outcome(RUNNING)
+    return Outcome(SUCCEEDED) if given.now >= at else Outcome(RUNNING, until=at)
+
+
+def _hook(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Outcome:
+    outcome = hook_outcome(given, role, recipe, attempt.number)
+    if outcome is None:
+        sends, until = call(given, role, recipe, attempt.number)
+        return Outcome(RUNNING, until=until, steps=(sends,) if sends else ())
+    if outcome.result == "success":
+        return _when_ready(given, recipe)
+    if outcome.result == "failure":
+        return Outcome(FAILED, outcome.message or "HookFailed")
+    return Outcome(RUNNING)
+
+
+def succeed(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
+    row = given.row
+    said = patch(row, told(given, role, attempt, SUCCEEDED, "Succeeded"))
+    end: Step = (
+        Annotate(row.key, role.annotation, role.success),
+        Annotate(row.key, owner_mark(role.name), IN_BOX),
+        *_measured(role, recipe, attempt, SUCCEEDED),
+    )
+    return Decision(actions=(*((said,) if said else ()), end))
+
+
+def fail(given: Given, role: Role, recipe: Recipe, attempt: Attempt, outcome: Outcome) -> Decision:
+    row = given.row
+    reason = outcome.reason if outcome.reason.isalnum() else "Failed"
+    event = "JobFailed" if role is RUNNER else "ValidationFailed"
+    note = f"attempt {attempt.number}/{attempt.total} failed: {outcome.reason}"
+    said: Step = (
+        *patch(row, told(given, role, attempt, FAILED, reason, outcome.reason)),
+        *events(given, event, note, warning=True),
+        *_measured(role, recipe, attempt, FAILED),
+    )
+    return Decision(actions=(*outcome.steps, said))
+
+
+def _after_failure(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
+    row = given.row
+    if attempt.is_last:
+        names = (role.annotation, role.failure), (owner_mark(role.name), IN_BOX)
+        return Decision(actions=(tuple(Annotate(row.key, name, value) for name, value in names),))
+    at = retry_at(attempt, recipe)
+    if at is not None and given.now < at:
+        return Decision(until=at)
+    return begin(given, role, recipe, replace(attempt, number=attempt.number + 1))
+
+
+def _measured(role: Role, recipe: Recipe, attempt: Attempt, result: str) -> tuple[Measure, ...]:
+    labels = (("recipe", recipe.name), ("role", role.name))
+    counted = Measure("nm_run_total", (*labels, ("result", result)))
+    if attempt.since is None:
+        return (counted,)
+    return counted, Measure("nm_run_duration_seconds", labels, since=attempt.since)

@@ -1,0 +1,98 @@
+"""Steps that a web server carries out: the call, what it answered, and what it says when it is asked again."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from haulout.cluster.view import FactDemand
+from haulout.core.action import Send
+from haulout.surfaces.notify import messages
+from haulout.surfaces.notify.given import Given
+from haulout.surfaces.notify.recipes import Recipe
+from haulout.surfaces.notify.roles import Role
+
+CHANNEL, PROBE = "notify-hooks", "notify-hook-status"
+SUCCESS, FAILURE, PENDING, ACCEPTED = "success", "failure", "pending", "accepted"
+FIRST_FOR, LONGEST_FOR = timedelta(seconds=1), timedelta(minutes=1)
+
+
+class HookCall(msgspec.Struct, frozen=True):
+    """A call of the web server of a recipe. The process adds credentials when it makes it."""
+
+    role: str
+    recipe: str
+    key: str
+    body: bytes
+
+
+class HookAnswer(msgspec.Struct, frozen=True):
+    """What the web server said. `result` is success, failure, pending (ask `status_url` again) or accepted."""
+
+    result: str
+    message: str = ""
+    status_url: str = ""
+
+
+class StatusQuestion(msgspec.Struct, frozen=True):
+    """The question how far a call is, at the address that its answer named."""
+
+    role: str
+    recipe: str
+    url: str
+
+
+def call(given: Given, role: Role, recipe: Recipe, attempt: int) -> tuple[tuple[Send, ...], datetime | None]:
+    """Return the call that is to be made now, or when it is made again. The same key goes with every repetition."""
+    name = _name(given, role, attempt)
+    outcome = given.view.outcome(name)
+    if outcome is not None and outcome.state in ("pending", "done"):
+        return (), None
+    if outcome is not None and isinstance(outcome.value, datetime):
+        at = outcome.value + min(FIRST_FOR * 2.0 ** min(outcome.failures - 1, 20), LONGEST_FOR)
+        if given.now < at:
+            return (), at
+    key = f"{given.row.uid}-{role.phase}-{attempt}"
+    content = HookCall(role.name, recipe.name, key, messages.go_json(_body(given, role, attempt)))
+    return (Send(name, CHANNEL, content),), None
+
+
+def hook_outcome(given: Given, role: Role, recipe: Recipe, attempt: int) -> HookAnswer | None:
+    """Return what is known of a call; None while there is no answer."""
+    outcome = given.view.outcome(_name(given, role, attempt))
+    if outcome is None:
+        return None
+    if outcome.state == "failed" and outcome.failures > recipe.request_retries:
+        return HookAnswer(FAILURE, f"RequestFailed: {outcome.error}")
+    if outcome.state != "done" or not isinstance(outcome.content, HookAnswer):
+        return None
+    answer = outcome.content
+    if answer.result != PENDING:
+        return answer
+    question = StatusQuestion(role.name, recipe.name, answer.status_url)
+    pace = max(recipe.poll_interval, timedelta(seconds=1))
+    fact = given.view.fact(FactDemand(PROBE, question, pace))
+    return fact.value if isinstance(fact.value, HookAnswer) and fact.value.result in (SUCCESS, FAILURE) else answer
+
+
+def _name(given: Given, role: Role, attempt: int) -> str:
+    return f"notify-hook/{given.row.uid}/{role.phase}/{attempt}"
+
+
+def _body(given: Given, role: Role, attempt: int) -> dict[str, Any]:
+    row = given.row
+    return {
+        "message": messages.fields_of(row, role.event),
+        "phase": role.phase,
+        "uid": row.uid,
+        "attempt": attempt,
+        "callback": {
+            "namespace": row.key.namespace,
+            "name": row.key.name,
+            "annotation": role.annotation,
+            "success": role.success,
+            "failure": role.failure,
+        },
+    }

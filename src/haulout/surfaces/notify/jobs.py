@@ -1,0 +1,209 @@
+"""Jobs of maintenances and validations: what is kept of them, and what is created from a recipe."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Hashable
+from datetime import datetime
+from typing import Any
+
+from haulout.base.bounds import instant
+from haulout.cluster.key import Key
+from haulout.cluster.project import Resource
+from haulout.cluster.rows import NodeRow, ObjectRow, Row
+from haulout.cluster.store import Index
+from haulout.model.meta import wire_time
+from haulout.model.workloads import Job
+from haulout.surfaces.notify.messages import go_json
+from haulout.surfaces.notify.options import Options
+from haulout.surfaces.notify.recipes import ANSIBLE, OFF_NODE, ON_NODE, Recipe
+from haulout.surfaces.notify.wire import API_VERSION, KIND, NoticeRow
+
+# A kind of its own: only the Jobs with our label are watched, not all of the cluster.
+JOB_KIND = "MaintenanceJob"
+ROLE, NOTICE_UID, RECIPE, ATTEMPT = (
+    "haulout.dev/role",
+    "haulout.dev/nm-uid",
+    "haulout.dev/recipe",
+    "haulout.dev/attempt",
+)
+NOTICE = "haulout.dev/nm"
+OF_THE_NOTICE = "@nm"
+COMPLETE, FAILED = "Complete", "Failed"
+DAY_SECONDS = 86_400
+# What every container of a recipe is told in its environment.
+TOLD = (
+    *("NODE_NAME", "NODE_ADDRESS", "NM_NAME", "NM_NAMESPACE", "NM_UID", "MAINTENANCE_ID", "MAINTENANCE_TYPE"),
+    *("MAINTENANCE_OWNER", "SLA_EXPIRES", "ATTEMPT"),
+)
+
+
+class JobRow(ObjectRow, frozen=True, kw_only=True):
+    """What is kept of a Job. `outcome` is Complete, Failed or, while it runs, empty."""
+
+    outcome: str = ""
+    reason: str = ""
+    ended_at: datetime | None = None
+    owned: bool = False
+
+    @property
+    def attempt(self) -> int:
+        text = self.labels.get(ATTEMPT, "")
+        return int(text) if text.isdecimal() and len(text) < 9 else 0
+
+    @property
+    def notice(self) -> Key:
+        namespace, _, name = self.annotations.get(NOTICE, "").partition("/")
+        return Key("", KIND, namespace, name)
+
+
+def _project(obj: Job, common: dict[str, Any]) -> JobRow:
+    ended = [each for each in obj.status.conditions if each.type in (COMPLETE, FAILED) and each.status == "True"]
+    first = ended[0] if ended else None
+    return JobRow(
+        **common,
+        outcome=first.type if first else "",
+        reason=first.reason if first else "",
+        ended_at=instant(first.last_transition_time) if first else None,
+        owned=bool(obj.metadata.owner_references),
+    )
+
+
+RESOURCE = Resource(JOB_KIND, "/apis/batch/v1", "jobs", True, Job, _project, labels=ROLE)
+
+
+def _notice_of(row: Row) -> tuple[Hashable, ...]:
+    return (row.labels.get(NOTICE_UID, ""),) if isinstance(row, JobRow) else ()
+
+
+JOBS_OF_NOTICE = Index("jobs-of-notice", JOB_KIND, _notice_of)
+
+
+def job_key(row: NoticeRow, recipe: Recipe, role: str, attempt: int, options: Options) -> Key:
+    digest = hashlib.sha256(row.uid.encode()).hexdigest()[:10]
+    return Key("", JOB_KIND, namespace_of(row, recipe, options), f"nm-{role[0]}-{digest}-{attempt}")
+
+
+def namespace_of(row: NoticeRow, recipe: Recipe, options: Options) -> str:
+    if recipe.namespace == OF_THE_NOTICE:
+        return row.key.namespace
+    return recipe.namespace or options.namespace
+
+
+def job_body(
+    row: NoticeRow, node: NodeRow, recipe: Recipe, role: str, attempt: int, options: Options
+) -> dict[str, Any]:
+    """Return the Job of one attempt. The template is the administrator's; what it leaves out is filled in."""
+    key = job_key(row, recipe, role, attempt, options)
+    template = copy.deepcopy(_ansible(recipe) if recipe.type == ANSIBLE else recipe.template)
+    meta, spec = template.get("metadata") or {}, template.get("spec") or {}
+    labels = {NOTICE_UID: row.uid, ROLE: role, RECIPE: recipe.name, ATTEMPT: str(attempt)}
+    notice = {NOTICE: row.place}
+    spec.setdefault("backoffLimit", 0)
+    spec.setdefault("ttlSecondsAfterFinished", DAY_SECONDS)
+    spec.setdefault("activeDeadlineSeconds", max(1, int(recipe.timeout.total_seconds())))
+    pod = spec.setdefault("template", {})
+    pod["metadata"] = _marked(pod.get("metadata") or {}, labels, notice)
+    pod["spec"] = _pod(pod.get("spec") or {}, row, node, recipe, attempt, same=key.namespace == row.key.namespace)
+    marked = _marked(meta, labels, notice)
+    placed = {**marked, "name": key.name, "namespace": key.namespace}
+    if key.namespace == row.key.namespace:
+        placed["ownerReferences"] = [_owner(row)]
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": placed, "spec": spec}
+
+
+def _marked(meta: dict[str, Any], labels: dict[str, str], annotations: dict[str, str]) -> dict[str, Any]:
+    return {
+        **meta,
+        "labels": {**(meta.get("labels") or {}), **labels},
+        "annotations": {**(meta.get("annotations") or {}), **annotations},
+    }
+
+
+def _owner(row: NoticeRow) -> dict[str, Any]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "name": row.key.name,
+        "uid": row.uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
+
+
+def _pod(
+    spec: dict[str, Any], row: NoticeRow, node: NodeRow, recipe: Recipe, attempt: int, *, same: bool
+) -> dict[str, Any]:
+    spec.setdefault("restartPolicy", "Never")
+    placement = OFF_NODE if recipe.type == ANSIBLE else recipe.placement
+    if placement == ON_NODE:
+        spec["nodeName"] = node.key.name
+        spec["tolerations"] = [*(spec.get("tolerations") or []), {"operator": "Exists"}]
+    elif placement == OFF_NODE:
+        _keep_off(spec, node.key.name)
+    environment = environment_of(row, node, attempt)
+    # Always with a prefix: whoever may edit the ConfigMap must not set PATH or LD_PRELOAD in a privileged container.
+    reference = {"name": row.configmap, "optional": True}
+    metadata = [{"prefix": "META_", "configMapRef": reference}] if row.configmap and same else []
+    for container in (*(spec.get("containers") or []), *(spec.get("initContainers") or [])):
+        known = {each.get("name") for each in container.get("env") or []}
+        more = [{"name": name, "value": value} for name, value in environment.items() if name not in known]
+        container["env"] = [*more, *(container.get("env") or [])]
+        if metadata:
+            container["envFrom"] = [*(container.get("envFrom") or []), *metadata]
+    return spec
+
+
+def environment_of(row: NoticeRow, node: NodeRow, attempt: int) -> dict[str, str]:
+    """Return what every container of a recipe is told."""
+    expires = row.status.sla_expires
+    return {
+        "NODE_NAME": node.key.name,
+        "NODE_ADDRESS": (node.details.address if node.details else "") or node.key.name,
+        "NM_NAME": row.key.name,
+        "NM_NAMESPACE": row.key.namespace,
+        "NM_UID": row.uid,
+        "MAINTENANCE_ID": row.maintenance,
+        "MAINTENANCE_TYPE": row.type,
+        "MAINTENANCE_OWNER": row.owner,
+        "SLA_EXPIRES": wire_time(expires) if expires else "",
+        "ATTEMPT": str(attempt),
+    }
+
+
+def _keep_off(spec: dict[str, Any], node: str) -> None:
+    """Require of every term that the pod runs elsewhere; terms are alternatives."""
+    field = {"key": "metadata.name", "operator": "NotIn", "values": [node]}
+    affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
+    required = affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
+    terms = required.get("nodeSelectorTerms") or [{}]
+    required["nodeSelectorTerms"] = [
+        {**term, "matchFields": [*(term.get("matchFields") or []), field]} for term in terms
+    ]
+
+
+def _ansible(recipe: Recipe) -> dict[str, Any]:
+    """Return the template of a playbook that runs on another node and reaches this one by SSH."""
+    book, key = recipe.playbook, recipe.ssh_key_secret
+    assert book is not None
+    assert key is not None
+    variables = {**recipe.extra_vars, **{name.lower(): f"$({name})" for name in TOLD}}
+    command = ["ansible-playbook", "-i", "$(NODE_ADDRESS),", *(["-u", recipe.user] if recipe.user else [])]
+    command += ["--private-key", f"/ssh/{key.key}", "-e", "$(EXTRA_VARS)", f"/playbook/{book.key}"]
+    container = {
+        "name": "ansible",
+        "image": recipe.image,
+        "command": command,
+        # After the variables that it names, which come first in the list.
+        "env": [{"name": "EXTRA_VARS", "value": go_json(variables).decode()}],
+        "volumeMounts": [
+            {"name": "playbook", "mountPath": "/playbook", "readOnly": True},
+            {"name": "ssh", "mountPath": "/ssh", "readOnly": True},
+        ],
+    }
+    volumes = [
+        {"name": "playbook", "configMap": {"name": book.config_map}},
+        {"name": "ssh", "secret": {"secretName": key.name, "defaultMode": 0o400}},
+    ]
+    return {"spec": {"template": {"spec": {"containers": [container], "volumes": volumes}}}}

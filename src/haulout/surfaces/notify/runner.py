@@ -1,0 +1,57 @@
+"""The maintenance runner: does the maintenance of a drained node by the recipe that it asks for."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from haulout.cluster.key import Key
+from haulout.cluster.view import View
+from haulout.core.action import Delete
+from haulout.core.decision import NOTHING, Decision
+from haulout.surfaces.notify.attempts import current, jobs_of
+from haulout.surfaces.notify.execute import execute
+from haulout.surfaces.notify.given import Given, given_of
+from haulout.surfaces.notify.jobs import RECIPE, JobRow
+from haulout.surfaces.notify.match import may_act
+from haulout.surfaces.notify.recipes import DELETE_JOB, Recipe
+from haulout.surfaces.notify.roles import RUNNER, Role
+from haulout.surfaces.notify.states import is_final
+from haulout.surfaces.notify.turns import is_due, recipe_of
+from haulout.surfaces.notify.wire import NoticeRow
+
+
+def decide(key: Key, view: View, now: datetime) -> Decision:
+    given = given_of(key, view, now)
+    if given is None or not given.options.operators.runner.enabled:
+        return NOTHING
+    if is_final(given.row):
+        return cancelled(given, RUNNER, given.options.operators.runner.recipes)
+    recipe = recipe_of(given.row, RUNNER, given.options)
+    if recipe is None or given.node is None or not is_due(given.row, RUNNER, given.options, given.node):
+        return NOTHING
+    return execute(given, RUNNER, recipe, current(given, RUNNER, recipe))
+
+
+def cancelled(given: Given, role: Role, recipes: tuple[Recipe, ...]) -> Decision:
+    """Delete the Jobs that still run for a maintenance that somebody has deleted, where their recipes say so."""
+    if not may_act(given.options, role.name, given.row, given.node):
+        return NOTHING
+    known = {recipe.name: recipe for recipe in recipes}
+    running = [job for job in jobs_of(given, role) if not job.outcome and job.deleting_at is None]
+    ending = [job for job in running if _is_deleted(known.get(job.labels.get(RECIPE, "")))]
+    return Decision(actions=(tuple(Delete(job.key, job.uid) for job in ending),)) if ending else NOTHING
+
+
+def _is_deleted(recipe: Recipe | None) -> bool:
+    return recipe is None or recipe.on_cancel == DELETE_JOB
+
+
+def decide_orphan(key: Key, view: View, now: datetime) -> Decision:
+    """Remove a Job outside of the namespace of its maintenance once that is gone: no owner does it."""
+    job = view.get(key, JobRow)
+    if job is None or job.owned or job.deleting_at is not None or not job.notice.name:
+        return NOTHING
+    notice = view.get(job.notice, NoticeRow)
+    if notice is not None and notice.uid == job.labels.get("haulout.dev/nm-uid"):
+        return NOTHING
+    return Decision(actions=((Delete(job.key, job.uid),),))

@@ -1,0 +1,102 @@
+"""Whose recipe runs on a node: one at a time, validations before maintenances, then by age."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from haulout.cluster.key import Key
+from haulout.cluster.limits import Count, Group, Limit, Membership
+from haulout.cluster.rows import NodeRow, Row, Value
+from haulout.cluster.view import MARK
+from haulout.surfaces.notify.given import Given
+from haulout.surfaces.notify.match import is_external, is_owned, may_act
+from haulout.surfaces.notify.options import Options
+from haulout.surfaces.notify.recipes import Recipe
+from haulout.surfaces.notify.roles import IN_PROGRESS, ROLES, RUNNER, VALIDATOR, Role
+from haulout.surfaces.notify.states import has_finalizer, is_final, is_terminal
+from haulout.surfaces.notify.wire import CLIENT_LABEL, KIND, OBJECTS_DRAINED, VALIDATION_LABEL, NoticeRow
+
+BEGINNING = "notify-beginning"
+_NEVER = datetime(9000, 1, 1, tzinfo=UTC)
+
+
+class Running(Count, frozen=True):
+    """Maintenances whose recipe runs, as their objects show it."""
+
+    @property
+    def kind(self) -> str:
+        return KIND
+
+    def groups(self, row: Row) -> Iterable[Membership]:
+        return (Membership(""),) if isinstance(row, NoticeRow) and is_executing(row, RUNNER) else ()
+
+    def describe(self, group: Group) -> str:
+        return "recipes of the runner"
+
+
+class Beginning(Count, frozen=True):
+    """Maintenances whose recipe is about to run, which their objects do not show yet."""
+
+    @property
+    def kind(self) -> str:
+        return MARK
+
+    def groups(self, row: Row) -> Iterable[Membership]:
+        return (Membership(""),) if row.key.namespace == BEGINNING else ()
+
+
+RUNNING, ABOUT_TO_RUN = Running(), Beginning()
+
+
+def beginning_mark(row: NoticeRow) -> Value:
+    return Value(key=Key("", MARK, BEGINNING, row.place))
+
+
+def recipe_of(row: NoticeRow, role: Role, options: Options) -> Recipe | None:
+    """Return the recipe that the maintenance asks for, or None where an external client is to do the step."""
+    operators = options.operators
+    if role is RUNNER:
+        name = row.labels.get(CLIENT_LABEL, operators.runner.default_client)
+        recipes = operators.runner.recipes
+    else:
+        name = row.labels.get(VALIDATION_LABEL, operators.validator.default)
+        recipes = operators.validator.recipes
+    return next((recipe for recipe in recipes if recipe.name == name), None)
+
+
+def is_executing(row: NoticeRow, role: Role) -> bool:
+    in_step = row.state == role.state and not is_final(row) and not is_terminal(row)
+    return in_step and is_owned(row, role.name) and row.annotations.get(role.annotation) == IN_PROGRESS
+
+
+def is_due(row: NoticeRow, role: Role, options: Options, node: NodeRow | None) -> bool:
+    """Whether an in-box operator has this step to do and has not ended it."""
+    if row.state != role.state or is_final(row) or is_terminal(row) or not has_finalizer(row):
+        return False
+    if is_external(row, role.name, role.annotation) or not may_act(options, role.name, row, node):
+        return False
+    ended = row.annotations.get(role.annotation) in (role.success, role.failure)
+    return not ended and recipe_of(row, role, options) is not None
+
+
+def is_next(given: Given) -> bool:
+    """Whether no other maintenance of the node comes first."""
+    others = [(row, role) for row in given.siblings() for role in ROLES if is_due(row, role, given.options, given.node)]
+    if any(is_executing(row, role) for row, role in others):
+        return False
+    own = next(role for role in ROLES if role.state == given.row.state)
+    return all(_order(given.row, own) < _order(row, role) for row, role in others)
+
+
+def _order(row: NoticeRow, role: Role) -> tuple[bool, datetime, str]:
+    return role is not VALIDATOR, row.status.entered_at(OBJECTS_DRAINED) or _NEVER, row.place
+
+
+def has_room(given: Given) -> bool | None:
+    """Whether one more recipe of the runner may begin; None: not at this instant, because others are beginning."""
+    most = given.options.operators.runner.max_concurrent
+    if given.view.fits([Limit(RUNNING, "", most)]):
+        return False
+    taken = given.view.glance(RUNNING, "") + given.view.glance(ABOUT_TO_RUN, "")
+    return True if taken < most else None

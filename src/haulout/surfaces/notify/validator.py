@@ -1,0 +1,97 @@
+"""The validator: checks a node after its maintenance, by built-in checks and by the recipe that it asks for."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.view import View
+from haulout.core.action import Annotate
+from haulout.core.decision import NOTHING, Decision, earliest
+from haulout.surfaces.notify.attempts import FAILED, RUNNING, Attempt, current, retry_at
+from haulout.surfaces.notify.checks import Finding, findings
+from haulout.surfaces.notify.execute import Outcome, begin, execute, fail, succeed, take
+from haulout.surfaces.notify.given import Given, given_of
+from haulout.surfaces.notify.match import is_external, may_act, owner_mark
+from haulout.surfaces.notify.recipes import BUILTIN, Checks, Recipe
+from haulout.surfaces.notify.roles import VALIDATOR
+from haulout.surfaces.notify.runner import cancelled
+from haulout.surfaces.notify.states import has_finalizer, is_final, is_terminal
+from haulout.surfaces.notify.turns import is_due, is_next, recipe_of
+from haulout.surfaces.notify.wire import IN_BOX, VALIDATING
+
+# The reason of the condition while the built-in checks are waited for.
+CHECKING = "Checking"
+
+
+def decide(key: Key, view: View, now: datetime) -> Decision:
+    given = given_of(key, view, now)
+    if given is None or not given.options.operators.validator.enabled:
+        return NOTHING
+    if is_final(given.row):
+        return cancelled(given, VALIDATOR, given.options.operators.validator.recipes)
+    recipe = recipe_of(given.row, VALIDATOR, given.options)
+    if recipe is None:
+        return _without_recipe(given)
+    if given.node is None or not is_due(given.row, VALIDATOR, given.options, given.node):
+        return NOTHING
+    return _validate(given, recipe)
+
+
+def _without_recipe(given: Given) -> Decision:
+    """Pass what nobody is there to validate, if that is what the settings say."""
+    row = given.row
+    if given.options.operators.validator.on_missing_recipe != "Pass":
+        return NOTHING
+    ours = row.state == VALIDATING and not is_terminal(row) and has_finalizer(row)
+    if not ours or not may_act(given.options, VALIDATOR.name, row, given.node):
+        return NOTHING
+    if VALIDATOR.annotation in row.annotations or is_external(row, VALIDATOR.name, VALIDATOR.annotation):
+        return NOTHING
+    mark = Annotate(row.key, owner_mark(VALIDATOR.name), IN_BOX)
+    return Decision(actions=((Annotate(row.key, VALIDATOR.annotation, VALIDATOR.success), mark),))
+
+
+def _validate(given: Given, recipe: Recipe) -> Decision:
+    """Check first, as far as checks are asked for; what they do not settle is up to the recipe."""
+    attempt = current(given, VALIDATOR, recipe)
+    checks = recipe.checks if recipe.checks is not None else Checks() if recipe.type == BUILTIN else None
+    if checks is None:
+        return execute(given, VALIDATOR, recipe, attempt)
+    if not attempt.state:
+        if attempt.job is not None or not is_next(given):
+            return NOTHING
+        return _checking(given, attempt.number + 1, attempt)
+    if attempt.state == FAILED and recipe.type == BUILTIN and not attempt.is_last:
+        at = retry_at(attempt, recipe)
+        is_early = at is not None and given.now < at
+        return Decision(until=at) if is_early else _checking(given, attempt.number + 1, attempt)
+    stood = given.status.condition(VALIDATOR.condition)
+    if attempt.state != RUNNING or stood is None or stood.reason != CHECKING:
+        return execute(given, VALIDATOR, recipe, attempt)
+    return _checked(given, recipe, checks, attempt)
+
+
+def _checking(given: Given, number: int, attempt: Attempt) -> Decision:
+    begun = msgspec.structs.replace(attempt, number=number)
+    return Decision(actions=take(given, VALIDATOR, begun, CHECKING))
+
+
+def _checked(given: Given, recipe: Recipe, checks: Checks, attempt: Attempt) -> Decision:
+    failing, until = _failing(given, checks)
+    if not failing and recipe.type == BUILTIN:
+        return succeed(given, VALIDATOR, recipe, attempt)
+    if not failing:
+        return begin(given, VALIDATOR, recipe, attempt)
+    ends_at = attempt.since + checks.checks_timeout if attempt.since is not None else None
+    if ends_at is not None and given.now >= ends_at:
+        return fail(given, VALIDATOR, recipe, attempt, Outcome("failed", f"CheckFailed: {failing[0].name}"))
+    return Decision(until=earliest(until, ends_at))
+
+
+def _failing(given: Given, checks: Checks) -> tuple[list[Finding], datetime | None]:
+    assert given.node is not None
+    found = [each for each in findings(given, given.node, checks) if not each.holds]
+    return found, earliest(*(each.until for each in found))

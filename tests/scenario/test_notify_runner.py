@@ -1,0 +1,206 @@
+"""The runner and the validator of notify on the embedded cluster, in virtual time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+
+from haulout.embedded import JOBS, NODES, Json
+from haulout.surfaces.notify.wire import INCOMPLETE, OBJECTS_DRAINED, VALIDATING
+from tests.build.notices import HOME, OWN, Notices, options
+
+TEMPLATE = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "x"}]}}}}
+
+
+def recipe(**more: Any) -> Json:
+    return {"name": "rec", "type": "job", "retryBackoff": "10s", "template": TEMPLATE, **more}
+
+
+def ops(runner: Json | None = None, validator: Json | None = None, **more: Any) -> Notices:
+    operators = {
+        **({"runner": {"enabled": True, **runner}} if runner is not None else {}),
+        **({"validator": {"enabled": True, **validator}} if validator is not None else {}),
+        **more.pop("operators", {}),
+    }
+    return Notices(options(json.dumps({"slaPeriod": "1h", "operators": operators, **more})))
+
+
+def default(**more: Any) -> Json:
+    return {"defaultClient": "rec", "recipes": [recipe(**more)]}
+
+
+def jobs(given: Notices, namespace: str = OWN) -> list[Json]:
+    return given.world.objects.list(JOBS, namespace)
+
+
+def finish(given: Notices, number: int = -1, kind: str = "Complete", reason: str = "") -> Notices:
+    job = jobs(given)[number]
+    condition = {"type": kind, "status": "True", "reason": reason, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    status = {"startTime": "2026-01-01T00:00:00Z", "conditions": [condition]}
+    meta = job["metadata"]
+    given.world.objects.patch(JOBS, meta["namespace"], meta["name"], {"status": status}, subresource="status")
+    return given.run()
+
+
+class TestRunner:
+    def test_a_job_does_the_maintenance(self) -> None:
+        given = ops(default()).drained("a")
+        [job] = jobs(given)
+        uid = given.get("a")["metadata"]["uid"]
+        assert job["metadata"]["name"] == f"nm-r-{hashlib.sha256(uid.encode()).hexdigest()[:10]}-1"
+        assert job["metadata"]["labels"] == {
+            "haulout.dev/nm-uid": uid,
+            "haulout.dev/role": "runner",
+            "haulout.dev/recipe": "rec",
+            "haulout.dev/attempt": "1",
+        }
+        assert "ownerReferences" not in job["metadata"]
+        assert given.annotations("a")["maintenance/maintenanceClient"] == "inprogress"
+        assert given.annotations("a")["haulout.dev/owner-runner"] == "in-box"
+        assert json.loads(given.annotations("a")["haulout.dev/baseline"])["nodeUID"]
+        finish(given)
+        assert given.status("a") == VALIDATING
+        assert given.conditions("a")["maintenanceRun"] == "succeeded"
+
+    def test_it_is_placed_and_told(self) -> None:
+        given = ops(default(namespace="@nm")).drained("a", metadataConfigmap="cm", owner="dana")
+        [job] = jobs(given, HOME)
+        [owner] = job["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["controller"], owner["blockOwnerDeletion"]) == ("NotifyMaintenance", True, False)
+        pod = job["spec"]["template"]["spec"]
+        assert (pod["nodeName"], pod["restartPolicy"], job["spec"]["backoffLimit"]) == ("n0", "Never", 0)
+        assert (job["spec"]["ttlSecondsAfterFinished"], job["spec"]["activeDeadlineSeconds"]) == (86400, 7200)
+        assert {"operator": "Exists"} in pod["tolerations"]
+        [container] = pod["containers"]
+        env = {each["name"]: each.get("value") for each in container["env"]}
+        assert (env["NODE_NAME"], env["MAINTENANCE_OWNER"], env["ATTEMPT"]) == ("n0", "dana", "1")
+        assert container["envFrom"] == [{"prefix": "META_", "configMapRef": {"name": "cm", "optional": True}}]
+
+    def test_off_node_keeps_away(self) -> None:
+        given = ops(default(placement="OffNode")).drained("a")
+        affinity = jobs(given)[0]["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+        [term] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        assert term["matchFields"] == [{"key": "metadata.name", "operator": "NotIn", "values": ["n0"]}]
+
+    def test_attempts_follow_each_other_and_end(self) -> None:
+        given = ops(default(retries=1)).drained("a")
+        finish(given, kind="Failed", reason="BackoffLimitExceeded").run(5)
+        assert len(jobs(given)) == 1
+        assert "attempt 1/2: BackoffLimitExceeded" in json.dumps(given.get("a")["status"]["conditions"])
+        given.run(10)
+        assert [job["metadata"]["labels"]["haulout.dev/attempt"] for job in jobs(given)] == ["1", "2"]
+        assert given.annotations("a")["maintenance/maintenanceClient"] == "inprogress"
+        finish(given, kind="Failed").run(60)
+        assert given.status("a") == INCOMPLETE
+        assert len(jobs(given)) == 2
+
+    def test_a_restart_makes_no_second_job(self) -> None:
+        given = ops(default()).drained("a").begin().run(60)
+        assert len(jobs(given)) == 1
+
+    def test_a_job_that_somebody_deletes_is_a_failed_attempt(self) -> None:
+        given = ops(default()).drained("a")
+        meta = jobs(given)[0]["metadata"]
+        given.world.objects.delete(JOBS, meta["namespace"], meta["name"])
+        given.run(5)
+        assert given.status("a") == INCOMPLETE
+
+    def test_a_job_that_takes_too_long_is_deleted(self) -> None:
+        given = ops(default(timeout="20s")).drained("a").run(30)
+        assert given.status("a") == INCOMPLETE
+        assert jobs(given) == []
+
+    @pytest.mark.parametrize(
+        ("labels", "annotations"),
+        [
+            ({"maintenance/maintenance-client": "external"}, {}),
+            ({}, {"maintenance/maintenanceClient": "inprogress"}),
+            ({}, {"haulout.dev/operators": "drainer"}),
+            ({}, {"haulout.dev/operators": "none"}),
+        ],
+        ids=["unknown recipe", "taken by another", "not listed", "none"],
+    )
+    def test_what_is_not_ours_is_left_alone(self, labels: Json, annotations: Json) -> None:
+        given = ops(default()).drained("a", labels=labels, annotations=annotations).run(60)
+        assert jobs(given) == []
+
+    def test_one_recipe_at_a_time_on_a_node(self) -> None:
+        given = ops(default()).drained("a", mid="id1").drained("b", mid="id2").run()
+        assert len(jobs(given)) == 1
+        finish(given)
+        assert len(jobs(given)) == 2
+
+    def test_no_more_than_allowed_in_the_cluster(self) -> None:
+        given = ops({**default(), "maxConcurrent": 2})
+        for number in range(3):
+            given.make(f"m{number}", f"n{number}", annotations={"maintenance/readyForMaintenance": "true"})
+            given.claim(f"n{number}", "mid")
+        given.run(5)
+        assert len(jobs(given)) == 2
+        finish(given).run(5)
+        assert len(jobs(given)) == 3
+
+    def test_a_reboot_counts_whatever_becomes_of_the_job(self) -> None:
+        wanted = {"rebooted": True, "nodeReady": True, "readyFor": "60s"}
+        given = ops(default(success=wanted, timeout="30m"))
+        given.world.objects.patch(NODES, "", "n0", {"status": {"nodeInfo": {"bootID": "one"}}}, subresource="status")
+        given.drained("a")
+        finish(given, kind="Failed").run(30)
+        assert given.status("a") == OBJECTS_DRAINED
+        given.world.objects.patch(NODES, "", "n0", {"status": {"nodeInfo": {"bootID": "two"}}}, subresource="status")
+        given.run(90)
+        assert given.status("a") == VALIDATING
+
+    def test_deleting_the_maintenance_deletes_its_job(self) -> None:
+        given = ops(default()).drained("a").delete("a").run(5)
+        assert jobs(given) == []
+        kept = ops(default(onCancel="Leave")).drained("a").delete("a").run(5)
+        assert len(jobs(kept)) == 1
+        kept.uncordon("n0").run(5)
+        assert jobs(kept) == [], "once the maintenance is gone, nobody else removes it"
+
+    def test_a_retry_goes_on_counting(self) -> None:
+        given = ops(default(), core={"allowRetry": True}).drained("a")
+        finish(given, kind="Failed").run(5)
+        assert given.status("a") == INCOMPLETE
+        given.patch("a", {"metadata": {"annotations": {"haulout.dev/retry": "1"}}}).run(5)
+        assert [job["metadata"]["labels"]["haulout.dev/attempt"] for job in jobs(given)] == ["1", "2"]
+        finish(given)
+        assert given.status("a") == VALIDATING
+
+
+SMOKE = {"default": "smoke", "recipes": [{"name": "smoke", "type": "builtin"}]}
+
+
+class TestValidator:
+    def validating(self, validator: Json, **more: Any) -> Notices:
+        return ops(None, validator, **more).drained("a").annotate("a", client="complete").run()
+
+    def test_built_in_checks_pass(self) -> None:
+        given = self.validating(SMOKE).run(60)
+        assert given.annotations("a")["maintenance/validationClient"] == "validated"
+        assert given.conditions("a")["validationRun"] == "succeeded"
+
+    def test_a_check_that_never_holds_fails(self) -> None:
+        smoke = {"name": "smoke", "type": "builtin", "checks": {"kubelet": "v9", "checksTimeout": "5m"}}
+        given = self.validating({"default": "smoke", "recipes": [smoke]}).run(60)
+        assert given.annotations("a")["maintenance/validationClient"] == "inprogress"
+        given.run(300)
+        assert given.status("a") == INCOMPLETE
+        assert "CheckFailed: kubelet" in json.dumps(given.get("a")["status"]["conditions"])
+
+    def test_a_job_follows_the_checks(self) -> None:
+        checks = {"readyFor": "30s"}
+        given = self.validating({"default": "rec", "recipes": [recipe(checks=checks)]}).run(60)
+        [job] = jobs(given)
+        assert job["metadata"]["name"].startswith("nm-v-")
+        finish(given)
+        assert given.annotations("a")["maintenance/validationClient"] == "validated"
+
+    def test_without_a_recipe_it_holds_or_passes(self) -> None:
+        assert "maintenance/validationClient" not in self.validating({}).run(60).annotations("a")
+        passed = self.validating({"onMissingRecipe": "Pass"})
+        assert passed.annotations("a")["maintenance/validationClient"] == "validated"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
 from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, Json
+from haulout.surfaces.packages.validate import spec_problem
+from haulout.surfaces.packages.wire import Spec
 from haulout.surfaces.registry import definition
 from tests.build.apiserver import World
 
@@ -130,3 +134,16 @@ def test_columns(world: World) -> None:
         ("Packages", "aa:1.0.0"),
         ("Policy", "careful"),
     ]
+
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "skyhooks").iterdir())
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_the_examples_are_accepted_as_they_are(world: World, path: Path) -> None:
+    plurals = {"Skyhook": "skyhooks", "DeploymentPolicy": "deploymentpolicies"}
+    for document in yaml.safe_load_all(path.read_text()):
+        said = world.ask("POST", f"{BASE}/{plurals[document['kind']]}?fieldValidation=Strict", document)
+        assert said.code == 201, said.message
+    objects = [document["spec"] for document in yaml.safe_load_all(path.read_text()) if document["kind"] == "Skyhook"]
+    assert [spec_problem(msgspec.convert(spec, Spec)) for spec in objects] == [""] * len(objects)

@@ -15,7 +15,7 @@ from typing import Any, Self
 from haulout.app.webhooks import Certificates, guarded_metrics, looker, webhook_server
 from haulout.base.clock import SystemClock
 from haulout.cluster.kinds import Kinds
-from haulout.cluster.project import Keep
+from haulout.cluster.project import Keep, Resource
 from haulout.cluster.store import Listing, Store
 from haulout.core.admission import Webhook
 from haulout.kube.config import load as load_endpoint
@@ -31,7 +31,18 @@ KINDS = ("Node", "NodeMaintenance", "Pod", "PodDisruptionBudget")
 
 
 class Hooks:
-    def __init__(self, kubeconfig: Path, webhooks: tuple[Webhook, ...], certificates: Certificates) -> None:
+    """A webhook server. `kinds`: what it follows, of which `resources` are those that Kubernetes itself does not have."""
+
+    def __init__(
+        self,
+        kubeconfig: Path,
+        webhooks: tuple[Webhook, ...],
+        certificates: Certificates,
+        *,
+        kinds: tuple[str, ...] = KINDS,
+        resources: tuple[Resource, ...] = (RESOURCE,),
+    ) -> None:
+        self._kinds, self._resources = kinds, resources
         self.port, self.metrics_port = free_port(), free_port()
         self.store = Store()
         self._kubeconfig = kubeconfig
@@ -84,9 +95,9 @@ class Hooks:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
         clock, metrics = SystemClock(), Metrics()
         transport = HttpTransport(load_endpoint(path=str(self._kubeconfig)), clock)
-        pump = Pump(self.store, clock, metrics, lambda: None, Kinds([RESOURCE]))
+        pump = Pump(self.store, clock, metrics, lambda: None, Kinds(self._resources))
         async with asyncio.TaskGroup() as group:
-            for kind in KINDS:
+            for kind in self._kinds:
                 pump.open(group, transport, "", kind, Keep())
             async with (
                 webhook_server(
@@ -115,7 +126,7 @@ class Hooks:
         await asyncio.sleep(0.5)
 
     def _listed(self) -> bool:
-        return all(self.store.table("", kind).listing is Listing.LISTED for kind in KINDS)
+        return all(self.store.table("", kind).listing is Listing.LISTED for kind in self._kinds)
 
     def __enter__(self) -> Self:
         self._thread.start()

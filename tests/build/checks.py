@@ -17,11 +17,18 @@ from haulout.plugins.api import CheckInput, TriggerInput, Verdict
 from haulout.plugins.config import ConfigProblem
 from haulout.plugins.hypervisors import HYPERVISORS, Hypervisor, HypervisorRow
 from haulout.surfaces.profiles.counts import FLEET, InMaintenance, unreadable
-from haulout.surfaces.profiles.engine import SURFACE
 from haulout.surfaces.profiles.load import load
 from haulout.surfaces.profiles.marks import mark
 from haulout.surfaces.profiles.surface import known_plugins, sources
-from haulout.surfaces.profiles.wire import DATA_ANNOTATION, PROFILE_LABEL, Entry, MaintenanceData, stamp, write_data
+from haulout.surfaces.profiles.wire import (
+    DATA_ANNOTATION,
+    PROFILE_LABEL,
+    SURFACE,
+    Entry,
+    MaintenanceData,
+    stamp,
+    write_data,
+)
 from tests.build.rows import START, node
 
 FILE = "intervals: {{requeue: 30s}}\ninstances: {{{kind}: [{{type: {type}, name: x, config: {config}}}]}}\n"

@@ -17,9 +17,9 @@ from haulout.embedded import DISRUPTION_BUDGETS, NODES, Json
 from haulout.kernel.assemble import assemble
 from haulout.kernel.requests import Telling
 from haulout.plan.virtual import VirtualDriver
-from haulout.surfaces.profiles.engine import Mode
 from haulout.surfaces.profiles.info import node_info
 from haulout.surfaces.profiles.load import load
+from haulout.surfaces.profiles.passes.result import Mode
 from haulout.surfaces.profiles.surface import PROFILES, Options, known_plugins, sources
 from haulout.surfaces.profiles.wire import PROFILE_LABEL, STATE_LABEL
 from tests.build.drains import QUICK

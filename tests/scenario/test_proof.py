@@ -10,7 +10,7 @@ from haulout.core.drain.progress import reasons
 from haulout.embedded import NODES
 from haulout.kernel.requests import Refused
 from haulout.surfaces.kubernikus.wire import ServerDeletion
-from haulout.surfaces.profiles.engine import Mode
+from haulout.surfaces.profiles.passes.result import Mode
 from tests.build.drains import Drains
 from tests.build.maintenances import Maintenances, options
 from tests.build.muted import Lists, mute

@@ -24,11 +24,11 @@ from haulout.serve.pages import static_route, to_static
 from haulout.serve.web import Handler
 from haulout.settings.context import pod_rules
 from haulout.settings.settings import Settings
-from haulout.surfaces.profiles.engine import Config, Mode
 from haulout.surfaces.profiles.load import examined, problems
 from haulout.surfaces.profiles.messages import CHANNEL as NOTIFICATIONS
 from haulout.surfaces.profiles.metrics import samples
 from haulout.surfaces.profiles.moved_pods import OWNERS, untouched
+from haulout.surfaces.profiles.passes.result import Config, Mode
 from haulout.surfaces.profiles.settings import ProfilesSettings
 from haulout.surfaces.profiles.surface import CONFIG_KEY, PROFILES, known_plugins, mode_row, sources
 

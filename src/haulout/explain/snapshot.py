@@ -54,8 +54,8 @@ from haulout.surfaces.nodemaintenance.settings import NodeMaintenanceSettings
 from haulout.surfaces.nodemaintenance.surface import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.wire import RESOURCE as MAINTENANCES
 from haulout.surfaces.nodemaintenance.wire import NodeMaintenance, maintenance_key
-from haulout.surfaces.profiles.engine import Config, Mode
 from haulout.surfaces.profiles.load import examined
+from haulout.surfaces.profiles.passes.result import Config, Mode
 from haulout.surfaces.profiles.settings import ProfilesSettings
 from haulout.surfaces.profiles.surface import PROFILES, decided_upon, known_plugins
 from haulout.surfaces.profiles.surface import Options as ProfileOptions

@@ -21,8 +21,8 @@ from haulout.cluster.view import CONFIG
 from haulout.runtime.metrics import Metrics
 from haulout.serve.pages import page_file, static_route, to_static
 from haulout.settings.settings import Settings
-from haulout.surfaces.profiles.engine import SURFACE
 from haulout.surfaces.profiles.load import load
+from haulout.surfaces.profiles.wire import SURFACE
 from tests.build.objects import Objects
 from tests.build.profiles import config_text, plugins, worker
 

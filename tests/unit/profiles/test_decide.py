@@ -16,12 +16,12 @@ from haulout.core.decision import Decider, Decision
 from haulout.core.holds import Claim, Want, is_granted
 from haulout.kernel.requests import Refused
 from haulout.plugins.api import CheckInput, Config, Failed, Retry, TriggerInput, Verdict, check, trigger
-from haulout.surfaces.profiles.engine import SURFACE
 from haulout.surfaces.profiles.surface import DECIDER
 from haulout.surfaces.profiles.wire import (
     DATA_ANNOTATION,
     PROFILE_LABEL,
     STATE_LABEL,
+    SURFACE,
     MaintenanceData,
     stamp,
     write_data,

@@ -10,9 +10,9 @@ from haulout.cluster.view import View
 from haulout.core.action import Create, Say
 from haulout.core.arbiter import Rules, arbiter
 from haulout.kernel.requests import Change, Refused
-from haulout.surfaces.profiles.engine import SURFACE
 from haulout.surfaces.profiles.info import node_info
 from haulout.surfaces.profiles.surface import DECIDER
+from haulout.surfaces.profiles.wire import SURFACE
 from tests.build.checks import hypervisor
 from tests.build.desk import Cluster, Desk
 from tests.build.profiles import IN_MAINTENANCE, OPERATIONAL, REQUIRED, Profiles, config_text, worker

@@ -20,22 +20,15 @@ from haulout.core.edit import between
 from haulout.core.holds import PRIORITY_ANNOTATION, Claim, is_granted, read_priority
 from haulout.core.reason import Reason
 from haulout.surfaces.profiles.deleted_nodes import farewell
-from haulout.surfaces.profiles.engine import (
-    REPORTER,
-    SURFACE,
-    Config,
-    Mode,
-    Pass,
-    Result,
-    failure_statements,
-    standing_claim,
-    stored_statements,
-)
+from haulout.surfaces.profiles.engine import Pass
 from haulout.surfaces.profiles.load import Configuration
 from haulout.surfaces.profiles.manual_uncordon import NOTE as LIFTED
 from haulout.surfaces.profiles.manual_uncordon import forgotten, is_lifted
 from haulout.surfaces.profiles.manual_uncordon import told as told_of
 from haulout.surfaces.profiles.moved_pods import measures
+from haulout.surfaces.profiles.passes.claims import standing_claim
+from haulout.surfaces.profiles.passes.result import Config, Mode, Result
+from haulout.surfaces.profiles.passes.statements import REPORTER, failure_statements, stored_statements
 from haulout.surfaces.profiles.present import reasons
 from haulout.surfaces.profiles.refusals import Refused, Wish, name_of, noted, refused, said, withheld
 from haulout.surfaces.profiles.verbose_log import details
@@ -44,6 +37,7 @@ from haulout.surfaces.profiles.wire import (
     NEVER,
     PROFILE_LABEL,
     STATE_LABEL,
+    SURFACE,
     DataError,
     Entry,
     MaintenanceData,

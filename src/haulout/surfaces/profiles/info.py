@@ -14,10 +14,11 @@ from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
 from haulout.plugins.api import Verdict
 from haulout.surfaces.profiles.decide import pass_over
-from haulout.surfaces.profiles.engine import SURFACE, Judged, Result
+from haulout.surfaces.profiles.passes.result import Judged, Result
 from haulout.surfaces.profiles.wire import (
     DATA_ANNOTATION,
     PROFILE_LABEL,
+    SURFACE,
     DataError,
     attached_profiles,
     listed_profiles,

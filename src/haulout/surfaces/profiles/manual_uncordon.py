@@ -9,7 +9,8 @@ from haulout.core.action import Say, Statement, Tell
 from haulout.core.cordon import lifted_by_hand, release
 from haulout.core.edit import apply_all
 from haulout.core.holds import Claim, is_kept_by_others
-from haulout.surfaces.profiles.engine import SURFACE, is_cordoned_by_us
+from haulout.surfaces.profiles.passes.claims import is_cordoned_by_us
+from haulout.surfaces.profiles.wire import SURFACE
 
 NOTE = "The node was uncordoned in the middle of its maintenance; it is not cordoned again"
 

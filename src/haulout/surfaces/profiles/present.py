@@ -12,7 +12,8 @@ from haulout.cluster.view import View
 from haulout.core.holds import Claim, Grant, grant_key, hold_key, unanswered
 from haulout.core.reason import Reason
 from haulout.plugins.api import Verdict
-from haulout.surfaces.profiles.engine import Config, Judged, Result, slot_of
+from haulout.surfaces.profiles.passes.claims import slot_of
+from haulout.surfaces.profiles.passes.result import Config, Judged, Result
 
 MOST_SHOWN = 10
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
 from haulout.cluster.key import Key
+from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
 from haulout.core.action import Annotate, Create, Edit, Refusal, Say, Statement, Write
 from haulout.core.decision import earliest
 from haulout.core.drain.start_times import ANNOTATION as STARTED_ANNOTATION
 from haulout.core.refusals import PASSING
 from haulout.plugins.config import Config
+from haulout.surfaces.profiles.load import Instance
 
 FAILED = "Failed to patch node on the API server"
 # Who we are and how slow we are is no profile's fault.
@@ -90,6 +93,11 @@ class Author(msgspec.Struct, frozen=True):
         # With other settings it is another wish.
         verb = "make" if is_made else "change"
         return f"profiles/{verb}/{self.node.name}/{self.profile}/{self.instance}/{self.config}"
+
+
+def author_of(node: NodeRow, profile: str, instance: Instance[Any]) -> Author:
+    """Return a plugin instance of a profile as the author of writes to other objects."""
+    return Author(node.key, profile, instance.name, instance.config)
 
 
 class Withheld(msgspec.Struct, frozen=True):

@@ -20,11 +20,11 @@ from haulout.plugins.hypervisors import HYPERVISORS
 from haulout.plugins.load import load_plugins
 from haulout.surfaces.profiles.decide import MODE, decide
 from haulout.surfaces.profiles.declare import ORIGINAL
-from haulout.surfaces.profiles.engine import SURFACE, Config, Mode
 from haulout.surfaces.profiles.load import Plugins
 from haulout.surfaces.profiles.marks import mark
 from haulout.surfaces.profiles.moved_pods import KINDS as SHUFFLED
-from haulout.surfaces.profiles.wire import DATA_ANNOTATION
+from haulout.surfaces.profiles.passes.result import Config, Mode
+from haulout.surfaces.profiles.wire import DATA_ANNOTATION, SURFACE
 
 DECIDER = Decider(SURFACE, "Node", decide)
 # Asked first, so that what others count of a node is current when they do.

@@ -9,7 +9,7 @@ from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
 from haulout.core.action import Say
 from haulout.plugins.api import Verdict
-from haulout.surfaces.profiles.engine import Result
+from haulout.surfaces.profiles.passes.result import Result
 from haulout.surfaces.profiles.wire import LOG_DETAILS_LABEL
 
 WANTED = "true"

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+SURFACE = "profiles"
 PROFILE_LABEL = "cloud.sap/maintenance-profile"
 STATE_LABEL = "cloud.sap/maintenance-state"
 LOG_DETAILS_LABEL = "cloud.sap/maintenance-log-details"

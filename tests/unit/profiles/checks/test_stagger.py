@@ -15,8 +15,8 @@ from haulout.core.action import Create, Patch
 from haulout.core.arbiter import Rules, arbiter
 from haulout.model.meta import wire_micro_time
 from haulout.plugins.api import Config, Failed, TriggerInput, trigger
-from haulout.surfaces.profiles.engine import SURFACE
 from haulout.surfaces.profiles.surface import DECIDER, sources
+from haulout.surfaces.profiles.wire import SURFACE
 from tests.build.checks import configured, judged, refusal
 from tests.build.desk import Cluster, Desk
 from tests.build.profiles import Profiles, config_text, worker

@@ -1,0 +1,63 @@
+"""What profiles claim of their node."""
+
+from __future__ import annotations
+
+from haulout.cluster.rows import NodeRow
+from haulout.core.cordon import ledger
+from haulout.core.drain.start_times import started
+from haulout.core.holds import Claim, Want, node_priority
+from haulout.surfaces.profiles.passes.result import Chain, Judged, Result
+from haulout.surfaces.profiles.wire import SURFACE, Entry, State
+
+
+def claim_of(result: Result, judged: Judged, enter: Chain) -> Claim | None:
+    """Return what a transition needs besides its checks: the turn to work on the node, and room under its limits.
+
+    `enter`: the triggers of the state that it leads to, which may need the node, too. None: it needs nothing.
+    """
+    entering = judged.transition.next == State.IN_MAINTENANCE
+    wants = wanted_by((*judged.transition.trigger, *(enter if entering else ())))
+    if not entering and not judged.limits and not wants:
+        return None
+    return Claim(
+        node=result.node.key,
+        owner=result.node.key,
+        wants=wants | {Want.EXCLUSIVE} if entering or wants else frozenset(),
+        limits=judged.limits,
+        since=result.entry.transition.at,
+        priority=node_priority(result.node),
+        # A drain that has begun goes on, even if another claim would come first by now.
+        begun=Want.DRAIN in wants and result.profile in started(result.node),
+        slot=slot_of(result, judged),
+    )
+
+
+def slot_of(result: Result, judged: Judged) -> str:
+    """Return the name of a transition's claim: one profile may have several transitions into the same state."""
+    return f"profile {result.profile}, transition {judged.number + 1} to {judged.transition.next}"
+
+
+def wanted_by(chain: Chain) -> frozenset[Want]:
+    """Return what the triggers of a chain want of the node."""
+    return frozenset(want for instance in chain for want in instance.plugin.wants(instance.config))
+
+
+def standing_claim(node: NodeRow, profile: str, entry: Entry, enter: Chain) -> Claim:
+    """Return the claim of a profile in maintenance: the turn to work, and the cordon if it set that or is about to."""
+    return Claim(
+        node=node.key,
+        owner=node.key,
+        wants=frozenset({Want.EXCLUSIVE})
+        | wanted_by(enter)
+        | ({Want.CORDON} if is_cordoned_by_us(node) else frozenset()),
+        since=entry.transition.at,
+        priority=node_priority(node),
+        begun=True,
+        slot=f"profile {profile}",
+    )
+
+
+def is_cordoned_by_us(node: NodeRow) -> bool:
+    """Whether the cordon ledger names the profiles surface."""
+    stood = ledger(node)
+    return stood is not None and SURFACE in stood.by

@@ -1,0 +1,119 @@
+"""The third stage of a pass: the checks of all transitions out of a state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+import msgspec
+
+from haulout.base.expression import Expression, conjuncts, evaluate
+from haulout.base.url import without_secrets
+from haulout.cluster.limits import Limit
+from haulout.cluster.store import Listing
+from haulout.cluster.view import NotListed
+from haulout.core.decision import earliest
+from haulout.plugins.api import Check, CheckInput, Trigger, Verdict
+from haulout.surfaces.profiles.counts import FLEET, InMaintenance, unreadable
+from haulout.surfaces.profiles.load import Instance, Transition
+from haulout.surfaces.profiles.passes.result import Judged, ProfilePass, Result, failed
+from haulout.surfaces.profiles.passes.turns import kept_turns, turns_of
+from haulout.surfaces.profiles.refusals import author_of
+from haulout.surfaces.profiles.wire import State
+
+FAILED = "At least one check plugin failed"
+# A negative or tiny span in the configuration must not ask the outside world without a pause.
+SHORTEST_PACE_FOR = timedelta(milliseconds=100)
+
+
+def judge(around: ProfilePass, result: Result) -> Result:
+    """Judge every transition. The pass ends if a check fails or cannot say anything yet."""
+    transitions = around.stage.transitions
+    judged = tuple(_judged(around, result, number, each) for number, each in enumerate(transitions))
+    until = earliest(result.until, *(verdict.until for each in judged for verdict in each.verdicts.values()))
+    result = msgspec.structs.replace(result, judged=judged, until=until, marks=kept_turns(result, judged))
+    errors = [each.error for each in judged if each.error]
+    if errors:
+        return failed(result, FAILED, f"had failed transition checks: {'; '.join(errors)}")
+    return result if all(each.known for each in judged) else msgspec.structs.replace(result, ended=True)
+
+
+def _judged(around: ProfilePass, result: Result, number: int, transition: Transition[Check, Trigger]) -> Judged:
+    waitable = conjuncts(transition.check)
+    turns = turns_of(around.view, result, number)
+    verdicts: dict[str, Verdict] = {}
+    for instance in transition.checks:
+        given = CheckInput(
+            node=result.node,
+            profile=result.profile,
+            state=result.state,
+            last_transition=result.entry.transition.at,
+            now=around.now,
+            view=around.view,
+            in_maintenance=InMaintenance,
+            unreadable=unreadable,
+            may_wait=instance.name in waitable,
+            pace_for=max(around.config.requeue, SHORTEST_PACE_FOR),
+            fleet=FLEET,
+            turns=turns,
+            probe=instance.plugin.probe,
+        )
+        verdicts[instance.name] = _heard(around, _verdict(instance, given), instance, result)
+    wrong = [name for instance in transition.checks if verdicts[name := instance.name].error]
+    allowed = not (around.busy and transition.next == State.IN_MAINTENANCE)
+    known = all(verdict.known for verdict in verdicts.values())
+    if wrong:
+        error = f"failed check instances: {', '.join(wrong)}"
+        return Judged(number, transition, verdicts, False, allowed, error, known)
+    if not known:
+        return Judged(number, transition, verdicts, False, allowed, known=False)
+    passed = evaluate(transition.check, {name: verdict.passed for name, verdict in verdicts.items()})
+    limits = _needed(transition.check, verdicts) if passed else ()
+    return Judged(number, transition, verdicts, passed, allowed, limits=limits, turns=turns)
+
+
+def _heard(around: ProfilePass, verdict: Verdict, instance: Instance[Check], result: Result) -> Verdict:
+    """Let a check fail whose writes the API server refuses."""
+    if not verdict.prepare and verdict.take is None:
+        return verdict
+    author = author_of(result.node, result.profile, instance)
+    if refused := author.refusal(around.view, around.now):
+        return Verdict(passed=False, until=refused.until, error=refused.refusal.message, times=refused.times)
+    return msgspec.structs.replace(verdict, prepare=author.heard(verdict.prepare))
+
+
+def _verdict(instance: Instance[Check], given: CheckInput) -> Verdict:
+    """Ask a check, and remove secrets of its configuration from what people will read."""
+    verdict = _answer(instance, given)
+    if "://" not in verdict.error and not any("://" in str(value) for value in verdict.info.values()):
+        return verdict
+    info = {name: without_secrets(str(value)) if "://" in str(value) else value for name, value in verdict.info.items()}
+    return msgspec.structs.replace(verdict, info=info, error=without_secrets(verdict.error))
+
+
+def _answer(instance: Instance[Check], given: CheckInput) -> Verdict:
+    try:
+        return instance.plugin.judge(instance.config, given)
+    except NotListed as off:
+        if off.listing is Listing.WAITING:
+            # The kind is not listed yet. Profiles whose checks do not read it go on.
+            return Verdict(passed=False, known=False, info={"reason": str(off)})
+        return Verdict(passed=False, error=str(off))
+    except Exception as error:  # noqa: BLE001 - a plugin with a bug fails its own profile, and no other
+        return Verdict(passed=False, error=f"{type(error).__name__}: {error}")
+
+
+def _needed(check: Expression, verdicts: Mapping[str, Verdict]) -> tuple[Limit, ...]:
+    """Return the limits of the checks that have to pass for the expression to hold; of two ways, those of the first.
+
+    Many nodes may count the same room at the same time, and only one of them gets it: so a limit has to be taken.
+    """
+    values = {name: verdict.passed for name, verdict in verdicts.items()}
+    needed: set[str] = set()
+    for name in reversed([name for name, verdict in verdicts.items() if verdict.limits and verdict.passed]):
+        without = {**values, name: False}
+        if evaluate(check, without):
+            values = without
+        else:
+            needed.add(name)
+    return tuple(limit for name, verdict in verdicts.items() if name in needed for limit in verdict.limits)

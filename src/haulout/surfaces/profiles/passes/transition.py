@@ -1,0 +1,98 @@
+"""The last stage of a pass: the transition into another state."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Row
+from haulout.core.action import Write
+from haulout.core.decision import earliest
+from haulout.core.holds import Claim
+from haulout.plugins.api import Check, Retry, Trigger
+from haulout.surfaces.profiles.load import Transition
+from haulout.surfaces.profiles.notifications import needs_entering
+from haulout.surfaces.profiles.passes.claims import claim_of
+from haulout.surfaces.profiles.passes.result import Judged, ProfilePass, Result, failed, put_off, retried
+from haulout.surfaces.profiles.passes.triggers import names_of, pull
+from haulout.surfaces.profiles.passes.turns import turns_mark
+from haulout.surfaces.profiles.refusals import author_of
+from haulout.surfaces.profiles.wire import Entry, stamp
+
+FAILED = "At least one trigger plugin failed"
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    """The transition that is made, and the rows that remember what was taken for it."""
+
+    transition: Transition[Check, Trigger]
+    turns: tuple[Row, ...]
+
+
+def move(around: ProfilePass, result: Result) -> Result:
+    """Make the first transition that passes, is allowed and has been granted what it needs."""
+    result, choice = _choose(around, result)
+    if choice is None or choice.transition.next == result.state:
+        return result
+    pulled = pull(choice.transition.trigger, around, result)
+    result = msgspec.structs.replace(result, writes=(*result.writes, *pulled.writes))
+    if pulled.trouble is None:
+        return _moved(around, msgspec.structs.replace(result, node=pulled.node), choice)
+    if isinstance(pulled.trouble, Retry):
+        result = retried(result, pulled.trouble)
+        if pulled.trouble.only_stores:
+            return msgspec.structs.replace(result, marks=(*choice.turns, *result.marks))
+    return failed(put_off(result, pulled.refused), FAILED, pulled.trouble.reason)
+
+
+def _choose(around: ProfilePass, result: Result) -> tuple[Result, _Choice | None]:
+    """Return the claims of all transitions that pass, and the first that may be made."""
+    claims: list[Claim] = []
+    choice: _Choice | None = None
+    for each in result.judged:
+        if not each.passed or not each.allowed:
+            continue
+        claim = claim_of(result, each, around.profile.stages[each.transition.next].enter)
+        if claim is not None:
+            claims.append(claim)
+        if claim is not None and not claim.begun and not around.granted(claim):
+            continue
+        taken = _taken(result, each, around.spent)
+        if isinstance(taken, tuple):
+            turns = {**each.turns, **{write.target: around.now for write in taken}}
+            choice = _Choice(each.transition, turns_mark(result, each.number, turns))
+            result = msgspec.structs.replace(result, writes=(*result.writes, *taken))
+            break
+        result = msgspec.structs.replace(result, until=earliest(result.until, taken))
+    return msgspec.structs.replace(result, claims=tuple(claims)), choice
+
+
+def _moved(around: ProfilePass, result: Result, choice: _Choice) -> Result:
+    chosen = choice.transition
+    target = around.profile.stages[chosen.next]
+    # A state without triggers and notifications is entered by the same patch.
+    previous = result.state if target.enter or needs_entering(target.notify) else chosen.next
+    return msgspec.structs.replace(
+        result,
+        entry=Entry(stamp(around.now), chosen.next, previous),
+        next=chosen.next,
+        moved=True,
+        pulled=(*result.pulled, *names_of(chosen.trigger)),
+        marks=choice.turns,
+    )
+
+
+def _taken(result: Result, judged: Judged, spent: frozenset[Key]) -> tuple[Write, ...] | datetime | None:
+    """Return what the checks of a transition write for it, or when they can: None until this pass has been stored."""
+    writes: list[Write] = []
+    for instance in {each.name: each for each in judged.transition.checks}.values():
+        take = judged.verdicts[instance.name].take
+        taken = take() if take is not None else ()
+        if isinstance(taken, datetime):
+            return taken
+        if any(write.target in spent for write in taken):
+            return None
+        writes += author_of(result.node, result.profile, instance).heard(taken)
+    return tuple(writes)

@@ -77,8 +77,8 @@ class Driver:
     def _read_clocks(self) -> tuple[datetime, float]:
         return self._clock.now(), self._clock.elapsed()
 
-    def _heed_set_back_clock(self) -> None:
-        """Start the kernel anew if the wall clock was set back.
+    def _heed_set_back_clock(self) -> tuple[datetime, float]:
+        """Start the kernel anew if the wall clock was set back. Return both clocks.
 
         Back-offs, pauses and looks are kept as instants. After the clock was set back by an hour each would last an hour
         longer than its span. All of them are only in memory, and what is stored counts by the wall clock in any case:
@@ -87,18 +87,18 @@ class Driver:
         now, elapsed = self._read_clocks()
         lagging = (elapsed - self._anchor[1]) - (now - self._anchor[0]).total_seconds()
         self._anchor = (now, elapsed)
-        if abs(lagging) < SET_BACK_BY:
-            return
-        log.warning("the clock was set", extra={"seconds": round(-lagging, 1)})
-        if lagging > 0 and self._kernel.leading:
-            self._kernel.lead()
+        if abs(lagging) >= SET_BACK_BY:
+            log.warning("the clock was set", extra={"seconds": round(-lagging, 1)})
+            if lagging > 0 and self._kernel.leading:
+                self._kernel.lead()
+        return self._anchor
 
     def _slice(self) -> bool:
-        self._heed_set_back_clock()
-        started = self._clock.elapsed()
+        now, started = self._heed_set_back_clock()
         before = self._kernel.loop.askings
-        rested = self._kernel.run(self._clock.now(), lambda: self._clock.elapsed() - started >= SLICE)
-        self._metrics.count("haulout_askings", self._kernel.loop.askings - before)
+        rested = self._kernel.run(now, lambda: self._clock.elapsed() - started >= SLICE)
+        if self._kernel.loop.askings != before:
+            self._metrics.add("haulout_askings", (), self._kernel.loop.askings - before)
         return rested
 
     def _dispatch(self, out: Sequence[Request], requests: asyncio.TaskGroup) -> None:
@@ -135,8 +135,8 @@ class Driver:
     async def _sleep(self) -> None:
         instant = self._kernel.next_instant()
         wait = (instant - self._clock.now()) / timedelta(seconds=1) if instant else LONGEST_SLEEP
+        timer = asyncio.get_running_loop().call_later(min(max(wait, 0.001), LONGEST_SLEEP), self._wake.poke)
         try:
-            async with asyncio.timeout(min(max(wait, 0.001), LONGEST_SLEEP)):
-                await self._wake.wait()
-        except TimeoutError:
-            pass
+            await self._wake.wait()
+        finally:
+            timer.cancel()

@@ -135,6 +135,17 @@ class TestFlow:
         # Each pod once, its permit once where it is reported, and the maintenances of the node.
         assert max(gone_through) <= 2 * 40 + 5
 
+    def test_a_status_that_is_as_stored_is_not_built_anew_for_two_seconds(self) -> None:
+        ops = Maintenances(World(QUICK, nodes=1))
+        ops.world.make(deployment("web", replicas=40), budget("web", minAvailable=40))
+        ops.run(30).make("a", "n0").run(20).kick("a", "again").run(0.1)
+        version = version_of(ops)
+        record = Record()
+        decide(Key("", KIND, "", "a"), View(ops.kernel.store, record), ops.now + timedelta(seconds=1))
+        assert version_of(ops) == version
+        # The pods, and not the permit of each of them, which only a report needs.
+        assert record.rows < 45
+
     def test_whom_a_drain_leaves_alone_is_told_when_it_begins(self, ops: Maintenances) -> None:
         ops.world.make(daemon_set("agent"), pod("p", nodeName="n0"), pod("q", nodeName="n0"))
         (agent,) = [name for name in ops.run(30).pods("n0") if name.startswith("agent")]

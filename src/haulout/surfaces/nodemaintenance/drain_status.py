@@ -196,9 +196,9 @@ def _report(given: Given, state: Progress, began_at: datetime) -> tuple[list[Ste
     current = _current(given, state)
     # The original writes which pods are left at the end of each pass, together with its error, and the drop-in does so.
     latest = current if given.options.alone else _passed(state, current)
-    if latest == _without_end(given.status):
-        return [], None, last
-    return [_written(given, state, latest)], None, (Value(key=_report_key(given), value=given.now),)
+    # Also a status that is as stored counts as a report: otherwise it would be built anew for each pod that moves.
+    built = (Value(key=_report_key(given), value=given.now),)
+    return [] if latest == _without_end(given.status) else [_written(given, state, latest)], None, built
 
 
 def _last_report(given: Given) -> tuple[Value, ...]:

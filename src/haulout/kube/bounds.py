@@ -42,8 +42,8 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 HOME = Bounds()
-# There may be hundreds of other clusters, and the owner of one may be hostile. To unpack an answer costs us a thousand
-# times what it costs its sender; watches, which are nearly all that is read there, are never compressed.
+# There may be hundreds of other clusters, and the owner of one may be hostile. A compressed answer
+# can unpack to a thousand times its length; watches, which are nearly all that is read there, are never compressed.
 AWAY = Bounds(object=2**18, body=2**20, most=16 * 2**20, refusal=2**16, ahead=2**16, compressed=False, values=40_000)
 
 

@@ -10,8 +10,9 @@ from contextlib import asynccontextmanager
 class Turns:
     """The turns at one kind of work: one at a time, in the order of asking, with a pause after each.
 
-    A pause lasts `pause` seconds, and at least `rest` times as long as the turn before it. So the work takes at most
-    one part in `rest` + 1 of the time, however many ask for it and however costly their input is.
+    A pause lasts `pause` seconds, and at least `rest` times as long as the turn before it. So work that is done within
+    turns takes at most one part in `rest` + 1 of the time, however many ask for it and however costly their input is.
+    Of work that only begins after an empty turn, the pace is bounded, and not the time.
     """
 
     def __init__(self, pause: float, rest: float = 4.0) -> None:
@@ -38,9 +39,9 @@ class Turns:
 class Shared:
     """What the transports to all other clusters share.
 
-    `reading`: turns at a slice of a long answer. 64 KiB in 10 ms are 6 MiB/s, at a cost of a few percent of the time.
-    `connecting`: turns at opening a connection, whose TLS handshake keeps the event loop for about 2 ms. When many
-    clusters are connected to at once, 200 of them take a second.
+    `reading`: turns at a slice of a long answer, at most 64 KiB in 10 ms.
+    `connecting`: turns before a connection is opened, so that the TLS handshakes of many clusters do not fall into one
+    turn of the event loop. 200 connections are begun within a second.
     """
 
     def __init__(self) -> None:

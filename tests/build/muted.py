@@ -11,9 +11,9 @@ def mute(driver: VirtualDriver, kind: str = "Pod") -> None:
     """From now on nothing that happens to objects of this kind is told."""
     hear = driver._hear
 
-    def heard(projector: Any, change: Any) -> None:
+    def heard(projector: Any, labels: Any, change: Any) -> None:
         if projector.resource.kind != kind:
-            hear(projector, change)
+            hear(projector, labels, change)
 
     driver._hear = heard  # type: ignore[method-assign]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from haulout.settings.settings import AGENT, ORIGINALS_TO_COME, Settings
+from haulout.settings.settings import AGENT, Settings
 from haulout.surfaces.registry import load, originals, surface
 
 # Command lines of originals, which are no surfaces, each with its function. kubectl finds plugins by their names.
@@ -38,9 +38,7 @@ def command(name: str, words: tuple[str, ...]) -> int | Settings:
         )
         return 0 if name else 2
     if name not in known:
-        is_coming = name in ORIGINALS_TO_COME
-        what = f"{name} is not part of this version yet" if is_coming else f"there is no original named {name!r}"
-        raise click.UsageError(f"{what}; there are: {', '.join([*known, *COMMAND_LINES])}")
+        raise click.UsageError(f"there is no original named {name!r}; there are: {', '.join([*known, *COMMAND_LINES])}")
     from haulout.cli.original import start
 
     return start(surface(known[name]), words)

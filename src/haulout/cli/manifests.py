@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from haulout.manifests.documents import written
-from haulout.settings.settings import TO_COME
 from haulout.surfaces.registry import KERNEL, surface, surfaces
 
 
@@ -17,9 +16,7 @@ def picked(wanted: tuple[str, ...]) -> tuple[str, ...]:
     known = (KERNEL, *(each.name for each in surfaces() if not each.within))
     unknown = [name for name in wanted if name not in known]
     if unknown:
-        name = unknown[0]
-        what = f"{name} is not part of this version yet" if name in TO_COME else f"there is no surface {name!r}"
-        raise click.UsageError(f"{what}; there are: {', '.join(known)}")
+        raise click.UsageError(f"there is no surface {unknown[0]!r}; there are: {', '.join(known)}")
     return tuple(name for name in known if name in wanted or not wanted)
 
 

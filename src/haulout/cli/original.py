@@ -30,6 +30,9 @@ def start(surface: Surface, words: Sequence[str]) -> int | Settings:
     if words and words[0] in original.commands:
         done: int = load(original.commands[words[0]])(words[1:])
         return done
+    if original.starts:
+        made: int | Settings = load(original.starts)(words)
+        return made
     return with_flags(
         original.program or original.name, flags_of(surface), words, lambda values: _settings(surface, original, values)
     )

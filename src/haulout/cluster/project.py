@@ -34,6 +34,7 @@ from haulout.model.policy import PodDisruptionBudget
 from haulout.model.workloads import DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+CORDON_TAINT = "node.kubernetes.io/unschedulable"
 # How pods say that they would rather not be moved twice (sapcc/maintenance-controller, plugin/impl/affinity.go).
 OPERATIONAL_NODE = NodeRequirement("cloud.sap/maintenance-state", "In", ("operational",))
 # What means something else in a field selector (apimachinery, pkg/fields).
@@ -43,13 +44,21 @@ MOST_SHARED = 50_000
 
 
 class Keep(msgspec.Struct, frozen=True):
-    """What somebody declared to read of a kind beyond what its row always has. `details`: of Nodes and Pods."""
+    """What somebody declared to read of a kind beyond what its row always has.
+
+    `details`: of Nodes and Pods. `all_annotations`: every annotation is kept, not only those that are named.
+    """
 
     annotations: frozenset[str] = frozenset()
     details: bool = False
+    all_annotations: bool = False
 
     def __or__(self, other: Keep) -> Keep:
-        return Keep(self.annotations | other.annotations, self.details or other.details)
+        return Keep(
+            self.annotations | other.annotations,
+            self.details or other.details,
+            self.all_annotations or other.all_annotations,
+        )
 
 
 Project = Callable[[Any, dict[str, Any]], ObjectRow]
@@ -126,6 +135,7 @@ class Projector:
         self.cluster = cluster
         self._keep = keep.annotations
         self._details = DETAILS.get(resource.kind) if keep.details else None
+        self._keeps_all = keep.all_annotations
         self._shared: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
 
     def key(self, metadata: ObjectMeta) -> Key:
@@ -139,17 +149,19 @@ class Projector:
         return ObjectRow(**self._common(obj.metadata))
 
     def _common(self, metadata: ObjectMeta) -> dict[str, Any]:
-        annotations = {name: text for name, text in metadata.annotations.items() if name in self._keep}
         return {
             "key": self.key(metadata),
             "uid": metadata.uid,
             "version": version_number(metadata.resource_version),
             "labels": self._share(metadata.labels),
-            "annotations": annotations or NOTHING,
+            "annotations": self._annotations(metadata.annotations) or NOTHING,
             "finalizers": metadata.finalizers,
             "created_at": instant(metadata.creation_timestamp),
             "deleting_at": instant(metadata.deletion_timestamp),
         }
+
+    def _annotations(self, found: dict[str, str]) -> dict[str, str]:
+        return found if self._keeps_all else {name: text for name, text in found.items() if name in self._keep}
 
     def _share(self, labels: dict[str, str]) -> Mapping[str, str]:
         """The pods of one ReplicaSet carry the same labels: kept once."""
@@ -219,6 +231,7 @@ def _pod(obj: Pod, common: dict[str, Any]) -> PodRow:
         mirror=MIRROR_ANNOTATION in obj.metadata.annotations,
         local_data=obj.spec.has_empty_dir,
         prefers_operational=OPERATIONAL_NODE in obj.spec.preferences,
+        tolerates_cordon=any(each.key == CORDON_TAINT for each in obj.spec.tolerations),
     )
 
 

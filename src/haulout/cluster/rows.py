@@ -99,6 +99,7 @@ class PodRow(ObjectRow, frozen=True, kw_only=True, gc=False):
     `mirror`: the kubelet runs it from a file, so that it cannot be evicted.
     `local_data`: it has an emptyDir volume, whose data are lost when it leaves its node.
     `prefers_operational`: its affinity prefers nodes that need no maintenance.
+    `tolerates_cordon`: it names the taint of a cordoned node among its tolerations.
     """
 
     node: str = ""
@@ -116,6 +117,7 @@ class PodRow(ObjectRow, frozen=True, kw_only=True, gc=False):
     # Why it is not ready, in the kubelet's or the scheduler's one word.
     trouble: str = ""
     prefers_operational: bool = False
+    tolerates_cordon: bool = False
     # Kept where a source asks for it.
     details: PodDetails | None = None
 

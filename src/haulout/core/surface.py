@@ -43,6 +43,7 @@ class Original(msgspec.Struct, frozen=True, kw_only=True):
     `settings`: settings of the surface that are other than their defaults in `haulout.yaml`.
     `pods`: the label selector of the pods of its Deployment.
     `commands`: first words that are commands of their own, with the paths of the functions that take the other words.
+    `starts`: path of the function that makes the settings of its words, where they do not follow from flags.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Original(msgspec.Struct, frozen=True, kw_only=True):
     settings: Mapping[str, Any] = {}
     pods: str = ""
     commands: Mapping[str, str] = {}
+    starts: str = ""
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):

@@ -158,6 +158,9 @@ class Loop:
         holds = self._waiting_holds(subject)
         if subject in self._paused or not any(map(self._is_granted, holds)) or self._actions.awaits(subject):
             return
+        if not all(self._store.row(grant_key(hold.key)) for hold in holds):
+            # Claims on several nodes are answered one by one, and may be of use only together.
+            return
         self._declined[subject] = self._asked[subject]
         for hold in holds:
             self._store.write(msgspec.structs.replace(hold, declined=True))

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from haulout.base import selector
+from haulout.base.selector import Selector
 from haulout.cluster.indexes import PODS_OF_NODE
 from haulout.cluster.key import Key
 from haulout.cluster.kinds import Kinds
@@ -47,9 +49,12 @@ class VirtualDriver:
     def watch(self, kind: str, keep: Keep) -> None:
         """Lists a kind of the world into the store, and follows it."""
         projector = self._kinds.keep("", kind, keep)
-        self._world.subscribe(self._place(kind), lambda change: self._hear(projector, change))
+        labels = selector.parse(projector.resource.labels)
+        self._world.subscribe(self._place(kind), lambda change: self._hear(projector, labels, change))
         self._kernel.store.begin_list("", kind)
-        rows = [self._row(projector, obj) for obj in self._world.list(self._place(kind), projector.resource.namespace)]
+        resource = projector.resource
+        found = self._world.list(self._place(kind), resource.namespace, labels=resource.labels)
+        rows = [self._row(projector, obj) for obj in found]
         for row in rows:
             self._kernel.store.put(row)
         self._kernel.store.end_list("", kind, max((row.version for row in rows), default=0))
@@ -85,10 +90,10 @@ class VirtualDriver:
                     case _ as body:
                         self._kernel.answered(request.id, self._carried_out(body), self._time.now())
 
-    def _hear(self, projector: Projector, change: WorldChange) -> None:
+    def _hear(self, projector: Projector, labels: Selector, change: WorldChange) -> None:
         meta, resource = change.object["metadata"], projector.resource
         namespace = meta.get("namespace", "")
-        if resource.namespace in ("", namespace):
+        if resource.namespace in ("", namespace) and labels.matches(meta.get("labels") or {}):
             self._news[resource.kind, namespace, meta["name"]] = projector, change
 
     def _take_in(self) -> None:

@@ -17,7 +17,7 @@ from haulout.base import duration, selector, yaml
 from haulout.base.address import OFF, AddressError, split_address
 from haulout.base.yaml import Node, Place, Scalar, YamlError
 from haulout.core.setting import Setting, split
-from haulout.settings.settings import TO_COME, Lease, PodRule, PodRules, Settings, Webhooks
+from haulout.settings.settings import Lease, PodRule, PodRules, Settings, Webhooks
 from haulout.surfaces.registry import SurfaceProblem, surfaces
 
 ENVIRONMENT_PREFIX = "HAULOUT_"
@@ -169,9 +169,8 @@ def read_settings(
 
 
 def no_surface(name: str) -> str:
-    """Return the error message for an unknown surface, or for one that this version does not have yet."""
-    what = f"{name} is not part of this version yet" if name in TO_COME else f"there is no surface {name!r}"
-    return f"{what} (there are: {', '.join(surface_settings())})"
+    """Return the error message for an unknown surface."""
+    return f"there is no surface {name!r} (there are: {', '.join(surface_settings())})"
 
 
 def _settings(file: File) -> Settings:
@@ -259,8 +258,7 @@ class _Reader:
             if name not in fields:
                 near = difflib.get_close_matches(name, fields, 1)
                 right = f"did you mean {near[0]}?" if near else f"known are: {', '.join(fields)}"
-                is_coming = path == ("surfaces",) and name in TO_COME
-                self._wrong(inner, "not part of this version yet" if is_coming else "unknown setting", right)
+                self._wrong(inner, "unknown setting", right)
             elif (item := _item(fields[name])) is not None:
                 plain[name] = self._sequence(item, value, inner)
             elif (struct := _inner(fields[name])) is not None:

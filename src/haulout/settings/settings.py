@@ -11,9 +11,6 @@ from haulout.core.setting import OriginalLease
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-# Surfaces and originals that are planned, and named in what people read about Haulout.
-TO_COME = ("packages",)
-ORIGINALS_TO_COME = ("skyhook-operator",)
 # The original that the entry point starts before any command is imported.
 AGENT = "skyhook-agent"
 

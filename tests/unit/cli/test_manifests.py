@@ -25,6 +25,7 @@ from haulout.surfaces.nodemaintenance.wire import (
 )
 from haulout.surfaces.notify.surface import NOTIFY
 from haulout.surfaces.packages.admit import webhooks
+from haulout.surfaces.packages.surface import PACKAGES
 from haulout.surfaces.profiles.surface import PROFILES
 from haulout.surfaces.registry import surfaces
 from tests.build.restricted import excesses, pod_specs
@@ -296,6 +297,7 @@ def test_each_surface_has_a_role_that_is_bound_to_the_account(capsys: Capture) -
         "haulout-nodemaintenance",
         "haulout-clusterapi",
         "haulout-notify",
+        "haulout-packages",
     ]
     assert all(each["subjects"] == [{"kind": "ServiceAccount", "name": "me", "namespace": "ops"}] for each in bindings)
 
@@ -334,7 +336,7 @@ def test_leases_are_open_to_it_by_name(capsys: Capture) -> None:
 
 
 def test_the_leases_of_the_originals_are_known_by_name() -> None:
-    declared = (PROFILES, NODEMAINTENANCE, CLUSTERAPI, NOTIFY)
+    declared = (PROFILES, NODEMAINTENANCE, CLUSTERAPI, NOTIFY, PACKAGES)
     assert {each.name: each.lease for each in declared} == {
         each.name: each.original.lease for each in surfaces() if each.original
     }

@@ -48,4 +48,7 @@ def test_nothing_that_can_be_misused_everywhere_is_allowed_everywhere() -> None:
         ("notifymaintenances", "patch"),
         ("notifymaintenances/status", "patch"),
         ("machines", "patch"),
+        ("nodes/status", "patch"),
+        ("skyhooks", "patch"),
+        ("skyhooks/status", "patch"),
     }

@@ -368,11 +368,11 @@ class TestProblems:
         surface: {}
         surfaces:
           profiles: {confg: x}
-          packages: {}
+          machines: {}
         """
         environment = {"HAULOUT_LISTEN__HEALTH": "everywhere"}
         assert problems(text, environment, "profiles,ghosts") == [
-            "--surfaces: there is no surface 'ghosts' (there are: profiles, nodemaintenance, clusterapi, notify)",
+            "--surfaces: there is no surface 'ghosts' (there are: profiles, nodemaintenance, clusterapi, notify, packages)",
             f"HAULOUT_LISTEN__HEALTH: listen.health: 'everywhere' {NO_ADDRESS}",
             "haulout.yaml:1:7: log.level: 'loud' is no log level (one of debug, info, warning, error)",
             "haulout.yaml:1:20: log.format: 'xml' is no log format (one of json, console)",
@@ -386,12 +386,7 @@ class TestProblems:
             "haulout.yaml:8:1: kubeconfig: not a text (a single value, in quotes where in doubt)",
             "haulout.yaml:9:1: surface: unknown setting (did you mean surfaces?)",
             "haulout.yaml:11:14: surfaces.profiles.confg: unknown setting (did you mean config?)",
-            "haulout.yaml:12:3: surfaces.packages: not part of this version yet (known are: profiles, nodemaintenance, clusterapi, notify)",
-        ]
-
-    def test_what_is_to_come_is_not_called_unknown(self) -> None:
-        assert problems(ON, surfaces="packages") == [
-            "--surfaces: packages is not part of this version yet (there are: profiles, nodemaintenance, clusterapi, notify)"
+            "haulout.yaml:12:3: surfaces.machines: unknown setting (known are: profiles, nodemaintenance, clusterapi, notify, packages)",
         ]
 
     @pytest.mark.parametrize(

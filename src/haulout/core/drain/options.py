@@ -80,6 +80,8 @@ class DrainOptions(msgspec.Struct, frozen=True):
     answer, pods that should have been gone for so long are not waited for. `by_request`: pods are not evicted but
     asked for by EvictionRequests, and the cluster sees to the rest. `any_daemonset`: whatever says that a DaemonSet owns
     it is left alone, existing or not. `force_ending`: what should be gone, and once more its grace, is deleted at once.
+    `keep_namespaces`, `keep_tolerant`, `keep_ended`: pods of these namespaces, pods that tolerate a cordon, and pods that
+    have ended are left alone.
     """
 
     force: bool = False
@@ -96,6 +98,14 @@ class DrainOptions(msgspec.Struct, frozen=True):
     by_request: bool = False
     any_daemonset: bool = False
     force_ending: bool = False
+    keep_namespaces: frozenset[str] = frozenset()
+    keep_tolerant: bool = False
+    keep_ended: bool = False
+
+    @property
+    def keeps_some(self) -> bool:
+        """Whether some pods are left alone for what they are."""
+        return self.keep_tolerant or self.keep_ended or bool(self.keep_namespaces)
 
 
 class DrainRow(Row, frozen=True, kw_only=True):

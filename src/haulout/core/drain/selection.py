@@ -111,6 +111,8 @@ def fate_of(
         ruled = _ruled(pod, rules, node)
         if ruled is not None:
             return ruled
+    if options.keeps_some and _is_kept(pod, options):
+        return IGNORED
     if pod.deleting_at is not None and _overdue(pod, options, now, node):
         return SKIPPED
     fate = _filtered(pod, options, daemonset)
@@ -121,6 +123,15 @@ def fate_of(
     if options.own is not None and options.own.matches(pod.labels):
         return msgspec.structs.replace(fate, order=LAST)
     return msgspec.structs.replace(fate, order=pod.priority) if options.by_priority else fate
+
+
+def _is_kept(pod: PodRow, options: DrainOptions) -> bool:
+    """Whether the drain leaves the pod alone for what it is."""
+    return (
+        pod.key.namespace in options.keep_namespaces
+        or (options.keep_tolerant and pod.tolerates_cordon)
+        or (options.keep_ended and pod.ended)
+    )
 
 
 # After every order that users or priorities (32 bits) can give.

@@ -35,6 +35,7 @@ class Entry(Struct, frozen=True, gc=False):
 
 # The entries of one node by `name|version`.
 NodeState = Mapping[str, Entry]
+NO_ENTRIES: NodeState = {}
 
 
 class MalformedNodeState(ValueError):

@@ -22,7 +22,6 @@ KIND, PLURAL = "Skyhook", "skyhooks"
 PREFIX = f"{GROUP}/"
 FINALIZER = f"{PREFIX}skyhook"
 REPORTER = "skyhook-controller"
-LEASE = "3c22c1ae.nvidia.com"
 # A longer name makes `nodeState_<name>` no legal annotation.
 LONGEST_SKYHOOK_NAME = 53
 DEFAULT_PRIORITY = 200

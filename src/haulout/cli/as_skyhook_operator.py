@@ -1,0 +1,114 @@
+"""`haulout as skyhook-operator`: the original's environment, ports, lease, Secret and exit codes. It has no flags."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from haulout.base import duration
+from haulout.core.setting import described
+from haulout.settings.settings import Lease, Settings, Webhooks
+from haulout.surfaces.packages.declare import LEASE, NAME
+from haulout.surfaces.packages.settings import AGENT_IMAGE, PAUSE_IMAGE, PackagesSettings, problems
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
+TRUE, FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
+
+
+class EnvironmentProblem(Exception):
+    """Everything that is wrong with the environment, in one line."""
+
+
+def main(words: Sequence[str]) -> int | Settings:
+    if words and words[0] in ("-h", "--help"):
+        click.echo("Usage: haulout as skyhook-operator\n\nEverything is set by the environment (docs/packages.md).")
+        return 0
+    try:
+        return settings(os.environ)
+    except EnvironmentProblem as problem:
+        click.echo(f"invalid options: {problem}", err=True)
+        return 1
+
+
+def settings(environment: Mapping[str, str]) -> Settings:
+    """Return what the process is started with, or raise EnvironmentProblem with all that is wrong."""
+    wrong: list[str] = []
+    packages = _packages(environment, wrong)
+    wrong += problems(packages)
+    elects = _flag(environment, "LEADER_ELECTION", False, wrong)
+    admits = _flag(environment, "ENABLE_WEBHOOKS", True, wrong)
+    level = environment.get("LOG_LEVEL", "debug").lower()
+    if level not in LEVELS:
+        wrong.append(f"log level is invalid: {level}")
+    if wrong:
+        raise EnvironmentProblem(", ".join(wrong))
+    encoder = environment.get("LOG_ENCODER", "json").lower()
+    return Settings(
+        kubeconfig=environment.get("KUBECONFIG", ""),
+        namespace=packages.namespace,
+        http=environment.get("METRICS_PORT", ":8080"),
+        health=environment.get("PROBE_PORT", ":8081"),
+        webhooks=Webhooks(
+            address=":9443" if admits else "0",
+            certificates="skyhook",
+            service=environment.get("WEBHOOK_SERVICE_NAME", "skyhook-operator-webhook-service"),
+            secret=environment.get("WEBHOOK_SECRET_NAME", "webhook-cert"),
+            outside=packages.namespace,
+        ),
+        lease=Lease(LEASE, packages.namespace) if elects else None,
+        turns=False,
+        alone=True,
+        ready_at_once=not admits,
+        log_format="console" if encoder == "console" else "json",
+        log_level=LEVELS[level],
+        log_times=environment.get("LOG_TIME_ENCODER", "rfc3339").lower(),
+        blocks={NAME: packages},
+    )
+
+
+def _packages(environment: Mapping[str, str], wrong: list[str]) -> PackagesSettings:
+    """Return the settings that decisions read: each field is a variable in capitals."""
+    given: dict[str, Any] = {"agent_image": AGENT_IMAGE, "pause_image": PAUSE_IMAGE}
+    for each in described(PackagesSettings):
+        name, variable = each.path[-1], each.path[-1].upper()
+        if len(each.path) > 1 or variable not in environment:
+            continue
+        if isinstance(each.default, bool):
+            given[name] = _flag(environment, variable, each.default, wrong)
+        elif isinstance(each.default, int):
+            given[name] = _number(environment, variable, wrong)
+        elif isinstance(each.default, timedelta):
+            given[name] = _span(environment, variable, each.default, wrong)
+        elif isinstance(each.default, str):
+            given[name] = environment[variable]
+    return PackagesSettings(**given)
+
+
+def _span(environment: Mapping[str, str], name: str, default: timedelta, wrong: list[str]) -> timedelta:
+    try:
+        return duration.parse(environment[name])
+    except duration.DurationError as error:
+        wrong.append(f"{name}: {error}")
+        return default
+
+
+def _flag(environment: Mapping[str, str], name: str, default: bool, wrong: list[str]) -> bool:
+    text = environment.get(name, "")
+    if not text:
+        return default
+    if text not in (*TRUE, *FALSE):
+        wrong.append(f"{name} must be true or false, not {text!r}")
+    return text in TRUE
+
+
+def _number(environment: Mapping[str, str], name: str, wrong: list[str]) -> int:
+    text = environment[name]
+    if not text.isdecimal():
+        wrong.append(f"{name} must be a number, not {text!r}")
+        return 0
+    return int(text)

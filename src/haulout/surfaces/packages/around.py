@@ -1,0 +1,39 @@
+"""What all Skyhooks on one node share while the node is decided upon."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from haulout.cluster.rows import Row
+from haulout.cluster.view import View
+from haulout.core.action import Create, Delete, Patch, Tell
+from haulout.core.reason import Reason
+from haulout.surfaces.packages.options import Options
+from haulout.surfaces.packages.pod_rows import PackagePodRow
+from haulout.surfaces.packages.scene import NewPod
+
+
+class Around(msgspec.Struct, frozen=True):
+    """What is given. `others`: another surface keeps the node out of service."""
+
+    view: View
+    now: datetime
+    options: Options
+    pods: tuple[PackagePodRow, ...] = ()
+    others: bool = False
+
+
+class Visit(msgspec.Struct, frozen=True):
+    """What one Skyhook wants of one node, beside the edits that went into the draft of the node."""
+
+    is_complete: bool = False
+    marks: tuple[Row, ...] = ()
+    config_maps: tuple[Create | Patch | Delete, ...] = ()
+    new_pods: tuple[NewPod, ...] = ()
+    old_pods: tuple[PackagePodRow, ...] = ()
+    conditions: tuple[Patch, ...] = ()
+    statements: tuple[Tell, ...] = ()
+    until: datetime | None = None
+    reasons: tuple[Reason, ...] = ()

@@ -1,0 +1,118 @@
+"""Which nodes are worked on, compartment by compartment: batches that are under way, evaluated and formed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from haulout.surfaces.packages.compartments import BatchResult, batch_size, ceiling, evaluated
+from haulout.surfaces.packages.options import Options
+from haulout.surfaces.packages.standing import Standing
+from haulout.surfaces.packages.wire import BLOCKED, ERRORING, IN_PROGRESS, UNKNOWN, WAITING
+from haulout.surfaces.packages.wire_policy import Compartment
+from haulout.surfaces.packages.wire_status import FRESH_BATCH, BatchState, CompartmentStatus
+
+# The order in which nodes are picked; a node that has failed is tried last.
+ORDER = (WAITING, UNKNOWN, BLOCKED, ERRORING)
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """One compartment with its nodes, and the room for new ones in it.
+
+    `size`: how many nodes may be picked now. `candidates`: the nodes that could be, the first first.
+    """
+
+    compartment: Compartment
+    members: tuple[Standing, ...]
+    status: CompartmentStatus
+    size: int = 0
+    candidates: tuple[Standing, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.compartment.name
+
+
+def is_in_flight(node: Standing, picked: Mapping[str, str]) -> bool:
+    """Whether a node takes a place: from when it is picked until it is complete or has failed."""
+    return node.node in picked and not node.is_complete and node.status != ERRORING
+
+
+def batch_of(
+    compartment: Compartment,
+    members: Sequence[Standing],
+    stored: CompartmentStatus | None,
+    picked: Mapping[str, str],
+    options: Options,
+    *,
+    is_rolling: bool,
+) -> Batch:
+    """Return a compartment as it stands. `is_rolling`: its Skyhook is not complete, and may go on."""
+    before = stored or CompartmentStatus()
+    state = before.batch_state or FRESH_BATCH
+    batch_nodes = before.batch_nodes
+    flying = any(is_in_flight(node, picked) for node in members)
+    names = {node.node for node in members}
+    if not flying and batch_nodes:
+        if is_rolling:
+            state = evaluated(state, compartment.strategy, _result(members, frozenset(batch_nodes)))
+        batch_nodes = ()
+    status = _counted(compartment, members, state, tuple(name for name in batch_nodes if name in names))
+    if flying or not is_rolling or state.should_stop:
+        return Batch(compartment, tuple(members), status)
+    return Batch(
+        compartment,
+        tuple(members),
+        status,
+        size=_size(compartment, members, state, options),
+        candidates=tuple(_candidates(members, picked)),
+    )
+
+
+def _result(members: Sequence[Standing], batch: frozenset[str]) -> BatchResult:
+    ours = [node for node in members if node.node in batch]
+    return BatchResult(
+        succeeded=sum(node.is_complete for node in ours),
+        failed=sum(_has_failed(node) for node in ours),
+        completed_nodes=sum(node.is_complete for node in members),
+        failed_nodes=sum(_has_failed(node) for node in members),
+        total=len(members),
+    )
+
+
+def _has_failed(node: Standing) -> bool:
+    return node.status == ERRORING and not node.is_complete
+
+
+def _counted(
+    compartment: Compartment, members: Sequence[Standing], state: BatchState, batch: tuple[str, ...]
+) -> CompartmentStatus:
+    matched, completed = len(members), sum(node.is_complete for node in members)
+    return CompartmentStatus(
+        matched=matched,
+        ceiling=ceiling(compartment.budget, matched),
+        in_progress=sum(node.status == IN_PROGRESS for node in members),
+        completed=completed,
+        progress_percent=completed * 100 // matched if matched else 0,
+        batch_state=state,
+        batch_nodes=batch,
+    )
+
+
+def _size(compartment: Compartment, members: Sequence[Standing], state: BatchState, options: Options) -> int:
+    """Return how many nodes may be picked. Nodes that failed and are still cordoned are out of service already."""
+    total = len(members)
+    processed = sum(node.is_complete or _has_failed(node) for node in members)
+    most = max(1, ceiling(compartment.budget, total))
+    down = sum(_has_failed(node) and node.is_cordoned for node in members) if options.counts_erroring else 0
+    return max(0, min(batch_size(compartment.strategy, state, total, processed), most - down))
+
+
+def _candidates(members: Sequence[Standing], picked: Mapping[str, str]) -> list[Standing]:
+    able = [node for node in members if node.is_eligible and not node.is_complete and node.node not in picked]
+    return sorted(able, key=lambda node: (_place(node.status), node.age))
+
+
+def _place(status: str) -> int:
+    return ORDER.index(status) if status in ORDER else 0

@@ -1,0 +1,108 @@
+"""What becomes of a node's entries when the packages of the Skyhook or their configuration have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from haulout.surfaces.packages.node_state import (
+    COMPLETE,
+    CONFIG,
+    IN_PROGRESS,
+    INTERRUPT,
+    POST_INTERRUPT,
+    SKIPPED,
+    UNINSTALL,
+    UNINSTALL_INTERRUPT,
+    UPGRADE,
+    Entry,
+    NodeState,
+)
+from haulout.surfaces.packages.stages import LEAVING, is_unwanted
+from haulout.surfaces.packages.versions import is_lower
+from haulout.surfaces.packages.wire import Package
+
+replace = msgspec.structs.replace
+# The stages from which a change of the configuration takes a package back to `config`.
+CONFIGURED = (CONFIG, INTERRUPT, POST_INTERRUPT)
+
+
+def with_versions(state: NodeState, packages: Mapping[str, Package]) -> dict[str, Entry]:
+    """Return the entries after removals, upgrades and downgrades. Equal if the node has what the Skyhook wants."""
+    changed = dict(state)
+    for entry in sorted(state.values(), key=lambda each: each.key):
+        package = packages.get(entry.name)
+        if package is None or (entry.version == package.version and is_unwanted(package)):
+            if entry.stage not in LEAVING:
+                changed[entry.key] = uninstalling(entry)
+        elif entry.version != package.version:
+            _change_version(changed, entry, package)
+    return changed
+
+
+def _change_version(changed: dict[str, Entry], old: Entry, package: Package) -> None:
+    leaves = old.stage in LEAVING
+    if leaves and old.state in (SKIPPED, COMPLETE):
+        # It waited for a version before it to be uninstalled, and was never installed itself.
+        del changed[old.key]
+        return
+    if not leaves and is_lower(package.version, old.version):
+        changed[old.key], leaves = uninstalling(old), True
+    present = changed.get(package.key)
+    if present is None:
+        stage, state = (UNINSTALL, SKIPPED) if leaves else (UPGRADE, IN_PROGRESS)
+        changed[package.key] = new_entry(package, stage, state)
+    elif leaves and (present.stage, present.state) == (UPGRADE, IN_PROGRESS):
+        changed[package.key] = replace(present, stage=UNINSTALL, state=SKIPPED)
+
+
+def new_entry(package: Package, stage: str, state: str, restarts: int = 0) -> Entry:
+    return Entry(package.name, package.version, package.image, package.container_sha, stage, state, restarts)
+
+
+def uninstalling(entry: Entry) -> Entry:
+    return replace(entry, stage=UNINSTALL, state=IN_PROGRESS, restarts=0, container_sha="")
+
+
+def with_new_config(state: NodeState, package: Package) -> dict[str, Entry]:
+    """Return the entries after the configuration of a package has changed: it is configured again where it had been."""
+    entry = state.get(package.key)
+    if entry is None or is_settled(state, package):
+        return dict(state)
+    return {**state, package.key: replace(entry, stage=CONFIG, state=IN_PROGRESS, restarts=0)}
+
+
+def is_settled(state: NodeState, package: Package) -> bool:
+    """Whether a node needs no more change of its entry before the new configuration is published."""
+    entry = state.get(package.key)
+    return entry is None or entry.stage not in CONFIGURED or (entry.stage, entry.state) == (CONFIG, IN_PROGRESS)
+
+
+def after_success(state: NodeState, entry: Entry, packages: Mapping[str, Package]) -> dict[str, Entry]:
+    """Return the entries after the pod of a stage has succeeded. `entry`: the pod's package and stage."""
+    changed = dict(state)
+    if entry.stage == UPGRADE:
+        for other in [each for each in state.values() if each.name == entry.name and each.key != entry.key]:
+            del changed[other.key]
+    if entry.stage not in LEAVING:
+        return {**changed, entry.key: replace(entry, state=COMPLETE)}
+    package = packages.get(entry.name)
+    explicit = package is not None and package.version == entry.version and is_unwanted(package)
+    if explicit and package is not None and package.interrupt is not None and entry.stage == UNINSTALL:
+        return {**changed, entry.key: replace(entry, stage=UNINSTALL_INTERRUPT, state=IN_PROGRESS, restarts=0)}
+    changed.pop(entry.key, None)
+    if package is not None and not explicit:
+        changed[package.key] = new_entry(package, UNINSTALL, COMPLETE)
+    return changed
+
+
+def unskipped(state: NodeState, packages: Iterable[Package]) -> dict[str, Entry]:
+    """Return the entries after an interrupt has succeeded: it served those that were skipped, too."""
+    names = {package.key for package in packages}
+    return {
+        key: replace(entry, state=COMPLETE)
+        if key in names and (entry.stage, entry.state) == (INTERRUPT, SKIPPED)
+        else entry
+        for key, entry in state.items()
+    }

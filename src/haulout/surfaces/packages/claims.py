@@ -1,0 +1,113 @@
+"""What a Skyhook claims of nodes: those that are worked on, and those that could be next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from haulout.cluster.key import node_key
+from haulout.cluster.limits import Count, Group, Limit, Membership
+from haulout.cluster.rows import NodeRow, Row
+from haulout.cluster.view import MARK, View
+from haulout.core.holds import LONG_AGO, Claim, Grant, Want, grant_key, hold_key, read_priority
+from haulout.surfaces.packages.batches import Batch
+from haulout.surfaces.packages.node_names import CORDON_PREFIX
+from haulout.surfaces.packages.options import Options
+from haulout.surfaces.packages.standing import Standing
+from haulout.surfaces.packages.wire import ERRORING, SURFACE, SkyhookRow
+
+ROLLOUT = SURFACE
+
+
+class NextBatch(Count, frozen=True):
+    """The places in the next batch of a compartment. Only grants take them: the pick that follows is one write."""
+
+    @property
+    def kind(self) -> str:
+        return MARK
+
+    def describe(self, group: Group) -> str:
+        return f"nodes picked together for {'/'.join(map(str, group)) if isinstance(group, tuple) else group}"
+
+
+class OutOfService(Count, frozen=True):
+    """Nodes that a Skyhook keeps cordoned. `together`: nodes that anything keeps from being scheduled on count, too."""
+
+    together: bool = False
+
+    def groups(self, row: Row) -> Iterable[Membership]:
+        if not isinstance(row, NodeRow):
+            return ()
+        ours = any(name.startswith(CORDON_PREFIX) for name in row.annotations)
+        return (Membership(""),) if ours or (self.together and (row.unschedulable or not row.ready)) else ()
+
+    def describe(self, group: Group) -> str:
+        return "nodes out of service"
+
+
+class AllNodes(Count, frozen=True):
+    """The nodes of the cluster."""
+
+    def groups(self, row: Row) -> Iterable[Membership]:
+        return (Membership(""),)
+
+
+def is_unlimited(options: Options) -> bool:
+    """Whether nothing but its own budgets limits a Skyhook. Those hold without the arbiter: a pick is one write."""
+    return options.alone and not options.most_unavailable
+
+
+def begun(
+    row: SkyhookRow, nodes: Sequence[Standing], picked: Mapping[str, str], options: Options, view: View
+) -> list[Claim]:
+    """Return the claims on nodes that are worked on, or that failed and are still cordoned."""
+    if is_unlimited(options):
+        return []
+    overall = _overall(options, view)
+    return [
+        # Until its cordon is stored, a node shows nothing that the limit on all Skyhooks could count.
+        _claim(row, node, options, limits=() if node.is_cordoned or not node.needs_drain else overall, is_begun=True)
+        for node in nodes
+        if (node.node in picked and not node.is_complete and (node.status != ERRORING or node.is_cordoned))
+        or (node.is_cordoned and not node.is_complete)
+    ]
+
+
+def wanted(row: SkyhookRow, batch: Batch, options: Options, view: View) -> list[Claim]:
+    """Return the claims on nodes that could be picked next."""
+    if not batch.size or is_unlimited(options):
+        return []
+    room = Limit(NextBatch(), (row.name, batch.name), batch.size)
+    overall = _overall(options, view)
+    return [
+        _claim(row, node, options, limits=(room, *(overall if node.needs_drain else ())), is_begun=False)
+        for node in batch.candidates
+    ]
+
+
+def chosen(
+    view: View, claims: Iterable[Claim], batches: Iterable[Batch], options: Options
+) -> tuple[frozenset[str], bool]:
+    """Return the nodes that may be picked now, and whether the arbiter has answered every claim."""
+    if is_unlimited(options):
+        return frozenset(node.node for batch in batches for node in batch.candidates[: batch.size]), True
+    answers = {claim.node.name: view.get(grant_key(hold_key(ROLLOUT, claim)), Grant) for claim in claims}
+    given = frozenset(name for name, grant in answers.items() if grant is not None and grant.granted)
+    return given, all(grant is not None for grant in answers.values())
+
+
+def _claim(row: SkyhookRow, node: Standing, options: Options, limits: tuple[Limit, ...], *, is_begun: bool) -> Claim:
+    drains = node.needs_drain or node.is_cordoned
+    wants = frozenset({Want.EXCLUSIVE, *((Want.CORDON, Want.DRAIN) if drains else ())})
+    priority = 0 if options.alone else read_priority(row.annotations) or 0
+    since = (row.created_at if is_begun else node.created_at) or LONG_AGO
+    return Claim(node_key(node.node), row.key, wants, limits, since, priority, begun=is_begun)
+
+
+def _overall(options: Options, view: View) -> tuple[Limit, ...]:
+    """Return the limit on nodes that all Skyhooks together take out of service."""
+    most = options.most_unavailable
+    if not most:
+        return ()
+    share = int(most.removesuffix("%"))
+    number = max(1, view.count(AllNodes(), "") * share // 100) if most.endswith("%") else share
+    return (Limit(OutOfService(not options.alone), "", number),)

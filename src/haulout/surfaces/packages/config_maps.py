@@ -1,0 +1,185 @@
+"""ConfigMaps of packages and of nodes' metadata: as they are read, and as they are written."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from haulout.cluster.key import Key
+from haulout.cluster.project import Resource
+from haulout.cluster.rows import NodeRow, ObjectRow, Row
+from haulout.cluster.store import Index
+from haulout.model.meta import ObjectMeta
+from haulout.surfaces.packages import names
+from haulout.surfaces.packages.node_state import go_json
+from haulout.surfaces.packages.pods import Place, owner_of
+from haulout.surfaces.packages.wire import (
+    NAME,
+    NODE_META,
+    NODE_NAME,
+    PACKAGE_NAME,
+    PACKAGE_VERSION,
+    PREFIX,
+    Interrupt,
+    Package,
+)
+
+PACKAGE_CONFIG, NODE_METADATA = "PackageConfigMap", "NodeMetadataConfigMap"
+# On a package's ConfigMap: its data are about to change, and nodes are being told to configure the package again.
+CHANGING = "haulout.dev/config-change"
+KEPT_ANNOTATIONS = frozenset({NAME, PACKAGE_NAME, PACKAGE_VERSION, CHANGING})
+
+
+class ConfigMap(Struct, frozen=True):
+    """A ConfigMap (core v1) without binary data."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, str] = {}
+
+
+class PackageConfigRow(ObjectRow, frozen=True, kw_only=True):
+    """The ConfigMap of one version of a package. `is_changing`: its data are about to change."""
+
+    skyhook: str = ""
+    package: str = ""
+    package_version: str = ""
+    data: Mapping[str, str] = {}
+    is_changing: bool = False
+
+
+class MetadataRow(ObjectRow, frozen=True, kw_only=True):
+    """The ConfigMap of a node's metadata for one Skyhook.
+
+    `packages`, `host`: digests of the packages, and of the node's labels and annotations without our own marks.
+    """
+
+    node: str = ""
+    skyhook: str = ""
+    packages: str = ""
+    host: str = ""
+
+
+def _package_config(obj: ConfigMap, common: dict[str, Any]) -> PackageConfigRow:
+    annotations = obj.metadata.annotations
+    return PackageConfigRow(
+        **common,
+        skyhook=obj.metadata.labels.get(NAME, ""),
+        package=annotations.get(PACKAGE_NAME, ""),
+        package_version=annotations.get(PACKAGE_VERSION, ""),
+        data=obj.data,
+        is_changing=CHANGING in annotations,
+    )
+
+
+def _metadata(obj: ConfigMap, common: dict[str, Any]) -> MetadataRow:
+    return MetadataRow(
+        **common,
+        node=obj.metadata.annotations.get(NODE_NAME, ""),
+        skyhook=obj.metadata.labels.get(NODE_META, ""),
+        packages=packages_digest(obj.data),
+        host=host_digest(obj.data),
+    )
+
+
+PACKAGE_CONFIG_RESOURCE = Resource(
+    PACKAGE_CONFIG, "/api/v1", "configmaps", True, ConfigMap, _package_config, labels=NAME
+)
+METADATA_RESOURCE = Resource(NODE_METADATA, "/api/v1", "configmaps", True, ConfigMap, _metadata, labels=NODE_META)
+
+
+def _skyhook_of(row: Row) -> Iterable[Hashable]:
+    return (row.skyhook,) if isinstance(row, PackageConfigRow) else ()
+
+
+def _node_of(row: Row) -> Iterable[Hashable]:
+    return (row.node,) if isinstance(row, MetadataRow) and row.node else ()
+
+
+CONFIGS_OF_SKYHOOK = Index("package-configs-of-skyhook", PACKAGE_CONFIG, _skyhook_of)
+METADATA_OF_NODE = Index("package-metadata-of-node", NODE_METADATA, _node_of)
+
+
+def config_key(namespace: str, skyhook: str, package: Package) -> Key:
+    return Key("", PACKAGE_CONFIG, namespace, names.package_config_map(skyhook, package.name, package.version))
+
+
+def metadata_key(namespace: str, skyhook: str, node: str) -> Key:
+    return Key("", NODE_METADATA, namespace, names.metadata_config_map(skyhook, node))
+
+
+def package_config(place: Place, package: Package) -> dict[str, Any]:
+    annotations = {NAME: place.skyhook, PACKAGE_NAME: package.name, PACKAGE_VERSION: package.version}
+    metadata = {
+        "name": names.package_config_map(place.skyhook, package.name, package.version),
+        "namespace": place.options.namespace,
+        "labels": {NAME: place.skyhook},
+        "annotations": annotations,
+        "ownerReferences": [owner_of(place)],
+    }
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(package.config_map)}
+
+
+def node_metadata(place: Place, data: Mapping[str, str]) -> dict[str, Any]:
+    metadata = {
+        "name": names.metadata_config_map(place.skyhook, place.node),
+        "namespace": place.options.namespace,
+        "labels": {NODE_META: place.skyhook},
+        "annotations": {NAME: place.skyhook, NODE_NAME: place.node},
+        "ownerReferences": [owner_of(place)],
+    }
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)}
+
+
+def metadata_of(node: NodeRow, packages: Mapping[str, Package], agent_image: str) -> dict[str, str]:
+    """Return what packages may read of the node that they run on."""
+    described = {name: _described(packages[name]) for name in sorted(packages)}
+    return {
+        "annotations.json": go_json(dict(sorted(node.annotations.items()))),
+        "labels.json": go_json(dict(sorted(node.labels.items()))),
+        "packages.json": go_json({"agentVersion": tag_of(agent_image), "packages": described}),
+    }
+
+
+def packages_digest(data: Mapping[str, str]) -> str:
+    return _digest(data.get("packages.json", ""))
+
+
+def host_digest(data: Mapping[str, str]) -> str:
+    """Return a digest of the node's metadata without our own marks, which change with every stage."""
+    return _digest("\n".join(_foreign(data.get(f"{name}.json", "")) for name in ("annotations", "labels")))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _foreign(text: str) -> str:
+    try:
+        found = msgspec.json.decode(text, type=dict[str, str])
+    except (msgspec.DecodeError, RecursionError):
+        return text
+    return go_json({name: value for name, value in sorted(found.items()) if not name.startswith(PREFIX)})
+
+
+def tag_of(image: str) -> str:
+    """Return the tag of an image reference, without the port of a registry or a digest."""
+    name = image.partition("@")[0].rpartition("/")[2]
+    return name.partition(":")[2]
+
+
+def _described(package: Package) -> dict[str, Any]:
+    form: dict[str, Any] = {"name": package.name, "version": package.version, "image": package.image}
+    form |= {"agentImageOverride": package.agent_image_override} if package.agent_image_override else {}
+    form |= {"interrupt": _interrupt(package.interrupt)} if package.interrupt is not None else {}
+    if package.config_interrupts:
+        form["configInterrupts"] = {key: _interrupt(each) for key, each in sorted(package.config_interrupts.items())}
+    return form
+
+
+def _interrupt(interrupt: Interrupt) -> dict[str, Any]:
+    services = {"services": list(interrupt.services)} if interrupt.services else {}
+    return {"type": interrupt.type, **services}

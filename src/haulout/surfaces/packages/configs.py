@@ -1,0 +1,95 @@
+"""The ConfigMaps of a Skyhook's packages: made, removed, and changed once every node can follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from haulout.core.action import Create, Delete, Patch
+from haulout.surfaces.packages.changes import CONFIGURED, is_settled
+from haulout.surfaces.packages.config_maps import CHANGING, PackageConfigRow, config_key, package_config
+from haulout.surfaces.packages.node_state import ERRORING
+from haulout.surfaces.packages.plan import PlanRow
+from haulout.surfaces.packages.pods import Place
+from haulout.surfaces.packages.stages import ConfigUpdates, is_package_complete
+from haulout.surfaces.packages.standing import Standing
+from haulout.surfaces.packages.wire import Package
+
+
+class ConfigChanges(msgspec.Struct, frozen=True):
+    """What is to be done with the ConfigMaps of a Skyhook.
+
+    `updates`: the changed keys of each package, to be stored before `announced` tells the nodes. `published`: what may go
+    at once.
+    """
+
+    updates: ConfigUpdates
+    announced: tuple[Patch, ...] = ()
+    published: tuple[Create | Patch | Delete, ...] = ()
+
+
+def config_changes(
+    plan: PlanRow, place: Place, configs: Sequence[PackageConfigRow], nodes: Sequence[Standing], updates: ConfigUpdates
+) -> ConfigChanges:
+    """Return the next writes. A change waits until the package is done on every node that has it, or fails on one."""
+    known = {(each.package, each.package_version): each for each in configs}
+    changed, announced = dict(updates), list[Patch]()
+    published: list[Create | Patch | Delete] = [
+        Delete(each.key, each.uid) for each in configs if not _is_current(each, plan) and each.deleting_at is None
+    ]
+    for package in plan.packages.values():
+        live = known.get((package.name, package.version))
+        if not package.config_map and (live is None or not live.is_changing):
+            continue
+        if live is None:
+            key = config_key(place.options.namespace, plan.skyhook, package)
+            published.append(Create(key, package_config(place, package)))
+        elif live.is_changing:
+            changed[package.name] = _merged(changed.get(package.name, ()), changed_keys(live, package))
+            if all(is_settled(node.state, package) for node in nodes if not node.is_malformed):
+                published.append(_publication(live, package))
+        elif dict(live.data) != package.config_map and (reason := _may_change(package, plan, nodes)):
+            kept = () if reason == "complete" else changed.get(package.name, ())
+            changed[package.name] = _merged(kept, changed_keys(live, package))
+            announced.append(Patch(live.key, {"metadata": {"annotations": {CHANGING: "true"}}}))
+    kept_updates = {name: keys for name, keys in changed.items() if keys}
+    return ConfigChanges(kept_updates, tuple(announced), tuple(published))
+
+
+def changed_keys(live: PackageConfigRow, package: Package) -> tuple[str, ...]:
+    """Return the keys that are new or have another value. What is deleted is not among them."""
+    return tuple(sorted(key for key, value in package.config_map.items() if live.data.get(key) != value))
+
+
+def _may_change(package: Package, plan: PlanRow, nodes: Sequence[Standing]) -> str:
+    """Return why a change may go ahead: `complete` or `failing`; empty: it waits."""
+    having = [node for node in nodes if package.key in node.state or package.name in node.pods]
+    if all(_is_done(node, package, plan) for node in having):
+        return "complete"
+    return "failing" if any(_fails(node, package) for node in having) else ""
+
+
+def _is_done(node: Standing, package: Package, plan: PlanRow) -> bool:
+    return package.name not in node.pods and is_package_complete(package, node.state, plan.updates)
+
+
+def _fails(node: Standing, package: Package) -> bool:
+    entry = node.state.get(package.key)
+    return entry is not None and entry.state == ERRORING and entry.stage in CONFIGURED
+
+
+def _is_current(config: PackageConfigRow, plan: PlanRow) -> bool:
+    package = plan.packages.get(config.package)
+    return package is not None and package.version == config.package_version
+
+
+def _publication(live: PackageConfigRow, package: Package) -> Patch:
+    data: dict[str, Any] = dict.fromkeys(key for key in live.data if key not in package.config_map)
+    changes: Mapping[str, Any] = {**data, **package.config_map}
+    return Patch(live.key, {"metadata": {"annotations": {CHANGING: None}}, "data": changes})
+
+
+def _merged(one: Iterable[str], other: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({*one, *other}))

@@ -1,0 +1,46 @@
+"""Cordoning a node for a Skyhook, and giving it back as it was."""
+
+from __future__ import annotations
+
+from haulout.cluster.rows import NodeRow
+from haulout.core import cordon
+from haulout.core.action import Annotate, Cordon, Edit
+from haulout.surfaces.packages import node_names
+from haulout.surfaces.packages.node_names import CORDON_PREFIX
+from haulout.surfaces.packages.wire import SURFACE
+
+
+def cordoning(node: NodeRow, skyhook: str, *, alone: bool, others: bool) -> tuple[Edit, ...]:
+    """Return the edits that cordon a node. `others`: another surface keeps it cordoned, so that no person did."""
+    mark = node_names.cordon(skyhook)
+    edits: list[Edit] = [] if alone else list(cordon.claim(node, SURFACE, shown=True, begun=_is_ours(node)))
+    if node.annotations.get(mark) != "true":
+        edits.append(Annotate(node.key, mark, "true"))
+        if node.unschedulable and not _is_ours(node) and not others and cordon.ANNOTATION not in node.annotations:
+            edits.append(Annotate(node.key, node_names.cordon_before(skyhook), "true"))
+    if alone and not node.unschedulable:
+        edits.append(Cordon(node.key, unschedulable=True))
+    return tuple(edits)
+
+
+def releasing(node: NodeRow, skyhook: str, *, alone: bool, others: bool) -> tuple[Edit, ...]:
+    """Return the edits that end a Skyhook's cordon. The node stays cordoned while anyone else wants it so."""
+    mark, before = node_names.cordon(skyhook), node_names.cordon_before(skyhook)
+    edits: list[Edit] = [Annotate(node.key, name, None) for name in (mark, before) if name in node.annotations]
+    if mark not in node.annotations:
+        return tuple(edits)
+    was_cordoned = node.annotations.get(before) == "true"
+    remaining = [name for name in sorted(node.annotations) if name.startswith(CORDON_PREFIX) and name != mark]
+    if remaining and was_cordoned:
+        # What a person had set is remembered by the next Skyhook that holds the node.
+        heir = remaining[0].removeprefix(CORDON_PREFIX)
+        edits.append(Annotate(node.key, node_names.cordon_before(heir), "true"))
+    if not alone:
+        edits += cordon.release(node, SURFACE, others=others or bool(remaining))
+    elif node.unschedulable and not remaining and not was_cordoned:
+        edits.append(Cordon(node.key, unschedulable=False))
+    return tuple(edits)
+
+
+def _is_ours(node: NodeRow) -> bool:
+    return any(name.startswith(CORDON_PREFIX) for name in node.annotations)

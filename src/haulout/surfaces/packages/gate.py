@@ -1,0 +1,125 @@
+"""The gate before an interrupt: the node is cordoned, protected pods have ended, and nothing is left to evict."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from haulout.base import bounds, duration
+from haulout.cluster.indexes import PODS_OF_NODE
+from haulout.cluster.rows import NodeRow, PodRow, Row
+from haulout.cluster.view import View
+from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
+from haulout.core.drain.progress import Progress, Standing, conclusion, explained
+from haulout.core.reason import Reason
+from haulout.surfaces.packages import node_names
+from haulout.surfaces.packages.options import Options
+from haulout.surfaces.packages.plan import PlanRow
+from haulout.surfaces.packages.wire import REPORTER, SURFACE, DrainConfig
+
+NON_INTERRUPT, EVICTION_BLOCKED = "NonInterruptPodsRunning", "EvictionBlocked"
+
+
+class Gate(msgspec.Struct, frozen=True):
+    """How far a node is from being interrupted.
+
+    `is_cordoned`: our cordon is stored. `blocked_by`: why it waits (one of the two reasons above) and for which pod.
+    `refused`: why nothing can be evicted at all. `drains`: the rows that ask for the drain.
+    """
+
+    is_open: bool = False
+    is_cordoned: bool = False
+    blocked_by: tuple[tuple[str, str], ...] = ()
+    drains: tuple[Row, ...] = ()
+    until: datetime | None = None
+    reasons: tuple[Reason, ...] = ()
+    refused: str = ""
+
+
+def is_cordoned(node: NodeRow, skyhook: str) -> bool:
+    return node.unschedulable and node.annotations.get(node_names.cordon(skyhook)) == "true"
+
+
+def gate_of(view: View, node: NodeRow, plan: PlanRow, options: Options, now: datetime) -> Gate:
+    """Return how the gate stands. Nothing is evicted before the cordon is stored and protected pods have ended."""
+    if not is_cordoned(node, plan.skyhook):
+        return Gate()
+    pods = view.rows(PODS_OF_NODE, node.key.name, PodRow)
+    protected = [pod for pod in pods if _is_protected(pod, plan)]
+    if protected:
+        blocked = tuple((NON_INTERRUPT, _named(pod)) for pod in protected)
+        reasons = tuple(
+            Reason("pod-not-interruptible", pod.key, f"{_named(pod)} runs and must not be interrupted", act=_END)
+            for pod in protected
+        )
+        return Gate(is_cordoned=True, blocked_by=blocked, reasons=reasons)
+    drain = drain_of(node, plan, options)
+    state = conclusion(view, drain, now)
+    blocked = tuple((EVICTION_BLOCKED, _named(each.pod)) for each in state.pods if _is_held_up(each.standing))
+    return Gate(
+        is_open=state.done,
+        is_cordoned=True,
+        blocked_by=blocked,
+        drains=(drain,),
+        until=state.changes_at,
+        reasons=explained(view, drain, state, now) if view.explaining else (),
+        refused=_refused(state),
+    )
+
+
+_END = "wait until it has ended, or end it yourself"
+
+
+def drain_of(node: NodeRow, plan: PlanRow, options: Options) -> DrainRow:
+    return drain_row(
+        SURFACE,
+        plan.owner,
+        node.key,
+        options=drain_options(plan.spec.drain_config or DrainConfig()),
+        rules=options.rules,
+        since=plan.created_at or bounds.EARLIEST,
+        reporter="" if options.alone else REPORTER,
+    )
+
+
+def drain_options(config: DrainConfig) -> DrainOptions:
+    """Return how the pods of a node are treated. As it is by default, everything goes but what belongs to the node."""
+    return DrainOptions(
+        force=config.force,
+        ignore_daemonsets=config.ignore_daemon_sets,
+        delete_local_data=config.delete_empty_dir_data,
+        grace_for=bounds.seconds(config.grace_period_seconds),
+        disable_eviction=config.disable_eviction,
+        any_daemonset=config.ignore_daemon_sets,
+        keep_namespaces=frozenset({"kube-system"}),
+        keep_tolerant=True,
+        keep_ended=True,
+    )
+
+
+def drain_for(config: DrainConfig | None) -> float | None:
+    """Return how many seconds a drain may take; None: as long as it takes."""
+    if config is None or config.timeout is None:
+        return None
+    try:
+        seconds = duration.parse(config.timeout).total_seconds()
+    except duration.DurationError:
+        return None
+    return seconds or None
+
+
+def _is_protected(pod: PodRow, plan: PlanRow) -> bool:
+    return plan.protected is not None and not pod.ended and plan.protected.matches(pod.labels)
+
+
+def _is_held_up(standing: Standing) -> bool:
+    return standing not in (Standing.EVICTING, Standing.TERMINATING)
+
+
+def _refused(state: Progress) -> str:
+    return state.errors or state.proof_error
+
+
+def _named(pod: PodRow) -> str:
+    return f"{pod.key.namespace}/{pod.key.name}"

@@ -1,0 +1,80 @@
+"""What is shown of Skyhooks as gauges, under the original's names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from haulout.surfaces.packages.node_state import STAGES, STATES
+from haulout.surfaces.packages.standing import Standing
+from haulout.surfaces.packages.wire import STATUSES, UNKNOWN, Package, SkyhookRow
+from haulout.surfaces.packages.wire_policy import FIXED, PolicyRow
+from haulout.surfaces.packages.wire_status import BatchState, CompartmentStatus
+
+Sample = tuple[str, tuple[tuple[str, str], ...], float]
+
+
+def samples(
+    rows: Iterable[SkyhookRow], nodes: Iterable[Standing], policies: Mapping[str, PolicyRow]
+) -> Iterator[Sample]:
+    """Yield the gauges of every Skyhook. A package that a Skyhook does not have any more has none."""
+    of_skyhook: dict[str, list[Standing]] = {}
+    for node in nodes:
+        of_skyhook.setdefault(node.skyhook, []).append(node)
+    for row in rows:
+        found = of_skyhook.get(row.name, [])
+        yield from _statuses(row, found)
+        for package in row.spec.packages.values():
+            yield from _package(row.name, package, found)
+        policy = policies.get(row.spec.deployment_policy)
+        for name, status in row.status.compartment_statuses.items():
+            yield from _rollout(row, name, status, _strategy(row, policy, name))
+
+
+def _statuses(row: SkyhookRow, nodes: list[Standing]) -> Iterator[Sample]:
+    me = ("skyhook_name", row.name)
+    counts = Counter(node.status or UNKNOWN for node in nodes)
+    for status in STATUSES:
+        yield "skyhook_status", (me, ("status", status)), float(row.status.status == status)
+        yield "skyhook_node_status_count", (me, ("status", status)), float(counts[status])
+    yield "skyhook_node_target_count", (me,), float(len(nodes))
+
+
+def _package(skyhook: str, package: Package, nodes: list[Standing]) -> Iterator[Sample]:
+    labels = (("skyhook_name", skyhook), ("package_name", package.name), ("package_version", package.version))
+    entries = [node.state[package.key] for node in nodes if package.key in node.state]
+    states, stages = Counter(each.state for each in entries), Counter(each.stage for each in entries)
+    for state in STATES:
+        yield "skyhook_package_state_count", (*labels, ("state", state)), float(states[state])
+    for stage in STAGES:
+        yield "skyhook_package_stage_count", (*labels, ("stage", stage)), float(stages[stage])
+    yield "skyhook_package_restarts_count", labels, float(sum(each.restarts for each in entries))
+
+
+def _rollout(row: SkyhookRow, compartment: str, status: CompartmentStatus, strategy: str) -> Iterator[Sample]:
+    state = status.batch_state or BatchState()
+    labels = (
+        ("skyhook_name", row.name),
+        ("policy_name", row.spec.deployment_policy or "legacy"),
+        ("compartment_name", compartment),
+        ("strategy", strategy),
+    )
+    values = {
+        "matched_nodes": status.matched,
+        "ceiling": status.ceiling,
+        "in_progress": status.in_progress,
+        "completed": status.completed,
+        "progress_percent": status.progress_percent,
+        "current_batch": state.current_batch,
+        "consecutive_failures": state.consecutive_failures,
+        "should_stop": int(state.should_stop),
+    }
+    for name, value in values.items():
+        yield f"skyhook_rollout_{name}", labels, float(value)
+
+
+def _strategy(row: SkyhookRow, policy: PolicyRow | None, compartment: str) -> str:
+    if not row.spec.deployment_policy:
+        return FIXED
+    known = (*policy.compartments, policy.default) if policy is not None else ()
+    return next((each.strategy.kind for each in known if each.name == compartment), "unknown")

@@ -1,0 +1,30 @@
+"""What operators before v0.8 left on nodes, brought into the form of today."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from haulout.surfaces.packages.node_state import Entry, NodeState
+from haulout.surfaces.packages.wire import Package
+
+OLD = ("v0.5", "v0.6", "v0.7")
+
+
+def is_due(stamp: str | None) -> bool:
+    """Whether the node was last seen by an operator that kept entries without images."""
+    return stamp is None or ".".join(stamp.split(".")[:2]) in OLD
+
+
+def migrated(state: NodeState, packages: Mapping[str, Package]) -> dict[str, Entry]:
+    """Return the entries with their images; those of packages that the Skyhook does not have so any more are dropped."""
+    found: dict[str, Entry] = {}
+    for key, entry in state.items():
+        package = packages.get(entry.name or key)
+        if entry.image:
+            found[key] = entry
+        elif package is not None and entry.version == package.version:
+            filled = msgspec.structs.replace(entry, name=package.name, version=package.version, image=package.image)
+            found[filled.key] = filled
+    return found

@@ -1,0 +1,112 @@
+"""The decision about one node: what the Skyhooks that select it want of it, one after another, in one patch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import NodeRow
+from haulout.cluster.view import View
+from haulout.core.action import Create, Delete, Patch, Step
+from haulout.core.decision import NOTHING, Decision, earliest
+from haulout.core.holds import is_kept_by_others
+from haulout.surfaces.packages import taints
+from haulout.surfaces.packages.around import Around, Visit
+from haulout.surfaces.packages.config_maps import METADATA_OF_NODE, MetadataRow
+from haulout.surfaces.packages.node_draft import NodeDraft
+from haulout.surfaces.packages.node_leaving import leave, orphans
+from haulout.surfaces.packages.node_visit import visit
+from haulout.surfaces.packages.options import Options
+from haulout.surfaces.packages.plan import ALL_PLANS, PlanRow
+from haulout.surfaces.packages.pod_rows import PACKAGE_PODS_OF_NODE, PackagePodRow
+from haulout.surfaces.packages.wire import SURFACE
+
+
+def decide(key: Key, view: View, now: datetime) -> Decision:
+    setting = view.config(SURFACE)
+    if setting is None:
+        return NOTHING
+    assert isinstance(setting.value, Options)
+    node = view.get(key, NodeRow)
+    if node is None or node.deleting_at is not None:
+        return _gone(key, view)
+    plans = sorted(view.rows(ALL_PLANS, "", PlanRow), key=lambda plan: plan.rank)
+    pods = tuple(view.rows(PACKAGE_PODS_OF_NODE, key.name, PackagePodRow))
+    if not plans and not pods:
+        return NOTHING
+    others = not setting.value.alone and is_kept_by_others(view, key, SURFACE)
+    return _decided(Around(view, now, setting.value, pods, others), node, plans)
+
+
+def _gone(key: Key, view: View) -> Decision:
+    """Delete what was kept for a node that does not exist any more. Its pods are the cluster's to remove."""
+    kept = view.rows(METADATA_OF_NODE, key.name, MetadataRow)
+    deletions = tuple(Delete(row.key, row.uid) for row in kept)
+    return Decision(actions=(deletions,) if deletions else ())
+
+
+def _decided(around: Around, node: NodeRow, plans: list[PlanRow]) -> Decision:
+    draft = NodeDraft(node)
+    selecting = [plan for plan in plans if _selects(plan, node) and not plan.is_deleting]
+    draft.apply(taints.added_to_new(node, selecting, around.options.runtime_required))
+    visits: list[Visit] = []
+    predecessors_done = True
+    for plan in plans:
+        if plan in selecting:
+            found = visit(plan, draft, node, around, is_ready=predecessors_done)
+            predecessors_done = predecessors_done and (plan.is_disabled or _lets_others(plan, found))
+        else:
+            found = leave(plan, draft, node, around)
+            predecessors_done = predecessors_done and not _holds_back(plan)
+        visits.append(found)
+    required = (
+        found.is_complete
+        for plan, found in zip(plans, visits, strict=True)
+        if plan in selecting and plan.spec.runtime_required
+    )
+    draft.apply(taints.removed_when_complete(draft.node, required, around.options.runtime_required))
+    visits.append(orphans(around.pods, {plan.skyhook for plan in plans}, draft))
+    return Decision(
+        actions=tuple(_steps(draft, visits)),
+        until=earliest(*(found.until for found in visits)),
+        marks=tuple(mark for found in visits for mark in found.marks),
+        reasons=tuple(reason for found in visits for reason in found.reasons),
+    )
+
+
+def _selects(plan: PlanRow, node: NodeRow) -> bool:
+    return plan.selector is not None and plan.selector.matches(node.labels)
+
+
+def _lets_others(plan: PlanRow, found: Visit) -> bool:
+    return found.is_complete and not _holds_back(plan)
+
+
+def _holds_back(plan: PlanRow) -> bool:
+    """Whether the Skyhooks after this one wait for it on every node, whatever it has done on this one."""
+    return plan.spec.sequencing == "all" and not plan.is_complete and not plan.is_disabled and not plan.is_deleting
+
+
+def _steps(draft: NodeDraft, visits: list[Visit]) -> Iterator[Step]:
+    """The state is stored before a pod is made for it, and a pod's outcome before the pod is deleted."""
+    edits = draft.edits()
+    if edits:
+        yield (*edits, *draft.tells)
+    config_maps: list[Create | Patch | Delete] = [each for found in visits for each in found.config_maps]
+    if config_maps:
+        yield tuple(config_maps)
+    made = [pod for found in visits for pod in found.new_pods]
+    deletions = [Delete(pod.key, pod.uid) for found in visits for pod in found.old_pods]
+    if made or deletions:
+        yield (
+            *(Create(pod.key, pod.body) for pod in made),
+            *deletions,
+            *(tell for pod in made for tell in pod.tells),
+        )
+    conditions = [each for found in visits for each in found.conditions]
+    if conditions:
+        yield tuple(conditions)
+    stated = [tell for found in visits for tell in found.statements]
+    if stated:
+        yield tuple(stated)

@@ -1,0 +1,70 @@
+"""A node that a Skyhook lets go: it is deleted, or does not select the node any more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from haulout.cluster.rows import NodeRow
+from haulout.core.action import Delete
+from haulout.surfaces.packages import node_names, node_status
+from haulout.surfaces.packages.around import Around, Visit
+from haulout.surfaces.packages.config_maps import MetadataRow, metadata_key
+from haulout.surfaces.packages.cordoning import releasing
+from haulout.surfaces.packages.node_draft import NodeDraft
+from haulout.surfaces.packages.node_state import MalformedNodeState, parse, to_text
+from haulout.surfaces.packages.outcome import Result
+from haulout.surfaces.packages.plan import PlanRow
+from haulout.surfaces.packages.pod_results import orphaned
+from haulout.surfaces.packages.pod_rows import PackagePodRow
+from haulout.surfaces.packages.standing import Standing, standing_key
+
+
+def leave(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around) -> Visit:
+    """Give the node back. What is installed on it stays known."""
+    skyhook = plan.skyhook
+    before = draft.node
+    draft.apply(releasing(draft.node, skyhook, alone=around.options.alone, others=around.others))
+    for name in node_names.released(skyhook, deleted=plan.is_deleting):
+        draft.annotate(name, None)
+    draft.label(node_names.status(skyhook), None)
+    conditions = node_status.cleared_patch(node, skyhook)
+    pods = () if plan.is_deleting else tuple(pod for pod in around.pods if _is_of(pod, plan))
+    kept = around.view.get(metadata_key(around.options.namespace, skyhook, node.key.name), MetadataRow)
+    is_released = draft.node == before and not conditions
+    return Visit(
+        marks=() if is_released or not plan.is_deleting else (_unreleased(plan, node),),
+        old_pods=tuple(pod for pod in pods if pod.deleting_at is None),
+        config_maps=(Delete(kept.key, kept.uid),) if kept is not None and not plan.is_deleting else (),
+        conditions=conditions,
+    )
+
+
+def _is_of(pod: PackagePodRow, plan: PlanRow) -> bool:
+    return pod.about is not None and pod.skyhook == plan.skyhook
+
+
+def _unreleased(plan: PlanRow, node: NodeRow) -> Standing:
+    name = node.key.name
+    return Standing(key=standing_key(plan.skyhook, name), skyhook=plan.skyhook, node=name, is_released=False)
+
+
+def orphans(pods: tuple[PackagePodRow, ...], known: Collection[str], draft: NodeDraft) -> Visit:
+    """Record the results of pods whose Skyhook does not exist."""
+    over: list[PackagePodRow] = []
+    for pod in pods:
+        if pod.about is None or pod.about.skyhook in known or pod.deleting_at is not None:
+            continue
+        name = node_names.node_state(pod.about.skyhook)
+        try:
+            state = parse(draft.node.annotations.get(name, "{}"))
+        except MalformedNodeState:
+            continue
+        if pod.about.invalid:
+            over.append(pod)
+            continue
+        changed = orphaned(state, pod, pod.about)
+        if changed != state:
+            draft.annotate(name, to_text(changed))
+        if pod.verdict.result is Result.SUCCEEDED:
+            over.append(pod)
+    return Visit(old_pods=tuple(over))

@@ -1,0 +1,58 @@
+"""The annotations, labels and conditions of a Node that belong to one Skyhook."""
+
+from __future__ import annotations
+
+from haulout.surfaces.packages.wire import PREFIX
+
+CORDON_PREFIX = f"{PREFIX}cordon_"
+
+
+def node_state(skyhook: str) -> str:
+    return f"{PREFIX}nodeState_{skyhook}"
+
+
+def status(skyhook: str) -> str:
+    """Return the name of the annotation and of the label that show the node's status."""
+    return f"{PREFIX}status_{skyhook}"
+
+
+def cordon(skyhook: str) -> str:
+    return f"{CORDON_PREFIX}{skyhook}"
+
+
+def cordon_before(skyhook: str) -> str:
+    """Return the annotation that remembers a person's cordon from before ours."""
+    return f"{PREFIX}cordonPre_{skyhook}"
+
+
+def copy_dir(skyhook: str) -> str:
+    return f"{PREFIX}copyDir_{skyhook}"
+
+
+def last_error(skyhook: str) -> str:
+    return f"{PREFIX}lastError_{skyhook}"
+
+
+def version(skyhook: str) -> str:
+    return f"{PREFIX}version_{skyhook}"
+
+
+def auto_taint(taint_key: str) -> str:
+    """Return the annotation that says who tainted the node. A name of an annotation has one slash at most."""
+    return f"{PREFIX}autoTaint_{taint_key.replace('/', '_')}"
+
+
+def not_ready(skyhook: str) -> str:
+    """Return the type of the node condition that is true until the Skyhook is complete on the node."""
+    return f"{PREFIX}{skyhook}/NotReady"
+
+
+def erroring(skyhook: str) -> str:
+    """Return the type of the node condition that is true while a package fails on the node."""
+    return f"{PREFIX}{skyhook}/Erroring"
+
+
+def released(skyhook: str, *, deleted: bool) -> tuple[str, ...]:
+    """Return the annotations that go when a node is let go; the state of its packages stays."""
+    names = (status, copy_dir, last_error, *((version,) if deleted else ()))
+    return tuple(name(skyhook) for name in names)

@@ -1,0 +1,287 @@
+"""One Skyhook on one node that it selects: results, changes, the next pods, and the status that the node shows."""
+
+from __future__ import annotations
+
+import msgspec
+
+from haulout.cluster.rows import NodeRow
+from haulout.core.action import Create, Patch, Tell
+from haulout.surfaces.packages import migration, node_names, node_status, reboots
+from haulout.surfaces.packages.around import Around, Visit
+from haulout.surfaces.packages.changes import with_new_config, with_versions
+from haulout.surfaces.packages.config_maps import (
+    MetadataRow,
+    host_digest,
+    metadata_key,
+    metadata_of,
+    node_metadata,
+    packages_digest,
+)
+from haulout.surfaces.packages.cordoning import cordoning, releasing
+from haulout.surfaces.packages.eligibility import CORDONED, is_ignored, tolerated, toleration_of
+from haulout.surfaces.packages.gate import Gate, gate_of, is_cordoned
+from haulout.surfaces.packages.node_draft import NodeDraft
+from haulout.surfaces.packages.node_state import MalformedNodeState, NodeState, parse, to_text
+from haulout.surfaces.packages.options import STAMP_VERSION, Options
+from haulout.surfaces.packages.plan import Pick, PlanRow, pick_key
+from haulout.surfaces.packages.pod_results import with_results
+from haulout.surfaces.packages.pod_rows import PackagePodRow
+from haulout.surfaces.packages.run import advance, is_directory_of
+from haulout.surfaces.packages.scene import Scene, Work, told
+from haulout.surfaces.packages.stages import has_begun, has_interrupt, is_node_complete, is_package_complete
+from haulout.surfaces.packages.standing import Standing, is_failing, standing_key
+from haulout.surfaces.packages.validation import is_valid
+from haulout.surfaces.packages.wire import COMPLETE, Package
+
+replace = msgspec.structs.replace
+
+
+class _Asked:
+    """The gate of one Skyhook on one node, worked out when a package asks for it."""
+
+    def __init__(self, node: NodeRow, plan: PlanRow, around: Around) -> None:
+        self._node, self._plan, self._around = node, plan, around
+        self.gate: Gate | None = None
+        self.package: Package | None = None
+
+    def __call__(self, package: Package) -> bool:
+        if self.gate is None:
+            around = self._around
+            self.gate = gate_of(around.view, self._node, self._plan, around.options, around.now)
+            self.package = package
+        return self.gate.is_open
+
+
+def visit(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around, *, is_ready: bool) -> Visit:
+    """Return what a Skyhook wants of a node. The edits of the node go into the draft."""
+    name = node_names.node_state(plan.skyhook)
+    try:
+        state = parse(node.annotations.get(name, "{}"))
+    except MalformedNodeState:
+        return Visit(marks=(_standing(plan, node, around, {}, is_ready=is_ready, is_malformed=True),))
+    if around.options.reapply_on_reboot and reboots.needs_reset(around.view, plan, node, state):
+        return _reset(plan, draft, node, around, state)
+    is_eligible = is_ready and not is_ignored(node) and _tolerates(draft.node, plan, around.options)
+    pick = around.view.get(pick_key(plan.skyhook, node.key.name), Pick)
+    asked = _Asked(node, plan, around)
+    scene = Scene(
+        plan,
+        node,
+        around.options,
+        around.now,
+        pods=tuple(pod for pod in around.pods if pod.skyhook == plan.skyhook and pod.about is not None),
+        all_pods=tuple(pod for pod in around.pods if pod.about is not None),
+        order=pick.order if pick is not None else None,
+        may_run=is_eligible and pick is not None and plan.has_compartments,
+        gate=asked,
+    )
+    work = _work(scene, state)
+    return _visited(scene, draft, around, work, asked, state, is_ready=is_ready, is_eligible=is_eligible)
+
+
+def _tolerates(node: NodeRow, plan: PlanRow, options: Options) -> bool:
+    runtime = (toleration_of(options.runtime_required),) if plan.spec.runtime_required else ()
+    return tolerated(node, (CORDONED, *plan.spec.additional_tolerations, *runtime))
+
+
+def _work(scene: Scene, stored: NodeState) -> Work:
+    """Return what is to be done: results first, then what the Skyhook has changed, then the next pods."""
+    plan = scene.plan
+    done = with_results(stored, scene)
+    if not plan.acts:
+        return done
+    state = dict(done.state)
+    if migration.is_due(scene.node.annotations.get(node_names.version(plan.skyhook))):
+        state = migration.migrated(state, plan.packages)
+    state = with_versions(state, plan.packages)
+    over = list(done.old_pods)
+    for name in sorted(plan.changing):
+        changed = with_new_config(state, plan.packages[name])
+        if changed != state:
+            over += [pod for pod in _living(scene, over) if pod.about is not None and pod.about.name == name]
+            state = changed
+    over += [pod for pod in _living(scene, over) if not is_valid(pod, scene.place, plan.packages, state)]
+    if scene.may_run and not is_node_complete(plan.packages.values(), state, plan.updates):
+        following = advance(scene, state)
+        return Work(following.state, done.tells, following.new_pods, tuple(over), following.until)
+    return Work(state, done.tells, old_pods=tuple(over))
+
+
+def _living(scene: Scene, over: list[PackagePodRow]) -> list[PackagePodRow]:
+    return [pod for pod in scene.pods if pod.deleting_at is None and pod not in over]
+
+
+def _visited(
+    scene: Scene,
+    draft: NodeDraft,
+    around: Around,
+    work: Work,
+    asked: _Asked,
+    stored: NodeState,
+    *,
+    is_ready: bool,
+    is_eligible: bool,
+) -> Visit:
+    plan, node, skyhook = scene.plan, scene.node, scene.plan.skyhook
+    complete = is_node_complete(plan.packages.values(), work.state, plan.updates)
+    before = node.annotations.get(node_names.status(skyhook), "")
+    status = node_status.status_of(
+        before,
+        shows=plan.shows,
+        is_complete=complete,
+        is_ready=is_ready,
+        is_eligible=is_eligible,
+        is_failing=is_failing(work.state),
+        is_picked=scene.order is not None,
+        has_pods=bool(work.new_pods or scene.pods),
+        has_compartments=plan.has_compartments,
+    )
+    gate = asked.gate
+    draft.tells += work.tells
+    if work.state != stored:
+        draft.annotate(node_names.node_state(skyhook), to_text(work.state))
+    if gate is not None and not gate.is_cordoned and asked.package is not None:
+        edits = cordoning(draft.node, skyhook, alone=around.options.alone, others=around.others)
+        draft.apply(edits)
+        draft.tells += [_draining(scene, asked.package)] if edits else []
+    _show(scene, draft, work, status, before, is_complete=complete)
+    if complete and status == COMPLETE:
+        draft.apply(releasing(draft.node, skyhook, alone=around.options.alone, others=around.others))
+    standing = _standing(plan, node, around, stored, is_ready=is_ready, gate=gate, scene=scene)
+    return Visit(
+        is_complete=complete,
+        marks=(standing, *(gate.drains if gate is not None and not complete else ())),
+        config_maps=_metadata(scene, draft.node, around, work),
+        new_pods=work.new_pods,
+        old_pods=work.old_pods,
+        conditions=node_status.condition_patch(
+            node, skyhook, around.now, is_complete=complete, is_failing=is_failing(work.state)
+        ),
+        statements=_blocked(scene, gate),
+        until=gate.until if gate is not None else None,
+        reasons=gate.reasons if gate is not None else (),
+    )
+
+
+def _show(scene: Scene, draft: NodeDraft, work: Work, status: str, before: str, *, is_complete: bool) -> None:
+    """Bring the marks of the Skyhook on the node up to date."""
+    skyhook = scene.plan.skyhook
+    draft.annotate(node_names.status(skyhook), status)
+    draft.label(node_names.status(skyhook), status)
+    if migration.is_due(scene.node.annotations.get(node_names.version(skyhook))) and scene.plan.acts:
+        draft.annotate(node_names.version(skyhook), STAMP_VERSION)
+    directories = draft.node.annotations.get(node_names.copy_dir(skyhook), "")
+    if is_complete:
+        draft.annotate(node_names.copy_dir(skyhook), None)
+        draft.annotate(node_names.last_error(skyhook), None)
+    elif (known := _directories(scene, directories, work)) != directories:
+        draft.annotate(node_names.copy_dir(skyhook), known)
+    if status == COMPLETE and before != COMPLETE:
+        draft.tells.append(scene.tell_node("State", f"Skyhook [{skyhook}] complete."))
+
+
+def _directories(scene: Scene, known: str, work: Work) -> str:
+    """Return the directories of packages that an interrupt may follow, each as its first pod was given it."""
+    found = list(filter(None, known.split(",")))
+    for pod in work.new_pods:
+        if not pod.directory:
+            continue
+        owners = (each for each in scene.plan.packages.values() if is_directory_of(scene, each, pod.directory))
+        package = next(owners, None)
+        if package is None or not has_interrupt(package, scene.plan.updates):
+            continue
+        if not any(is_directory_of(scene, package, each) for each in found):
+            found.append(pod.directory)
+    return ",".join(found)
+
+
+def _draining(scene: Scene, package: Package) -> Tell:
+    name = scene.node.key.name
+    note = f"draining node [{name}] package [{package.name}:{package.version}] from [skyhook:{scene.plan.skyhook}]"
+    return scene.tell_node("Interrupt", note)
+
+
+def _blocked(scene: Scene, gate: Gate | None) -> tuple[Tell, ...]:
+    """Say once for each pod that it holds up the drain."""
+    if gate is None:
+        return ()
+    return tuple(
+        told(
+            scene.node.key,
+            "Drain",
+            f"pod {pod} holds up the drain for [skyhook:{scene.plan.skyhook}]: {why}",
+            warning=True,
+        )
+        for why, pod in gate.blocked_by
+    )
+
+
+def _metadata(scene: Scene, node: NodeRow, around: Around, work: Work) -> tuple[Create | Patch, ...]:
+    """Return the write that brings the ConfigMap of the node's metadata up to date, as its pods need it."""
+    plan, options = scene.plan, around.options
+    if not plan.acts:
+        return ()
+    key = metadata_key(options.namespace, plan.skyhook, node.key.name)
+    known = around.view.get(key, MetadataRow)
+    data = metadata_of(node, plan.packages, options.agent_image)
+    if known is None:
+        return (Create(key, node_metadata(scene.place, data)),)
+    stale = known.packages != packages_digest(data) or (bool(work.new_pods) and known.host != host_digest(data))
+    return (Patch(key, {"data": data}),) if stale else ()
+
+
+def _reset(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around, state: NodeState) -> Visit:
+    """Forget what was installed, after a reboot: all packages run again once the reboot is recorded."""
+    skyhook = plan.skyhook
+    names = (node_names.node_state(skyhook), node_names.status(skyhook))
+    if any(name in node.annotations for name in names):
+        draft.tells += reboots.told_of(plan, node)
+    for name in names:
+        draft.annotate(name, None)
+    draft.label(node_names.status(skyhook), None)
+    standing = _standing(plan, node, around, state, is_ready=False)
+    return Visit(marks=(replace(standing, keeps_boot_id=any(name in node.annotations for name in names)),))
+
+
+def _standing(
+    plan: PlanRow,
+    node: NodeRow,
+    around: Around,
+    state: NodeState,
+    *,
+    is_ready: bool,
+    is_malformed: bool = False,
+    gate: Gate | None = None,
+    scene: Scene | None = None,
+) -> Standing:
+    """Return how the node stands, from what is stored on it."""
+    name = node.key.name
+    packages = tuple(plan.packages.values())
+    pods = scene.pods if scene is not None else ()
+    needs_drain = any(
+        has_interrupt(each, plan.updates) and not is_package_complete(each, state, plan.updates) for each in packages
+    )
+    made = [(pod.created_at, pod) for pod in pods if pod.is_package and pod.created_at is not None]
+    latest = max(made, key=lambda each: (each[0], each[1].key), default=None)
+    about = latest[1].about if latest is not None else None
+    return Standing(
+        key=standing_key(plan.skyhook, name),
+        skyhook=plan.skyhook,
+        node=name,
+        created_at=node.created_at,
+        labels=node.labels,
+        status=node.annotations.get(node_names.status(plan.skyhook), ""),
+        state=state,
+        is_complete=not is_malformed and is_node_complete(packages, state, plan.updates),
+        is_ready=is_ready,
+        is_ignored=is_ignored(node),
+        is_tainted=not _tolerates(node, plan, around.options),
+        has_begun=bool(pods) or is_cordoned(node, plan.skyhook) or has_begun(packages, state, plan.updates),
+        is_cordoned=node_names.cordon(plan.skyhook) in node.annotations,
+        needs_drain=needs_drain,
+        is_malformed=is_malformed,
+        boot_id=node.boot_id,
+        pods=frozenset(pod.about.name for pod in pods if pod.about is not None),
+        latest=(latest[0], f"{about.name}:{about.version}") if latest is not None and about is not None else None,
+        blocked_by=gate.blocked_by if gate is not None else (),
+    )

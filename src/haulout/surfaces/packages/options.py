@@ -1,0 +1,62 @@
+"""What the decisions of the packages surface read of its settings."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+
+from haulout.cluster.rows import Taint
+from haulout.core.declaration import Context
+from haulout.core.drain.options import PodRules
+from haulout.surfaces.packages.settings import AGENT_IMAGE, PAUSE_IMAGE, PackagesSettings, taint_parts
+
+RUNTIME_REQUIRED = Taint("skyhook.nvidia.com", "NoSchedule", "runtime-required")
+# What is stamped on Skyhooks and Nodes: the version of the original whose behaviour is kept.
+STAMP_VERSION = "v0.15.0"
+
+
+class Options(msgspec.Struct, frozen=True):
+    """The settings of the packages surface, and what follows from how it is served.
+
+    `alone`: it serves the original's users by itself, without turns and budgets of other surfaces.
+    `counts_erroring`: a node that fails while it is cordoned takes a place under its budget.
+    `most_unavailable`: a count or a percentage of nodes that all Skyhooks together may keep cordoned; empty: any number.
+    `stage_for`: how long a stage may take, unless its package says otherwise; None: as long as it takes.
+    """
+
+    namespace: str = "skyhook"
+    image_pull_secret: str = ""
+    copy_dir_root: str = "/var/lib/skyhook"
+    agent_log_root: str = "/var/log/skyhook"
+    agent_image: str = AGENT_IMAGE
+    pause_image: str = PAUSE_IMAGE
+    runtime_required: Taint = RUNTIME_REQUIRED
+    reapply_on_reboot: bool = False
+    counts_erroring: bool = True
+    most_unavailable: str = ""
+    stage_for: timedelta | None = None
+    stage_retries: int = 0
+    alone: bool = True
+    rules: PodRules = PodRules()
+
+
+def served(settings: PackagesSettings, context: Context) -> Options:
+    """Return what decisions read."""
+    parts = taint_parts(settings.runtime_required_taint)
+    return Options(
+        namespace=settings.namespace,
+        image_pull_secret=settings.image_pull_secret,
+        copy_dir_root=settings.copy_dir_root,
+        agent_log_root=settings.agent_log_root,
+        agent_image=settings.agent_image or AGENT_IMAGE,
+        pause_image=settings.pause_image or PAUSE_IMAGE,
+        runtime_required=Taint(parts[0], parts[2], parts[1]) if parts is not None else RUNTIME_REQUIRED,
+        reapply_on_reboot=settings.reapply_on_reboot,
+        counts_erroring=settings.budget_counts_erroring,
+        most_unavailable=settings.max_unavailable_nodes,
+        stage_for=settings.stage_timeout or None,
+        stage_retries=settings.stage_retries,
+        alone=context.alone,
+        rules=context.rules,
+    )

@@ -1,0 +1,171 @@
+"""What nodes have to know of a Skyhook, as rows of their own: its status changes often, and must not wake every node."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from haulout.base.selector import Selector
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Row
+from haulout.cluster.store import Index
+from haulout.cluster.view import MARK, View
+from haulout.core.decision import NOTHING, Decision
+from haulout.surfaces.packages.config_maps import CONFIGS_OF_SKYHOOK, PackageConfigRow
+from haulout.surfaces.packages.options import Options
+from haulout.surfaces.packages.pods import Place
+from haulout.surfaces.packages.stages import NOTHING_CHANGED, ConfigUpdates
+from haulout.surfaces.packages.validate import name_problem, spec_problem
+from haulout.surfaces.packages.wire import COMPLETE, DISABLED, FINALIZER, PAUSED, SURFACE, Package, SkyhookRow, Spec
+from haulout.surfaces.packages.wire_policy import PolicyRow, policy_key
+
+PLANS, PICKS = "packages-plan", "packages-pick"
+
+
+class PlanRow(Row, frozen=True, kw_only=True):
+    """A Skyhook as nodes see it.
+
+    `shows`: `paused` or `disabled`, where all its nodes show that. `updates`: the configuration keys of each package that
+    the last change touched. `published`: the packages whose ConfigMap is as pods need it; `changing`: those whose nodes
+    have to configure them again before it is. `is_complete`: on all its nodes.
+    """
+
+    skyhook: str
+    owner: Key
+    generation: int = 0
+    created_at: datetime | None = None
+    spec: Spec = Spec()
+    selector: Selector | None = None
+    protected: Selector | None = None
+    shows: str = ""
+    is_disabled: bool = False
+    is_deleting: bool = False
+    has_compartments: bool = True
+    updates: ConfigUpdates = NOTHING_CHANGED
+    published: frozenset[str] = frozenset()
+    changing: frozenset[str] = frozenset()
+    is_complete: bool = False
+    problem: str = ""
+
+    @property
+    def packages(self) -> dict[str, Package]:
+        return self.spec.packages
+
+    @property
+    def rank(self) -> tuple[int, str]:
+        return self.spec.priority, self.skyhook
+
+    @property
+    def acts(self) -> bool:
+        """Whether anything new may begin for it."""
+        return not (self.shows or self.is_disabled or self.is_deleting or self.problem)
+
+    def place(self, node: str, options: Options, order: int | None = None) -> Place:
+        tolerations = self.spec.additional_tolerations
+        return Place(node, self.skyhook, self.uid, self.generation, options, tolerations, order)
+
+
+class Pick(Row, frozen=True, kw_only=True):
+    """A node that was picked for a Skyhook, as it is stored. `order`: its place in the rollout."""
+
+    order: int = 0
+
+
+def _plan(row: Row) -> tuple[str, ...]:
+    return ("",) if isinstance(row, PlanRow) else ()
+
+
+ALL_PLANS = Index("packages-plans", MARK, _plan)
+
+
+def plan_key(skyhook: str) -> Key:
+    return Key("", MARK, PLANS, skyhook)
+
+
+def pick_key(skyhook: str, node: str) -> Key:
+    return Key("", MARK, PICKS, f"{skyhook}/{node}")
+
+
+def decide(key: Key, view: View, now: datetime) -> Decision:
+    row = view.get(key, SkyhookRow)
+    setting = view.config(SURFACE)
+    if row is None or setting is None:
+        return NOTHING
+    assert isinstance(setting.value, Options)
+    if row.deleting_at is not None and FINALIZER not in row.finalizers:
+        return NOTHING
+    policy = row.spec.deployment_policy
+    has_compartments = not policy or view.get(policy_key(policy), PolicyRow) is not None
+    configs = view.rows(CONFIGS_OF_SKYHOOK, row.name, PackageConfigRow)
+    return Decision(marks=(plan_of(row, configs, has_compartments=has_compartments), *picks_of(row)))
+
+
+def plan_of(row: SkyhookRow, configs: list[PackageConfigRow], *, has_compartments: bool) -> PlanRow:
+    is_complete = row.status.status == COMPLETE and row.status.observed_generation == row.generation
+    return PlanRow(
+        key=plan_key(row.name),
+        uid=row.uid,
+        skyhook=row.name,
+        owner=row.key,
+        generation=row.generation,
+        created_at=row.created_at,
+        spec=row.spec,
+        selector=row.selector,
+        protected=row.protected,
+        shows=_shows(row),
+        is_disabled=row.is_disabled,
+        is_deleting=row.deleting_at is not None,
+        has_compartments=has_compartments,
+        updates=updates_of(row),
+        published=_published(row, configs),
+        changing=frozenset(
+            each.package
+            for each in configs
+            if each.is_changing and _version_of(row, each.package) == each.package_version
+        ),
+        is_complete=is_complete,
+        problem=problem_of(row),
+    )
+
+
+def picks_of(row: SkyhookRow) -> tuple[Pick, ...]:
+    picked = sorted((at, node) for node, at in row.status.node_priority.items())
+    offset = row.status.node_order_offset
+    return tuple(Pick(key=pick_key(row.name, node), order=offset + place) for place, (_, node) in enumerate(picked))
+
+
+def problem_of(row: SkyhookRow) -> str:
+    """Return why a Skyhook cannot be worked on, as admission would have said it."""
+    return row.problem or name_problem(row.name) or spec_problem(row.spec)
+
+
+def changed_packages(row: SkyhookRow) -> frozenset[str]:
+    """Return the packages that were removed or got another version since the status was last written."""
+    listed = dict(each.rpartition(":")[::2] for each in row.status.package_list.split(",") if ":" in each)
+    return frozenset(name for name, version in listed.items() if _version_of(row, name) != version)
+
+
+def updates_of(row: SkyhookRow) -> ConfigUpdates:
+    """Return the configuration keys that the last change of each package touched. Another version starts anew."""
+    changed = changed_packages(row)
+    return {name: keys for name, keys in row.status.config_updates.items() if keys and name not in changed}
+
+
+def _shows(row: SkyhookRow) -> str:
+    if row.is_paused:
+        return PAUSED
+    return DISABLED if row.is_disabled and row.status.status != COMPLETE else ""
+
+
+def _version_of(row: SkyhookRow, package: str) -> str | None:
+    found = row.spec.packages.get(package)
+    return found.version if found is not None else None
+
+
+def _published(row: SkyhookRow, configs: list[PackageConfigRow]) -> frozenset[str]:
+    there = {(each.package, each.package_version): each for each in configs}
+    found = set()
+    for name, package in row.spec.packages.items():
+        config = there.get((name, package.version))
+        if not package.config_map or (config is not None and not config.is_changing):
+            found.add(name)
+    return frozenset(found)

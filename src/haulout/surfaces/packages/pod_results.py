@@ -1,0 +1,87 @@
+"""From the pods of a node to its entries: what has succeeded, failed or runs again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from haulout.core.action import Tell
+from haulout.surfaces.packages.changes import after_success, unskipped
+from haulout.surfaces.packages.node_state import (
+    COMPLETE,
+    ERRORING,
+    IN_PROGRESS,
+    INTERRUPT,
+    Entry,
+    NodeState,
+    entry_key,
+)
+from haulout.surfaces.packages.outcome import Result
+from haulout.surfaces.packages.pod_rows import PackagePodRow
+from haulout.surfaces.packages.pods import About
+from haulout.surfaces.packages.scene import Scene, Work
+from haulout.surfaces.packages.wire import Package
+
+replace = msgspec.structs.replace
+
+
+def with_results(state: NodeState, scene: Scene) -> Work:
+    """Return the entries after what the pods show, and the pods that have done their work."""
+    current, tells, over = dict(state), list[Tell](), list[PackagePodRow]()
+    for pod in scene.pods:
+        if pod.about is None or pod.deleting_at is not None:
+            continue
+        if pod.about.invalid:
+            over.append(pod)
+            continue
+        entry = current.get(entry_key(pod.about.name, pod.about.version))
+        if entry is None or entry.stage != pod.about.stage:
+            # Its result belongs to a stage that the node is not at; `validation` has it deleted.
+            continue
+        changed = recorded(current, entry, pod, scene.plan.packages)
+        if pod.verdict.result is Result.SUCCEEDED:
+            over.append(pod)
+        tells += _told(scene, entry, changed, pod)
+        current = changed
+    return Work(current, tuple(tells), old_pods=tuple(over))
+
+
+def recorded(state: NodeState, entry: Entry, pod: PackagePodRow, packages: Mapping[str, Package]) -> dict[str, Entry]:
+    """Return the entries after the result of one pod of this entry's stage."""
+    verdict = pod.verdict
+    restarts = verdict.container.restarts
+    match verdict.result:
+        case Result.SUCCEEDED:
+            done = replace(entry, restarts=restarts) if entry.stage != INTERRUPT else entry
+            changed = after_success(state, done, packages)
+            return unskipped(changed, packages.values()) if not pod.is_package else changed
+        case Result.FAILED:
+            return {**state, entry.key: replace(entry, state=ERRORING, restarts=max(restarts, 0))}
+        case Result.RUNNING if entry.state == ERRORING and not entry.restarts and not restarts:
+            # It could not be started, and now it runs. One that crashed and runs again has not recovered yet.
+            return {**state, entry.key: replace(entry, state=IN_PROGRESS)}
+        case _:
+            return dict(state)
+
+
+def _told(scene: Scene, before: Entry, after: NodeState, pod: PackagePodRow) -> tuple[Tell, ...]:
+    result = pod.verdict.result
+    if result is Result.SUCCEEDED:
+        word = COMPLETE
+    elif result is Result.FAILED and before.state != ERRORING:
+        word = ERRORING
+    else:
+        return ()
+    note = f"Package [{before.name}:{before.version}] state {word} on [skyhook:{scene.plan.skyhook}]"
+    return (scene.tell_node("Apply", note),) if after.get(before.key) != before else ()
+
+
+def orphaned(state: NodeState, pod: PackagePodRow, about: About) -> dict[str, Entry]:
+    """Return the entries after the result of a pod whose Skyhook does not exist."""
+    entry = state.get(entry_key(about.name, about.version)) or Entry(
+        about.name, about.version, about.image, about.container_sha
+    )
+    staged = replace(entry, stage=about.stage, state=entry.state or IN_PROGRESS)
+    changed = recorded(state, staged, pod, {})
+    return changed if pod.verdict.result in (Result.SUCCEEDED, Result.FAILED) else dict(state)

@@ -1,0 +1,194 @@
+"""Package pods as they are read: a table of their own, as decisions need more of them than of other pods."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from haulout.base.quantity import QuantityError, amount
+from haulout.cluster.key import Key
+from haulout.cluster.project import Resource
+from haulout.cluster.rows import ObjectRow, Row
+from haulout.cluster.store import Index
+from haulout.model.meta import ObjectMeta
+from haulout.surfaces.packages.node_state import go_json
+from haulout.surfaces.packages.outcome import InitContainer, Verdict, verdict
+from haulout.surfaces.packages.pods import COPY_VARIABLE, OWN_VARIABLES, About
+from haulout.surfaces.packages.wire import INTERRUPT_LABEL, NAME, PACKAGE
+
+PACKAGE_POD = "PackagePod"
+# Who has set the resources of a pod that has none by itself.
+LIMIT_RANGER = "kubernetes.io/limit-ranger"
+
+
+class _Terminated(Struct, frozen=True, rename="camel"):
+    exit_code: int = 0
+
+
+class _Waiting(Struct, frozen=True):
+    reason: str = ""
+
+
+class _State(Struct, frozen=True):
+    waiting: _Waiting | None = None
+    running: dict[str, Any] | None = None
+    terminated: _Terminated | None = None
+
+
+class _ContainerStatus(Struct, frozen=True, rename="camel"):
+    name: str = ""
+    restart_count: int = 0
+    state: _State = _State()
+
+
+class _Container(Struct, frozen=True):
+    name: str = ""
+    image: str = ""
+    env: tuple[dict[str, Any], ...] = ()
+    resources: dict[str, Any] = {}
+
+
+class _PodSpec(Struct, frozen=True, rename="camel"):
+    node_name: str = ""
+    init_containers: tuple[_Container, ...] = ()
+
+
+class _PodStatus(Struct, frozen=True, rename="camel"):
+    phase: str = ""
+    init_container_statuses: tuple[_ContainerStatus, ...] = ()
+
+
+class _Pod(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _PodSpec = _PodSpec()
+    status: _PodStatus = _PodStatus()
+
+
+class Shape(Struct, frozen=True):
+    """An init container in what can be compared: quantities by value, without what the operator or the server adds."""
+
+    name: str
+    image: str
+    env: tuple[str, ...] = ()
+    resources: tuple[tuple[str, str, str], ...] = ()
+
+
+class PackagePodRow(ObjectRow, frozen=True, kw_only=True):
+    """What is kept of a pod with the label of a Skyhook.
+
+    `about`: what it says of itself; None, if that cannot be read: such a pod is nobody's.
+    `has_limits_set`: its resources come from the namespace. `is_package`: not an interrupt.
+    """
+
+    node: str = ""
+    about: About | None = None
+    containers: tuple[InitContainer, ...] = ()
+    shapes: tuple[Shape, ...] = ()
+    has_limits_set: bool = False
+    is_package: bool = True
+    skyhook: str = ""
+    package: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        return verdict(self.containers)
+
+
+def shape_of(container: Mapping[str, Any]) -> Shape:
+    env = tuple(
+        _variable(each)
+        for each in container.get("env") or ()
+        if each.get("name") not in (*OWN_VARIABLES, COPY_VARIABLE)
+    )
+    return Shape(container["name"], container["image"], env, _resources(container.get("resources") or {}))
+
+
+def _variable(given: Mapping[str, Any]) -> str:
+    """Return a variable without what the server fills in."""
+    variable = dict(given)
+    if not variable.get("value"):
+        variable.pop("value", None)
+    source = {name: dict(value) for name, value in (variable.get("valueFrom") or {}).items() if value is not None}
+    if source.get("fieldRef", {}).get("apiVersion") == "v1":
+        del source["fieldRef"]["apiVersion"]
+    if "resourceFieldRef" in source:
+        divisor = source["resourceFieldRef"].pop("divisor", None)
+        if divisor is not None and _amount(divisor) not in ("0", "1"):
+            source["resourceFieldRef"]["divisor"] = _amount(divisor)
+    variable |= {"valueFrom": source} if source else {}
+    return go_json(_sorted(variable))
+
+
+def _sorted(value: Any) -> Any:
+    return {name: _sorted(value[name]) for name in sorted(value)} if isinstance(value, dict) else value
+
+
+def _resources(resources: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
+    return tuple(
+        sorted(
+            (kind, name, _amount(quantity))
+            for kind in ("limits", "requests")
+            for name, quantity in (resources.get(kind) or {}).items()
+        )
+    )
+
+
+def _amount(quantity: Any) -> str:
+    try:
+        return str(amount(quantity))
+    except (QuantityError, TypeError):
+        return str(quantity)
+
+
+_ABOUT = msgspec.json.Decoder(About)
+
+
+def _about(text: str | None) -> About | None:
+    try:
+        found = _ABOUT.decode(text or "")
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return found if found.name and found.skyhook else None
+
+
+def _container(status: _ContainerStatus) -> InitContainer:
+    state = status.state
+    return InitContainer(
+        name=status.name,
+        exit_code=state.terminated.exit_code if state.terminated is not None else None,
+        waits_for=state.waiting.reason if state.waiting is not None else "",
+        running=state.running is not None,
+        restarts=status.restart_count,
+    )
+
+
+def _project(obj: _Pod, common: dict[str, Any]) -> PackagePodRow:
+    labels, annotations = obj.metadata.labels, obj.metadata.annotations
+    return PackagePodRow(
+        **common,
+        node=obj.spec.node_name,
+        about=_about(annotations.get(PACKAGE)),
+        containers=tuple(map(_container, obj.status.init_container_statuses)),
+        shapes=tuple(shape_of(msgspec.to_builtins(each)) for each in obj.spec.init_containers),
+        has_limits_set=LIMIT_RANGER in annotations,
+        is_package=INTERRUPT_LABEL not in labels,
+        skyhook=labels.get(NAME, ""),
+        package=labels.get(PACKAGE, ""),
+    )
+
+
+POD_RESOURCE = Resource(PACKAGE_POD, "/api/v1", "pods", True, _Pod, _project, labels=NAME)
+
+
+def _node_of(row: Row) -> Iterable[Hashable]:
+    return (row.node,) if isinstance(row, PackagePodRow) and row.node else ()
+
+
+PACKAGE_PODS_OF_NODE = Index("package-pods-of-node", PACKAGE_POD, _node_of)
+
+
+def pod_key(namespace: str, name: str) -> Key:
+    return Key("", PACKAGE_POD, namespace, name)

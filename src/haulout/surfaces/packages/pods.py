@@ -1,0 +1,242 @@
+"""The pods of packages, as they are created."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from haulout.base import duration
+from haulout.model.pod import Toleration
+from haulout.surfaces.packages import interrupts, names
+from haulout.surfaces.packages.eligibility import toleration_of
+from haulout.surfaces.packages.node_state import INTERRUPT, go_json
+from haulout.surfaces.packages.options import Options
+from haulout.surfaces.packages.wire import (
+    API_VERSION,
+    INTERRUPT_LABEL,
+    KIND,
+    NAME,
+    PACKAGE,
+    Interrupt,
+    Package,
+    Resources,
+)
+
+PAUSE_RESOURCES = {"cpu": "100m", "memory": "20Mi"}
+INTERRUPT_RESOURCES = {"cpu": "500m", "memory": "64Mi"}
+COPY = "mkdir -p /root/$SKYHOOK_DIR && cp -r /skyhook-package/* /root/$SKYHOOK_DIR"
+# The variables of the agent that the operator sets, beside those of the package.
+OWN_VARIABLES = frozenset(
+    {"SKYHOOK_LOG_DIR", "SKYHOOK_ROOT_DIR", "COPY_RESOLV", "SKYHOOK_RESOURCE_ID", "SKYHOOK_NODE_ORDER"}
+)
+# It names the generation of the Skyhook, which any edit raises.
+COPY_VARIABLE = "SKYHOOK_DIR"
+LONGEST_CONTAINER = 43
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a pod runs and for whom: the node, the Skyhook as it stands, and the node's place in the rollout."""
+
+    node: str
+    skyhook: str
+    uid: str
+    generation: int
+    options: Options
+    tolerations: tuple[Toleration, ...] = ()
+    order: int | None = None
+
+
+class About(msgspec.Struct, frozen=True):
+    """What a pod says of itself in its annotation."""
+
+    name: str = ""
+    version: str = ""
+    skyhook: str = ""
+    stage: str = ""
+    image: str = ""
+    container_sha: str = msgspec.field(default="", name="containerSHA")
+    invalid: bool = False
+
+
+def about_text(about: About) -> str:
+    """Return the annotation of a pod, its members in their order and without those that are empty."""
+    members: dict[str, object] = {"name": about.name, "version": about.version, "skyhook": about.skyhook}
+    members |= {"stage": about.stage, "image": about.image}
+    members |= {"containerSHA": about.container_sha} if about.container_sha else {}
+    members |= {"invalid": True} if about.invalid else {}
+    return go_json(members)
+
+
+def copy_dir(place: Place, package: Package) -> str:
+    root = place.options.copy_dir_root
+    return names.copy_dir(root, place.skyhook, place.uid, place.generation, package.name, package.version)
+
+
+def package_pod(place: Place, package: Package, stage: str) -> dict[str, Any]:
+    """Return the pod of one stage of a package: it copies the package to the host, runs the stage and checks it."""
+    directory = copy_dir(place, package)
+    mounts = _mounts(place, package)
+    agent = _agent(place, package, mounts)
+    first = package.name[:LONGEST_CONTAINER]
+    copying: dict[str, Any] = {
+        "name": f"{first}-init",
+        "image": image_of(package),
+        "imagePullPolicy": "Always",
+        "command": ["/bin/sh"],
+        "args": ["-c", COPY],
+        "env": [{"name": COPY_VARIABLE, "value": directory}],
+        "securityContext": {"privileged": True},
+        "volumeMounts": mounts,
+    }
+    running = {"name": f"{first}-{stage}", **agent, "args": [stage, "/root", directory]}
+    checking = {"name": f"{first}-{stage}check", **agent, "args": [f"{stage}-check", "/root", directory]}
+    containers = [copying, running, checking]
+    if (resources := resources_of(package.resources)) is not None:
+        containers = [{**container, "resources": resources} for container in containers]
+    name = names.package_pod(place.skyhook, package.name, package.version, stage, place.node)
+    body = _frame(place, package, stage, name, containers, _volumes(place, package))
+    if package.graceful_shutdown is not None and (grace := _seconds(package.graceful_shutdown)) is not None:
+        body["spec"]["terminationGracePeriodSeconds"] = grace
+    return body
+
+
+def interrupt_pod(
+    place: Place, package: Package, interrupt: Interrupt, directory: str, stage: str = INTERRUPT
+) -> dict[str, Any]:
+    """Return the pod that restarts what the interrupt says. `directory`: where the package was copied to."""
+    container = {
+        "name": "interrupt",
+        "image": package.agent_image_override or place.options.agent_image,
+        "args": ["interrupt", "/root", directory, interrupts.argument(interrupt)],
+        "env": _own_variables(place, package),
+        "securityContext": {"privileged": True},
+        "volumeMounts": [_ROOT_MOUNT],
+        "resources": {"limits": INTERRUPT_RESOURCES, "requests": INTERRUPT_RESOURCES},
+    }
+    name = names.interrupt_pod(place.skyhook, interrupt.type, place.node, stage=stage)
+    body = _frame(place, package, stage, name, [container], [_ROOT_VOLUME])
+    body["metadata"]["labels"][INTERRUPT_LABEL] = "True"
+    return body
+
+
+def image_of(package: Package) -> str:
+    if package.container_sha:
+        return f"{package.image}@{package.container_sha}"
+    return package.image if "@" in package.image else f"{package.image}:{package.version}"
+
+
+def resources_of(resources: Resources | None) -> dict[str, Any] | None:
+    """Return the resources of a container; None if the package leaves them to the namespace."""
+    if resources is None or not any(_is_set(value) for value in msgspec.structs.astuple(resources)):
+        return None
+    limits = {"cpu": resources.cpu_limit, "memory": resources.memory_limit}
+    requests = {"cpu": resources.cpu_request, "memory": resources.memory_request}
+    return {"limits": _given(limits), "requests": _given(requests)}
+
+
+def owner_of(place: Place) -> dict[str, Any]:
+    reference = {"apiVersion": API_VERSION, "kind": KIND, "name": place.skyhook, "uid": place.uid}
+    return {**reference, "controller": True, "blockOwnerDeletion": True}
+
+
+_ROOT_MOUNT = {"name": "root-mount", "mountPath": "/root", "mountPropagation": "HostToContainer"}
+_ROOT_VOLUME = {"name": "root-mount", "hostPath": {"path": "/"}}
+
+
+def _mounts(place: Place, package: Package) -> list[dict[str, Any]]:
+    metadata = {"name": names.metadata_volume(place.node), "mountPath": "/skyhook-package/node-metadata"}
+    config = {"name": package.name, "mountPath": "/skyhook-package/configmaps"}
+    return [_ROOT_MOUNT, metadata, *([config] if package.config_map else [])]
+
+
+def _volumes(place: Place, package: Package) -> list[dict[str, Any]]:
+    metadata_map = names.metadata_config_map(place.skyhook, place.node)
+    volumes = [_ROOT_VOLUME, {"name": names.metadata_volume(place.node), "configMap": {"name": metadata_map}}]
+    if package.config_map:
+        own = names.package_config_map(place.skyhook, package.name, package.version)
+        volumes.append({"name": package.name, "configMap": {"name": own}})
+    return volumes
+
+
+def _agent(place: Place, package: Package, mounts: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "image": package.agent_image_override or place.options.agent_image,
+        "imagePullPolicy": "Always",
+        "env": [*package.env, *_own_variables(place, package)],
+        "securityContext": {"privileged": True},
+        "volumeMounts": mounts,
+    }
+
+
+def _own_variables(place: Place, package: Package) -> list[dict[str, str]]:
+    options = place.options
+    identity = names.resource_id(place.skyhook, place.uid, place.generation, package.name, package.version)
+    values = {
+        "SKYHOOK_LOG_DIR": f"{options.agent_log_root}/{place.skyhook}",
+        "SKYHOOK_ROOT_DIR": f"{options.copy_dir_root}/{place.skyhook}",
+        "COPY_RESOLV": "false",
+        "SKYHOOK_RESOURCE_ID": identity,
+    }
+    if place.order is not None:
+        values["SKYHOOK_NODE_ORDER"] = str(place.order)
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def _frame(
+    place: Place,
+    package: Package,
+    stage: str,
+    name: str,
+    containers: list[dict[str, Any]],
+    volumes: list[dict[str, Any]],
+) -> dict[str, Any]:
+    options = place.options
+    about = About(package.name, package.version, place.skyhook, stage, package.image, package.container_sha)
+    spec: dict[str, Any] = {
+        "nodeName": place.node,
+        "restartPolicy": "OnFailure",
+        "hostPID": True,
+        "hostNetwork": True,
+        "tolerations": [
+            {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"},
+            _given(msgspec.to_builtins(toleration_of(options.runtime_required))),
+            *(_given(msgspec.to_builtins(each)) for each in place.tolerations),
+        ],
+        "initContainers": containers,
+        "containers": [
+            {
+                "name": "pause",
+                "image": options.pause_image,
+                "resources": {"limits": PAUSE_RESOURCES, "requests": PAUSE_RESOURCES},
+            }
+        ],
+        "volumes": volumes,
+    }
+    if options.image_pull_secret:
+        spec["imagePullSecrets"] = [{"name": options.image_pull_secret}]
+    labels = {NAME: place.skyhook, PACKAGE: names.package_label(package.name, package.version)}
+    metadata = {
+        "name": name,
+        "namespace": options.namespace,
+        "labels": labels,
+        "annotations": {PACKAGE: about_text(about)},
+        "ownerReferences": [owner_of(place)],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value not in (None, "")}
+
+
+def _is_set(value: object) -> bool:
+    return value not in (None, "", "0", 0)
+
+
+def _seconds(text: str) -> int | None:
+    try:
+        return int(duration.parse(text).total_seconds())
+    except duration.DurationError:
+        return None

@@ -1,0 +1,297 @@
+"""The decision about one Skyhook: which nodes are worked on, its ConfigMaps, its status and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Value
+from haulout.cluster.view import MARK, View
+from haulout.core.action import Annotate, Edit, Finalize, Patch, Step, Tell
+from haulout.core.decision import NOTHING, Decision
+from haulout.core.holds import Claim
+from haulout.model.meta import Condition, wire_time
+from haulout.surfaces.packages import claims, compartments, skyhook_conditions, skyhook_status
+from haulout.surfaces.packages.batches import Batch, batch_of
+from haulout.surfaces.packages.config_maps import CONFIGS_OF_SKYHOOK, NODE_METADATA, PackageConfigRow
+from haulout.surfaces.packages.configs import ConfigChanges, config_changes
+from haulout.surfaces.packages.options import STAMP_VERSION, Options
+from haulout.surfaces.packages.plan import PlanRow, changed_packages, plan_key
+from haulout.surfaces.packages.pod_rows import PACKAGE_POD
+from haulout.surfaces.packages.scene import told
+from haulout.surfaces.packages.skyhook_conditions import Conditions
+from haulout.surfaces.packages.standing import NODES_OF_SKYHOOK, Standing
+from haulout.surfaces.packages.wire import (
+    COMPLETE,
+    ERRORING,
+    FINALIZER,
+    IN_PROGRESS,
+    STAMP,
+    SURFACE,
+    UNKNOWN,
+    SkyhookRow,
+)
+from haulout.surfaces.packages.wire_policy import PolicyRow, policy_key
+from haulout.surfaces.packages.wire_status import (
+    FRESH_BATCH,
+    CompartmentStatus,
+    SkyhookStatus,
+    status_patch,
+)
+
+replace = msgspec.structs.replace
+# What only mirrors the nodes is written no more often.
+STATUS_EVERY_FOR = timedelta(seconds=1)
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What one decision about a Skyhook is made upon. `policy`: its DeploymentPolicy; None where it names none."""
+
+    row: SkyhookRow
+    plan: PlanRow
+    view: View
+    now: datetime
+    options: Options
+    nodes: tuple[Standing, ...]
+    configs: tuple[PackageConfigRow, ...]
+    policy: PolicyRow | None
+
+    @property
+    def resets(self) -> bool:
+        """Whether the record of batches starts anew when the Skyhook is complete or a version changes."""
+        own = self.row.spec.deployment_policy_options
+        if own is not None and own.reset_batch_state_on_completion is not None:
+            return own.reset_batch_state_on_completion
+        return self.policy.resets if self.policy is not None else False
+
+
+def decide(key: Key, view: View, now: datetime) -> Decision:
+    row, setting = view.get(key, SkyhookRow), view.config(SURFACE)
+    if row is None or setting is None:
+        return NOTHING
+    assert isinstance(setting.value, Options)
+    # Without these the decisions about nodes are put off, and what they tell of the nodes is missing.
+    for kind in ("Node", "Pod", PACKAGE_POD, NODE_METADATA):
+        view.require(kind)
+    plan = view.get(plan_key(row.name), PlanRow)
+    if plan is None:
+        return NOTHING
+    nodes = tuple(sorted(view.rows(NODES_OF_SKYHOOK, row.name, Standing), key=lambda node: node.age))
+    if row.deleting_at is not None:
+        return _ending(row, nodes)
+    configs = tuple(view.rows(CONFIGS_OF_SKYHOOK, row.name, PackageConfigRow))
+    name = row.spec.deployment_policy
+    policy = view.get(policy_key(name), PolicyRow) if name else None
+    return _going_on(Given(row, plan, view, now, setting.value, nodes, configs, policy))
+
+
+def _ending(row: SkyhookRow, nodes: Sequence[Standing]) -> Decision:
+    """Let the Skyhook go once no node carries anything of it that has to go."""
+    if any(not node.is_released for node in nodes):
+        return NOTHING
+    return Decision(actions=((Finalize(row.key, FINALIZER, present=False),),))
+
+
+def _going_on(given: Given) -> Decision:
+    row, plan = given.row, given.plan
+    status = skyhook_status.status_of(row, given.nodes, has_compartments=plan.has_compartments)
+    picked = _kept_picks(given)
+    batches = _batches(given, status, picked)
+    wanted = [claim for batch in batches for claim in claims.wanted(row, batch, given.options, given.view)]
+    chosen, is_answered = claims.chosen(given.view, wanted, batches, given.options)
+    configs = _configs(given)
+    holds: tuple[Claim, ...] = (*claims.begun(row, given.nodes, picked, given.options, given.view), *wanted)
+    new_status = _status(given, status, picked, batches, chosen, configs)
+    steps, marks, until = _writes(given, new_status, configs, is_urgent=bool(chosen), may_wait=not is_answered)
+    return Decision(actions=tuple(step for step in steps if step), claims=holds, marks=marks, until=until)
+
+
+def _kept_picks(given: Given) -> dict[str, str]:
+    """Return the nodes that stay picked: not those that are complete or gone, nor those that never started and may not."""
+    known = {node.node: node for node in given.nodes}
+    kept = {}
+    for name, at in given.row.status.node_priority.items():
+        node = known.get(name)
+        if node is None or node.is_complete:
+            continue
+        if node.has_begun or node.is_eligible or not given.plan.acts:
+            kept[name] = at
+    return kept
+
+
+def _batches(given: Given, status: str, picked: dict[str, str]) -> list[Batch]:
+    row, plan = given.row, given.plan
+    if not plan.has_compartments:
+        return []
+    named = {node.node: node for node in given.nodes}
+    groups = (
+        compartments.of_policy(given.policy)
+        if given.policy is not None
+        else compartments.without_policy(row.spec.interruption_budget, len(named))
+    )
+    members = compartments.assign(groups, {name: node.labels for name, node in named.items()})
+    stored = _stored(given, status)
+    is_rolling = status != COMPLETE and plan.acts
+    return [
+        batch_of(
+            each,
+            [named[name] for name in members[each.name]],
+            stored.get(each.name),
+            picked,
+            given.options,
+            is_rolling=is_rolling,
+        )
+        for each in groups
+    ]
+
+
+def _stored(given: Given, status: str) -> dict[str, CompartmentStatus]:
+    """Return the records of batches, fresh where a version has changed or the rollout has just been completed."""
+    stored = given.row.status.compartment_statuses
+    has_changed = given.plan.acts and bool(changed_packages(given.row))
+    has_completed = status == COMPLETE and given.row.status.status != COMPLETE
+    if not given.resets or not (has_changed or has_completed):
+        return stored
+    return {name: replace(each, batch_state=FRESH_BATCH) for name, each in stored.items()}
+
+
+def _configs(given: Given) -> ConfigChanges:
+    plan = given.plan
+    if not plan.acts:
+        return ConfigChanges(given.row.status.config_updates)
+    place = plan.place("", given.options)
+    return config_changes(plan, place, given.configs, given.nodes, plan.updates)
+
+
+def _status(
+    given: Given,
+    status: str,
+    picked: dict[str, str],
+    batches: list[Batch],
+    chosen: frozenset[str],
+    configs: ConfigChanges,
+) -> SkyhookStatus:
+    row, nodes, stored = given.row, given.nodes, given.row.status
+    states, is_truncated = skyhook_status.node_states(nodes)
+    departed = len(stored.node_priority.keys() - picked.keys())
+    is_done = status == COMPLETE
+    return replace(
+        stored,
+        observed_generation=row.generation if is_done else stored.observed_generation,
+        status=status,
+        node_state=states,
+        node_status={node.node: node.status for node in nodes if node.status},
+        conditions=_conditions(given, status, is_truncated=is_truncated),
+        node_boot_ids=_boot_ids(given),
+        node_priority={**picked, **dict.fromkeys(sorted(chosen), wire_time(given.now))},
+        node_order_offset=0 if is_done else stored.node_order_offset + departed,
+        config_updates=configs.updates,
+        compartment_statuses={batch.name: _with_chosen(batch, chosen) for batch in batches}
+        if given.plan.has_compartments
+        else stored.compartment_statuses,
+        nodes_in_progress=sum(node.status in (IN_PROGRESS, ERRORING) for node in nodes),
+        complete_nodes=f"{sum(node.status == COMPLETE for node in nodes)}/{len(nodes)}",
+        package_list=_package_list(given),
+    )
+
+
+def _with_chosen(batch: Batch, chosen: frozenset[str]) -> CompartmentStatus:
+    members = tuple(node.node for node in batch.candidates if node.node in chosen)
+    return replace(batch.status, batch_nodes=members) if members else batch.status
+
+
+def _package_list(given: Given) -> str:
+    """Return the packages with their versions. While nothing may begin, the last list stays: a change is not seen yet."""
+    stored = given.row.status.package_list
+    if stored and not given.plan.acts:
+        return stored
+    packages = given.row.spec.packages.values()
+    return ",".join(sorted(f"{package.name}:{package.version}" for package in packages))
+
+
+def _boot_ids(given: Given) -> dict[str, str]:
+    stored = given.row.status.node_boot_ids
+    ids = {node.node: stored.get(node.node, "") if node.keeps_boot_id else node.boot_id for node in given.nodes}
+    return {name: boot or stored.get(name, "") for name, boot in ids.items() if boot or stored.get(name)}
+
+
+def _conditions(given: Given, status: str, *, is_truncated: bool) -> tuple[Condition, ...]:
+    row, plan, nodes = given.row, given.plan, given.nodes
+    conditions = Conditions(row.status.conditions, row.generation, given.now)
+    before = row.status.status or UNKNOWN
+    if status != before:
+        text = f"Transitioned [{before}] -> [{status}]"
+        conditions.set(skyhook_conditions.TRANSITION, status == COMPLETE, status, text, observed=True)
+    latest = max(((*node.latest, node.node) for node in nodes if node.latest is not None), default=None)
+    if latest is not None:
+        text = f"Applying package [{latest[1]}] to node [{latest[2]}]"
+        conditions.set(skyhook_conditions.APPLY_PACKAGE, True, "ApplyPackage", text, observed=True)
+    if status != COMPLETE and plan.acts:
+        skyhook_conditions.about_nodes(conditions, nodes)
+    if plan.has_compartments:
+        conditions.remove(skyhook_conditions.NO_POLICY)
+    else:
+        text = f'DeploymentPolicy "{row.spec.deployment_policy}" not found'
+        conditions.set(skyhook_conditions.NO_POLICY, True, "DeploymentPolicyNotFound", text, observed=True)
+    if plan.problem:
+        conditions.set(skyhook_conditions.INVALID, True, "SpecInvalid", plan.problem, observed=True)
+    else:
+        conditions.remove(skyhook_conditions.INVALID)
+    if is_truncated:
+        text = "the state of complete nodes is left out, as the status would grow too large"
+        conditions.set(skyhook_conditions.TRUNCATED, True, "StatusTruncated", text)
+    else:
+        conditions.remove(skyhook_conditions.TRUNCATED)
+    skyhook_conditions.about_malformed(conditions, nodes)
+    skyhook_conditions.about_pods(conditions, nodes)
+    skyhook_conditions.about_ready(conditions, status, nodes)
+    return conditions.all()
+
+
+def _writes(
+    given: Given, wanted: SkyhookStatus, configs: ConfigChanges, *, is_urgent: bool, may_wait: bool
+) -> tuple[list[Step], tuple[Value, ...], datetime | None]:
+    """Return the steps: finalizer and stamp, the status where it says something new, then the ConfigMaps.
+
+    `is_urgent`: nodes were picked, which has to be stored before they start. `may_wait`: the arbiter is about to answer,
+    so that one write can say both.
+    """
+    row, now = given.row, given.now
+    key = Key("", MARK, "packages-status-write", row.name)
+    last = given.view.recall(key, Value)
+    written_at = last.value if last is not None and isinstance(last.value, datetime) else None
+    body = status_patch(row.status, wanted)
+    due_at = written_at + STATUS_EVERY_FOR if written_at is not None else now
+    announces = bool(configs.announced)
+    writes = bool(body) and not may_wait and (is_urgent or announces or now >= due_at)
+    steps: list[Step] = [_marks(row)]
+    if configs.published:
+        steps.append(tuple(configs.published))
+    if writes:
+        patch = Patch(row.key, body, "status", becomes=replace(row, status=wanted))
+        steps.append((patch, *_transition(row, wanted)))
+    if announces:
+        steps.append(tuple(configs.announced))
+    if writes:
+        return steps, (Value(key=key, value=now),), None
+    until = due_at if body and not may_wait and due_at > now else None
+    return steps, (last,) if last is not None and (until or now < due_at) else (), until
+
+
+def _marks(row: SkyhookRow) -> tuple[Edit, ...]:
+    edits: list[Edit] = []
+    if FINALIZER not in row.finalizers:
+        edits.append(Finalize(row.key, FINALIZER, present=True))
+    if STAMP not in row.annotations:
+        edits.append(Annotate(row.key, STAMP, STAMP_VERSION))
+    return tuple(edits)
+
+
+def _transition(row: SkyhookRow, wanted: SkyhookStatus) -> tuple[Tell, ...]:
+    before = row.status.status or UNKNOWN
+    if before == wanted.status:
+        return ()
+    return (told(row.key, "State", f"Skyhook transitioned [{before}] -> [{wanted.status}]"),)

@@ -1,0 +1,199 @@
+"""Which pods a picked node gets next: the runnable packages, each at its stage, behind the gate of its interrupt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from haulout.surfaces.packages import names, node_names, pods
+from haulout.surfaces.packages.changes import new_entry
+from haulout.surfaces.packages.interrupts import Group, group_of, interrupts_of
+from haulout.surfaces.packages.node_state import (
+    COMPLETE,
+    CONFIG,
+    ERRORING,
+    IN_PROGRESS,
+    INTERRUPT,
+    POST_INTERRUPT,
+    SKIPPED,
+    UNINSTALL,
+    UNINSTALL_INTERRUPT,
+    Entry,
+    NodeState,
+    entry_key,
+)
+from haulout.surfaces.packages.runnable import runnable
+from haulout.surfaces.packages.scene import NewPod, Scene, Work
+from haulout.surfaces.packages.stages import LEAVING, complete_keys, has_interrupt, is_unwanted, next_stage
+from haulout.surfaces.packages.wire import Interrupt, Package
+
+replace = msgspec.structs.replace
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One package that is to run on a node, and the stage that comes next for it."""
+
+    package: Package
+    stage: str
+    entry: Entry | None
+
+    @property
+    def key(self) -> str:
+        return entry_key(self.package.name, self.package.version)
+
+
+def to_run(scene: Scene, state: NodeState) -> list[Run]:
+    """Return the packages that are to run, by name: what is to be uninstalled, and what the dependencies let run."""
+    plan = scene.plan
+    done = complete_keys(plan.packages.values(), state, plan.updates)
+    leaving = [
+        Run(_to_uninstall(entry, plan.packages), entry.stage, entry)
+        for entry in state.values()
+        if entry.stage in LEAVING and entry.state in (IN_PROGRESS, ERRORING)
+    ]
+    gone = {run.key for run in leaving}
+    others = [
+        Run(package, stage, state.get(package.key))
+        for package in runnable(plan.packages.values(), done)
+        if package.key not in gone and (stage := next_stage(state.get(package.key), package, plan.updates)) is not None
+    ]
+    return sorted([*leaving, *others], key=lambda run: (run.package.name, run.key))
+
+
+def _to_uninstall(entry: Entry, packages: dict[str, Package]) -> Package:
+    """Return what is known of a package that leaves: all of it where the Skyhook still has it, else its image alone."""
+    package = packages.get(entry.name)
+    if package is not None and package.version == entry.version and is_unwanted(package):
+        return package
+    return Package(name=entry.name, version=entry.version, image=entry.image, container_sha=entry.container_sha)
+
+
+def needs_gate(scene: Scene, run: Run) -> bool:
+    """Whether the node has to be cordoned and empty before this stage. An implicit uninstall never interrupts."""
+    if run.stage == UNINSTALL_INTERRUPT:
+        return True
+    return run.stage not in (POST_INTERRUPT, UNINSTALL) and has_interrupt(run.package, scene.plan.updates)
+
+
+def group_interrupt(scene: Scene, runs: list[Run]) -> Group | None:
+    """Return the interrupt that serves all packages that still need one."""
+    updates = scene.plan.updates
+    waiting = [run for run in runs if run.stage not in (POST_INTERRUPT, *LEAVING)]
+    return group_of((run.package, interrupts_of(run.package, updates.get(run.package.name, ()))) for run in waiting)
+
+
+def advance(scene: Scene, state: NodeState) -> Work:
+    """Return the next pods of a picked node and its entries with them."""
+    runs = to_run(scene, state)
+    group = group_interrupt(scene, runs)
+    current, new_pods = dict(state), list[NewPod]()
+    busy = bool(scene.pods)
+    for run in runs:
+        if scene.plan.spec.serial and (busy or new_pods):
+            break
+        step = _step(scene, current, run, runs, group)
+        if step is None:
+            continue
+        entry, pod = step
+        current[entry.key] = entry
+        new_pods += [pod] if pod is not None else []
+    return Work(current, new_pods=tuple(new_pods))
+
+
+def _step(
+    scene: Scene, state: NodeState, run: Run, runs: list[Run], group: Group | None
+) -> tuple[Entry, NewPod | None] | None:
+    """Return the entry of one package as it becomes, with its pod if it gets one; None: it waits."""
+    entry, package = run.entry, run.package
+    if entry is not None and entry.state == SKIPPED:
+        # Nothing will interrupt the node for it any more: it was left behind.
+        stuck = entry.stage == INTERRUPT and (group is None or group.carrier == run.key)
+        return (replace(entry, stage=CONFIG, state=COMPLETE), None) if stuck else None
+    if _has_pod(scene, package):
+        return None
+    if needs_gate(scene, run) and not scene.gate(package):
+        return None
+    if run.stage == UNINSTALL_INTERRUPT:
+        assert package.interrupt is not None
+        return _interrupted(scene, state, run, package.interrupt)
+    if run.stage == INTERRUPT:
+        return _interrupting(scene, state, run, runs, group)
+    if package.name not in scene.plan.published and run.stage != UNINSTALL:
+        return None
+    return _started(scene, run)
+
+
+def _has_pod(scene: Scene, package: Package) -> bool:
+    label = names.package_label(package.name, package.version)
+    return any(pod.package == label for pod in scene.pods)
+
+
+def _interrupting(
+    scene: Scene, state: NodeState, run: Run, runs: list[Run], group: Group | None
+) -> tuple[Entry, NewPod | None] | None:
+    interrupted = run.entry is not None and run.entry.stage == INTERRUPT
+    if group is not None and group.carrier != run.key and not interrupted:
+        assert run.entry is not None
+        return replace(run.entry, stage=INTERRUPT, state=SKIPPED, restarts=0), None
+    if scene.all_pods or not all(_awaits_interrupt(scene, state, other) for other in runs if other.key != run.key):
+        return None
+    own = interrupts_of(run.package, scene.plan.updates.get(run.package.name, ()))
+    chosen = group if group is not None and group.carrier == run.key else group_of([(run.package, own)])
+    return _interrupted(scene, state, run, chosen.interrupt) if chosen is not None else None
+
+
+def _awaits_interrupt(scene: Scene, state: NodeState, run: Run) -> bool:
+    """Whether another package of the group has nothing more to do before the interrupt."""
+    if not has_interrupt(run.package, scene.plan.updates) or run.stage in (POST_INTERRUPT, *LEAVING):
+        return True
+    return run.stage == INTERRUPT
+
+
+def _interrupted(scene: Scene, state: NodeState, run: Run, interrupt: Interrupt) -> tuple[Entry, NewPod]:
+    package, node = run.package, scene.node.key.name
+    directory = recorded_directory(scene, package) or pods.copy_dir(scene.place, package)
+    body = pods.interrupt_pod(scene.place, package, interrupt, directory, run.stage)
+    note = f"Interrupting node [{node}] package [{package.name}:{package.version}] from [skyhook:{scene.plan.skyhook}]"
+    entry = _entered(run, scene)
+    return entry, NewPod(body, (scene.tell_skyhook("Interrupt", note),))
+
+
+def _started(scene: Scene, run: Run) -> tuple[Entry, NewPod]:
+    package, node, skyhook = run.package, scene.node.key.name, scene.plan.skyhook
+    named = f"[{package.name}:{package.version}]"
+    tells = (
+        scene.tell_node("Apply", f"Applying package {named} from [skyhook:{skyhook}] stage [{run.stage}]"),
+        scene.tell_skyhook("Apply", f"Applying package {named} to node [{node}] stage [{run.stage}]"),
+    )
+    body = pods.package_pod(scene.place, package, run.stage)
+    return _entered(run, scene), NewPod(body, tells, pods.copy_dir(scene.place, package))
+
+
+def _entered(run: Run, scene: Scene) -> Entry:
+    """Return the entry with its stage in progress. One that is there already stays as it is, but for its state."""
+    if run.entry is None or run.stage not in LEAVING:
+        known = run.entry
+        kept = known.restarts if known is not None and _is_retry(known, run, scene) else 0
+        return new_entry(run.package, run.stage, IN_PROGRESS, kept)
+    return replace(run.entry, state=IN_PROGRESS)
+
+
+def _is_retry(entry: Entry, run: Run, scene: Scene) -> bool:
+    """Whether restarts are counted on: a stage that took too long is tried again so many times."""
+    return scene.options.stage_retries > 0 and entry.stage == run.stage and entry.state != COMPLETE
+
+
+def recorded_directory(scene: Scene, package: Package) -> str:
+    """Return the directory that the first pod of the package's cycle was given, as the node remembers it."""
+    return next((each for each in recorded_directories(scene) if is_directory_of(scene, package, each)), "")
+
+
+def recorded_directories(scene: Scene) -> Iterator[str]:
+    text = scene.node.annotations.get(node_names.copy_dir(scene.plan.skyhook), "")
+    return iter(filter(None, text.split(",")))
+
+
+def is_directory_of(scene: Scene, package: Package, directory: str) -> bool:
+    stem = f"{scene.options.copy_dir_root}/{scene.plan.skyhook}/{package.name}-{package.version}-"
+    return directory.startswith(stem)

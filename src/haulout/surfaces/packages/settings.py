@@ -1,0 +1,112 @@
+"""The settings of the packages surface: its block in haulout.yaml, and the environment of its original."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Annotated
+
+import msgspec
+
+from haulout.core.setting import OriginalLease, Setting, not_empty, not_negative
+
+AGENT_IMAGE, PAUSE_IMAGE = "ghcr.io/nvidia/skyhook/agent:latest", "registry.k8s.io/pause:3.10"
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_TAINT = re.compile(r"(?P<key>[^=:]+)(?:=(?P<value>[^:]*))?:(?P<effect>[^:]+)")
+_AMOUNT = re.compile(r"(?:[0-9]+%?)?")
+
+
+def taint_parts(text: str) -> tuple[str, str, str] | None:
+    """Return key, value and effect of a taint in the words of kubectl; None if it is none."""
+    found = _TAINT.fullmatch(text)
+    if found is None or found["effect"] not in _EFFECTS:
+        return None
+    return found["key"], found["value"] or "", found["effect"]
+
+
+def _a_taint(text: str) -> None:
+    if taint_parts(text) is None:
+        raise ValueError(f"{text!r} is no taint")
+
+
+def _a_minute_or_more(value: timedelta) -> None:
+    if value < timedelta(minutes=1):
+        raise ValueError("too short")
+
+
+def _absolute(text: str) -> None:
+    if not text.startswith("/"):
+        raise ValueError(f"{text!r} does not start with /")
+
+
+def _tagged(text: str) -> None:
+    if text and ":" not in text:
+        raise ValueError(f"{text!r} has no tag")
+
+
+def _an_amount(text: str) -> None:
+    if not _AMOUNT.fullmatch(text):
+        raise ValueError(f"{text!r} is neither a count nor a percentage")
+
+
+def _image() -> Setting:
+    return Setting(check=_tagged, right="an image with a tag; empty for the usual one")
+
+
+class PackagesSettings(msgspec.Struct, frozen=True, rename="camel"):
+    """The block `surfaces.packages` of `haulout.yaml`; docs/packages.md describes the settings."""
+
+    namespace: Annotated[str, Setting(check=not_empty, right="the name of a namespace", at_start=True)] = "skyhook"
+    default_interval: Annotated[timedelta, Setting(check=_a_minute_or_more, right="a duration such as 10m")] = (
+        timedelta(minutes=10)
+    )
+    image_pull_secret: str = ""
+    copy_dir_root: Annotated[str, Setting(check=_absolute, right="a path on the hosts")] = "/var/lib/skyhook"
+    reapply_on_reboot: bool = False
+    runtime_required_taint: Annotated[str, Setting(check=_a_taint, right="a taint such as key=value:NoSchedule")] = (
+        "skyhook.nvidia.com=runtime-required:NoSchedule"
+    )
+    pause_image: Annotated[str, _image()] = ""
+    agent_image: Annotated[str, _image()] = ""
+    agent_log_root: Annotated[str, Setting(check=_absolute, right="a path on the hosts")] = "/var/log/skyhook"
+    budget_counts_erroring: bool = True
+    max_unavailable_nodes: Annotated[str, Setting(check=_an_amount, right="such as 3 or 10%; empty for any number")] = (
+        ""
+    )
+    stage_timeout: Annotated[timedelta, Setting(check=not_negative, right="a duration; 0s for as long as it takes")] = (
+        timedelta()
+    )
+    stage_retries: Annotated[int, Setting(check=not_negative, right="0 or more")] = 0
+    lease: OriginalLease | None = None
+
+
+def problems(given: PackagesSettings) -> Iterator[str]:
+    """Yield what is wrong with the environment, in the words of the original."""
+    if not given.namespace:
+        yield "namespace must be set"
+    if not given.copy_dir_root:
+        yield "copy dir root must be set"
+    if not given.runtime_required_taint:
+        yield "runtime required taint must be set"
+    if given.default_interval < timedelta(minutes=1):
+        yield "max interval must be at least 1 minute"
+    if given.copy_dir_root and not given.copy_dir_root.startswith("/"):
+        yield "copy dir root must start with /"
+    yield from _taint_problems(given.runtime_required_taint)
+    for name, image in (("agent", given.agent_image), ("pause", given.pause_image)):
+        if not image:
+            yield f"{name} image must be set"
+        elif ":" not in image:
+            yield f"{name} image must contain a tag"
+    if not _AMOUNT.fullmatch(given.max_unavailable_nodes):
+        yield "max unavailable nodes must be a count or a percentage"
+    if given.stage_timeout < timedelta():
+        yield "stage timeout must not be negative"
+
+
+def _taint_problems(text: str) -> Iterator[str]:
+    if text.endswith("-"):
+        yield "runtime required taint must not be a deletion"
+    elif text and taint_parts(text) is None:
+        yield f"runtime required taint is invalid: invalid taint spec: {text}"

@@ -1,0 +1,110 @@
+"""The conditions of a Skyhook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from haulout.model.meta import Condition
+from haulout.surfaces.packages.standing import Standing
+from haulout.surfaces.packages.wire import (
+    BLOCKED,
+    COMPLETE,
+    DISABLED,
+    ERRORING,
+    IN_PROGRESS,
+    PAUSED,
+    PREFIX,
+    UNKNOWN,
+    WAITING,
+)
+
+TRANSITION, APPLY_PACKAGE = f"{PREFIX}Transition", f"{PREFIX}ApplyPackage"
+TAINTED, IGNORED = f"{PREFIX}TaintNotTolerable", f"{PREFIX}NodesIgnored"
+NO_POLICY, MALFORMED = f"{PREFIX}DeploymentPolicyNotFound", f"{PREFIX}NodeStateMalformed"
+INVALID, HELD_UP, TRUNCATED = f"{PREFIX}SpecInvalid", f"{PREFIX}Blocked", f"{PREFIX}StatusTruncated"
+DELETION_BLOCKED = f"{PREFIX}DeletionBlocked"
+READY = "Ready"
+MOST_NAMED = 10
+
+_READY_REASONS = {
+    COMPLETE: "NodesConverged",
+    IN_PROGRESS: "Progressing",
+    BLOCKED: "Blocked",
+    ERRORING: "Erroring",
+    PAUSED: "Paused",
+    WAITING: "Waiting",
+    DISABLED: "Disabled",
+    UNKNOWN: "Unknown",
+}
+
+
+class Conditions:
+    """The conditions of a Skyhook while they are worked out. Their times change only with their status."""
+
+    def __init__(self, stored: Sequence[Condition], generation: int, now: datetime) -> None:
+        self._known = {each.type: each for each in stored}
+        self._generation, self._now = generation, now
+
+    def set(self, kind: str, is_true: bool, reason: str, message: str, *, observed: bool = False) -> None:
+        before, status = self._known.get(kind), "True" if is_true else "False"
+        same = before is not None and before.status == status
+        at = before.last_transition_time if same and before is not None else self._now
+        generation = self._generation if observed else None
+        if before is not None and (before.status, before.reason, before.message) == (status, reason, message):
+            # An edit that changes nothing of what a condition says is no reason to write it.
+            generation = before.observed_generation
+        self._known[kind] = Condition(kind, status, reason, message, generation, at)
+
+    def remove(self, kind: str) -> None:
+        self._known.pop(kind, None)
+
+    def all(self) -> tuple[Condition, ...]:
+        return tuple(self._known.values())
+
+
+def about_nodes(conditions: Conditions, nodes: Sequence[Standing]) -> None:
+    """Say which nodes are left out, and why."""
+    tainted = [node.node for node in nodes if node.is_tainted]
+    text = f"Node [{_listed(tainted)}] has taints that are not tolerable. Skipping."
+    conditions.set(TAINTED, bool(tainted), "TaintNotTolerable", text if tainted else "All nodes have tolerable taints.")
+    ignored = [node.node for node in nodes if node.is_ignored]
+    text = f"Node [{_listed(ignored)}] has ignore label set. Skipping."
+    conditions.set(IGNORED, bool(ignored), "NodesIgnored", text if ignored else "No nodes have ignore label set.")
+
+
+def about_malformed(conditions: Conditions, nodes: Sequence[Standing]) -> None:
+    bad = [node.node for node in nodes if node.is_malformed]
+    if bad:
+        text = f"Node [{_listed(bad)}] has a nodeState annotation that cannot be read"
+        conditions.set(MALFORMED, True, "NodeStateMalformed", text)
+    else:
+        conditions.remove(MALFORMED)
+
+
+def about_pods(conditions: Conditions, nodes: Sequence[Standing]) -> None:
+    """Say which pods hold up the drain of which nodes."""
+    held = [(why, f"{node.node}: {pod}") for node in nodes for why, pod in node.blocked_by]
+    if not held:
+        conditions.remove(HELD_UP)
+        return
+    reason = held[0][0]
+    places = [place for why, place in held if why == reason]
+    conditions.set(HELD_UP, True, reason, _listed(places))
+
+
+def about_ready(conditions: Conditions, status: str, nodes: Sequence[Standing]) -> None:
+    done = [node.node for node in nodes if node.is_complete]
+    going = [node.node for node in nodes if node.status == IN_PROGRESS and not node.is_complete]
+    parts = [f"{len(done)}/{len(nodes)} nodes complete{_named(done)}"]
+    parts += [f"{len(going)} in progress{_named(going)}"] if going else []
+    conditions.set(READY, status == COMPLETE, _READY_REASONS.get(status, "Unknown"), ", ".join(parts))
+
+
+def _listed(names: Iterable[str]) -> str:
+    found = sorted(names)
+    return ", ".join(found) if len(found) <= MOST_NAMED else f"{len(found)} nodes"
+
+
+def _named(names: list[str]) -> str:
+    return f" ({', '.join(sorted(names))})" if names and len(names) <= MOST_NAMED else ""

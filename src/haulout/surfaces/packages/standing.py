@@ -1,0 +1,76 @@
+"""How one node stands for one Skyhook: the row by which nodes tell the rollout of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from datetime import datetime
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Row
+from haulout.cluster.store import Index
+from haulout.cluster.view import MARK
+from haulout.surfaces.packages.node_state import ERRORING, NO_ENTRIES, UNKNOWN, Entry, NodeState
+
+STANDINGS = "packages-node"
+
+
+class Standing(Row, frozen=True, kw_only=True):
+    """How a node stands for a Skyhook, from what is stored on it.
+
+    `is_ready`: the Skyhooks before this one are complete on it. `is_ignored`, `is_tainted`: why it is not eligible.
+    `has_begun`: a pod was made for it, or it is cordoned. `needs_drain`: a package that is to run has an interrupt.
+    `is_malformed`: its state cannot be read. `is_released`: nothing of the Skyhook is left on it that has to go.
+    `is_reset`: its packages' state is gone after a reboot, which is to be recorded.
+    `pods`: the packages that have a pod on it. `latest`: when the newest package pod was made, and of what.
+    `blocked_by`: why its drain waits, and for which pod.
+    """
+
+    skyhook: str
+    node: str
+    created_at: datetime | None = None
+    labels: Mapping[str, str] = {}
+    status: str = ""
+    state: NodeState = NO_ENTRIES
+    is_complete: bool = False
+    is_ready: bool = False
+    is_ignored: bool = False
+    is_tainted: bool = False
+    has_begun: bool = False
+    is_cordoned: bool = False
+    needs_drain: bool = False
+    is_malformed: bool = False
+    is_released: bool = True
+    is_selected: bool = True
+    boot_id: str = ""
+    keeps_boot_id: bool = False
+    pods: frozenset[str] = frozenset()
+    latest: tuple[datetime, str] | None = None
+    blocked_by: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_eligible(self) -> bool:
+        return self.is_ready and not self.is_ignored and not self.is_tainted and not self.is_malformed
+
+    @property
+    def age(self) -> tuple[str, str]:
+        """The order of nodes: the older first, then by name."""
+        return self.created_at.isoformat() if self.created_at else "", self.node
+
+
+def standing_key(skyhook: str, node: str) -> Key:
+    return Key("", MARK, STANDINGS, f"{skyhook}/{node}")
+
+
+def _skyhook_of(row: Row) -> Iterable[Hashable]:
+    return (row.skyhook,) if isinstance(row, Standing) else ()
+
+
+NODES_OF_SKYHOOK = Index("packages-nodes-of-skyhook", MARK, _skyhook_of)
+
+
+def is_failing(state: NodeState) -> bool:
+    return any(_fails(entry) for entry in state.values())
+
+
+def _fails(entry: Entry) -> bool:
+    return entry.state in (ERRORING, UNKNOWN)

@@ -1,0 +1,81 @@
+"""The surface as the process sees it: what it watches, what it keeps, whom it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from haulout.cluster.key import Key, node_key
+from haulout.cluster.project import Keep
+from haulout.cluster.rows import Value
+from haulout.cluster.store import Store
+from haulout.cluster.view import CONFIG
+from haulout.core.decision import Decider, Source
+from haulout.core.declaration import Declaration
+from haulout.core.drain.options import POD_ANNOTATION
+from haulout.core.holds import PRIORITY_ANNOTATION
+from haulout.surfaces.packages import claims, node, plan, rollout
+from haulout.surfaces.packages.config_maps import (
+    KEPT_ANNOTATIONS,
+    METADATA_RESOURCE,
+    NODE_METADATA,
+    PACKAGE_CONFIG,
+    PACKAGE_CONFIG_RESOURCE,
+)
+from haulout.surfaces.packages.declare import LEASE
+from haulout.surfaces.packages.options import Options, served
+from haulout.surfaces.packages.pod_rows import PACKAGE_POD, POD_RESOURCE
+from haulout.surfaces.packages.wire import DISABLE, KIND, PAUSE, RESOURCE, STAMP, SURFACE, SkyhookRow
+from haulout.surfaces.packages.wire_policy import POLICY, POLICY_RESOURCE
+
+
+def _nodes(key: Key, store: Store) -> Iterable[Key]:
+    row = store.row(key)
+    return tuple(map(node_key, row.status.node_priority)) if isinstance(row, SkyhookRow) else ()
+
+
+def _none(key: Key, store: Store) -> Iterable[Key]:
+    return ()
+
+
+# What nodes read of Skyhooks is there before nodes are asked, and what they tell before the rollout is.
+DECIDERS = (
+    Decider("packages-plans", KIND, plan.decide, phase=-2, nodes=_none, within=SURFACE),
+    Decider("packages-nodes", "Node", node.decide, phase=-1, nodes=_none, within=SURFACE),
+    Decider(claims.ROLLOUT, KIND, rollout.decide, nodes=_nodes, within=SURFACE),
+)
+OWN_KINDS = (RESOURCE, POLICY_RESOURCE, POD_RESOURCE, PACKAGE_CONFIG_RESOURCE, METADATA_RESOURCE)
+CONFIG_KEY = Key("", CONFIG, "", SURFACE)
+
+
+def sources(options: Options) -> frozenset[Source]:
+    return frozenset(
+        {
+            Source("", KIND, Keep(frozenset({PAUSE, DISABLE, STAMP, PRIORITY_ANNOTATION}))),
+            Source("", POLICY),
+            Source("", "Node", Keep(all_annotations=True)),
+            Source("", "Pod", Keep(frozenset({POD_ANNOTATION}))),
+            Source("", PACKAGE_POD),
+            Source("", PACKAGE_CONFIG, Keep(KEPT_ANNOTATIONS)),
+            Source("", NODE_METADATA),
+            Source("", "PodDisruptionBudget"),
+            Source("", "DaemonSet"),
+        }
+    )
+
+
+def _rows(options: Options) -> Iterable[Value]:
+    yield Value(key=CONFIG_KEY, value=options)
+
+
+PACKAGES = Declaration(
+    name=SURFACE,
+    deciders=DECIDERS,
+    sources=lambda options: sources(options or Options()),
+    options=served,
+    rows=_rows,
+    kinds=OWN_KINDS,
+    drains=True,
+    controllers=dict.fromkeys((decider.name for decider in DECIDERS), SURFACE),
+    lease=LEASE,
+    explains={KIND: claims.ROLLOUT},
+)

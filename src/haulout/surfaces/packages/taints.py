@@ -1,0 +1,33 @@
+"""The taint that keeps workloads from a node until its required packages are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from haulout.cluster.rows import NodeRow, Taint
+from haulout.core.action import Annotate, Edit, SetTaint
+from haulout.surfaces.packages import node_names
+from haulout.surfaces.packages.plan import PlanRow
+from haulout.surfaces.packages.wire import PREFIX
+
+
+def has_taint(node: NodeRow, taint: Taint) -> bool:
+    return any((each.key, each.effect) == (taint.key, taint.effect) for each in node.taints)
+
+
+def added_to_new(node: NodeRow, plans: Iterable[PlanRow], taint: Taint) -> tuple[Edit, ...]:
+    """Return the edits that taint a node on which no Skyhook has ever left a mark."""
+    wanted = any(plan.spec.runtime_required and plan.spec.auto_taint_new_nodes and plan.acts for plan in plans)
+    is_new = not any(name.startswith(PREFIX) for name in node.annotations)
+    if not wanted or not is_new or has_taint(node, taint):
+        return ()
+    mark = Annotate(node.key, node_names.auto_taint(taint.key), "true")
+    return (SetTaint(node.key, taint, present=True), mark)
+
+
+def removed_when_complete(node: NodeRow, complete: Iterable[bool], taint: Taint) -> tuple[Edit, ...]:
+    """Return the edit that removes the taint. `complete`: whether each Skyhook that requires it is done on the node."""
+    required = tuple(complete)
+    if not required or not all(required) or not has_taint(node, taint):
+        return ()
+    return (SetTaint(node.key, taint, present=False),)

@@ -1,0 +1,231 @@
+"""The packages surface on the embedded cluster, in virtual time, with hosts on which packages succeed or fail by rule."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import yaml
+
+from haulout.cluster.kinds import Kinds
+from haulout.core.action import Create, Delete, Evict
+from haulout.core.declaration import Enabled
+from haulout.embedded import NODES, PODS, Json, Resource
+from haulout.embedded import Change as WorldChange
+from haulout.kernel.assemble import assemble
+from haulout.kernel.requests import Answer, Body, Change, ListPods, Look, Refused, Telling
+from haulout.kernel.rooms import Subject
+from haulout.kernel.wakes import Reports
+from haulout.plan.virtual import VirtualDriver
+from haulout.surfaces.packages.declare import SURFACE as DECLARED
+from haulout.surfaces.packages.options import Options
+from haulout.surfaces.packages.surface import PACKAGES
+from haulout.surfaces.packages.wire import API_VERSION, GROUP, KIND, PLURAL, VERSION
+from tests.build.drains import QUICK
+from tests.build.workloads import World
+
+SKYHOOKS = Resource(GROUP, VERSION, PLURAL)
+POLICIES = Resource(GROUP, VERSION, "deploymentpolicies")
+CONFIG_MAPS = Resource("", "v1", "configmaps")
+NAMESPACES = Resource("", "v1", "namespaces")
+DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+P = "skyhook.nvidia.com/"
+IMAGE = "reg.test/agentless"
+
+
+def pkg(version: str = "1.0.0", **more: Any) -> Json:
+    return {"version": version, "image": IMAGE, **more}
+
+
+class About:
+    """What a package pod says of itself."""
+
+    def __init__(self, pod: Json) -> None:
+        said = json.loads(pod["metadata"]["annotations"][f"{P}package"])
+        self.pod = pod
+        self.package, self.version, self.stage = said["name"], said["version"], said["stage"]
+        self.skyhook, self.node = said["skyhook"], pod["spec"]["nodeName"]
+
+    @property
+    def name(self) -> str:
+        return f"{self.package}/{self.stage}"
+
+
+# What becomes of a pod: it succeeds, fails, or hangs.
+Fate = Callable[[About], str]
+
+
+class Counting(VirtualDriver):
+    """Counts the writes that are carried out, by verb and kind, and tells of each one just before."""
+
+    writes: list[tuple[str, str]]
+    before: Callable[[Body], None]
+
+    def _carried_out(self, body: Body) -> Answer:
+        assert isinstance(body, Change | Create | Evict | Delete | Look | ListPods)
+        self.before(body)
+        if not isinstance(body, Look | ListPods):
+            place = (
+                f"{body.target.kind}/{body.subresource}"
+                if isinstance(body, Change) and body.subresource
+                else body.target.kind
+            )
+            self.writes.append((type(body).__name__, place))
+        return super()._carried_out(body)
+
+
+class Skyhooks(Reports):
+    """A small world with the packages operator in it. Every package succeeds after a second unless `fate` says otherwise."""
+
+    def __init__(self, options: Options | None = None, *, nodes: int = 1, world: World | None = None) -> None:
+        self.world = world or World(QUICK, nodes=nodes)
+        self.options = options or Options()
+        self.fate: Fate = lambda about: "ok"
+        self.takes = timedelta(seconds=1)
+        self.made: list[About] = []
+        self.told: list[str] = []
+        self.refusals: list[tuple[int, str]] = []
+        self.failures: list[str] = []
+        self.writes: list[tuple[str, str]] = []
+        self.before: Callable[[Body], None] = lambda body: None
+        objects = self.world.objects
+        for crd in DECLARED.crds:
+            objects.create(DEFINITIONS, yaml.safe_load(DECLARED.definition(crd)))
+        objects.create(
+            NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.options.namespace}}
+        )
+        objects.subscribe(PODS, self._pod_changed)
+        self.world.run(10)
+        self.begin()
+
+    def begin(self) -> Skyhooks:
+        """Start the operator, or another one after it that knows only what is stored."""
+        assembly = assemble(
+            [Enabled(PACKAGES, self.options)],
+            together=False,
+            reports=self,
+            on_failure=lambda subject, error: self.failures.append(f"{subject}: {error!r}"),
+        )
+        self.kernel = assembly.kernel
+        driver = Counting(self.kernel, self.world.objects, self.world.time, self._stated, Kinds(assembly.kinds))
+        driver.writes, driver.before = self.writes, self._sent
+        self.driver = driver
+        for source in sorted(assembly.sources(), key=repr):
+            driver.watch(source.kind, source.keep)
+        return self
+
+    def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
+        self.refusals.append((answer.code, answer.message))
+
+    def _sent(self, body: Body) -> None:
+        self.before(body)
+
+    def _stated(self, statement: object) -> None:
+        if isinstance(statement, Telling):
+            self.told.append(statement.tell.note)
+
+    # The hosts
+
+    def _pod_changed(self, change: WorldChange) -> None:
+        pod = change.object
+        if change.type != "ADDED" or f"{P}name" not in (pod["metadata"].get("labels") or {}):
+            return
+        about = About(pod)
+        self.made.append(about)
+        self.world.time.at(self.world.time.now() + self.takes, lambda: self._end(about))
+
+    def _end(self, about: About) -> None:
+        fate = self.fate(about)
+        if fate == "ok":
+            self.finish(about)
+        elif fate == "fail":
+            self.finish(about, code=1, restarts=1)
+
+    def finish(self, about: About, code: int = 0, restarts: int = 0) -> None:
+        meta = about.pod["metadata"]
+        found = self.world.objects.get(PODS, meta["namespace"], meta["name"])
+        if found is None or found["metadata"]["uid"] != meta["uid"]:
+            return
+        state = {"terminated": {"exitCode": code}}
+        statuses = [
+            {"name": each["name"], "image": "", "imageID": "", "ready": True, "restartCount": restarts, "state": state}
+            for each in about.pod["spec"]["initContainers"]
+        ]
+        body = {"status": {"initContainerStatuses": statuses}}
+        self.world.objects.patch(PODS, meta["namespace"], meta["name"], body, subresource="status")
+
+    # The user
+
+    def make(
+        self, name: str, packages: dict[str, Json], annotations: dict[str, str] | None = None, **spec: Any
+    ) -> Skyhooks:
+        metadata = {"name": name, "annotations": annotations or {}}
+        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": {"packages": packages, **spec}}
+        self.world.objects.create(SKYHOOKS, body)
+        return self
+
+    def policy(self, name: str, **spec: Any) -> Skyhooks:
+        body = {"apiVersion": API_VERSION, "kind": "DeploymentPolicy", "metadata": {"name": name}, "spec": spec}
+        self.world.objects.create(POLICIES, body)
+        return self
+
+    def edit(self, name: str, body: Json) -> Skyhooks:
+        self.world.objects.patch(SKYHOOKS, "", name, body)
+        return self
+
+    def packages(self, name: str, packages: dict[str, Json | None]) -> Skyhooks:
+        return self.edit(name, {"spec": {"packages": packages}})
+
+    def delete(self, name: str) -> Skyhooks:
+        self.world.objects.delete(SKYHOOKS, "", name)
+        return self
+
+    def change_node(self, name: str, body: Json) -> Skyhooks:
+        self.world.objects.patch(NODES, "", name, body)
+        return self
+
+    def run(self, seconds: float = 60) -> Skyhooks:
+        self.driver.run(self.world.time.now() + timedelta(seconds=seconds))
+        return self
+
+    # Looking
+
+    def get(self, name: str) -> Json:
+        found = self.world.objects.get(SKYHOOKS, "", name)
+        assert found is not None
+        return found
+
+    def status(self, name: str) -> Json:
+        status: Json = self.get(name).get("status", {})
+        return status
+
+    def phase(self, name: str) -> str:
+        return str(self.status(name).get("status"))
+
+    def node(self, name: str) -> Json:
+        return self.world.get(NODES, name)
+
+    def annotation(self, node: str, name: str) -> str | None:
+        found: str | None = self.node(node)["metadata"].get("annotations", {}).get(f"{P}{name}")
+        return found
+
+    def state(self, node: str, skyhook: str) -> dict[str, str]:
+        found = json.loads(self.annotation(node, f"nodeState_{skyhook}") or "{}")
+        return {key: f"{entry['stage']}/{entry['state']}" for key, entry in found.items()}
+
+    def shows(self, skyhook: str, *nodes: str) -> list[str | None]:
+        return [self.annotation(node, f"status_{skyhook}") for node in nodes]
+
+    def trail(self, **only: str) -> list[str]:
+        return [each.name for each in self.made if all(getattr(each, key) == value for key, value in only.items())]
+
+    def pods(self) -> list[About]:
+        return [About(pod) for pod in self.world.objects.list(PODS, self.options.namespace)]
+
+    def condition(self, skyhook: str, kind: str) -> tuple[str, str, str] | None:
+        for each in self.status(skyhook).get("conditions", []):
+            if each["type"] in (kind, f"{P}{kind}"):
+                return each["status"], each["reason"], each["message"]
+        return None

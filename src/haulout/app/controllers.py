@@ -62,7 +62,7 @@ def observed(decider: Decider, name: str, metrics: Metrics, clock: Clock, queues
     for queued in (ADDS, "workqueue_retries_total"):
         metrics.count(queued, 0, controller=name, name=name)
     metrics.gauge("controller_runtime_max_concurrent_reconciles", 1, controller=name)
-    # Whoever looks does so between two decisions.
+    # Metrics are rendered between two decisions.
     metrics.gauge("controller_runtime_active_workers", 0, controller=name)
     for running in ("workqueue_unfinished_work_seconds", "workqueue_longest_running_processor_seconds"):
         metrics.gauge(running, 0, controller=name, name=name)

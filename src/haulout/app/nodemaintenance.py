@@ -78,7 +78,7 @@ class NodeMaintenances(Part):
         return (webhook(Quorum.OPENSHIFT if self._openshift else quorum),)
 
     async def prepare(self, writer: Writer) -> None:
-        """Whoever may not read namespaces finds out when the first lease is made."""
+        """Make the namespace. Without the right to read namespaces, the first lease shows whether it exists."""
         name = self.options.lease_namespace
         try:
             await writer.get(f"/api/v1/namespaces/{name}", key=CONFIG_KEY)

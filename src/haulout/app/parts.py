@@ -29,7 +29,7 @@ class CannotStart(Exception):
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """What the process gives to every part. `poke`: something has come in, somebody may be due.
+    """What the process gives to every part. `poke`: have the kernel look for subjects that are due.
 
     `leader`: whom the lease names, and in which namespace its pods are; None: there is no lease, we act. `transport`:
     the way to a cluster that has been opened. `home_is_local`: our own API server is reached by a loopback address.
@@ -88,7 +88,7 @@ class Part:
     def connect(self, access: Hashable) -> Opened | None:
         """Read an access that its decisions have given; raises KubeError for a wrong one.
 
-        It is called in a thread of its own, because reading what somebody else wrote may take long.
+        It is called in a thread of its own, because reading a foreign kubeconfig may take long.
         """
         return None
 
@@ -96,7 +96,7 @@ class Part:
         """A connection to another cluster is there again."""
 
     def left(self, cluster: str) -> None:
-        """Nobody wants to be connected with that cluster any more."""
+        """Forget a cluster that no decision needs any more."""
 
     def lacks(self) -> str:
         """What has to be known before this replica is ready."""

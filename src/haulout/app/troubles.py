@@ -23,7 +23,7 @@ UNAVAILABLE = "ApiServerUnavailable"
 OVERSIZED = "ObjectTooLarge"
 # What waits to be told, at most: there are only so many files and clusters.
 MOST = 32
-# An outage may cost us the lease, and the next to lead tells of it; whoever leads much later does not.
+# An outage may cost us the lease, and the next leader reports it. A leader that is elected much later does not.
 NEWS_FOR = timedelta(minutes=5)
 # How many oversized objects are told of in an hour. A tenant who may create pods may create any number of them.
 MOST_OVERSIZED = 32
@@ -70,7 +70,7 @@ class Troubles:
             self._tell(what, Statement(reason, note))
 
     def valid(self, what: str, note: str, reason: str = RESTORED) -> None:
-        """Told only to whoever was told that it was not."""
+        """Report that something can be used again, if it was reported that it could not."""
         if self._wrong.pop(what, None) is not None and self._waiting.pop(what, None) is None:
             self._tell(what, Statement(reason, note, warning=False))
 

@@ -139,7 +139,7 @@ async def webhook_server(
 async def guarded_metrics(
     address: str, handler: Handler, *, transport: Transport, clock: Clock, metrics: Metrics
 ) -> AsyncIterator[None]:
-    """`/metrics` over TLS for whoever may get it; certificates from files where there are any, else a throwaway one."""
+    """Serve `/metrics` over TLS to authorized clients. Without certificate files, make a certificate for this run."""
     if address in OFF:
         yield
         return
@@ -167,7 +167,7 @@ def looker(
     """A look at one object of the home cluster, whose answer enters the store like any event."""
 
     async def look(key: Key) -> None:
-        # The name comes from whoever wrote the object: it must not lead anywhere else.
+        # The name comes from the author of the object: it must not lead to another path.
         if not _NAME.fullmatch(key.name) or (key.namespace and not _NAME.fullmatch(key.namespace)):
             return
         known, reader = store.row(key), projector(key.cluster, key.kind)
@@ -258,7 +258,7 @@ def _keeper(
 
 
 class _UntilMounted:
-    """Serves what is in the Secret only until it is there as files, which may be somebody else's."""
+    """Serves the certificate of the Secret until there are files, which another program may write."""
 
     def __init__(self, identity: TakesCertificates, mounted: MountedCertificate) -> None:
         self._identity = identity
@@ -296,7 +296,7 @@ def _are_there(*files: str) -> bool:
 async def _alongside(keeper: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
     """Run the keeper of certificates beside the server.
 
-    No task group: what ends the process shall reach whoever catches it as what it is.
+    No task group: the caller shall catch the exception itself, and not a group of one.
     """
     task = asyncio.ensure_future(_kept(keeper))
     try:

@@ -18,7 +18,7 @@ _DAY = timedelta(days=1)
 LONGEST_FOR = 31 * _DAY
 # February 29 is eight years away around 2100.
 _HORIZON_DAYS = 9 * 366
-# Farther than this nobody looks at once: the answer is "not before", and one asks again then.
+# How far a search looks ahead at once. Beyond it the answer is "not before then", and the caller asks again then.
 _MOST_JOINED = 50
 _JOINED_FOR = 2 * _DAY
 _MOST_STEPS = 200

@@ -52,7 +52,7 @@ LOOK_EVERY = 0.25
 LOOK_SHARE = 0.1
 # With nothing left that moves, budgets and replicas get this long to answer what has just happened.
 SETTLED_AFTER = 2.0
-# Interrupted: what was sent is answered within this, or nobody knows.
+# After an interrupt, requests under way have this long to be answered; later their outcome is unknown.
 ANSWERED_WITHIN = 0.5
 # Without these nothing can be said; budgets and DaemonSets may be unreadable, as for kubectl.
 NEEDED = ("Node", "Pod")
@@ -155,7 +155,7 @@ class Draining(Reports):
     # Looking only
 
     async def preview(self) -> int:
-        """The picture as it would be with the nodes cordoned; what the kernel then wants sent is taken by nobody."""
+        """Show the picture as it would be with the nodes cordoned. The requests of the kernel are not sent."""
         async with asyncio.TaskGroup() as group:
             problem = await self._listed(group)
             self._pump.close_all()
@@ -247,7 +247,7 @@ class Draining(Reports):
                 await self._pause(max(LOOK_EVERY, took / LOOK_SHARE), deadline_at)
 
     async def _pause(self, seconds: float, deadline_at: datetime | None) -> None:
-        """Until the next picture is due, the time is over or somebody interrupts."""
+        """Wait until the next picture is due, the time is over or the command is interrupted."""
         left = (deadline_at - self._clock.now()).total_seconds() if deadline_at else seconds
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(min(left, seconds), 0.01)):

@@ -101,7 +101,7 @@ class Lines:
 
 
 def statement(state: DrainState, outcome: Outcome) -> str:
-    """What stands after an end that nobody wished for, and how to undo it."""
+    """Say what is left after a drain that did not complete, and how to undo it."""
     lines = [f"{ENDS[outcome]} after {state.seconds:.0f} s; this stands:"]
     for node in state.nodes:
         lines.append(f"  node/{node.name}: {_cordon(node)}; {_standing(node)}")

@@ -97,7 +97,7 @@ class DrainState(msgspec.Struct, frozen=True):
         return all(node.stuck or node.outcome is not Outcome.RUNNING for node in self.nodes)
 
     def ended_as(self, outcome: Outcome) -> DrainState:
-        """The same where whoever is not done ends like that."""
+        """Return the same state, in which every node that is not done has this end."""
         nodes = tuple(
             msgspec.structs.replace(node, outcome=outcome) if node.outcome is Outcome.RUNNING else node
             for node in self.nodes

@@ -45,7 +45,7 @@ def _span(ctx: click.Context, param: click.Parameter, text: str) -> timedelta:
     metavar="SECONDS",
     help="Do not wait for pods that should have been gone for so long; 0: wait.",
 )
-@click.option("--no-wait", is_flag=True, help="End as soon as nothing goes on unless somebody helps (exit code 3).")
+@click.option("--no-wait", is_flag=True, help="End as soon as the drain cannot go on without help (exit code 3).")
 @click.option("--dry-run", is_flag=True, help="Say what would be evicted and what would block it; touch nothing.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to tell the result.")
 @cluster_options

@@ -17,7 +17,7 @@ from haulout.cli.options import KubectlFlags, cluster_options, label_selector
 @click.option("--dry-run", is_flag=True, help="Say what would be done; touch nothing.")
 @cluster_options
 def command(nodes: tuple[str, ...], selector: str, dry_run: bool, **cluster: Any) -> int:
-    """Makes the nodes schedulable, whoever cordoned them, and warns where somebody still holds one.
+    """Makes the nodes schedulable, and warns of each that a surface still holds.
 
     Exit codes: 0 all are schedulable; 1 at least one could not be changed.
     """

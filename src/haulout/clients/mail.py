@@ -1,4 +1,4 @@
-"""Delivers a mail over SMTP: encrypted where the server offers it, with a password only where nobody can overhear it."""
+"""Delivers a mail over SMTP: encrypted where the server offers it, with a password only over an encrypted or local connection."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def deliver_mail(mail: Mail, tls: ssl.SSLContext | None, within: float) ->
 
 
 async def _greet(smtp: SMTP) -> None:
-    """Once more after encryption has begun: what the server said before may have been anybody's."""
+    """Greet the server again after encryption has begun: its earlier answers may have been forged."""
     from aiosmtplib import SMTPHeloError
 
     if smtp.is_ehlo_or_helo_needed:

@@ -206,7 +206,7 @@ async def _ask(
 
 
 def _check(status: int, what: str) -> None:
-    """Bodies are not repeated: what somebody else's server writes there is not ours to log."""
+    """Raise CloudError unless the status is a success. Bodies are not repeated: a foreign server may write anything."""
     if status // 100 != 2:
         words = HTTPStatus(status).phrase if status in {each.value for each in HTTPStatus} else ""
         raise CloudError(f"{what}: the answer was {status} {words}".rstrip())

@@ -64,7 +64,7 @@ class Prometheus:
             raise ProbeFailed(f'unsupported protocol scheme "{target.scheme}"')
         target = target.with_path(target.path.rstrip("/") + "/api/v1/query", keep_query=True)
         form = {"query": query, "time": f"{self._clock.now().timestamp():.3f}"}
-        # Queries are minutes apart, and a session of its own needs nobody to close it. Like the original, it goes through
+        # Queries are minutes apart, and a session for each needs no owner to close it. Like the original, it goes through
         # the proxy that the environment names.
         async with aiohttp.ClientSession(trust_env=True) as session:
             status, body = await _fetch(session, "POST", target, form)

@@ -131,7 +131,7 @@ async def _answer(
 ) -> AsyncIterator[aiohttp.ClientResponse]:
     """The answer to a POST, through the proxy that the environment names, as Go programs do."""
     try:
-        # Messages are minutes apart, and a session of its own needs nobody to close it.
+        # Messages are minutes apart, and a session for each needs no owner to close it.
         async with (
             aiohttp.ClientSession(trust_env=True) as session,
             # A redirect would carry the message elsewhere, and the token with it.

@@ -16,7 +16,7 @@ from haulout.runtime.sender import SendFailed
 log = logging.getLogger("haulout.notifications")
 
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-# A slow region answers within this; what fails for longer is tried again by whoever wants the message delivered.
+# A slow region answers within this; a delivery that fails for longer is tried again by the decision that wants it.
 CONNECT_SECONDS, READ_SECONDS, ATTEMPTS = 5, 10, 2
 
 

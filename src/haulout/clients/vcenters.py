@@ -66,7 +66,7 @@ class VCenters:
         except VCenterError:
             raise
         except Exception as error:  # noqa: BLE001 - the library and what lies behind it fail in many ways
-            # Nobody knows what became of the session; the next one asks for a new one.
+            # The state of the session is unknown: the next call opens a new one.
             session = self._sessions.pop(zone, None)
             if session is not None:
                 session.drop()
@@ -83,7 +83,7 @@ class VCenters:
         return VCenter(address(settings.template_url, zone), login.username, login.password, insecure=settings.insecure)
 
     def _sign_out(self) -> None:
-        # Somebody may have come in the meantime.
+        # Another call may have begun in the meantime.
         if not self._callers:
             for session in self._sessions.values():
                 session.close()

@@ -79,7 +79,7 @@ class Resource(msgspec.Struct, frozen=True):
 
     `namespace` and `name`: only there, only that (see `within` and `named`); `labels`: only what has them. `versions`
     are the prefixes under which it may be served, the best first; while it is under none, nothing is known of it.
-    `optional`: whoever may not read it does without.
+    `optional`: the operator works without the right to read it.
     """
 
     kind: str
@@ -103,7 +103,7 @@ class Resource(msgspec.Struct, frozen=True):
 
     @property
     def fields(self) -> str:
-        """The selector that picks it where only one object is watched, whatever somebody called it."""
+        """The selector that picks it where only one object is watched."""
         return field_equals("metadata.name", self.name) if self.name else ""
 
     @property

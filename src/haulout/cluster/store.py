@@ -302,7 +302,7 @@ class Store:
             self._tidy(table)
 
     def close(self, cluster: str, kind: str) -> None:
-        """Nobody watches this kind any more: its rows go, and it counts as never listed."""
+        """Forget a kind that is not watched any more: its rows go, and it counts as never listed."""
         table = self._tables.get((cluster, kind))
         if table is None:
             return
@@ -378,7 +378,7 @@ class Store:
         return min((end for end in ends if end is not None), default=None)
 
     def forget_counts(self, read: set[tuple[str, Count]]) -> None:
-        """Keeps up only the counts that somebody asks about (a changed configuration asks about others)."""
+        """Keep only the counts that subjects have read (a changed configuration reads others)."""
         self.has_idle_counts = False
         for table in list(self._counted.values()):
             for count in [count for count in table.tallies if (table.name.cluster, count) not in read]:

@@ -119,7 +119,7 @@ class View:
         return self._store.stored(cluster, count, group) >= members
 
     def glance(self, count: Count, group: Group, cluster: str = "") -> int:
-        """The same number for information alone: nothing may be decided on it, and nobody is woken by it."""
+        """The same number for information alone: nothing may be decided on it, and its changes wake no subject."""
         return self._store.stored(cluster, count, group)
 
     def takers(self, limit: Limit) -> list[Key]:
@@ -129,7 +129,7 @@ class View:
     def fits(self, limits: Iterable[Limit]) -> tuple[Limit, ...]:
         """The limits of this set without room for one more; none: there is room under all of them.
 
-        Whoever asks in vain sleeps until all of the set have room at once. So a set is asked as a whole, when all
+        A subject that is refused sleeps until all of the set have room at once. So a set is asked as a whole, when all
         else passes, and only where a yes is what is waited for.
         """
         full = self.unmet(frozenset({limit}) for limit in limits)
@@ -149,7 +149,7 @@ class View:
         return full
 
     def recall(self, key: Key, kind: type[R]) -> R | None:
-        """A row that the asking decision itself made: its own earlier answer wakes nobody."""
+        """A row that the asking decision itself made: its own earlier answer wakes no subject."""
         row = self._store.row(key)
         return row if isinstance(row, kind) else None
 

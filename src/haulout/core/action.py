@@ -164,7 +164,7 @@ class Say(msgspec.Struct, frozen=True):
 
 
 class Send(msgspec.Struct, frozen=True):
-    """A message to the outside. What becomes of it is the outcome row of this name; nobody waits for it.
+    """A message to the outside. What becomes of it is the outcome row of this name; no later step waits for it.
 
     `settings`: what it is sent by. They stand in the outcome, so that a failure with others can be told from one with
     these.

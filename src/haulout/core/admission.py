@@ -43,7 +43,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     The objects are what `Webhook.reads` takes from them, None if there is none. A rule trusts nothing in them.
 
-    `user` may be anybody who can reach the server. `answers`: to the questions of an earlier verdict about it.
+    `user` may be any user who can reach the server. `answers`: to the questions of an earlier verdict about it.
     """
 
     uid: str
@@ -64,7 +64,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     `doubts`: objects on which the answer hangs and of which our picture may be old.
 
-    They are looked at and the rule is asked once more, so that nobody is refused for what has changed meanwhile.
+    They are looked at and the rule is asked once more, so that no request is refused for a state that has changed meanwhile.
 
     `patch`: what a mutating webhook changes in the object, as operations of a JSON patch.
     `questions` are answered before that. A verdict with questions is none yet.

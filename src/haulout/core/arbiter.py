@@ -50,7 +50,7 @@ def arbiter(rules: Rules) -> Decider:
     def decide(key: Key, view: View, now: datetime) -> Decision:
         return arbitrate(rules, key, view, now)
 
-    # Should it fail itself, what it granted stands: it claims nothing that anybody would have to be kept from.
+    # If the arbiter itself fails, existing grants stay in force. It makes no claims, so its failure blocks no node.
     return Decider("arbiter", "Node", decide, PHASE, cluster=None, rank=best_rank, nodes=lambda key, store: ())
 
 
@@ -85,7 +85,7 @@ def arbitrate(rules: Rules, node: Key, view: View, now: datetime) -> Decision:
     pauses = (reason.until for reasons in refused.values() for reason in reasons if reason.code == PAUSED)
     return Decision(
         grants=tuple(_answer(hold, refused[hold.key], cover) for hold in holds),
-        # Whoever waits for a room or a window is offered it: to be asked by the clock, all at once, would be a crowd.
+        # Claims that wait for a room or a window are offered it one by one. Woken by the clock, all would run at once.
         until=earliest(*pauses),
     )
 
@@ -111,7 +111,7 @@ def _judge(
             if not reasons and turn is None and Want.EXCLUSIVE in hold.claim.wants:
                 turn = rules.surface_of(hold)
             held |= not reasons and hold.claim.disrupts
-        # Once somebody may take the node out of service, an earlier one that was refused may be able to join.
+        # Once one claim may take the node out of service, an earlier one that was refused may be able to join.
         waiting = [hold for hold in holds if refused[hold.key] and hold.claim.disrupts] if held != joinable else []
         joinable = held
     return refused

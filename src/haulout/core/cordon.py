@@ -23,7 +23,7 @@ class Ledger(msgspec.Struct, frozen=True):
 
     `before`: whether the node was unschedulable when the first claim came; `labels`: what else was, to be put back.
 
-    `taint`: a surface has set the taint of the cordon itself, so that it goes with the cordon, whoever lifts that.
+    `taint`: a surface has set the taint of the cordon itself, so that the taint goes when the cordon does.
     """
 
     before: bool = False
@@ -108,7 +108,7 @@ def others_noted(node: NodeRow, surface: str) -> bool:
 
 
 def lifted_by_hand(node: NodeRow) -> bool:
-    """Somebody uncordoned the node while claims stand; each surface's contract says what that means."""
+    """Whether a person uncordoned the node while claims stand. Each surface decides what follows from it."""
     return ledger(node) is not None and not node.unschedulable
 
 

@@ -61,7 +61,7 @@ KERNEL_METRICS = (
     ),
     Metric("haulout_refusals", COUNTER, "Writes that an API server refused, by surface and code."),
     Metric("haulout_requests", COUNTER, "Requests to API servers by verb, kind and outcome."),
-    Metric("haulout_restless_keys", COUNTER, "Keys slowed down because they keep writing what nobody else touches."),
+    Metric("haulout_restless_keys", COUNTER, "Keys slowed down because they keep writing without an outside cause."),
     Metric("haulout_undecodable_objects", COUNTER, "Objects that could not be read, each time they were seen."),
     Metric("haulout_watch_troubles", COUNTER, "Interruptions of watches by kind and cause."),
     Metric("leader_election_master_status", GAUGE, "Whether this process holds the lease of this name."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from haulout.cluster.view import View
 from haulout.core.action import Refusal
 
-# Gone, overtaken by somebody else, or asked too often: what is wanted is decided anew, and nobody need know.
+# Not found, conflict, too many requests: the decision is made anew, and the refusal is not reported.
 PASSING = (404, 409, 429)
 
 

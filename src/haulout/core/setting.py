@@ -17,7 +17,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     `help`: what it is for. A setting without it has no flag in the original's command line.
     `flag`: the name of that flag, where it does not follow from the field's.
-    `right`: what would be right, for whoever reads an error.
+    `right`: what would be right, as an error message says it.
     `check`: raises ValueError for a value that the type allows and the setting does not; of a list, for each entry.
     `words`: the only values that there are.
     `is_public`: what it is set to may leave in a support archive. Of a text with `words`, it may anyway.

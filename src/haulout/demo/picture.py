@@ -71,7 +71,7 @@ def drawn(picture: Picture) -> RenderableType:
     waiting = [Text(f"{count} wait: {reason}") for count, reason in picture.waiting]
     acts = [Text(act, style="" if number == 0 else "dim") for number, act in enumerate(picture.acts)]
     parts: list[RenderableType] = [fleet, "", progress, ""]
-    parts += [Text("what they wait for", style="bold"), *(waiting or [Text("nobody waits", style="dim")]), ""]
+    parts += [Text("what they wait for", style="bold"), *(waiting or [Text("no node waits", style="dim")]), ""]
     parts += [Text("last acts", style="bold"), *(acts or [Text("none yet", style="dim")])]
     if picture.foot:
         parts += ["", Text(picture.foot, style="dim")]

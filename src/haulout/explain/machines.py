@@ -105,7 +105,7 @@ async def _machine(home: Transport, key: Key) -> tuple[MachineRow | None, dateti
 
 
 def _written_at(raw: Mapping[str, Any], label: str) -> datetime | None:
-    """When whoever set a label last wrote to the object."""
+    """Return when the field manager that owns a label last wrote to the object."""
     for entry in raw["metadata"].get("managedFields") or ():
         fields = entry.get("fieldsV1", {}).get("f:metadata", {}).get("f:labels", {})
         if f"f:{label}" in fields and entry.get("time"):

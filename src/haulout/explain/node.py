@@ -90,7 +90,7 @@ def explain(kernel: Kernel, asked: Iterable[str], key: Key, now: datetime) -> Ex
     table = kernel.store.table("", MAINTENANCE_KIND)
     if table.listing is Listing.UNREADABLE:
         text = f"NodeMaintenances cannot be read, so that one may concern this node: {table.why}"
-        maintained = (Reason("unreadable", key, text, act="let whoever asks list nodemaintenances"),)
+        maintained = (Reason("unreadable", key, text, act="allow the user of this command to list nodemaintenances"),)
     elif not maintained and has_drain_taint(row):
         maintained = (left_behind(key),)
     nothing = () if own or drained or maintained else (Reason("no-surface", key, NOBODY),)
@@ -149,7 +149,7 @@ def _readable(kernel: Kernel, subject: Key, ask: Callable[[], tuple[Reason, ...]
 
 
 def _maintained(kernel: Kernel, row: MaintenanceRow, now: datetime) -> Reason:
-    """A maintenance that has nothing left to wait for waits for whoever made it."""
+    """Return the phase of a maintenance and what it waits for. A complete one waits to be deleted."""
     name, phase = row.key.name, row.status.phase or "new"
     causes = _asked(kernel, Subject(SURFACE, row.key), now)
     act = f"end it when the work is done: kubectl delete nm {name}" if phase == SUCCEEDED and not causes else ""

@@ -219,13 +219,13 @@ def _is_settings(data: bytes) -> bool:
 async def _one_picture(setup: Setup, kind: str, name: str, endpoint: Endpoint) -> Kernel:
     transport = HttpTransport(endpoint, SystemClock())
     try:
-        # Asked once by itself: what a reflector retries in silence is an error for whoever waits at a terminal.
+        # Request it once without a reflector, which would retry in silence: at a terminal a failure is an error.
         query = {"limit": "1", **({} if kind == MAINTENANCE else {"fieldSelector": f"metadata.name={name}"})}
         reply = await transport.request("GET", RESOURCES["Node"].path, query=query)
         if kind == MAINTENANCE:
             setup = msgspec.structs.replace(setup, maintenances=setup.maintenances or Options())
             return await picture(setup, transport)
-        # Nobody needs all the pods of a cluster to tell that nothing is wanted of this node.
+        # Without a claim on the node, its pods are not needed, and all pods of a cluster take long to list.
         nodes = msgspec.json.decode(reply.body, type=NodeList).items
         setup = msgspec.structs.replace(setup, pods=any(is_emptied(node.metadata.labels) for node in nodes))
         if not await _is_maintained(name, transport):
@@ -260,7 +260,7 @@ async def _is_served(api_version: str, transport: Transport) -> bool:
 async def picture(setup: Setup, transport: Transport) -> Kernel:
     """Everything that the decisions read, listed once, and their claims and grants worked out.
 
-    What the kernel then wants sent is taken by nobody: whoever would go counts as on its way, and nothing happens.
+    Requests of the kernel are not sent: a pod that would be evicted counts as on its way.
     """
     assembly = assemble(setup.enabled, together=setup.together)
     kernel = assembly.kernel
@@ -308,7 +308,7 @@ async def _holder(namespace: str, name: str, transport: Transport) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """What may not be read is told where it matters, by whoever would need it."""
+    """Keep the log of the runtime quiet: the decision that needs a kind says why it cannot be read."""
     log = logging.getLogger("haulout.runtime")
     level = log.level
     log.setLevel(logging.CRITICAL)

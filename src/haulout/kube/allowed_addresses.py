@@ -1,4 +1,4 @@
-"""Which addresses a kubeconfig from somebody else may lead to."""
+"""Which addresses a foreign kubeconfig may lead to."""
 
 from __future__ import annotations
 

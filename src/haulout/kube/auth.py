@@ -226,7 +226,7 @@ class Renewed:
 
     def _landed(self, task: asyncio.Task[Fetched]) -> None:
         self._under_way = None
-        # Asking for the exception marks it as seen, should nobody be waiting any more.
+        # Reading the exception keeps asyncio from reporting it, if no caller waits any more.
         if not task.cancelled() and task.exception() is None:
             self._held = task.result()
 

@@ -110,7 +110,7 @@ class Opened(msgspec.Struct, frozen=True):
 def from_secret(
     data: bytes, *, source: str, reach: Reach, may_run: bool = False, env: Mapping[str, str] = os.environ
 ) -> Opened:
-    """Read a kubeconfig that somebody else wrote, and refuse what would run a program or read a file of this machine.
+    """Read a foreign kubeconfig, and refuse one that would run a program or read a file of this computer.
 
     `source` names it in messages, as in "Secret team-a/workload-kubeconfig". `may_run`: its exec plugin is trusted.
     `reach` says which servers it may name. It takes some milliseconds, so that it belongs into a thread.
@@ -132,7 +132,7 @@ def _check_reach(endpoint: Endpoint, reach: Reach, source: str) -> None:
 
 
 def _tls(endpoint: Endpoint, source: str) -> ssl.SSLContext | None:
-    """Make the TLS context here, where it keeps nobody waiting. To read whom the machine trusts takes 20 ms."""
+    """Make the TLS context in this thread: reading the computer's trusted certificates takes 20 ms."""
     pairs = [
         CertPair(shown.certificate, shown.key.text.encode("latin-1"))
         for shown in endpoint.credentials

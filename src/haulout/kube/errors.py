@@ -10,7 +10,7 @@ _LONGEST_NAME = 100
 
 
 def shortened(text: str, longest: int = _LONGEST_NAME) -> str:
-    """Return a text of somebody else as it stands in a message: the beginning of one that is too long."""
+    """Return a foreign text as it stands in a message: the beginning of one that is too long."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 

@@ -147,7 +147,7 @@ class HttpTransport:
     async def close(self) -> None:
         self._closed = True
         await self._login.close()
-        # Closing a session leaves whoever reads from it waiting for good.
+        # Closing a session would leave its readers waiting for good.
         for response in tuple(self._open):
             response.close()
         for pool in tuple(self._pools):

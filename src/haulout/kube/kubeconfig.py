@@ -25,7 +25,7 @@ class Place(msgspec.Struct, frozen=True):
     """Where something was written: gives messages their beginning and relative paths their folder."""
 
     document: str
-    # None: written by somebody who has no say about the files of this machine.
+    # None: a foreign kubeconfig, which may not name files of this computer.
     folder: Path | None
     entry: str = ""
     may_run: bool = True
@@ -127,7 +127,7 @@ def _parse(data: bytes, place: Place, bounds: Bounds) -> Document:
 
 
 def _by_name(raw: dict[Any, Any], kind: Kind, place: Place) -> dict[str, dict[str, Any]]:
-    """What is in an entry is looked at only when it is chosen: a broken neighbour harms nobody."""
+    """What is in an entry is looked at only when it is chosen: a broken entry does not affect the others."""
     entries: dict[str, dict[str, Any]] = {}
     items = raw.get(f"{kind}s") or []
     if not isinstance(items, list):

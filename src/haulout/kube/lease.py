@@ -85,7 +85,7 @@ class Election:
 
     @property
     def holder(self) -> str:
-        """Whom the lease last named; empty if nobody."""
+        """Return the holder that the lease last named; empty if it had none."""
         return _text(_spec(self._lease).get("holderIdentity"))
 
     def may_write_until(self) -> float | None:
@@ -142,7 +142,7 @@ class Election:
         try:
             return await self._attempt(deadline)
         except Conflict:
-            # Somebody was quicker: no failure, but a reason to look again.
+            # Another replica was quicker: no failure, but a reason to read the lease again.
             return False
         except KubeError as error:
             log.warning("lease attempt failed", extra=self._fields(error=str(error)))
@@ -160,7 +160,7 @@ class Election:
         return True
 
     async def _renewed_unseen(self, deadline: float) -> bool:
-        """The leader knows the lease: one request instead of two, as long as nobody else touches it."""
+        """The leader knows the lease: one request instead of two, as long as no other client changes it."""
         if self._renewed_at is None or self.holder != self._identity:
             return False
         try:

@@ -57,7 +57,7 @@ class Pages(Generic[K]):
                 page = self._kind.page(await self._body(None))
                 if page.longest <= LONGEST_OBJECT:
                     return page
-                # Nobody holds it while the next one is asked for.
+                # The page is released before the next one is requested.
                 del page
             self.size = max(1, self.size // 4)
         return self._kind.page(await self._body(self._kind.page_shape))

@@ -143,7 +143,7 @@ class Recorder:
 
     `record` never waits and never fails; `run` writes. What does not fit is dropped, the oldest first, and counted.
 
-    So is what the `guard` withholds: whoever no longer leads has nothing more to say.
+    So is what the `guard` withholds: a replica that no longer leads records no events.
     """
 
     def __init__(

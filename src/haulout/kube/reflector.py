@@ -156,7 +156,7 @@ class Reflector(Generic[T]):
 
     It tells `sink` of every object under `path`, for as long as `run` runs: for ever, unless it `gives_up` on an error.
 
-    `always_served`: whoever does not know this kind is no API server, and has not said that there are no objects.
+    `always_served`: a server that does not know this kind is no API server, and its 404 does not mean "no objects".
     `turns`: those of other reflectors, with which it takes turns at taking in objects.
     """
 
@@ -264,7 +264,7 @@ class Reflector(Generic[T]):
         except RequestTimeout:
             if not self._streaming or self.state is State.STREAM:
                 raise
-            # There is nobody at the other end, and nobody knows since when. Or it is another server by now, which has
+            # The connection is dead, and it is unknown since when. Or it is another server by now, which has
             # not sent any bookmark yet.
             self._marked = False
             self._trouble("unreachable", f"watch {self._path}: neither an event nor a bookmark for {silence:g} s")
@@ -276,7 +276,7 @@ class Reflector(Generic[T]):
                 return self._refused()
             if leaves:
                 return State.WATCH
-            # The server should have ended it: there is nobody at the other end. Another one may work at once.
+            # The server should have ended the watch: the connection is dead. Another one may work at once.
             self._trouble("unreachable", f"watch {self._path}: silent beyond its end")
             return State.WATCH
         if loop.time() - opened_at < tuning.settle_for:

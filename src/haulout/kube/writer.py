@@ -36,7 +36,7 @@ class Gate:
 
     def __init__(self, limit: int) -> None:
         self._free = limit
-        # A ring: the first key has the next turn. Somebody waits only while nothing is free.
+        # A ring: the first key has the next turn. Keys wait only while no slot is free.
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}
 
     @property

@@ -251,7 +251,7 @@ async def _listed(transport: HttpTransport, kind: str, resource: Resource, lacks
 
 
 def _ordered(bodies: list[Json]) -> Objects:
-    """Namespaces before what lies in them; each as somebody would create it."""
+    """Return the objects as they would be created, namespaces first."""
     found = [(TAKEN[body["kind"]], _fresh(body)) for body in bodies if body.get("kind") in TAKEN]
     places = {body["metadata"].get("namespace", "") for _, body in found} - {""}
     known = {body["metadata"]["name"] for resource, body in found if resource == NAMESPACES}

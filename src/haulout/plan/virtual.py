@@ -107,7 +107,7 @@ class VirtualDriver:
             store.remove(key, version)
             return
         known = store.row(key)
-        # What we wrote ourselves stands already as it was answered: here, nobody comes in between.
+        # Our own write is in the store already, as it was answered: in a plan no other client writes in between.
         if known is None or known.version != version:
             store.put(self._row(projector, change.object))
 
@@ -115,7 +115,7 @@ class VirtualDriver:
         return projector.row(msgspec.convert(obj, projector.resource.model, strict=False))
 
     def _sent(self, send: Send) -> Answer:
-        """Deliver a message. In a plan nobody is written to, and nothing goes wrong."""
+        """Count a message as delivered. A plan sends none, and none fails."""
         return Done()
 
     def _carried_out(self, body: Body) -> Answer:

@@ -135,7 +135,7 @@ class Verdict(msgspec.Struct, frozen=True):
 class TriggerInput(msgspec.Struct, frozen=True):
     """What a trigger may read when it acts on one node.
 
-    `alone`: no other surface is served, so that nobody else's claims on the node count.
+    `alone`: no other surface is served, so that no other surface claims the node.
 
     `since`: when the profile came into its state. `rules`: what all drains of the process do with certain pods.
     """

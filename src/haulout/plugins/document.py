@@ -51,7 +51,7 @@ def open_document(data: bytes | str, *, source: str, environment: Mapping[str, s
 
 
 def splice_problems(context: Context) -> Iterator[ConfigProblem]:
-    """Variables that are written wrongly make the whole file wrong, also where nobody reads them."""
+    """Variables that are written wrongly make the whole file wrong, also where no setting reads them."""
     for path, node in _scalars(context.document, ()):
         try:
             variables.parse(node.value) if isinstance(node.value, str) else None

@@ -17,7 +17,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
-# Under this name a record carries fields that somebody else has named: as attributes of their own they could clash with
+# Under this name a record carries fields with foreign names: as attributes of their own they could clash with
 # those of the record (`name`, `args`), which the standard library answers with an exception.
 FOREIGN = "foreign_fields"
 

@@ -1,4 +1,4 @@
-"""How often something that somebody else writes may be read: a few times at once, then slowly."""
+"""How often a foreign object may be read: a few times at once, then slowly."""
 
 from __future__ import annotations
 

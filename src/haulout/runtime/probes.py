@@ -1,4 +1,4 @@
-"""Asks the outside world what decisions read, at the pace that they state, and forgets what nobody reads."""
+"""Asks the outside world what decisions read, at the pace that they state, and forgets what no decision reads."""
 
 from __future__ import annotations
 

@@ -50,11 +50,11 @@ BETTER_FOR = 60.0
 
 
 def _untold(outage: Outage) -> None:
-    """Said in the log, and that is enough."""
+    """Record no event: the log has the line already."""
 
 
 def _unsaid(what: str, length: int) -> None:
-    """Whoever runs another cluster must not fill ours with events: the log and the metric tell of it."""
+    """Record no event for an oversized object of another cluster, which could fill ours with events."""
 
 
 class _Watch(msgspec.Struct):
@@ -118,7 +118,7 @@ class Pump:
         done()
 
     def stay(self, cluster: str) -> None:
-        """Nobody takes over in that cluster after all."""
+        """Keep the present connection of that cluster: its successor is not used."""
         for place in [place for place in self._coming if place[0] == cluster]:
             self._coming.pop(place).cancel()
 
@@ -151,7 +151,7 @@ class Pump:
         return (self.store, projector, self._clock, self._metrics, *told)
 
     async def _persist(self, transport: Transport, projector: Projector, sink: TableSink) -> None:
-        """What a server meets us with may be something that nobody thought of: the other watches go on."""
+        """Run one watch. An unexpected error of a server does not end the other watches."""
         tuning = AWAY if sink.away else HOME
         backoff = Backoff(tuning.backoff_from, tuning.backoff_to, Random())  # noqa: S311
         async with asyncio.TaskGroup() as beside:

@@ -91,7 +91,7 @@ class Sender:
                 return await self._ask_server(body, guard)
 
     def state(self, statement: Telling | Measure | Say) -> None:
-        """Said and forgotten: nobody waits for an event, a counter or a log line."""
+        """Emit an event, a counter or a log line. No request waits for it."""
         match statement:
             case Telling():
                 self._tell(statement.tell, statement.row)

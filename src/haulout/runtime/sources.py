@@ -25,9 +25,9 @@ log = logging.getLogger(__name__)
 # A write to another cluster that is not answered for so long is given up.
 LONGEST_AWAY = 10.0
 
-# How often a cluster's access is read. Whoever writes a kubeconfig can make it as costly as the bounds of reading allow,
+# How often a cluster's access is read. The author of a kubeconfig can make it as costly as the bounds of reading allow,
 # and write another one at any time; each also begins its connections anew, without the back-off of those before. Some
-# changes in a row are ordinary: credentials are rotated, or somebody tries what works.
+# changes in a row are ordinary: credentials are rotated, or a person tries what works.
 READ_EVERY, READ_BURST, READ_REFILL = 2.0, 10, 30.0
 FIRST_PACE = Pace(READ_EVERY, READ_BURST, READ_REFILL)
 # A reading that takes longer is given up.
@@ -49,7 +49,7 @@ class _Way(msgspec.Struct):
 
 
 class _Reading(msgspec.Struct):
-    """An access that is being read, or has been. `transport`: what came of it and nobody has used yet.
+    """An access that is being read, or has been. `transport`: what came of it and has not been used yet.
 
     `access` is None once nothing comes of it any more; then only `pace` counts, which says when the next may be read.
     """
@@ -185,7 +185,7 @@ class Sources:
         group.create_task(old.transport.close(), name=f"close {cluster}")
 
     def _keep(self, cluster: str, group: asyncio.TaskGroup) -> None:
-        """What is used is what is wanted, again: nobody comes in its place, and what was refused meanwhile is forgotten."""
+        """Keep the present access, which is wanted again: drop its successor, and forget refusals meanwhile."""
         reading = self._readings.get(cluster)
         if reading is not None and reading.access is not None:
             self._drop_reading(cluster, group)
@@ -246,7 +246,7 @@ class Sources:
             except KubeError as error:
                 state = Connection.REJECTED if isinstance(error, ConfigRefused) else Connection.INVALID
                 self._refuse(source, state, str(error))
-            except Exception as error:  # noqa: BLE001 - what anybody may have written must not end the process
+            except Exception as error:  # noqa: BLE001 - a foreign kubeconfig must not end the process
                 # What an error says of it may be a secret.
                 place = traceback.extract_tb(error.__traceback__)[-1]
                 name = type(error).__name__

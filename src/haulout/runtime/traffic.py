@@ -1,4 +1,4 @@
-"""Counts requests by host, and forgets a host once nobody is connected with it any more."""
+"""Counts requests by host, and forgets a host once no transport is connected with it any more."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Traffic:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        # How many transports lead to a host. Whoever writes a kubeconfig chooses its host, as often as they like.
+        # How many transports lead to a host. The author of a kubeconfig chooses its host, as often as they like.
         self._open: Counter[str] = Counter()
 
     def opened(self, server: str) -> Answered:

@@ -1,4 +1,4 @@
-"""The bell of the driver: whoever brings something in rings it, and the driver sleeps until it rings."""
+"""The bell of the driver: every input rings it, and the driver sleeps until it rings."""
 
 from __future__ import annotations
 

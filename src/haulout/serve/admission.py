@@ -39,7 +39,7 @@ LONG_WITHIN = 5.0
 RETRY_AFTER = "1"
 # Decoding 3 MiB takes 4 to 12 ms of the loop: it has nine times as long for everything else before the next one.
 REST = 9.0
-# Anybody can send a review that needs a look at the API server.
+# Any client can send a review that needs a look at the API server.
 LOOKS_AT_ONCE = 8
 LOOK_WITHIN = 5.0
 # Within the 15 seconds that the registration gives us, and then some for the way.
@@ -354,7 +354,7 @@ class Admission:
             self._long.release()
 
     def _complain(self, message: str, **fields: Any) -> None:
-        """Log what is wrong with a review; at most once in a while, for anybody can send such ones all day."""
+        """Log what is wrong with a review; at most once in a while, because any client can send such reviews."""
         if time.monotonic() < self._quiet_until:
             return
         self._quiet_until = time.monotonic() + COMPLAIN_EVERY

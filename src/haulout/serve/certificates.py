@@ -18,9 +18,9 @@ SERVING_FOR = timedelta(days=90)
 # Long before its end, so that a cluster that was off for weeks comes up with one that is still good.
 RENEW_AUTHORITY_BEFORE = timedelta(days=365)
 RENEW_SERVING_BEFORE = timedelta(days=30)
-# Clocks differ: who reads a certificate may be behind whoever made it.
+# Clocks differ: the reader's may be behind the one of the process that made the certificate.
 BACKDATED_FOR = timedelta(hours=1)
-# API servers learn of a new authority from a watch; until all have, nobody serves what it signed.
+# API servers learn of a new authority from a watch; until all have, no replica serves what it signed.
 AUTHORITY_KNOWN_AFTER = timedelta(minutes=5)
 MOST_NAMES = 100
 
@@ -63,7 +63,7 @@ def make_bundle(names: Iterable[str], now: datetime) -> Bundle:
 
 
 def make_self_signed(names: Iterable[str], now: datetime) -> Pair:
-    """For whoever does not look at whom the server says to be."""
+    """Make a certificate for clients that do not verify the server."""
     return make_bundle(names, now).serving
 
 
@@ -82,9 +82,9 @@ def check(bundle: Bundle) -> None:
 
 
 def with_fresh_authority(bundle: Bundle, now: datetime) -> Bundle:
-    """The bundle with a new authority if it is time for one, and without those that nobody needs any more.
+    """The bundle with a new authority if it is time for one, and without those that are not needed any more.
 
-    What is served stays: first everybody has to learn of the new one.
+    The served certificate stays until all clients know the new authority.
     """
     newest, *older = x509.load_pem_x509_certificates(bundle.authorities)
     if newest.not_valid_after_utc - now < RENEW_AUTHORITY_BEFORE:

@@ -25,7 +25,7 @@ KNOWN_FOR = 60.0
 ALLOWED_FOR = 300.0
 DENIED_FOR = 30.0
 ASK_WITHIN = 10.0
-# Whoever sends made-up tokens pushes out made-up tokens.
+# A client that sends made-up tokens pushes out only made-up tokens.
 MOST_KEPT = 1024
 # No service account token is that long; hashing must not be a way to keep us busy.
 LONGEST_TOKEN = 16 * 1024

@@ -1,7 +1,7 @@
 """Keeps the webhooks' certificate in a Secret that all replicas share, and its authority where they are registered.
 
 Every replica does this, leader or not, for every replica serves: each write names the version it was made for, and
-whoever comes second takes what the first one wrote.
+the second replica takes what the first one wrote.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class SelfManagedCertificate:
                 try:
                     next_at = await self.look()
                 except KubeError as error:
-                    # Once for each cause: whoever lacks a role lacks it for long.
+                    # Once for each cause: a missing role is missing for long.
                     if said != str(error):
                         said = str(error)
                         log.error("certificate cannot be kept", extra=self._fields(error=said))

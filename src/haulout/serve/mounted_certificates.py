@@ -1,4 +1,4 @@
-"""Certificates from files that somebody else writes: read again whenever they change."""
+"""Certificates from files that another program writes: read again whenever they change."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class Registrations:
         except NotFound:
             return Registration()
         except (Forbidden, msgspec.DecodeError) as error:
-            # Somebody else may look after the registration; then the certificate is all there is to do.
+            # Another program may look after the registration; then the certificate is all there is to do.
             self._say_once("registrations cannot be read", str(error))
             return Registration()
 

@@ -10,12 +10,12 @@ from typing import Protocol
 
 from haulout.serve.certificates import Pair
 
-# HTTP/2 has had its share of ways to be flooded, and nobody who calls us needs it.
+# HTTP/2 has had its share of ways to be flooded, and no client of ours needs it.
 PROTOCOLS = ["http/1.1"]
 
 
 class TakesCertificates(Protocol):
-    """Whoever is given a certificate to serve with. `ready`: it has one."""
+    """A server whose certificate can be set. `ready`: it has one."""
 
     @property
     def ready(self) -> bool: ...

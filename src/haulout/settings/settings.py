@@ -90,7 +90,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     http: str = ":8080"
     health: str = ":8081"
     webhooks: Webhooks = Webhooks()
-    # Metrics over TLS, for whoever the API server lets see them.
+    # Metrics over TLS, for users whom the API server allows to see them.
     guarded: bool = False
     # Metrics over TLS 1.3 with the certificate of the webhooks, for everybody.
     metrics_over_tls: bool = False

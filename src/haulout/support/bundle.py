@@ -85,7 +85,7 @@ class Bundle:
 
     async def collect(self, names: tuple[str, ...], config: str, now: datetime) -> None:
         try:
-            # Whoever cannot even be asked for this has nothing to collect from.
+            # A server that does not answer this has nothing to collect.
             server = await self._transport.request("GET", "/version")
             setup = self._configuration(config)
             await self._cluster_objects()
@@ -192,7 +192,7 @@ class Bundle:
     async def _own_pods(self) -> set[str]:
         """Collect our own pods with their logs and mounted configuration. Return the namespaces where they are.
 
-        Anybody can label a pod like ours: those of other namespaces are not ours to read.
+        Any user may label a pod like ours: those of other namespaces are not ours to read.
         """
         pods: dict[str, Json] = {}
         originals = [each.original.pods for each in declared() if each.original and each.original.pods]
@@ -375,7 +375,7 @@ def _covers(budget: Json, pods: list[Json]) -> bool:
 def _write(path: Path, files: Mapping[str, bytes], now: datetime) -> None:
     """Write a new file that its owner alone can read, because it tells what a cluster runs.
 
-    A file or link that is there already stays as it is. Somebody else may have put it there to read what is written.
+    A file or link that is there already stays as it is. Another user may have put it there to read what is written.
     """
     top = path.name.removesuffix(".tar.gz").removesuffix(".tgz")
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)

@@ -340,7 +340,7 @@ def test_a_deletion_time_out_lets_go_of_the_hook_and_says_so() -> None:
     ]
     assert steps(decision) == [expected]
     notes = [said.note for said in decision.actions[0] if isinstance(said, Tell)]
-    assert all("nobody approved the deletion within 1h30m0s" in note for note in notes)
+    assert all("the deletion was not approved within 1h30m0s" in note for note in notes)
     assert not ask(MACHINES, store, at(5400)).actions, "or the event of the other would never be told"
 
 

@@ -49,8 +49,8 @@ def _text(reason: Reason) -> str:
         (hooked(), node(), "nothing is asked of it; its deletion would wait for Node n"),
         (machine(), node(approve_deletion="true"), "would not wait: Node n says"),
         (hooked(deleting=40), node(deleted="true"), "its deletion waits for label"),
-        (hooked(deleting=0), node(deleted="true"), "nobody approved its deletion in time: its hook goes"),
-        (machine(deleting=0), node(deleted="true"), "nobody approved its deletion in time: Cluster API goes on"),
+        (hooked(deleting=0), node(deleted="true"), "its deletion was not approved in time: its hook goes"),
+        (machine(deleting=0), node(deleted="true"), "its deletion was not approved in time: Cluster API goes on"),
         (machine(deleting=0), node(deleted="true", approve_deletion="true"), "Node n is approved for deletion"),
         (hooked(deleting=0, node="gone"), node(), "is not in workload cluster fleet/alpha: its deletion will not wait"),
         (

@@ -82,7 +82,7 @@ class Cover(msgspec.Struct, frozen=True):
         )
 
     def needs(self, surface: str, *, held: bool) -> tuple[BudgetNeed, ...]:
-        """`held`: somebody else keeps the node out of service already, which a second one joins at no cost."""
+        """Return the limits that a claim needs. `held`: another claim keeps the node out of service already."""
         found: list[BudgetNeed] = []
         # A node that is out for whatever reason takes a place itself: there must be no more than allowed with it.
         itself = 1 if is_unavailable(self.node) else 0

@@ -90,7 +90,7 @@ def _status(row: NodeBudgetRow, before: Mapping[str, Any], ruling: Ruling, view:
 
 
 def _holders(takers: list[Key], holding: Iterable[Grant], view: View) -> Iterator[dict[str, str]]:
-    """Who keeps each node out of service; where nobody of ours does, how it is seen to be so."""
+    """Return which surface keeps each node out of service, or else which field of the node shows that it is."""
     surfaces: dict[Key, set[str]] = {}
     for grant in holding:
         hold = view.recall(grant.hold, Hold)

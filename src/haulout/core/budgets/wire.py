@@ -11,7 +11,7 @@ from haulout.cluster.rows import ObjectRow
 from haulout.model.meta import ObjectMeta
 
 KIND = "NodeDisruptionBudget"
-# Whom a budget may name: a name that nobody has would refuse nobody, and nobody would notice.
+# The surfaces that a budget may name. An unknown name would refuse no claim, and the mistake would not be noticed.
 SURFACES = ("profiles", "nodemaintenance", "notify", "clusterapi", "packages")
 
 

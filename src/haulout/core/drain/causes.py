@@ -1,4 +1,4 @@
-"""The pods that are still there, grouped by what they wait for, for whoever watches a drain."""
+"""The pods that are still there, grouped by what they wait for, as a drain shows them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _cause(code: str, text: str, members: list[Reason]) -> Cause:
 
 
 def _code(tree: Reason) -> str:
-    """Behind a budget that is open one does not wait for anybody to help."""
+    """Return the code of what a pod waits for. Behind an open budget it waits for its turn, and needs no help."""
     return PACED if tree.because and tree.because[0].code == PACED else tree.code
 
 

@@ -1,4 +1,4 @@
-"""The decisions that a drain is made of, for whoever puts a kernel together."""
+"""The decisions that a drain is made of."""
 
 from __future__ import annotations
 

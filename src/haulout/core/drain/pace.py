@@ -54,7 +54,7 @@ class Permit(Row, frozen=True, kw_only=True):
 
 
 class Quiet(Row, frozen=True, kw_only=True):
-    """Since when a budget has said nothing, and nobody has been let go or refused; `said`: its version by then."""
+    """Since when a budget has not changed while no pod was evicted or refused; `said`: its version by then."""
 
     since: datetime
     said: int
@@ -80,7 +80,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     earlier = {permit.pod: permit for permit in view.recall_rows(PERMITS_OF_BUDGET, key, Permit, key.cluster)}
     if not evictions and not earlier:
         return NOTHING
-    # Whoever was refused for another reason has used nothing, and is not waited for: it may be so for good.
+    # A pod that was refused for another reason has used no disruption, and may be refused for good: it is not waited for.
     failed = {row.pod for row in evictions if _has_failed(view, row)}
     here = {row.pod: _seen(view, budget, row, earlier.get(row.pod), now) for row in evictions}
     gone = [
@@ -122,13 +122,13 @@ def permit_key(budget: Key, pod: Key) -> Key:
 
 
 def _covered(view: View, budget: BudgetRow) -> list[EvictionRow]:
-    """Looked up by a label that they must carry, so that the pods of other budgets wake nobody here."""
+    """Return the evictions under a budget, found by a label so that pods of other budgets do not wake this decision."""
     if budget.selector is None:
         return []
     try:
         selector = from_object(budget.selector)
     except SelectorError:
-        # To the server, one that cannot be read selects nobody (pkg/registry/core/pod/storage/eviction.go).
+        # To the server, a selector that cannot be read selects no pod (pkg/registry/core/pod/storage/eviction.go).
         return []
     # The longest value is the likeliest to be shared with few others.
     label = max(selector.equalities().items(), key=lambda pair: (len(pair[1]), pair), default=("", ""))

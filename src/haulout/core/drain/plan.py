@@ -98,7 +98,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 
 
 def _misread(pods: Iterable[PodRow]) -> Iterator[Tell]:
-    """A word that is none counts as absent, but whoever wrote it shall know."""
+    """Warn of an annotation with an unknown value, which counts as absent."""
     for pod in pods:
         word = pod.annotations.get(POD_ANNOTATION, "").strip()
         if word and word.lower() not in ACTS:

@@ -19,7 +19,7 @@ from haulout.core.drain.selection import Fate
 
 
 def foreseen(view: View, state: Progress, now: datetime) -> Progress:
-    """The same drain, its pods as they would stand once they were to go. Nobody has been asked to let them."""
+    """Return the drain as it would stand if it had begun. No eviction has been sent."""
 
     def standing_of(pod: PodRow, fate: Fate) -> PodStanding:
         standing = state.standing_of(pod, fate)
@@ -49,5 +49,5 @@ def _covers(budget: BudgetRow, pod: PodRow) -> bool:
     try:
         return budget.selector is not None and from_object(budget.selector).matches(pod.labels)
     except SelectorError:
-        # To the server, one that cannot be read selects nobody.
+        # To the server, a selector that cannot be read selects no pod.
         return False

@@ -111,7 +111,7 @@ class Progress(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def failed(self) -> bool:
-        """Whoever is left has been refused: nothing more happens until the next try."""
+        """Whether every pod that is left has been refused: nothing more happens until the next try."""
         refused = False
         for each in self._standings():
             if not each.error:

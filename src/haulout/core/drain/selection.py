@@ -181,7 +181,7 @@ def _said_to_cluster_api(pod: PodRow) -> Act | None:
 
 
 def _overdue(pod: PodRow, options: DrainOptions, now: datetime, node: NodeRow | None) -> bool:
-    """A terminating pod for which nobody waits any longer."""
+    """Whether a terminating pod is not waited for any longer."""
     instant = _overdue_at(pod, options, node)
     return instant is not None and now >= instant
 

@@ -72,13 +72,13 @@ def stagger(config: Stagger, given: CheckInput) -> Verdict:
     if not keys:
         return Verdict(passed=False, info={"availableInSec": []})
     if any(_is_ours(key, given) for key in keys):
-        # Somebody has written to the node in between. Whoever took its turn for that would wait for its own end.
+        # Another client has written to the node in between. To take another turn would be to wait for the end of our own.
         return Verdict(passed=True, take=_nothing)
     exists = given.view.at_least(leases, keys[0].name, 1)
     prepare: tuple[Write, ...] = () if exists else (_created(keys[0], config, given, given.now - 2 * config.duration),)
     take = partial(_take, config, given)
     if given.may_wait:
-        # Nobody but people has to know when: whoever waits for the limit is woken.
+        # The instant is for people alone: a subject that waits for the limit is woken by it.
         frees_at = _frees_at(keys, given) if given.view.explaining else None
         info = _remaining(keys, given) if frees_at is not None else {}
         limit = Limit(leases, BUSY, config.parallel, given.node.key.cluster)
@@ -90,7 +90,7 @@ def stagger(config: Stagger, given: CheckInput) -> Verdict:
 
 
 def busy_until(lease: LeaseRow) -> datetime | None:
-    """The last instant at which a lease is taken; one that does not say so is nobody's."""
+    """The last instant at which a lease is taken; one without it has no holder."""
     if lease.renewed_at is None or lease.duration_for is None:
         return None
     return after(lease.renewed_at, timedelta(seconds=lease.duration_for)) or _LAST

@@ -46,5 +46,5 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if not node.unschedulable:
         return Decision(actions=((Cordon(key, unschedulable=True),),))
     drain = wish.drain(key.name)
-    # Asked for its proof, which whoever watches the drain reads.
+    # Asks for the proof, which the command that watches the drain reads.
     return Decision(marks=(drain,), until=conclusion(view, drain, now).changes_at)

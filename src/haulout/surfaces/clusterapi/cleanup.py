@@ -95,7 +95,7 @@ def _unhooked(machine: MachineRow) -> Step:
 
 
 def _marked_at(machine: MachineRow, otherwise: datetime) -> datetime:
-    """Since when its Node waits to be cleaned; a time that nobody can read is over at once."""
+    """Since when its Node waits to be cleaned; a time that cannot be read is over at once."""
     text = machine.annotations.get(CLEANUP)
     if text is None:
         return otherwise
@@ -133,15 +133,15 @@ def _disabled(machine: MachineRow, view: View, now: datetime) -> Decision:
 
 def _overdue(machine: MachineRow, view: View, now: datetime) -> Decision:
     if is_let_go(machine):
-        # Somebody has put it back.
-        return Decision(actions=(_let_go(machine, "nobody approved it in time"),))
+        # Another client has put it back.
+        return Decision(actions=(_let_go(machine, "it was not approved in time"),))
     options = options_of(view)
     due_at = overdue_at(machine, options)
     if machine.deleting_at is None or due_at is None:
         return NOTHING
     if now < due_at:
         return Decision(until=due_at)
-    why = f"nobody approved the deletion within {to_text(options.deletion_approval_timeout)}"
+    why = f"the deletion was not approved within {to_text(options.deletion_approval_timeout)}"
     warned = told(machine.key, "DeletionApprovalTimeout", f"{why}: it waits for its Node no longer", warning=True)
     mark = Annotate(machine.key, LET_GO, wire_time(machine.deleting_at))
     return Decision(actions=((mark, warned, *_let_go(machine, why)),))

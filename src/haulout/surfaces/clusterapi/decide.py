@@ -116,7 +116,7 @@ def _problems(given: Given) -> tuple[Statement, ...]:
 
 
 def _refused(given: Given, view: View, steps: tuple[Step, ...]) -> tuple[Statement, ...]:
-    """That the Node cannot be told: whoever may read it need not be allowed to change it."""
+    """Report that the Node cannot be written: the right to read it does not include that."""
     if not any(isinstance(action, Label) and action.outcome for step in steps for action in step):
         return ()
     refusal = refused(view, _outcome_name(given.machine))
@@ -206,7 +206,7 @@ def _on_machine(given: Given, node: NodeRow, heard: Signals, aim: Wanted) -> Ste
 
 
 def _wished(machine: MachineRow, node: NodeRow, options: Options, *, managed: bool) -> list[Action]:
-    """A wish from the workload's side becomes a request, and goes with it; somebody else's request is left alone."""
+    """A wish from the workload's side becomes a request, and goes with it; a request of another author is left alone."""
     key = machine.key
     wished = options.workload_requests and node.labels.get(MAINTENANCE_WISHED) == "true"
     if wished and machine.request is None and managed:
@@ -214,7 +214,7 @@ def _wished(machine: MachineRow, node: NodeRow, options: Options, *, managed: bo
     if is_taken_back(machine, node, options):
         return [Label(key, REQUEST, None), Annotate(key, REQUESTED_BY, None)]
     if machine.annotations.get(REQUESTED_BY) == BY_WORKLOAD and machine.request is None:
-        # Or the next request, whoever makes it, would pass for the workload's.
+        # Otherwise the next request, by any author, would pass for the workload's.
         return [Annotate(key, REQUESTED_BY, None)]
     return []
 
@@ -227,13 +227,13 @@ def _guard(machine: MachineRow, options: Options, *, approved: bool = False) -> 
         return (Annotate(key, SKIP_REMEDIATION, ""), Annotate(key, SKIP_OWNED, "true"))
     if approved or notes.get(SKIP_OWNED) != "true":
         return ()
-    # Also where nobody is guarded any more, or it would never be remediated again. Another value is somebody else's.
+    # Also where guarding is off now, or it would never be remediated again. Another value belongs to another author.
     ours = (Annotate(key, SKIP_REMEDIATION, None),) if notes.get(SKIP_REMEDIATION) == "" else ()
     return (*ours, Annotate(key, SKIP_OWNED, None))
 
 
 def _awaited(given: Given, node: NodeRow) -> tuple[datetime | None, tuple[Statement, ...]]:
-    """A deletion that nobody approves is told of after a while."""
+    """Report a deletion that has not been approved for a while."""
     machine = given.machine
     heard = signals(machine, node, given.options)
     if machine.deleting_at is None or heard.deletion_approved or not wanted(heard).hook:

@@ -29,7 +29,7 @@ replace = msgspec.structs.replace
 
 # The name of the original's controller, by which its metrics are known.
 DECIDER = "metal3"
-# Whoever works on a host that is off must not be surprised because its Machine is not there for a moment.
+# A person who works on a host that is off must not be surprised because its Machine is missing for a moment.
 FORSAKEN_FOR = timedelta(seconds=10)
 SOFT, HARD = "", '{"mode":"hard"}'
 
@@ -40,7 +40,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return NOTHING
     options = options_of(view)
     named = view.rows(MACHINES_OF_HOST, (key.namespace, key.name), MachineRow)
-    # Anybody can name any host in a Machine of their own namespace, and a paused Machine would stop everything.
+    # Any user can name any host in a Machine of their own namespace, and a paused Machine would stop everything.
     machines = [each for each in named if not options.owned_hosts_only or each.key.namespace == key.namespace]
     strangers = [each for each in named if each not in machines and each.request == APPROVED]
     warned = tuple(_foreign(host, each) for each in strangers)

@@ -1,4 +1,4 @@
-"""Whether somebody has asked all controllers to keep their hands off."""
+"""Whether a Machine or its Cluster is paused, so that no controller changes it."""
 
 from __future__ import annotations
 

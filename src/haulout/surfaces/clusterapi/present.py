@@ -79,7 +79,7 @@ def _signals(machine: MachineRow, node: NodeRow, options: Options, now: datetime
         yield Reason(AT_REST, key, f"nothing is asked of it; its deletion {would}")
     if heard.deleting and not heard.deletion_approved and is_overdue(machine, options, now):
         goes_on = "its hook goes" if machine.hooked else "Cluster API goes on"
-        yield Reason("deletion-overdue", key, f"nobody approved its deletion in time: {goes_on}")
+        yield Reason("deletion-overdue", key, f"its deletion was not approved in time: {goes_on}")
     elif heard.deleting and not heard.deletion_approved:
         text = f"its deletion waits for label {DELETION_APPROVED}=true on Node {name}{_since(machine.deleting_at)}"
         act = f"kubectl label node {name} {DELETION_APPROVED}=true (in the workload cluster)"

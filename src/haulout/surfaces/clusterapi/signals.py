@@ -65,7 +65,7 @@ def wanted(signals: Signals) -> Wanted:
 def signals(machine: MachineRow, node: NodeRow, options: Options) -> Signals:
     approved = node.labels.get(DELETION_APPROVED) == "true"
     if options.approval_hygiene and DELETED not in node.labels:
-        # Left over from before anybody asked.
+        # Left over from before the request.
         approved = False
     return Signals(
         managed=STATE in node.labels,
@@ -87,7 +87,7 @@ def wanted_by(machines: Iterable[MachineRow], node: NodeRow, options: Options) -
 
 
 def is_taken_back(machine: MachineRow, node: NodeRow, options: Options) -> bool:
-    """A request that the workload's side made and does not wish for any more: whoever agrees to it now agrees to nothing."""
+    """A request that the workload's side made and does not wish for any more: an approval of it has no effect."""
     ours = machine.annotations.get(REQUESTED_BY) == BY_WORKLOAD
     wished = node.labels.get(MAINTENANCE_WISHED) == "true"
     return options.workload_requests and ours and not wished and machine.request == REQUESTED

@@ -153,7 +153,7 @@ class MachineRow(ObjectRow, frozen=True, kw_only=True):
 
     @property
     def host(self) -> Host | None:
-        """Anything but `metal3://namespace/host[/machine]` is somebody else's, or the UID form of old."""
+        """Anything but `metal3://namespace/host[/machine]` belongs to another provider, or is the former UID form."""
         scheme, _, rest = self.provider_id.partition("/")
         parts = rest.split("/")
         if scheme != "metal3:" or len(parts) < 3:

@@ -336,7 +336,7 @@ def _namespace_refusal(given: Given) -> Refusal | None:
 
 
 def _lease_failed(given: Given) -> Decision | None:
-    """The server refused to give us the lease: counted, unless somebody was quicker or the namespace is to be made."""
+    """The server refused to give us the lease: counted, unless another client was quicker or the namespace is missing."""
     refusal = _lease_refusal(given)
     if refusal is None or refusal.code == 409:
         return None

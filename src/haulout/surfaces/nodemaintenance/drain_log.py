@@ -38,7 +38,7 @@ def leaving(given: Given, wanted: DrainWish, state: Progress) -> tuple[tuple[Say
 
 
 def _asked(state: Progress) -> list[PodRow]:
-    """Those whose turn it is; a drain that must not begin asks nobody."""
+    """Those whose turn it is; a drain that must not begin evicts none."""
     if state.errors:
         return []
     going = [(pod, fate) for pod, fate in state.selection.pods if fate.awaited and fate.act not in _STAYS]

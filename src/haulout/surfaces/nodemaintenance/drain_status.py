@@ -126,7 +126,7 @@ def _conditions(given: Given, state: Progress, status: Status) -> Status:
 
 
 def _skipped(state: Progress) -> str:
-    """The pods that are still there and are not waited for, for whoever is about to switch the node off."""
+    """The pods that are still there and are not waited for, to be known before the node is switched off."""
     names = [f"{pod.key.namespace}/{pod.key.name}" for pod in state.selection.skipped]
     return f"no longer waited for: {', '.join(names)}" if names else ""
 

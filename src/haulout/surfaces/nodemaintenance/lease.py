@@ -82,7 +82,7 @@ def is_due(lease: LeaseRow, node: NodeRow, options: Options, seen: str, now: dat
 
 
 def request(lease: LeaseRow | None, node: NodeRow, options: Options, seen: str, now: datetime) -> Write:
-    """Takes or renews it; the caller knows that nobody else holds it."""
+    """Takes or renews it; the caller knows that it has no other holder."""
     key, name = lease_key(node.key.name, options), outcome_name(node.key.name, lease)
     stamp = wire_micro_time(now)
     spec: Json = {"holderIdentity": LEASE_HOLDER, "leaseDurationSeconds": seconds(options), "renewTime": stamp}

@@ -1,4 +1,4 @@
-"""A maintenance as conditions of its Node, for whoever looks there."""
+"""The conditions of a Node that show its maintenance."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def _restores(row: MaintenanceRow, options: Options) -> bool:
 
 
 def _is_owned(row: MaintenanceRow, node: NodeRow, options: Options) -> bool:
-    """Where the state before is restored, the label may be somebody else's, and the ledger tells."""
+    """Where the state before is restored, the label may belong to another author: the ledger says so."""
     if has_drain_taint(node):
         return True
     if not _restores(row, options):
@@ -66,7 +66,7 @@ def _returned(row: MaintenanceRow, node: NodeRow, options: Options, others: bool
             edits.append(Cordon(node.key, unschedulable=False))
         stood = cordon.ledger(node)
         if stood is not None and not stood.by:
-            # From when there were other surfaces, or it was to be restored: nobody shall go by it later.
+            # From when there were other surfaces, or it was to be restored: it must not be used later.
             edits.append(Annotate(node.key, cordon.ANNOTATION, None))
     else:
         released = cordon.release(node, SURFACE, others=others, restore=restores and not is_taken_over(node))

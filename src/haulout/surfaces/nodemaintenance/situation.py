@@ -42,7 +42,7 @@ class Given(msgspec.Struct, frozen=True):
 
     @property
     def kicked(self) -> bool:
-        """Somebody has edited it since its lease was last renewed."""
+        """Whether it has been edited since its lease was last renewed."""
         return self.lease is not None and self.lease.annotations.get(SEEN_ANNOTATION) != self.row.seen
 
     @property

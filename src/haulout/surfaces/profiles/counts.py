@@ -24,7 +24,7 @@ from haulout.surfaces.profiles.wire import (
 
 
 def unreadable(group: Hashable) -> Hashable:
-    """Those of a group whose data cannot be read: whoever has to know since when they are in maintenance cannot."""
+    """Those of a group whose data cannot be read: since when they are in maintenance is unknown."""
     return ("unreadable", group)
 
 

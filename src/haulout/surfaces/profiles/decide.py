@@ -102,7 +102,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 
 
 def pass_over(key: Key, view: View, now: datetime) -> tuple[NodeRow, Config, list[Result]] | None:
-    """What a pass over a node comes to now, for whoever looks; nothing is done."""
+    """Return the results of a pass over a node at this instant, without acting on them."""
     node, setting = view.get(key, NodeRow), view.config(SURFACE)
     if node is None or setting is None or setting.value is None:
         return None
@@ -264,7 +264,7 @@ def _unknown(key: Key, name: str) -> Statement:
 
 
 def misread(node: NodeRow) -> dict[str, str]:
-    """Annotations that people write for the kernel: a wrong one counts as absent, but whoever wrote it shall know."""
+    """Return what is wrong with the annotations that people write. A wrong one counts as absent."""
     odd: dict[str, str] = {}
     if read_priority(node.annotations) is None:
         odd[PRIORITY_ANNOTATION] = "it counts as 0 (a whole number would be right)"
@@ -296,7 +296,7 @@ def _invalid(key: Key, setting: Value | None) -> Reason:
 
 
 def _held(node: NodeRow) -> tuple[Claim, ...]:
-    """Where nothing can be decided, a node in the middle of maintenance is still nobody else's.
+    """Where nothing can be decided, a node in the middle of maintenance is not free for other surfaces.
 
     Where not even the data can be read, its label says so.
     """

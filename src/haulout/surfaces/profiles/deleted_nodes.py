@@ -12,7 +12,7 @@ GONE = "gone"
 
 
 def farewell(key: Key, view: View) -> Decision:
-    """Whoever says something is not forgotten, so the mark has it asked once more, when there is nothing left to say."""
+    """Report a deleted node once. The mark has the decision run again, so that the subject is then forgotten."""
     mark = Key(key.cluster, MARK, GONE, key.name)
     if view.get(mark, Value) is not None:
         return NOTHING

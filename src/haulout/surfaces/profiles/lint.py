@@ -59,7 +59,7 @@ def _unused(config: Config, document: Node | None) -> Iterator[Oddity]:
 
 
 def _templates(config: Config, document: Node | None) -> Iterator[Oddity]:
-    """They fail when they are rendered, which is when nobody looks."""
+    """Find templates that can never be rendered. Otherwise they fail only when a notification is due."""
     for number, name in enumerate(_written(document, ("instances", "notify"))):
         each = config.notifications.get(name)
         if each is not None and (why := flaw(each.plugin, each.config)):

@@ -200,7 +200,7 @@ class _File(Config, frozen=True, kw_only=True):
 
 
 def written_file() -> type[Config]:
-    """The file as it is written, for whoever describes it."""
+    """The shape of the file, for its description."""
     return _File
 
 

@@ -1,4 +1,4 @@
-"""A node that somebody uncordoned although profiles had cordoned it: that is told, and not taken back."""
+"""A node that a person uncordoned although profiles had cordoned it: this is reported, and not undone."""
 
 from __future__ import annotations
 

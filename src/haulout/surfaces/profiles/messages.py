@@ -1,4 +1,4 @@
-"""What is known about a node when somebody is notified of it, and the message that a notifier makes of it."""
+"""What a notification tells about a node, and the message that a notifier makes of it."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ Sample = tuple[str, tuple[tuple[str, str], ...], float]
 
 
 def measures(view: View, node: NodeRow, profile: str) -> tuple[Measure, ...]:
-    """Nothing where pods or their owners may not be read: a count that is wrong helps nobody."""
+    """Count the pods of a node by owner. Return none where pods or owners may not be read: the count would be wrong."""
     cluster = node.key.cluster
     for kind in sorted(KINDS):
         if view.listing(kind, cluster) is Listing.UNREADABLE:

@@ -124,7 +124,7 @@ def _deliver(each: Notification[Notifier], given: Situation, last: Stamp) -> Sta
             return last
         case Value(state="done", value=datetime() as at):
             return stamp(at)
-        # Whoever has mended the settings is not kept waiting.
+        # With mended settings it is sent again at once.
         case Value(state="failed", value=datetime() as at, settings=each.config) if given.now - at < given.pace_for:
             return Told(instance=each.name, error=outcome.error, failures=outcome.failures, until=at + given.pace_for)
         case Value(state="pending"):

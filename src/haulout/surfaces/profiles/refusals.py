@@ -1,4 +1,4 @@
-"""What the API server does not take of a pass: whoever wanted it fails, and holds up no other profile of the node."""
+"""Writes of a pass that the API server refuses: the profile that wanted them fails, and the others go on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from haulout.surfaces.profiles.load import Instance
 FAILED = "Failed to patch node on the API server"
 # Who we are and how slow we are is no profile's fault.
 NOBODYS = (401, 408)
-# Twice as long as a write that failed is put off: until then whoever else has a wish has its turn, without this one.
+# Twice as long as a write that failed is put off: until then the other profiles of the node go on without this one.
 FIRST_FOR = timedelta(seconds=2)
 LONGEST_FOR = timedelta(minutes=2)
 

@@ -36,6 +36,6 @@ def _of(result: Result, view: View) -> Iterator[Say]:
 
 
 def passes(verdict: Verdict, view: View) -> bool:
-    """A check that stands for a limit passes while there is room; whether there is must wake nobody here."""
+    """A check that stands for a limit passes while there is room; that is not read here, so that it wakes no decision."""
     room = all(view.glance(each.count, each.group, each.cluster) < each.most for each in verdict.limits)
     return verdict.passed and not verdict.error and room

@@ -29,8 +29,10 @@ COMMANDS = {
     "rbac": "haulout.cli.rbac",
     "run": "haulout.cli.run",
     "schema": "haulout.cli.schema",
+    "status": "haulout.cli.status",
     "uncordon": "haulout.cli.uncordon",
     "version": "haulout.cli.version",
+    "wait": "haulout.cli.wait",
     "webhooks": "haulout.cli.webhooks",
 }
 

@@ -1,0 +1,37 @@
+"""`haulout status`: the state of a whole fleet: nodes, holders, budgets, what waits for what, and the installation."""
+
+from __future__ import annotations
+
+import click
+
+from haulout.cli.options import cluster_options
+
+
+@click.command("status", short_help="Show a fleet: its nodes, budgets, and what waits for what.")
+@click.option("--config", default="", metavar="FILE", help="haulout.yaml, or the profiles' own file.")
+@click.option(
+    "--group-by",
+    default="topology.kubernetes.io/zone",
+    metavar="LABEL",
+    show_default=True,
+    help="The label of nodes by which they are grouped.",
+)
+@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", help="How to print it.")
+@click.option("-w", "--watch", is_flag=True, help="Stay, and show what changes.")
+@click.option(
+    "--exit-code",
+    is_flag=True,
+    help="End with 0 if nothing waits, 3 if something is blocked, 1 if not all can be read.",
+)
+@cluster_options
+def command(config: str, group_by: str, output: str, watch: bool, exit_code: bool, **cluster: str) -> int:
+    """Asks the decisions about all nodes afresh and shows the fleet: each node's state, who holds which, the budgets with
+    what they have left, every maintenance with its progress, and what waits, by root cause with the one act that helps.
+
+    Nothing is changed. The configuration is the operator's, so that the answer is the operator's too.
+    """
+    from haulout.explain.status import Request, show_status
+
+    if watch and output != "text":
+        raise click.UsageError("--watch draws a picture; without it, -o json and -o yaml print a document")
+    return show_status(Request(config, group_by, output, watch, exit_code), cluster)

@@ -1,0 +1,44 @@
+"""`haulout wait`: ends when a node has come to a state, for scripts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import click
+
+from haulout.cli.options import cluster_options
+
+
+def _seconds(ctx: click.Context, param: click.Parameter, text: str) -> float:
+    from haulout.base.duration import DurationError, parse
+
+    try:
+        return parse(text) / timedelta(seconds=1)
+    except DurationError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@click.command("wait", short_help="Wait until a node is maintained, has returned or is blocked.")
+@click.argument("node", metavar="node/NAME")
+@click.option(
+    "--for", "state", type=click.Choice(["maintained", "returned", "blocked"]), required=True, help="What to wait for."
+)
+@click.option(
+    "--timeout", default="10m", metavar="DURATION", show_default=True, callback=_seconds, help="Give up after so long."
+)
+@click.option("--config", default="", metavar="FILE", help="haulout.yaml, or the profiles' own file.")
+@cluster_options
+def command(node: str, state: str, timeout: float, config: str, **cluster: str) -> int:
+    """Waits until the node is `maintained` (out of service, nothing left to wait for), has `returned` (in service, nothing
+    wanted of it) or is `blocked` (something waits for what does not come about by itself).
+
+    Ends with 0 when that is so, with 4 when the time is up.
+    """
+    from haulout.explain.status import wait_for
+
+    kind, slash, name = node.rpartition("/")
+    if slash and kind not in ("node", "nodes", "no"):
+        raise click.UsageError(f"only nodes can be waited for, not {kind!r}")
+    if not name:
+        raise click.UsageError("the name of the node is missing")
+    return wait_for(name, state, timeout, config, cluster)

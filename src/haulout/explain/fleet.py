@@ -1,0 +1,292 @@
+"""A whole fleet as data: nodes by group and state, who holds them, budgets, and what waits for what, by root cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import NodeRow, Value
+from haulout.cluster.store import Listing
+from haulout.cluster.view import MARK, NotListed, View
+from haulout.core.budgets.counts import Ruling, Unavailable, closed_key
+from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
+from haulout.core.drain.progress import progress
+from haulout.core.drain.progress import reasons as drain_reasons
+from haulout.core.holds import HOLDS_OF_NODE, LONG_AGO, Grant, Hold, grant_key
+from haulout.core.reason import Reason, best_act, roots
+from haulout.kernel.kernel import Kernel
+from haulout.kernel.rooms import Subject
+
+# The states of a node, from what is worked on to what nothing is wanted of.
+DRAINING, OUT, WAITING, NOT_READY, CORDONED, IN_SERVICE = (
+    "draining",
+    "in maintenance",
+    "waiting",
+    "not ready",
+    "cordoned",
+    "in service",
+)
+STATES = (IN_SERVICE, WAITING, DRAINING, OUT, CORDONED, NOT_READY)
+# Where a chain of nodes that wait for each other is cut: longer ones help nobody.
+LONGEST_CHAIN = 8
+# Reasons that say that something goes on by itself, or that nothing is wanted.
+MOVING = frozenset(
+    {"goes", "at-rest", "no-surface", "not-enabled", "annotation-invalid", "uncordoned", "deletion-approved"}
+)
+
+
+class Work(msgspec.Struct, frozen=True, rename="camel"):
+    """One claim on one node: a maintenance of whatever kind.
+
+    `object`: the object that makes it, as kind and name. `state`: one of `STATES`.
+    `pods_left`: the pods that its drain still waits for. `ends_at`: when the last of their grace periods ends.
+    `waits_for`: the root causes that keep it, in the order of the decision.
+    """
+
+    surface: str
+    object: str
+    node: str
+    state: str
+    since: datetime | None = None
+    pods_left: int = 0
+    ends_at: datetime | None = None
+    waits_for: tuple[str, ...] = ()
+
+
+class NodeState(msgspec.Struct, frozen=True):
+    """One node of the fleet, with the surfaces that hold it."""
+
+    name: str
+    group: str
+    state: str
+    holders: tuple[str, ...] = ()
+
+
+class BudgetState(msgspec.Struct, frozen=True, rename="camel"):
+    """A NodeDisruptionBudget, or etcd's quorum: how much is taken, how much is left, when it opens.
+
+    `allowed` and `left` None: any number of nodes may be out.
+    """
+
+    name: str
+    used: int
+    allowed: int | None = None
+    left: int | None = None
+    next_opening: datetime | None = None
+    problems: tuple[str, ...] = ()
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """A root cause: what keeps nodes, which ones, and the one act that would help."""
+
+    code: str
+    text: str
+    nodes: tuple[str, ...]
+    act: str = ""
+    until: datetime | None = None
+
+
+class Fleet(msgspec.Struct, frozen=True):
+    """The state of a fleet at one instant. `incomplete`: what could not be read, and is therefore missing."""
+
+    at: datetime
+    nodes: tuple[NodeState, ...]
+    works: tuple[Work, ...]
+    budgets: tuple[BudgetState, ...]
+    causes: tuple[Cause, ...]
+    incomplete: tuple[str, ...] = ()
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether something waits for what does not come about by itself."""
+        return bool(self.causes)
+
+
+def fleet_of(kernel: Kernel, asked: Iterable[str], wanted: Iterable[str], group_by: str, now: datetime) -> Fleet:
+    """Return the state of the fleet, from a kernel at rest.
+
+    `asked`: the decisions about nodes. `wanted`: the kinds that they need. `group_by`: the label that groups nodes.
+    """
+    found = _Gathering(kernel, tuple(asked), now)
+    rows = [row for row in kernel.store.rows("", "Node") if isinstance(row, NodeRow)]
+    works = tuple(found.works(rows))
+    nodes = tuple(found.node(row, group_by) for row in rows)
+    tables = [kernel.store.table("", kind) for kind in sorted({*wanted})]
+    unread = [
+        f"{table.name.kind}: {table.why or 'no answer'}" for table in tables if table.listing is Listing.UNREADABLE
+    ]
+    return Fleet(now, nodes, works, tuple(_budgets(kernel)), found.causes(), tuple(unread))
+
+
+class _Gathering:
+    """Collects what a fleet waits for, node by node, so that chains of nodes can be followed to their ends."""
+
+    def __init__(self, kernel: Kernel, asked: tuple[str, ...], now: datetime) -> None:
+        self._kernel = kernel
+        self._asked = asked
+        self._now = now
+        self._view = View(kernel.store, explaining=True)
+        # The ends of all chains of reasons, for each node that waits for something.
+        self._ends: dict[str, list[Reason]] = {}
+        # The objects that keep each node out of service, and wait for nothing but the end of the work.
+        self._holders: dict[str, list[str]] = {}
+
+    def works(self, rows: Iterable[NodeRow]) -> Iterator[Work]:
+        for row in rows:
+            holds = self._holds(row.key)
+            seen = dict[tuple[str, Key], Work]()
+            for hold in holds:
+                # A claim of several parts, such as the drain and the turn to work, is one maintenance: the part that waits.
+                owner, work = (hold.surface, hold.claim.owner), self._work(row, hold)
+                if owner not in seen or (work.waits_for and not seen[owner].waits_for):
+                    seen[owner] = work
+            self._holders.setdefault(row.key.name, []).extend(
+                work.object for work in seen.values() if work.state == OUT
+            )
+            yield from seen.values()
+            # A profile may wait for a check before it claims anything.
+            if not holds and row.labels.get("cloud.sap/maintenance-state") == "maintenance-required":
+                ends = [end for name in self._asked for end in self._stuck(Subject(name, row.key))]
+                self._keep(row.key.name, ends)
+                yield Work("profiles", f"node/{row.key.name}", row.key.name, WAITING, waits_for=_texts(ends))
+
+    def node(self, row: NodeRow, group_by: str) -> NodeState:
+        holds = self._holds(row.key)
+        holders = tuple(dict.fromkeys(hold.surface for hold in holds if hold.claim.begun or self._granted(hold)))
+        return NodeState(row.key.name, row.labels.get(group_by, ""), self._state(row, holds), holders)
+
+    def causes(self) -> tuple[Cause, ...]:
+        """Return the root causes, those that keep most nodes first."""
+        groups: dict[tuple[str, str], tuple[list[str], list[Reason]]] = {}
+        for node in self._ends:
+            for end in self._followed(node):
+                nodes, ends = groups.setdefault((end.code, end.text), ([], []))
+                nodes.append(node)
+                ends.append(end)
+        found = [
+            Cause(code, text, tuple(dict.fromkeys(nodes)), best_act(ends), ends[0].until)
+            for (code, text), (nodes, ends) in groups.items()
+        ]
+        return tuple(sorted(found, key=lambda cause: (-len(cause.nodes), cause.code, cause.text)))
+
+    def _followed(self, node: str) -> Iterator[Reason]:
+        """Follow a node that waits for another one to what that one waits for."""
+        seen, queue = {node}, list(self._ends[node])
+        while queue:
+            end = queue.pop(0)
+            next_node = end.subject.name if end.subject.kind == "Node" else ""
+            if next_node in self._ends and next_node != node and len(seen) < LONGEST_CHAIN:
+                if next_node not in seen:
+                    seen.add(next_node)
+                    queue += self._ends[next_node]
+            elif holders := self._holders.get(next_node) if next_node != node else None:
+                act = f"end {', '.join(holders)} when the work on {next_node} is done"
+                yield msgspec.structs.replace(end, text=f"{end.text} for {', '.join(holders)}", act=end.act or act)
+            else:
+                yield end
+
+    def _work(self, row: NodeRow, hold: Hold) -> Work:
+        claim = hold.claim
+        state, pods, ends_at = WAITING, 0, None
+        if claim.begun or self._granted(hold):
+            drains = [drain for drain in self._drains(row.key) if drain.surface == hold.surface]
+            pods, ends_at = self._progress(drains)
+            state = DRAINING if pods else OUT
+        grant = self._kernel.store.row(grant_key(hold.key))
+        refusals = grant.reasons if isinstance(grant, Grant) and not grant.granted else ()
+        ends = [end for reason in refusals for end in _named_roots(reason)]
+        ends = ends or self._stuck(Subject(hold.surface, claim.owner))
+        if state == DRAINING:
+            ends = ends or self._drain_ends(row.key)
+        self._keep(row.key.name, ends)
+        since = None if claim.since == LONG_AGO else claim.since
+        return Work(hold.surface, _named(claim.owner), row.key.name, state, since, pods, ends_at, _texts(ends))
+
+    def _keep(self, node: str, ends: list[Reason]) -> None:
+        if ends:
+            self._ends.setdefault(node, []).extend(ends)
+
+    def _stuck(self, subject: Subject) -> list[Reason]:
+        """Return the ends of the reasons of a decision in which nothing goes."""
+        try:
+            reasons = self._kernel.loop.explain(subject, self._now).reasons
+        except (NotListed, KeyError) as error:
+            return [Reason("unreadable", subject.key, f"it cannot be decided: {error}")]
+        found: list[Reason] = []
+        for reason in reasons:
+            ends = roots(reason)
+            if not any(end.code in MOVING for end in ends):
+                found += ends
+        return found
+
+    def _drain_ends(self, node: Key) -> list[Reason]:
+        try:
+            trees = [drain_reasons(self._view, drain, self._now) for drain in self._drains(node)]
+        except NotListed:
+            return []
+        return [end for tree in trees for reason in tree for end in roots(reason)]
+
+    def _progress(self, drains: list[DrainRow]) -> tuple[int, datetime | None]:
+        """Return the number of pods that are waited for, and when the last grace period ends if nothing else is."""
+        try:
+            states = [progress(self._view, drain, self._now) for drain in drains]
+        except NotListed:
+            return 0, None
+        ends = [state.ends_at for state in states if not state.cleared]
+        known = [end for end in ends if end is not None]
+        pods = sum(len(state.pods) for state in states)
+        return pods, max(known, default=None) if len(known) == len(ends) else None
+
+    def _state(self, row: NodeRow, holds: list[Hold]) -> str:
+        working = [hold for hold in holds if hold.claim.begun or self._granted(hold)]
+        if working:
+            return DRAINING if self._progress(self._drains(row.key))[0] else OUT
+        if not row.ready:
+            return NOT_READY
+        if row.unschedulable:
+            return CORDONED
+        return WAITING if holds or row.key.name in self._ends else IN_SERVICE
+
+    def _holds(self, node: Key) -> list[Hold]:
+        rows = self._kernel.store.bucket(HOLDS_OF_NODE, node.cluster, node)
+        holds = [row for row in rows if isinstance(row, Hold)]
+        return sorted(holds, key=lambda hold: (not hold.claim.begun, hold.rank))
+
+    def _drains(self, node: Key) -> list[DrainRow]:
+        rows = self._kernel.store.bucket(DRAINS_OF_NODE, node.cluster, node)
+        return [row for row in rows if isinstance(row, DrainRow)]
+
+    def _granted(self, hold: Hold) -> bool:
+        grant = self._kernel.store.row(grant_key(hold.key))
+        return isinstance(grant, Grant) and grant.granted
+
+
+def _budgets(kernel: Kernel) -> Iterator[BudgetState]:
+    view = View(kernel.store, explaining=True)
+    for row in kernel.store.rows("", MARK):
+        if not isinstance(row, Value) or not isinstance(row.value, Ruling):
+            continue
+        budget, allowed = row.value.budget, row.value.allowed
+        used = view.count(Unavailable(budget.selector), ()) if budget.selector is not None else 0
+        closed = kernel.store.row(closed_key(budget.name))
+        opening = closed.value if isinstance(closed, Value) and isinstance(closed.value, datetime) else None
+        left = None if allowed is None else max(allowed - used, 0)
+        yield BudgetState(budget.name, used, allowed, left, opening, budget.problems)
+
+
+def _named_roots(reason: Reason) -> Iterator[Reason]:
+    """Return the ends of a refusal, each with the name of the budget that refuses."""
+    for end in roots(reason):
+        is_named = end is reason or reason.subject.kind == "Node"
+        yield end if is_named else msgspec.structs.replace(end, text=f"budget {reason.subject.name}: {end.text}")
+
+
+def _texts(ends: Iterable[Reason]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(end.text or end.code for end in ends))
+
+
+def _named(owner: Key) -> str:
+    return f"{owner.kind.lower()}/{f'{owner.namespace}/' if owner.namespace else ''}{owner.name}"

@@ -1,0 +1,158 @@
+"""A fleet for a terminal: groups of nodes as rows of marks, budgets, works, causes; folded where it does not fit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+
+from haulout.explain.fleet import (
+    CORDONED,
+    DRAINING,
+    IN_SERVICE,
+    NOT_READY,
+    OUT,
+    STATES,
+    WAITING,
+    BudgetState,
+    Cause,
+    Fleet,
+    NodeState,
+    Work,
+)
+from haulout.explain.installation import Installation
+from haulout.explain.spans import span_text
+
+# One letter each, so that no two states differ by colour alone.
+MARKS = {IN_SERVICE: ".", WAITING: "w", DRAINING: "d", OUT: "M", CORDONED: "c", NOT_READY: "!"}
+NO_GROUP = "(no group)"
+
+
+def fleet_lines(fleet: Fleet, width: int, height: int | None = None) -> list[str]:
+    """Return the picture of a fleet. `height`: how many lines there are; what does not fit is folded and counted."""
+    whole = [*_heading(fleet), *_incomplete(fleet, width)]
+    sections = [
+        ("", list(_groups(fleet.nodes, width))),
+        ("budgets", [_budget(each, fleet.at) for each in fleet.budgets]),
+        ("maintenances", [_work(each, fleet.at) for each in fleet.works]),
+        ("what waits, by cause", [line for cause in fleet.causes for line in _cause(cause, fleet.at)]),
+    ]
+    kept = [(title, lines) for title, lines in sections if lines]
+    room = None if height is None else height - len(whole) - sum(bool(title) + 1 for title, _ in kept)
+    for (title, lines), most in zip(kept, _shares([len(lines) for _, lines in kept], room), strict=True):
+        whole += ["", *([f"{title}:"] if title else []), *_folded(lines, most)]
+    return [_cut(line, width) for line in whole]
+
+
+def installation_lines(found: Installation, now: datetime) -> list[str]:
+    """Return what is installed, one fact a line."""
+    ready = sum(replica.ready for replica in found.replicas)
+    lines = [f"haulout {found.version}; surfaces: {', '.join(found.surfaces) or 'none'}"]
+    lines.append(f"leader: {found.leader or 'none'}; replicas: {ready} of {len(found.replicas)} ready")
+    if found.missing_definitions:
+        lines.append(f"definitions that are missing: {', '.join(found.missing_definitions)} (haulout crds prints them)")
+    lines += [
+        f"webhook {_webhook(each.name, each.has_authority, each.authority_ends_at, now)}" for each in found.webhooks
+    ]
+    if found.roles:
+        lines.append(f"roles: {', '.join(found.roles)}")
+    if found.last_error:
+        lines.append(f"last error: {found.last_error}")
+    return [*lines, *(f"not read: {each}" for each in found.unread)]
+
+
+def _webhook(name: str, has_authority: bool, ends_at: datetime | None, now: datetime) -> str:
+    if not has_authority:
+        return f"{name}: it trusts no certificate yet"
+    if ends_at is None:
+        return f"{name}: its authority cannot be read"
+    return f"{name}: its authority {'has ended' if ends_at <= now else f'ends in {span_text(ends_at - now)}'}"
+
+
+def _heading(fleet: Fleet) -> Iterator[str]:
+    counts = Counter(node.state for node in fleet.nodes)
+    parts = [f"{counts[state]} {state} ({MARKS[state]})" for state in STATES if counts[state]]
+    yield f"{len(fleet.nodes)} nodes: {', '.join(parts) or 'none'}"
+
+
+def _incomplete(fleet: Fleet, width: int) -> Iterator[str]:
+    if fleet.incomplete:
+        yield f"INCOMPLETE, some kinds cannot be read: {'; '.join(fleet.incomplete)}"
+
+
+def _groups(nodes: Iterable[NodeState], width: int) -> Iterator[str]:
+    groups: dict[str, list[NodeState]] = {}
+    for node in nodes:
+        groups.setdefault(node.group or NO_GROUP, []).append(node)
+    wide = max((len(name) for name in groups), default=0)
+    for name, members in sorted(groups.items()):
+        marks = "".join(MARKS[node.state] for node in members)
+        out = sum(node.state not in (IN_SERVICE, WAITING) for node in members)
+        head = f"{name:<{wide}}  {out}/{len(members)} out  "
+        room = max(width - len(head), 8)
+        yield head + (marks if len(marks) <= room else _summary(members))
+
+
+def _summary(members: Sequence[NodeState]) -> str:
+    counts = Counter(node.state for node in members)
+    return " ".join(f"{MARKS[state]}x{counts[state]}" for state in STATES if counts[state])
+
+
+def _budget(budget: BudgetState, now: datetime) -> str:
+    if budget.problems:
+        return f"{budget.name}: invalid: {'; '.join(budget.problems)}"
+    most = (
+        "any number may be out"
+        if budget.allowed is None
+        else f"{budget.used} of {budget.allowed} out, {budget.left} left"
+    )
+    opening = f", closed, opens in {span_text(budget.next_opening - now)}" if budget.next_opening else ""
+    return f"{budget.name}: {most}{opening}"
+
+
+def _work(work: Work, now: datetime) -> str:
+    parts = [f"{work.node}: {work.state} for {work.surface} {work.object}"]
+    if work.since is not None:
+        parts.append(f"since {span_text(now - work.since)}")
+    if work.pods_left:
+        parts.append(f"{work.pods_left} pods to go")
+    if work.ends_at is not None:
+        parts.append(f"last grace period ends in {span_text(work.ends_at - now)}")
+    if work.waits_for:
+        parts.append(
+            f"waits: {work.waits_for[0]}" + (f" (and {len(work.waits_for) - 1} more)" if work.waits_for[1:] else "")
+        )
+    return ", ".join(parts)
+
+
+def _cause(cause: Cause, now: datetime) -> Iterator[str]:
+    shown = ", ".join(cause.nodes[:3]) + (f" and {len(cause.nodes) - 3} more" if len(cause.nodes) > 3 else "")
+    until = f", until in {span_text(cause.until - now)}" if cause.until is not None and cause.until > now else ""
+    yield f"{len(cause.nodes)} x {cause.text or cause.code}{until}: {shown}"
+    if cause.act:
+        yield f"    what would help: {cause.act}"
+
+
+def _shares(lengths: Sequence[int], room: int | None) -> list[int]:
+    """Return how many lines each section gets: all of them, or a fair share of what there is, at least one."""
+    if room is None or sum(lengths) <= room:
+        return list(lengths)
+    shares = [1] * len(lengths)
+    left = max(room - len(lengths), 0)
+    while left > 0 and any(share < length for share, length in zip(shares, lengths, strict=True)):
+        for index, length in enumerate(lengths):
+            if shares[index] < length and left > 0:
+                shares[index] += 1
+                left -= 1
+    return shares
+
+
+def _folded(lines: Sequence[str], most: int) -> list[str]:
+    if len(lines) <= most:
+        return list(lines)
+    kept = max(most - 1, 0)
+    return [*lines[:kept], f"... and {len(lines) - kept} more lines (-o json has all)"]
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else f"{line[: width - 3]}..."

@@ -1,0 +1,173 @@
+"""The installation of Haulout in a cluster: which operator runs, who leads, what is installed for it, what went wrong last."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from haulout.kube.errors import ApiError, KubeError, NotFound
+from haulout.kube.transport import Transport
+
+LABEL = "app.kubernetes.io/name=haulout"
+REPORTER = "haulout"
+MOST_EVENTS = "500"
+
+Json = Mapping[str, Any]
+
+
+class Replica(msgspec.Struct, frozen=True, rename="camel"):
+    """One pod of the operator."""
+
+    name: str
+    namespace: str
+    image: str
+    ready: bool
+    leads: bool = False
+
+
+class Webhook(msgspec.Struct, frozen=True, rename="camel"):
+    """A webhook registration. `authority_ends_at`: when the certificate authority that it trusts runs out."""
+
+    name: str
+    has_authority: bool
+    authority_ends_at: datetime | None = None
+
+
+class Installation(msgspec.Struct, frozen=True, rename="camel"):
+    """What is installed of Haulout. `unread`: what could not be read, with the right that is missing."""
+
+    version: str
+    replicas: tuple[Replica, ...] = ()
+    leader: str = ""
+    surfaces: tuple[str, ...] = ()
+    definitions: tuple[str, ...] = ()
+    missing_definitions: tuple[str, ...] = ()
+    webhooks: tuple[Webhook, ...] = ()
+    roles: tuple[str, ...] = ()
+    last_error: str = ""
+    unread: tuple[str, ...] = ()
+
+
+class _Reader:
+    """Lists kinds one after the other; what may not be read is noted, and the rest goes on."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.unread: list[str] = []
+
+    async def items(self, path: str, resource: str, query: Mapping[str, str] | None = None) -> list[Json]:
+        found = await self._get(path, f"list {resource}", query)
+        items = found.get("items")
+        return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
+
+    async def object(self, path: str, resource: str) -> Json:
+        return await self._get(path, f"get {resource}", None)
+
+    async def _get(self, path: str, right: str, query: Mapping[str, str] | None) -> Json:
+        try:
+            reply = await self._transport.request("GET", path, query=query)
+        except NotFound:
+            return {}
+        except (ApiError, KubeError, TimeoutError) as error:
+            self.unread.append(f"{right}: {error}")
+            return {}
+        with contextlib.suppress(msgspec.DecodeError):
+            found = msgspec.json.decode(reply.body)
+            if isinstance(found, dict):
+                return found
+        return {}
+
+
+async def installation_of(
+    transport: Transport,
+    version: str,
+    surfaces: Iterable[str],
+    definitions: Iterable[str],
+    webhooks: Iterable[str],
+    lease: tuple[str, str],
+) -> Installation:
+    """Read what is installed. `definitions` and `webhooks`: the names that the surfaces need. `lease`: the operator's own."""
+    read = _Reader(transport)
+    namespace, name = lease
+    leader = ""
+    if name and namespace:
+        found = await read.object(f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}", "leases")
+        leader = str((found.get("spec") or {}).get("holderIdentity") or "")
+    pods = await read.items("/api/v1/pods", "pods", {"labelSelector": LABEL})
+    needed = sorted({*definitions})
+    installed = [each for each in needed if await _is_defined(read, each)]
+    registered = [await _webhook(read, each) for each in sorted({*webhooks})]
+    roles = await read.items(
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles", "clusterroles", {"labelSelector": LABEL}
+    )
+    return Installation(
+        version=version,
+        replicas=tuple(_replica(pod, leader) for pod in pods),
+        leader=leader,
+        surfaces=tuple(surfaces),
+        definitions=tuple(installed),
+        missing_definitions=tuple(each for each in needed if each not in installed),
+        webhooks=tuple(each for each in registered if each is not None),
+        roles=tuple(sorted(str(_metadata(role).get("name", "")) for role in roles)),
+        last_error=await _last_error(read),
+        unread=tuple(read.unread),
+    )
+
+
+async def _is_defined(read: _Reader, name: str) -> bool:
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
+    before = len(read.unread)
+    found = await read.object(path, "customresourcedefinitions")
+    # What may not be read is not said to be missing.
+    return bool(found) or len(read.unread) > before
+
+
+async def _webhook(read: _Reader, name: str) -> Webhook | None:
+    for kind in ("validating", "mutating"):
+        path = f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{name}"
+        found = await read.object(path, f"{kind}webhookconfigurations")
+        for each in found.get("webhooks") or ():
+            bundle = str((each.get("clientConfig") or {}).get("caBundle") or "")
+            return Webhook(name, bool(bundle), _ends_at(bundle))
+    return None
+
+
+def _ends_at(bundle: str) -> datetime | None:
+    from cryptography import x509
+
+    try:
+        return x509.load_pem_x509_certificates(base64.b64decode(bundle))[0].not_valid_after_utc if bundle else None
+    except ValueError:
+        return None
+
+
+async def _last_error(read: _Reader) -> str:
+    """Return the newest warning that the operator has told of itself."""
+    query = {"fieldSelector": f"type=Warning,reportingController={REPORTER}", "limit": MOST_EVENTS}
+    events = await read.items("/apis/events.k8s.io/v1/events", "events", query)
+    if not events:
+        return ""
+    newest = max(
+        events, key=lambda event: str(event.get("eventTime") or _metadata(event).get("creationTimestamp") or "")
+    )
+    return f"{newest.get('reason', '')}: {newest.get('note', '')}"
+
+
+def _replica(pod: Json, leader: str) -> Replica:
+    metadata, status = _metadata(pod), pod.get("status") or {}
+    containers = (pod.get("spec") or {}).get("containers") or [{}]
+    ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in status.get("conditions") or ())
+    name = str(metadata.get("name", ""))
+    # The identity of a candidate is its host's name, which is the pod's, and something that makes it unique.
+    leads = leader.rpartition("_")[0] == name
+    return Replica(name, str(metadata.get("namespace", "")), str(containers[0].get("image", "")), ready, leads)
+
+
+def _metadata(found: Json) -> Json:
+    metadata = found.get("metadata")
+    return metadata if isinstance(metadata, Mapping) else {}

@@ -1,0 +1,72 @@
+"""A picture of a cluster that follows it: the watches stay open, and the decisions settle anew after each change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from haulout.base.clock import SystemClock
+from haulout.cluster.kinds import Kinds
+from haulout.cluster.store import Listing
+from haulout.core.decision import Source
+from haulout.explain.snapshot import LIST_WITHIN, Setup
+from haulout.kernel.assemble import assemble, merged
+from haulout.kernel.kernel import Kernel
+from haulout.kernel.proofs import settle
+from haulout.kube.transport import Transport
+from haulout.runtime.metrics import Metrics
+from haulout.runtime.pump import Pump
+
+# Pictures follow each other no faster than this, and no faster than it takes to work one out ten times over.
+PACE, SHARE = 1.0, 10.0
+
+
+class LivePicture:
+    """A kernel at rest on what the cluster shows now. Nothing that it wants is ever sent."""
+
+    def __init__(self, kernel: Kernel, kinds: tuple[str, ...], changed: asyncio.Event) -> None:
+        self.kernel = kernel
+        self.kinds = kinds
+        self._changed = changed
+        self._clock = SystemClock()
+        self._took = 0.0
+
+    def settle(self) -> None:
+        """Let the decisions settle on the rows as they are. What they concluded before is forgotten, as after a start."""
+        began = self._clock.elapsed()
+        self._changed.clear()
+        self.kernel.lead()
+        settle(self.kernel, self._clock.now())
+        self._took = self._clock.elapsed() - began
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for a change, and for the pace. After `seconds` it returns without one: time alone changes what is shown."""
+        await asyncio.sleep(max(PACE, self._took * SHARE))
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+
+
+@asynccontextmanager
+async def live_picture(setup: Setup, transport: Transport) -> AsyncIterator[LivePicture]:
+    """Open the watches of all surfaces, and give a picture once everything has been listed or is known to be unreadable."""
+    assembly = assemble(setup.enabled, together=setup.together)
+    store, changed = assembly.kernel.store, asyncio.Event()
+    wanted = merged((Source("", "Node"), *assembly.sources()))
+    pump = Pump(store, SystemClock(), Metrics(), changed.set, Kinds(assembly.kinds))
+    async with asyncio.TaskGroup() as group:
+        for source in sorted(wanted, key=lambda source: source.kind):
+            pump.open(group, transport, "", source.kind, source.keep)
+        async with asyncio.timeout(LIST_WITHIN):
+            while any(store.table("", source.kind).listing is Listing.WAITING for source in wanted):
+                changed.clear()
+                await changed.wait()
+        live = LivePicture(assembly.kernel, tuple(source.kind for source in wanted), changed)
+        live.settle()
+        try:
+            yield live
+        finally:
+            pump.close_all()

@@ -1,0 +1,193 @@
+"""`haulout status` and `haulout wait`: the state of a fleet now, as it goes on, or until a node has come to a state."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import shutil
+from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import msgspec
+
+from haulout import __version__
+from haulout.base.clock import SystemClock
+from haulout.core.declaration import Enabled
+from haulout.explain.fleet import IN_SERVICE, OUT, Fleet, fleet_of
+from haulout.explain.fleet_picture import fleet_lines, installation_lines
+from haulout.explain.installation import Installation, installation_of
+from haulout.explain.live import LivePicture, live_picture
+from haulout.explain.snapshot import LIST_WITHIN, Setup, endpoint_of, read_setup
+from haulout.kube.endpoint import Endpoint
+from haulout.kube.errors import KubeError
+from haulout.kube.http import HttpTransport
+from haulout.surfaces import registry
+
+NOTHING_WAITS, BROKEN, BLOCKED = 0, 1, 3
+TIMED_OUT = 4
+ZONE = "topology.kubernetes.io/zone"
+# At rest only time changes what is shown: how long something lasts, when a window opens.
+LOOK_EVERY = 30.0
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What the command line asks `status` for."""
+
+    config: str = ""
+    group_by: str = ZONE
+    output: str = "text"
+    watch: bool = False
+    exit_code: bool = False
+
+
+def show_status(request: Request, cluster: Mapping[str, Any]) -> int:
+    """Print the state of the fleet, once or for as long as it is watched. Return the exit code."""
+    return _run(request.config, cluster, lambda setup, endpoint: _status(request, setup, endpoint))
+
+
+def wait_for(node: str, state: str, timeout: float, config: str, cluster: Mapping[str, Any]) -> int:
+    """Wait until a node is `maintained`, has `returned` or is `blocked`. Return the exit code."""
+    return _run(config, cluster, lambda setup, endpoint: _wait(node, state, timeout, setup, endpoint))
+
+
+def _run(config: str, cluster: Mapping[str, Any], work: Any) -> int:
+    endpoint, setup = endpoint_of(cluster), read_setup(config)
+    try:
+        code: int = asyncio.run(work(setup, endpoint))
+    except* KubeError as group:
+        raise click.ClickException(f"{endpoint.server} cannot be read: {group.exceptions[0]}") from None
+    except* TimeoutError:
+        raise click.ClickException(f"{endpoint.server} did not list its nodes within {LIST_WITHIN:g} s") from None
+    return code
+
+
+async def _status(request: Request, setup: Setup, endpoint: Endpoint) -> int:
+    async with _following(setup, endpoint) as (live, transport):
+        fleet = _fleet(live, setup, request)
+        installation = await _installation(setup, transport)
+        if not request.watch:
+            click.echo(_text(fleet, installation, request))
+            return _code(fleet, request)
+        await _watch(live, setup, request, installation)
+    return 0
+
+
+async def _watch(live: LivePicture, setup: Setup, request: Request, installation: Installation) -> None:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    with Live(console=console, auto_refresh=False, screen=console.is_terminal) as screen:
+        while True:
+            fleet = _fleet(live, setup, request)
+            lines = fleet_lines(fleet, console.width, console.height - 2 if console.is_terminal else None)
+            foot = installation_lines(installation, fleet.at)[:1]
+            screen.update(Text("\n".join([*lines, *foot])), refresh=True)
+            await live.wait(LOOK_EVERY)
+            live.settle()
+
+
+async def _wait(node: str, state: str, timeout: float, setup: Setup, endpoint: Endpoint) -> int:
+    async with _following(setup, endpoint) as (live, _):
+        seen_out = False
+        clock = SystemClock()
+        end = clock.elapsed() + timeout
+        while True:
+            fleet = _fleet(live, setup, Request())
+            found = next((each for each in fleet.nodes if each.name == node), None)
+            if found is None:
+                raise click.ClickException(f"there is no node named {node}")
+            works = [work for work in fleet.works if work.node == node]
+            seen_out = seen_out or bool(works)
+            keeps = [text for work in works for text in work.waits_for]
+            reached = {
+                "maintained": found.state == OUT and not keeps,
+                "returned": found.state == IN_SERVICE and not works,
+                "blocked": bool(keeps),
+            }
+            if reached[state]:
+                click.echo(f"node {node} is {state}" + (f": {keeps[0]}" if state == "blocked" else ""))
+                return 0
+            left = end - clock.elapsed()
+            if left <= 0:
+                why = f", it waits: {keeps[0]}" if keeps else ""
+                click.echo(f"node {node} is {found.state} after {timeout:g} s, not {state}{why}", err=True)
+                return TIMED_OUT
+            await live.wait(min(left, LOOK_EVERY))
+            live.settle()
+
+
+@contextlib.asynccontextmanager
+async def _following(setup: Setup, endpoint: Endpoint) -> AsyncIterator[tuple[LivePicture, HttpTransport]]:
+    transport = HttpTransport(endpoint, SystemClock())
+    try:
+        # Asked once by itself: a watch tries again in silence, where a person at a terminal wants the error.
+        await transport.request("GET", "/api/v1/nodes", query={"limit": "1"})
+        with _quiet():
+            async with live_picture(setup, transport) as live:
+                yield live, transport
+    finally:
+        await transport.close()
+
+
+def _fleet(live: LivePicture, setup: Setup, request: Request) -> Fleet:
+    asked = [name for each in setup.enabled if (name := _decider_of_nodes(each))]
+    return fleet_of(live.kernel, asked, live.kinds, request.group_by, datetime.now(UTC))
+
+
+def _decider_of_nodes(enabled: Enabled) -> str:
+    return str(enabled.declaration.explains.get("Node", ""))
+
+
+async def _installation(setup: Setup, transport: HttpTransport) -> Installation:
+    declared = registry.declared()
+    names = [each.declaration.surface for each in setup.enabled]
+    used = [each for each in declared if each.name in names or each.name == "kernel"]
+    kinds = [kind for each in setup.enabled for kind in each.declaration.kinds]
+    own = {crd for each in used for crd in each.crds}
+    definitions = [_definition(kind.path) for kind in kinds if _definition(kind.path).partition(".")[0] in own]
+    webhooks = [webhook.configuration for each in used for webhook in each.webhooks]
+    return await installation_of(transport, __version__, sorted({*names}), definitions, webhooks, setup.leader)
+
+
+def _definition(path: str) -> str:
+    """Return the name of a definition from the path of its resource, as /apis/GROUP/VERSION/PLURAL."""
+    _, _, group, _, plural, *_ = [*path.split("/"), "", "", "", ""]
+    return f"{plural}.{group}"
+
+
+def _text(fleet: Fleet, installation: Installation, request: Request) -> str:
+    if request.output == "text":
+        width = shutil.get_terminal_size((120, 24)).columns
+        return "\n".join([*fleet_lines(fleet, width), "", *installation_lines(installation, fleet.at)])
+    document = {"fleet": fleet, "installation": installation}
+    if request.output == "json":
+        return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    import yaml
+
+    text: str = yaml.safe_dump(msgspec.to_builtins(document), sort_keys=False, width=120)
+    return text.rstrip("\n")
+
+
+def _code(fleet: Fleet, request: Request) -> int:
+    if not request.exit_code:
+        return 0
+    if fleet.incomplete:
+        return BROKEN
+    return BLOCKED if fleet.is_blocked else NOTHING_WAITS
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the watches' log lines off the terminal: what cannot be read is part of the picture."""
+    log = logging.getLogger("haulout.runtime")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)

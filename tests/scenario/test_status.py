@@ -1,0 +1,130 @@
+"""`haulout status` and `haulout wait` against an embedded cluster with a running operator."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from haulout.base import yaml as strict_yaml
+from haulout.core.budgets.declare import SURFACE as SHARED
+from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, NODES, Json
+from haulout.surfaces.nodemaintenance.declare import SURFACE as NODEMAINTENANCE
+from tests.build.served import PATIENCE, Served
+from tests.build.workloads import node
+from tests.scenario.test_plan_surfaces import budget, maintenance
+
+SETTINGS = {
+    "surfaces": {"nodemaintenance": {}},
+    "leader": {"elect": False},
+    "listen": {"http": "0", "health": "0", "webhooks": "0"},
+}
+
+
+def zoned(name: str) -> Json:
+    made = node(name)
+    made["metadata"].setdefault("labels", {})["topology.kubernetes.io/zone"] = "z"
+    return made
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    with Served(tmp_path) as made:
+        (tmp_path / "haulout.yaml").write_text(yaml.safe_dump(SETTINGS))
+        definitions = [
+            strict_yaml.load(surface.definition(name)) for surface in (SHARED, NODEMAINTENANCE) for name in surface.crds
+        ]
+        made.call(lambda world: [world.server.create(CUSTOM_RESOURCE_DEFINITIONS, each) for each in definitions])
+        made.make(*map(zoned, ("a", "b", "c")), budget(1))
+        yield made
+
+
+@pytest.fixture
+def running(served: Served) -> Iterator[Served]:
+    served.make(maintenance("one", "a"))
+    process = served.start("run")
+    try:
+        assert served.run("wait", "node/a", "--for", "maintained", "--timeout", "30s").returncode == 0
+        served.make(maintenance("two", "b"))
+        yield served
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=PATIENCE)
+
+
+def test_a_fleet_with_one_node_out_and_one_that_waits_for_it(running: Served) -> None:
+    done = running.run("status")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("3 nodes: 1 in service (.), 1 waiting (w), 1 in maintenance (M)\n")
+    assert "z  1/3 out  Mw." in done.stdout
+    assert "few: 1 of 1 out, 0 left" in done.stdout
+    assert "1 x budget few: a is cordoned for nodemaintenance/one: b" in done.stdout
+    assert "what would help: end nodemaintenance/one when the work on a is done" in done.stdout
+
+
+def test_the_document_says_the_same_and_scripts_get_a_code(running: Served) -> None:
+    done = running.run("status", "-o", "json", "--exit-code")
+    assert done.returncode == 3
+    found = json.loads(done.stdout)
+    assert {each["name"]: each["state"] for each in found["fleet"]["nodes"]} == {
+        "a": "in maintenance",
+        "b": "waiting",
+        "c": "in service",
+    }
+    assert [(each["node"], each["state"]) for each in found["fleet"]["works"]] == [
+        ("a", "in maintenance"),
+        ("b", "waiting"),
+    ]
+    assert found["fleet"]["causes"][0]["nodes"] == ["b"]
+    assert yaml.safe_load(running.run("status", "-o", "yaml").stdout).keys() == found.keys()
+
+
+def test_waiting_for_states(running: Served) -> None:
+    blocked = running.run("wait", "node/b", "--for", "blocked", "--timeout", "30s")
+    assert (blocked.returncode, blocked.stdout) == (0, "node b is blocked: budget few: a is cordoned\n")
+    late = running.run("wait", "b", "--for", "maintained", "--timeout", "1s")
+    assert late.returncode == 4
+    assert "node b is waiting after 1 s, not maintained" in late.stderr
+    assert running.run("wait", "node/c", "--for", "returned").returncode == 0
+
+
+def test_where_nothing_waits(served: Served) -> None:
+    done = served.run("status", "--exit-code")
+    assert done.returncode == 0
+    assert done.stdout.startswith("3 nodes: 3 in service (.)\n")
+
+
+def test_a_definition_that_is_not_installed_is_named(served: Served) -> None:
+    name = "nodemaintenances.nodemaintenance.medik8s.io"
+    served.call(lambda world: world.server.delete(CUSTOM_RESOURCE_DEFINITIONS, "", name))
+    assert f"definitions that are missing: {name}" in served.run("status").stdout
+
+
+def test_a_cordon_by_hand_is_a_state_of_its_own(served: Served) -> None:
+    served.change(NODES, "c", {"spec": {"unschedulable": True}})
+    assert "1 cordoned (c)" in served.run("status").stdout
+
+
+@pytest.mark.parametrize(
+    "words, text",
+    [
+        (("wait", "pod/a", "--for", "returned"), "only nodes can be waited for, not 'pod'"),
+        (("wait", "node/", "--for", "returned"), "the name of the node is missing"),
+        (("wait", "a", "--for", "returned", "--timeout", "soon"), "soon"),
+        (("status", "-w", "-o", "json"), "--watch draws a picture"),
+    ],
+)
+def test_wrong_words(served: Served, words: tuple[str, ...], text: str) -> None:
+    done = served.run(*words)
+    assert done.returncode == 2
+    assert text in done.stderr
+
+
+def test_a_node_that_is_not_there(served: Served) -> None:
+    done = served.run("wait", "node/ghost", "--for", "returned")
+    assert done.returncode == 1
+    assert "there is no node named ghost" in done.stderr

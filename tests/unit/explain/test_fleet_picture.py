@@ -1,0 +1,77 @@
+"""The picture of a fleet in a terminal: nothing is cut off in silence, no two states look alike."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from haulout.explain.fleet import STATES, BudgetState, Cause, Fleet, NodeState, Work
+from haulout.explain.fleet_picture import MARKS, fleet_lines, installation_lines
+from haulout.explain.installation import Installation, Replica, Webhook
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def fleet(nodes: int = 3, works: int = 0, causes: int = 0) -> Fleet:
+    return Fleet(
+        NOW,
+        tuple(NodeState(f"n{number}", f"zone-{number % 2}", STATES[number % len(STATES)]) for number in range(nodes)),
+        tuple(Work("profiles", f"node/n{number}", f"n{number}", "waiting") for number in range(works)),
+        (BudgetState("few", 1, 2, 1, NOW + timedelta(days=4, hours=9)),),
+        tuple(Cause("no-room", f"cause {number}", ("n1",), "do this") for number in range(causes)),
+    )
+
+
+def test_every_state_has_a_letter_of_its_own() -> None:
+    assert len({*MARKS.values()}) == len(STATES) == len(MARKS)
+
+
+def test_a_small_fleet_is_drawn_node_by_node() -> None:
+    lines = fleet_lines(fleet(4), 80)
+    assert lines[0] == "4 nodes: 1 in service (.), 1 waiting (w), 1 draining (d), 1 in maintenance (M)"
+    assert "zone-0  1/2 out  .d" in lines
+    assert "few: 1 of 2 out, 1 left, closed, opens in 4 d 9 h" in lines
+
+
+def test_a_group_that_is_too_long_for_the_line_is_counted() -> None:
+    (line,) = [line for line in fleet_lines(fleet(1000), 60) if line.startswith("zone-0")]
+    assert line == "zone-0  333/500 out  .x167 dx167 cx166"
+
+
+def test_at_80_by_24_everything_is_folded_and_counted() -> None:
+    lines = fleet_lines(fleet(100, works=50, causes=20), 80, 24)
+    assert len(lines) <= 24
+    assert all(len(line) <= 80 for line in lines)
+    assert sum("more lines" in line for line in lines) == 2
+
+
+def test_what_cannot_be_read_stands_first() -> None:
+    found = Fleet(NOW, (), (), (), (), ("NodeMaintenance: forbidden",))
+    assert fleet_lines(found, 100)[1] == "INCOMPLETE, some kinds cannot be read: NodeMaintenance: forbidden"
+
+
+def test_the_installation() -> None:
+    found = Installation(
+        version="1.2.3",
+        replicas=(
+            Replica("a", "ns", "haulout:1", ready=True, leads=True),
+            Replica("b", "ns", "haulout:1", ready=False),
+        ),
+        leader="a_x",
+        surfaces=("profiles",),
+        missing_definitions=("skyhooks.skyhook.nvidia.com",),
+        webhooks=(
+            Webhook("w", has_authority=True, authority_ends_at=NOW + timedelta(days=3)),
+            Webhook("x", has_authority=False),
+        ),
+        last_error="ConfigInvalid: no",
+        unread=("list pods: forbidden",),
+    )
+    assert installation_lines(found, NOW) == [
+        "haulout 1.2.3; surfaces: profiles",
+        "leader: a_x; replicas: 1 of 2 ready",
+        "definitions that are missing: skyhooks.skyhook.nvidia.com (haulout crds prints them)",
+        "webhook w: its authority ends in 3 d",
+        "webhook x: it trusts no certificate yet",
+        "last error: ConfigInvalid: no",
+        "not read: list pods: forbidden",
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from enum import IntEnum
 
@@ -71,6 +72,21 @@ class PodRules(msgspec.Struct, frozen=True):
         return bool(self.rules) or self.annotation or self.cluster_api_label
 
 
+# Whether the DaemonSet of this namespace and name exists; None: it cannot be told.
+DaemonSetLookup = Callable[[str, str], bool | None]
+
+
+class Classes(msgspec.Struct, frozen=True):
+    """How a surface classes the pods of a node, where it does not do so by the filters of `kubectl drain`."""
+
+    def act(self, pod: PodRow, daemonset: DaemonSetLookup, now: datetime) -> Act:
+        raise NotImplementedError
+
+    def changes_at(self, pod: PodRow, now: datetime) -> datetime | None:
+        """Return when time alone changes the class of a pod."""
+        return None
+
+
 class DrainOptions(msgspec.Struct, frozen=True):
     """How one drain treats the pods of its node.
 
@@ -82,6 +98,7 @@ class DrainOptions(msgspec.Struct, frozen=True):
     it is left alone, existing or not. `force_ending`: what should be gone, and once more its grace, is deleted at once.
     `keep_namespaces`, `keep_tolerant`, `keep_ended`: pods of these namespaces, pods that tolerate a cordon, and pods that
     have ended are left alone.
+    `force_stuck_for`: what should have been gone for so many seconds is. `classes`: in the place of kubectl's filters.
     """
 
     force: bool = False
@@ -101,6 +118,8 @@ class DrainOptions(msgspec.Struct, frozen=True):
     keep_namespaces: frozenset[str] = frozenset()
     keep_tolerant: bool = False
     keep_ended: bool = False
+    force_stuck_for: int | None = None
+    classes: Classes | None = None
 
     @property
     def keeps_some(self) -> bool:

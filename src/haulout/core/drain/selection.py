@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 
@@ -15,12 +15,10 @@ from haulout.core.drain.options import (
     CLUSTER_API_NODE,
     POD_ANNOTATION,
     Act,
+    DaemonSetLookup,
     DrainOptions,
     PodRules,
 )
-
-# Whether the DaemonSet of this namespace and name exists; None: it cannot be told.
-DaemonSetLookup = Callable[[str, str], bool | None]
 
 
 class Fate(msgspec.Struct, frozen=True):
@@ -115,6 +113,8 @@ def fate_of(
         return IGNORED
     if pod.deleting_at is not None and _overdue(pod, options, now, node):
         return SKIPPED
+    if options.classes is not None:
+        return Fate(options.classes.act(pod, daemonset, now))
     fate = _filtered(pod, options, daemonset)
     if fate.act is not Act.EVICT:
         return fate
@@ -140,8 +140,11 @@ LAST = 2**31
 
 def changes_at(pods: Iterable[PodRow], options: DrainOptions, now: datetime, node: NodeRow | None) -> datetime | None:
     """When time alone changes a fate: a terminating pod is no longer waited for."""
-    going = (pod for pod in pods if pod.deleting_at is not None)
-    instants = (instant for pod in going for instant in (_overdue_at(pod, options, node), forced_at(pod, options)))
+    known = tuple(pods)
+    going = (pod for pod in known if pod.deleting_at is not None)
+    instants = [instant for pod in going for instant in (_overdue_at(pod, options, node), forced_at(pod, options))]
+    if options.classes is not None:
+        instants += [options.classes.changes_at(pod, now) for pod in known]
     return min((instant for instant in instants if instant is not None and instant > now), default=None)
 
 
@@ -198,7 +201,11 @@ def _overdue_at(pod: PodRow, options: DrainOptions, node: NodeRow | None) -> dat
 
 def forced_at(pod: PodRow, options: DrainOptions) -> datetime | None:
     """From when on a terminating pod is deleted without grace. Its `deletionTimestamp` has the grace in it already."""
-    if not options.force_ending or pod.deleting_at is None or pod.deletion_grace_for == 0:
+    if pod.deleting_at is None or pod.deletion_grace_for == 0:
+        return None
+    if options.force_stuck_for is not None:
+        return pod.deleting_at + timedelta(seconds=options.force_stuck_for)
+    if not options.force_ending:
         return None
     return pod.deleting_at + timedelta(seconds=pod.deletion_grace_for or 0)
 

@@ -12,7 +12,8 @@ from haulout.cluster.view import CONFIG
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.decision import Decider, Source
 from haulout.core.declaration import Declaration
-from haulout.surfaces.notify import jobs, runner, validator
+from haulout.core.drain.options import POD_ANNOTATION
+from haulout.surfaces.notify import drainer, jobs, returner, runner, validator, volumes
 from haulout.surfaces.notify.decide import decide
 from haulout.surfaces.notify.declare import ORIGINAL
 from haulout.surfaces.notify.options import Operators, Options
@@ -31,11 +32,14 @@ def _none(key: Key, store: Store) -> tuple[Key, ...]:
 
 DECIDERS = (
     Decider(SURFACE, KIND, decide, nodes=_nodes),
+    Decider("notify-drainer", KIND, drainer.decide, nodes=_none, within=SURFACE),
     Decider("notify-runner", KIND, runner.decide, nodes=_none, within=SURFACE),
     Decider("notify-validator", KIND, validator.decide, nodes=_none, within=SURFACE),
+    Decider("notify-returner", KIND, returner.decide, nodes=_none, within=SURFACE),
+    Decider("notify-returner-nodes", "Node", returner.decide_node, nodes=_none, within=SURFACE),
     Decider("notify-jobs", jobs.JOB_KIND, runner.decide_orphan, nodes=_none, within=SURFACE),
 )
-OWN_KINDS = (RESOURCE, jobs.RESOURCE)
+OWN_KINDS = (RESOURCE, jobs.RESOURCE, volumes.RESOURCE)
 CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 CONTROLLER = "notifymaintenance"
 
@@ -50,6 +54,11 @@ def sources(options: Options | None) -> frozenset[Source]:
         found.add(Source("", jobs.JOB_KIND, Keep(frozenset({jobs.NOTICE}))))
     if operators.validator.enabled:
         found.add(Source("", "Pod"))
+    if operators.drainer.enabled:
+        kinds = ("PodDisruptionBudget", "DaemonSet")
+        found |= {Source("", "Pod", Keep(frozenset({POD_ANNOTATION}))), *(Source("", kind) for kind in kinds)}
+    if operators.drainer.enabled and operators.drainer.wait_for_volume_detach:
+        found.add(Source("", volumes.VOLUME_KIND))
     return frozenset(found)
 
 
@@ -63,6 +72,7 @@ NOTIFY = Declaration(
     sources=sources,
     rows=_rows,
     kinds=OWN_KINDS,
+    drains=True,
     controllers=dict.fromkeys((decider.name for decider in DECIDERS), CONTROLLER),
     lease=ORIGINAL.lease,
     explains={KIND: SURFACE},

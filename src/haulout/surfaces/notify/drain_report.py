@@ -1,0 +1,99 @@
+"""What a maintenance says of its drain: how many pods are left, what keeps them, and how good the estimate was."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+import msgspec
+
+from haulout.base.duration import DurationError, parse
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Row, Value
+from haulout.cluster.view import MARK
+from haulout.core.action import Measure, Step
+from haulout.core.drain.progress import PodStanding, Progress, Standing
+from haulout.surfaces.notify.given import Given, told
+from haulout.surfaces.notify.status import patch, with_condition
+from haulout.surfaces.notify.wire import STARTED
+
+IN_PROGRESS, BLOCKED, DRAINED = "inprogress", "blocked", "drained"
+CONDITION = "drainProgress"
+MOST_SHOWN = 5
+REPORT_EVERY_FOR, BLOCKED_AFTER_FOR = timedelta(seconds=10), timedelta(minutes=5)
+_TOTAL = re.compile(r"\d+ of (\d{1,7}) pods left")
+_ESTIMATE = re.compile(r"drain=(\S+)")
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What is written about a drain now, what has to be remembered, and when time alone changes it."""
+
+    step: Step = ()
+    marks: tuple[Row, ...] = ()
+    until: datetime | None = None
+
+
+class Remembered(msgspec.Struct, frozen=True):
+    """The last report: how many pods were left, since when, what was said, and when."""
+
+    left: int
+    since: datetime
+    text: str = ""
+    at: datetime | None = None
+
+
+def report(given: Given, state: Progress) -> Report:
+    pods, now = state.pods, given.now
+    key = Key("", MARK, "notify-drains", given.row.place)
+    known = given.view.recall(key, Value)
+    last = known.value if known is not None and isinstance(known.value, Remembered) else None
+    since = last.since if last is not None and last.left == len(pods) else now
+    blocked_at = since + BLOCKED_AFTER_FOR
+    status = BLOCKED if now >= blocked_at else IN_PROGRESS
+    text = f"{status}: {_message(given, pods)}"
+    if last is not None and last.text == text:
+        mark = Value(key=key, value=msgspec.structs.replace(last, left=len(pods), since=since))
+        return Report(marks=(mark,), until=blocked_at if now < blocked_at else None)
+    if last is not None and last.at is not None and now < last.at + REPORT_EVERY_FOR:
+        mark = Value(key=key, value=msgspec.structs.replace(last, left=len(pods), since=since))
+        return Report(marks=(mark,), until=last.at + REPORT_EVERY_FOR)
+    reason = "DrainBlocked" if status == BLOCKED else "Draining"
+    condition = with_condition(given.status, CONDITION, status, now, reason, _message(given, pods))
+    events = told(given, "DrainBlocked", _message(given, pods), warning=True) if status == BLOCKED else ()
+    mark = Value(key=key, value=Remembered(len(pods), since, text, now))
+    writes = patch(given.row, condition)
+    step: Step = (*writes, *events) if writes else ()
+    return Report(step, (mark,), blocked_at if now < blocked_at else None)
+
+
+def _message(given: Given, pods: tuple[PodStanding, ...]) -> str:
+    """Return how many pods are left of how many, and what keeps those that do not just leave."""
+    stood = given.status.condition(CONDITION)
+    before = _TOTAL.match(stood.message) if stood is not None else None
+    total = max(int(before[1]) if before else 0, len(pods))
+    kept = [each for each in pods if each.blocked]
+    text = f"{len(pods)} of {total} pods left"
+    if not kept:
+        return text
+    names = [f"{each.pod.key.namespace}/{each.pod.key.name} ({_why(each)})" for each in kept[:MOST_SHOWN]]
+    return f"{text}; blocked: {', '.join(names)}"
+
+
+def _why(each: PodStanding) -> str:
+    if each.budgets:
+        return ", ".join(f"pdb {key.namespace}/{key.name}" for key in each.budgets)
+    words = {Standing.WAITING: "waiting", Standing.HELD: "held"}
+    return words.get(each.standing, each.message or str(each.standing))
+
+
+def estimate_error(given: Given) -> tuple[Measure, ...]:
+    """Return by how much the drain took longer than the scheduler estimated when it chose the node."""
+    stood, started_at = given.status.condition("schedulerDecision"), given.status.entered_at(STARTED)
+    found = _ESTIMATE.search(stood.message) if stood is not None else None
+    if found is None or started_at is None:
+        return ()
+    try:
+        estimate = parse(found[1])
+    except DurationError:
+        return ()
+    return (Measure("nm_scheduler_estimate_error_seconds", since=started_at + estimate),)

@@ -1,0 +1,149 @@
+"""Return to production: ends validated maintenances, and gives their nodes back to the cluster."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import NodeRow, Value
+from haulout.cluster.view import MARK, View
+from haulout.core import cordon
+from haulout.core.action import Annotate, Cordon, Delete, Edit, Measure, Step, Tell
+from haulout.core.decision import NOTHING, Decision
+from haulout.core.holds import is_kept_by_others
+from haulout.surfaces.notify.given import REPORTER, given_of
+from haulout.surfaces.notify.match import may_act
+from haulout.surfaces.notify.options import Options
+from haulout.surfaces.notify.states import (
+    DRAINING,
+    has_finalizer,
+    has_started,
+    is_final,
+    is_labelled,
+    is_terminal,
+)
+from haulout.surfaces.notify.wire import (
+    CLIENT,
+    CORDONED_BY,
+    FORCE_RETURN,
+    NOTICES_OF_NODE,
+    OBJECTS_DRAINED,
+    PREFIX,
+    SCHEDULED,
+    SURFACE,
+    VALIDATING,
+    NoticeRow,
+)
+
+NAME = "returner"
+ORPHANED_AFTER_FOR = timedelta(seconds=30)
+
+
+def decide(key: Key, view: View, now: datetime) -> Decision:
+    """End a maintenance that was validated, whoever has validated it."""
+    given = given_of(key, view, now)
+    if given is None or not given.options.operators.returner.delete_validated:
+        return NOTHING
+    row = given.row
+    if row.state != VALIDATING or is_final(row) or not may_act(given.options, NAME, row, given.node):
+        return NOTHING
+    stood = row.status.condition("validationClient")
+    if stood is None or stood.status != "validated" or not has_finalizer(row):
+        return NOTHING
+    return Decision(actions=((Delete(row.key, row.uid),),))
+
+
+def decide_node(key: Key, view: View, now: datetime) -> Decision:
+    """Give a node back once no maintenance holds it and those that have ended left it clean."""
+    setting = view.config(SURFACE)
+    node = view.get(key, NodeRow)
+    if setting is None or node is None:
+        return NOTHING
+    options = setting.value
+    assert isinstance(options, Options)
+    operators = options.operators
+    if not node.unschedulable:
+        stale = [name for name in (CORDONED_BY, FORCE_RETURN) if name in node.annotations]
+        is_ours = operators.returner.enabled or operators.scheduler.enabled
+        return Decision(actions=(tuple(Annotate(key, name, None) for name in stale),)) if stale and is_ours else NOTHING
+    if not operators.returner.enabled:
+        return NOTHING
+    is_owned = CORDONED_BY in node.annotations
+    labelled = any(name.startswith(PREFIX) for name in node.labels)
+    if not is_owned and not labelled:
+        return NOTHING
+    rows = view.rows(NOTICES_OF_NODE, node.key.name, NoticeRow)
+    return _judged(node, rows, options, view, now, is_owned=is_owned)
+
+
+def _judged(
+    node: NodeRow, rows: list[NoticeRow], options: Options, view: View, now: datetime, *, is_owned: bool
+) -> Decision:
+    if any(holds(row, node) for row in rows):
+        return NOTHING
+    ended = [row for row in rows if is_final(row) and is_terminal(row) and has_finalizer(row)]
+    if not ended:
+        return _orphaned(node, options, view, now) if is_owned else NOTHING
+    if not all(may_act(options, NAME, row, node) for row in ended):
+        return NOTHING
+    if not is_owned and options.operators.returner.uncordon != "Always":
+        return Decision(actions=(tuple(_waiting(row) for row in ended),))
+    dirty = [row for row in ended if not is_clean(row)]
+    if dirty and node.annotations.get(FORCE_RETURN) != "true":
+        return Decision(actions=(tuple(_blocked(row, node) for row in dirty),))
+    return Decision(actions=(_returned(node, options, view),))
+
+
+def holds(row: NoticeRow, node: NodeRow) -> bool:
+    """Whether a maintenance still needs the node to be out of service."""
+    if not has_finalizer(row) or (is_final(row) and is_terminal(row)):
+        return False
+    return has_started(row) or (row.state == SCHEDULED and is_labelled(row, node))
+
+
+def is_clean(row: NoticeRow) -> bool:
+    """Whether an ended maintenance left nothing half done: nothing was begun, or all of it was validated."""
+    if row.state in DRAINING:
+        return True
+    if row.state == OBJECTS_DRAINED:
+        return CLIENT not in row.annotations
+    stood = row.status.condition("validationClient")
+    return row.state == VALIDATING and stood is not None and stood.status == "validated"
+
+
+def _orphaned(node: NodeRow, options: Options, view: View, now: datetime) -> Decision:
+    """Lift a cordon of ours that no maintenance needs any more, once that has been so for a while."""
+    key = Key("", MARK, "notify-orphaned", node.key.name)
+    known = view.recall(key, Value)
+    since = known.value if known is not None and isinstance(known.value, datetime) else now
+    if now < since + ORPHANED_AFTER_FOR:
+        return Decision(marks=(Value(key=key, value=since),), until=since + ORPHANED_AFTER_FOR)
+    return Decision(actions=(_returned(node, options, view),), marks=(Value(key=key, value=since),))
+
+
+def _returned(node: NodeRow, options: Options, view: View) -> Step:
+    """Clear the cordon and our marks in one patch. Together with other surfaces, the last claim lifts the cordon."""
+    marks = [name for name in (CORDONED_BY, FORCE_RETURN) if name in node.annotations]
+    edits: list[Edit] = [Annotate(node.key, name, None) for name in marks]
+    if options.alone:
+        edits.append(Cordon(node.key, unschedulable=False))
+    else:
+        others = is_kept_by_others(view, node.key, SURFACE)
+        edits += cordon.release(node, SURFACE, others=others, restore=cordon.ledger(node) is not None)
+        if not others and cordon.ledger(node) is None:
+            edits.append(Cordon(node.key, unschedulable=False))
+    said = Tell(node.key, "NodeReturned", "NodeReturned", "The node was given back to the cluster", REPORTER, core=True)
+    return (*edits, said, Measure("nm_return_total", (("result", "returned"),)))
+
+
+def _waiting(row: NoticeRow) -> Tell:
+    note = f"node {row.node} was cordoned by somebody else, who has to uncordon it"
+    return Tell(row.key, "WaitingForUncordon", "WaitingForUncordon", note, REPORTER, core=True)
+
+
+def _blocked(row: NoticeRow, node: NodeRow) -> Tell:
+    note = (
+        f"node {node.key.name} stays cordoned: {row.place} ended as {row.state} with work half done; uncordon the node, or "
+        f"annotate it with {FORCE_RETURN}=true"
+    )
+    return Tell(node.key, "ReturnBlocked", "ReturnBlocked", note, REPORTER, warning=True, core=True)

@@ -44,7 +44,7 @@ MOST_SHARED = 50_000
 
 
 class Keep(msgspec.Struct, frozen=True):
-    """What somebody declared to read of a kind beyond what its row always has.
+    """What surfaces declare to read of a kind beyond what its row always has.
 
     `details`: of Nodes and Pods. `all_annotations`: every annotation is kept, not only those that are named.
     """

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from haulout.surfaces.clusterapi.options import Options
-from haulout.surfaces.clusterapi.signals import Signals, Wanted, signals, wanted
+from haulout.surfaces.clusterapi.signals import Signals, Targets, signals, targets_of
 from tests.build.machines import MACHINES, ask, edits, linked, machine, node
 
 # D (deleting), A (approved): the hook, machine-deleted.
@@ -43,7 +43,7 @@ def test_deletion_and_maintenance_do_not_depend_on_each_other(
     hook, deleted = DELETION[deleting, approved]
     maintenance, approve = MAINTENANCE[request_, consent]
     heard = Signals(True, True, deleting, approved, request_, consent)
-    assert wanted(heard) == Wanted(hook, deleted, maintenance, approve)
+    assert targets_of(heard) == Targets(hook, deleted, maintenance, approve)
 
 
 @pytest.mark.parametrize("managed, enabled", [(False, True), (True, False), (False, False)])
@@ -51,7 +51,7 @@ def test_deletion_and_maintenance_do_not_depend_on_each_other(
 def test_without_both_sides_nothing_is_wanted(
     managed: bool, enabled: bool, deleting: bool, approved: bool, request_: str | None, consent: bool
 ) -> None:
-    assert wanted(Signals(managed, enabled, deleting, approved, request_, consent)) == Wanted()
+    assert targets_of(Signals(managed, enabled, deleting, approved, request_, consent)) == Targets()
 
 
 @pytest.mark.parametrize("state", ["operational", "in-maintenance", ""])

@@ -6,7 +6,7 @@ from haulout.plugins.api import Config, Fill, Post, notifier
 class Slack(Config, frozen=True, kw_only=True):
     """The settings of a `slack` notification.
 
-    Only `message` is a template. The hook is a secret: it allows to post.
+    Only `message` is a template. The hook is a secret: with it, any client can post.
     """
 
     hook: str

@@ -13,12 +13,12 @@ from haulout.cluster.view import View
 from haulout.core.action import Action, Annotate, Label, Step
 from haulout.core.decision import NOTHING, Decision
 from haulout.model.meta import wire_time
-from haulout.surfaces.clusterapi.events import told
+from haulout.surfaces.clusterapi.events import event
 from haulout.surfaces.clusterapi.memory import Memory, recall
 from haulout.surfaces.clusterapi.options import options_of
 from haulout.surfaces.clusterapi.pause import is_paused
 from haulout.surfaces.clusterapi.signals import is_let_go, overdue_at, wanted_by
-from haulout.surfaces.clusterapi.situation import Given, steps_of
+from haulout.surfaces.clusterapi.situation import Situation, steps_of
 from haulout.surfaces.clusterapi.wire import (
     CLEANUP,
     DELETED,
@@ -43,44 +43,46 @@ def is_cleaning(machine: MachineRow, memory: Memory) -> bool:
     return machine.hooked or CLEANUP in machine.annotations or memory.enabled
 
 
-def cleaned(given: Given) -> Decision:
-    machine, now = given.machine, given.now
-    if given.paused:
+def cleaned(situation: Situation) -> Decision:
+    machine, now = situation.machine, situation.now
+    if situation.paused:
         # Its time does not run while nothing may be done.
-        return Decision(sources=given.link.sources, marks=(replace(given.memory, disabled_at=None, requested_at=None),))
-    since = given.memory.disabled_at or now
-    memory = replace(given.memory, disabled_at=since, requested_at=None)
-    on_node = _told_node(given)
+        return Decision(
+            sources=situation.link.sources, marks=(replace(situation.memory, disabled_at=None, requested_at=None),)
+        )
+    since = situation.memory.disabled_at or now
+    memory = replace(situation.memory, disabled_at=since, requested_at=None)
+    on_node = _told_node(situation)
     known_left = machine.hooked or CLEANUP in machine.annotations or bool(on_node)
     ends_at = _marked_at(machine, since) + (CLEAN_WITHIN_FOR if known_left else LOOK_WITHIN_FOR)
-    waiting = Decision(sources=given.link.sources, marks=(memory,), until=ends_at)
+    waiting = Decision(sources=situation.link.sources, marks=(memory,), until=ends_at)
     if not machine.node:
         return Decision(actions=steps_of(_unhooked(machine)))
     if now >= ends_at:
         # The cluster is left once that is written, and not before: what is left there is tried once more (see orphans).
         steps = steps_of(_unhooked(machine))
-        return Decision(actions=steps, sources=given.link.sources if steps and given.link.ready else ())
-    if not given.link.ready or (given.link.stale and not on_node):
+        return Decision(actions=steps, sources=situation.link.sources if steps and situation.link.ready else ())
+    if not situation.link.ready or (situation.link.stale and not on_node):
         # What cannot be seen now may say more than what was seen last.
         return waiting
     steps = steps_of(on_node, _unhooked(machine))
     return replace(waiting, actions=steps) if steps else NOTHING
 
 
-def _told_node(given: Given) -> Step:
+def _told_node(situation: Situation) -> Step:
     """A Node that is not there says nothing. An approval goes with the maintenance that it was given for, if so wished."""
-    machine, node = given.machine, given.node
+    machine, node = situation.machine, situation.node
     if node is None:
         return ()
-    kept = wanted_by(given.others, node, given.options)
+    kept = wanted_by(situation.others, node, situation.options)
     withdrawn = MAINTENANCE in node.labels and not kept.maintenance
     names = [] if kept.deleted else [DELETED]
     if withdrawn:
-        names += [MAINTENANCE, MAINTENANCE_APPROVED] if given.options.approval_hygiene else [MAINTENANCE]
+        names += [MAINTENANCE, MAINTENANCE_APPROVED] if situation.options.approval_hygiene else [MAINTENANCE]
     step: list[Action] = [Label(node.key, name, None) for name in names if name in node.labels]
     if withdrawn:
         text = f"told Node {node.key.name} that its Machine is not enabled any more"
-        step.append(told(machine.key, "MaintenanceWithdrawn", text))
+        step.append(event(machine.key, "MaintenanceWithdrawn", text))
     return tuple(step)
 
 
@@ -88,7 +90,7 @@ def _unhooked(machine: MachineRow) -> Step:
     step: list[Action] = []
     if machine.hooked:
         text = "its deletion waits for its Node no longer: it is not enabled any more"
-        step += [Annotate(machine.key, HOOK, None), told(machine.key, "PreDrainHookRemoved", text)]
+        step += [Annotate(machine.key, HOOK, None), event(machine.key, "PreDrainHookRemoved", text)]
     if CLEANUP in machine.annotations:
         step.append(Annotate(machine.key, CLEANUP, None))
     return tuple(step)
@@ -142,11 +144,11 @@ def _overdue(machine: MachineRow, view: View, now: datetime) -> Decision:
     if now < due_at:
         return Decision(until=due_at)
     why = f"the deletion was not approved within {to_text(options.deletion_approval_timeout)}"
-    warned = told(machine.key, "DeletionApprovalTimeout", f"{why}: it waits for its Node no longer", warning=True)
+    warned = event(machine.key, "DeletionApprovalTimeout", f"{why}: it waits for its Node no longer", warning=True)
     mark = Annotate(machine.key, LET_GO, wire_time(machine.deleting_at))
     return Decision(actions=((mark, warned, *_let_go(machine, why)),))
 
 
 def _let_go(machine: MachineRow, why: str) -> Step:
-    said = told(machine.key, "PreDrainHookRemoved", f"its deletion waits for its Node no longer: {why}")
-    return (Annotate(machine.key, HOOK, None), said)
+    removed = event(machine.key, "PreDrainHookRemoved", f"its deletion waits for its Node no longer: {why}")
+    return (Annotate(machine.key, HOOK, None), removed)

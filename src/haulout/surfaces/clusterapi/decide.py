@@ -13,7 +13,7 @@ from haulout.core.action import Action, Annotate, Label, Measure, Statement, Ste
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.refusals import refused
 from haulout.surfaces.clusterapi.cleanup import cleaned, is_cleaning
-from haulout.surfaces.clusterapi.events import told
+from haulout.surfaces.clusterapi.events import event
 from haulout.surfaces.clusterapi.link import link
 from haulout.surfaces.clusterapi.memory import recall
 from haulout.surfaces.clusterapi.options import Options, options_of
@@ -21,15 +21,15 @@ from haulout.surfaces.clusterapi.pause import is_paused
 from haulout.surfaces.clusterapi.present import not_enabled, reasons
 from haulout.surfaces.clusterapi.signals import (
     Signals,
-    Wanted,
+    Targets,
     is_overdue,
     is_taken_back,
     overdue_at,
     signals,
-    wanted,
+    targets_of,
     wanted_by,
 )
-from haulout.surfaces.clusterapi.situation import Given, steps_of
+from haulout.surfaces.clusterapi.situation import Situation, steps_of
 from haulout.surfaces.clusterapi.wire import (
     APPROVED,
     BY_WORKLOAD,
@@ -70,10 +70,12 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return Decision(actions=steps, reasons=(not_enabled(machine),) if view.explaining else ())
     way = link(view, machine.workload, options, now)
     node = view.node(machine.node, way.workload.cluster) if machine.node and way.ready else None
-    given = Given(machine, way, node, options, memory, now, is_paused(view, machine), _others(view, machine, node))
-    decision = _enabled(given, view) if machine.enabled else _disabled(given)
+    situation = Situation(
+        machine, way, node, options, memory, now, is_paused(view, machine), _others(view, machine, node)
+    )
+    decision = _enabled(situation, view) if machine.enabled else _disabled(situation)
     if view.explaining:
-        decision = replace(decision, reasons=reasons(machine, way, node, options, now, paused=given.paused))
+        decision = replace(decision, reasons=reasons(machine, way, node, options, now, paused=situation.paused))
     return decision
 
 
@@ -84,125 +86,123 @@ def _others(view: View, machine: MachineRow, node: NodeRow | None) -> tuple[Mach
     return tuple(other for other in named if other.key != machine.key)
 
 
-def _disabled(given: Given) -> Decision:
-    decision = cleaned(given)
-    guard = () if given.paused else _guard(given.machine, given.options)
+def _disabled(situation: Situation) -> Decision:
+    decision = cleaned(situation)
+    guard = () if situation.paused else _guard(situation.machine, situation.options)
     return replace(decision, actions=(*decision.actions, *steps_of(guard)))
 
 
-def _enabled(given: Given, view: View) -> Decision:
-    machine, memory, way = given.machine, given.memory, given.link
-    asked_at = (memory.requested_at or given.now) if machine.request == REQUESTED else None
+def _enabled(situation: Situation, view: View) -> Decision:
+    machine, memory, way = situation.machine, situation.memory, situation.link
+    asked_at = (memory.requested_at or situation.now) if machine.request == REQUESTED else None
     memory = replace(memory, enabled=True, disabled_at=None, requested_at=asked_at)
     decision = Decision(sources=way.sources, marks=(memory,), until=way.until)
-    said = _problems(given)
-    if given.paused:
+    statements = _problems(situation)
+    if situation.paused:
         steps: tuple[Step, ...] = ()
     elif not machine.node or not way.ready:
-        steps = steps_of(_guard(machine, given.options))
-    elif given.node is None:
-        steps = _without_node(given, view)
+        steps = steps_of(_guard(machine, situation.options))
+    elif situation.node is None:
+        steps = _without_node(situation, view)
     else:
-        steps = _paired(replace(given, memory=memory), given.node)
-        until, pending = _awaited(given, given.node)
+        steps = _paired(replace(situation, memory=memory), situation.node)
+        until, pending = _awaited(situation, situation.node)
         decision = replace(decision, until=earliest(decision.until, until))
-        said = (*said, *pending, *_refused(given, view, steps))
-    return replace(decision, actions=(*((said,) if said else ()), *steps))
+        statements = (*statements, *pending, *_refused(situation, view, steps))
+    return replace(decision, actions=(*((statements,) if statements else ()), *steps))
 
 
-def _problems(given: Given) -> tuple[Statement, ...]:
-    way = given.link
-    return (told(given.key, way.problem.value, way.text, warning=True),) if way.problem else ()
+def _problems(situation: Situation) -> tuple[Statement, ...]:
+    way = situation.link
+    return (event(situation.key, way.problem.value, way.text, warning=True),) if way.problem else ()
 
 
-def _refused(given: Given, view: View, steps: tuple[Step, ...]) -> tuple[Statement, ...]:
+def _refused(situation: Situation, view: View, steps: tuple[Step, ...]) -> tuple[Statement, ...]:
     """Report that the Node cannot be written: the right to read it does not include that."""
     if not any(isinstance(action, Label) and action.outcome for step in steps for action in step):
         return ()
-    refusal = refused(view, _outcome_name(given.machine))
+    refusal = refused(view, _outcome_name(situation.machine))
     # Who does not answer at all is told of otherwise.
     if refusal is None or not refusal.code:
         return ()
-    text = (
-        f"Node {given.machine.node} in workload cluster {given.link.workload.cluster} cannot be told: {refusal.message}"
-    )
-    return (told(given.key, "NodeUpdateRefused", text, warning=True),)
+    text = f"Node {situation.machine.node} in workload cluster {situation.link.workload.cluster} cannot be told: {refusal.message}"
+    return (event(situation.key, "NodeUpdateRefused", text, warning=True),)
 
 
 def _outcome_name(machine: MachineRow) -> str:
     return f"clusterapi/{machine.key.namespace}/{machine.key.name}"
 
 
-def _without_node(given: Given, view: View) -> tuple[Step, ...]:
+def _without_node(situation: Situation, view: View) -> tuple[Step, ...]:
     """Only a Node that the server itself says is gone lets a deletion go on; until then it may just not be seen."""
-    machine = given.machine
-    guard = _guard(machine, given.options)
+    machine = situation.machine
+    guard = _guard(machine, situation.options)
     if machine.deleting_at is None or not machine.hooked:
         return steps_of(guard)
-    demand = FactDemand(NODE_PROBE, (given.link.workload.cluster, machine.node), PROBE_EVERY)
+    demand = FactDemand(NODE_PROBE, (situation.link.workload.cluster, machine.node), PROBE_EVERY)
     fact = view.fact(demand)
     if fact.state != "fresh" or fact.value != GONE:
         return steps_of(guard)
     text = f"Node {machine.node} does not exist any more: the deletion waits for it no longer"
-    gone = told(machine.key, "NodeNotFound", text, warning=True)
+    gone = event(machine.key, "NodeNotFound", text, warning=True)
     return ((Annotate(machine.key, HOOK, None), gone, _hook_removed(machine, "its Node is gone"), *guard),)
 
 
 # A Machine and its Node
 
 
-def _paired(given: Given, node: NodeRow) -> tuple[Step, ...]:
+def _paired(situation: Situation, node: NodeRow) -> tuple[Step, ...]:
     """The Node first: what is said there must stand before anything is concluded from it."""
-    heard = signals(given.machine, node, given.options)
-    aim = wanted(heard)
-    return steps_of(_on_node(given, node, aim), _on_machine(given, node, heard, aim))
+    current = signals(situation.machine, node, situation.options)
+    aim = targets_of(current)
+    return steps_of(_on_node(situation, node, aim), _on_machine(situation, node, current, aim))
 
 
-def _on_node(given: Given, node: NodeRow, aim: Wanted) -> Step:
-    machine, key = given.machine, node.key
-    kept = wanted_by(given.others, node, given.options)
+def _on_node(situation: Situation, node: NodeRow, aim: Targets) -> Step:
+    machine, key = situation.machine, node.key
+    kept = wanted_by(situation.others, node, situation.options)
     step: list[Action] = []
     deleted, maintenance, outcome = _value(aim.deleted), _value(aim.maintenance), _outcome_name(machine)
     if node.labels.get(DELETED) != deleted and (aim.deleted or not kept.deleted):
         step.append(Label(key, DELETED, deleted, outcome))
         if aim.deleted:
             text = f"told Node {node.key.name} that its Machine is being deleted"
-            step.append(told(machine.key, "DeletionAnnounced", text))
+            step.append(event(machine.key, "DeletionAnnounced", text))
     if node.labels.get(MAINTENANCE) != maintenance and (aim.maintenance or not kept.maintenance):
         step.append(Label(key, MAINTENANCE, maintenance, outcome))
         step.append(_announced(machine, node) if aim.maintenance else _withdrawn(machine, node))
-        if given.options.approval_hygiene and not aim.maintenance and MAINTENANCE_APPROVED in node.labels:
+        if situation.options.approval_hygiene and not aim.maintenance and MAINTENANCE_APPROVED in node.labels:
             step.append(Label(key, MAINTENANCE_APPROVED, None))
     return tuple(step)
 
 
-def _value(wanted: bool) -> str | None:
-    return "true" if wanted else None
+def _value(targets_of: bool) -> str | None:
+    return "true" if targets_of else None
 
 
-def _on_machine(given: Given, node: NodeRow, heard: Signals, aim: Wanted) -> Step:
-    machine, key = given.machine, given.key
+def _on_machine(situation: Situation, node: NodeRow, current: Signals, aim: Targets) -> Step:
+    machine, key = situation.machine, situation.key
     step: list[Action] = []
     if aim.hook and machine.annotations.get(HOOK) != ORIGINAL:
         # One that has waited too long is let go of apart from this, and is not taken back.
-        if not is_overdue(machine, given.options, given.now):
+        if not is_overdue(machine, situation.options, situation.now):
             text = "its deletion will wait for its Node"
-            step += [Annotate(key, HOOK, ORIGINAL), told(key, "PreDrainHookAdded", text)]
+            step += [Annotate(key, HOOK, ORIGINAL), event(key, "PreDrainHookAdded", text)]
     elif not aim.hook and machine.hooked:
-        step += [Annotate(key, HOOK, None), _hook_removed(machine, _why_unhooked(node, heard))]
-        if machine.deleting_at is not None and heard.deletion_approved:
+        step += [Annotate(key, HOOK, None), _hook_removed(machine, _why_unhooked(node, current))]
+        if machine.deleting_at is not None and current.deletion_approved:
             step.append(Measure(APPROVAL_SECONDS, (("flow", "deletion"),), since=machine.deleting_at))
     if CLEANUP in machine.annotations:
         # Of an earlier time: the next clean-up begins at its own.
         step.append(Annotate(key, CLEANUP, None))
     if aim.approve:
         text = f"Node {node.key.name} is ready for maintenance"
-        step += [Label(key, REQUEST, APPROVED), told(key, "MaintenanceApproved", text)]
-        since = given.memory.requested_at or given.now
+        step += [Label(key, REQUEST, APPROVED), event(key, "MaintenanceApproved", text)]
+        since = situation.memory.requested_at or situation.now
         step.append(Measure(APPROVAL_SECONDS, (("flow", "maintenance"),), since=since))
     if not aim.approve:
-        step += _wished(machine, node, given.options, managed=heard.managed)
-    return (*step, *_guard(machine, given.options, approved=aim.approve))
+        step += _wished(machine, node, situation.options, managed=current.managed)
+    return (*step, *_guard(machine, situation.options, approved=aim.approve))
 
 
 def _wished(machine: MachineRow, node: NodeRow, options: Options, *, managed: bool) -> list[Action]:
@@ -232,39 +232,39 @@ def _guard(machine: MachineRow, options: Options, *, approved: bool = False) -> 
     return (*ours, Annotate(key, SKIP_OWNED, None))
 
 
-def _awaited(given: Given, node: NodeRow) -> tuple[datetime | None, tuple[Statement, ...]]:
+def _awaited(situation: Situation, node: NodeRow) -> tuple[datetime | None, tuple[Statement, ...]]:
     """Report a deletion that has not been approved for a while."""
-    machine = given.machine
-    heard = signals(machine, node, given.options)
-    if machine.deleting_at is None or heard.deletion_approved or not wanted(heard).hook:
+    machine = situation.machine
+    current = signals(machine, node, situation.options)
+    if machine.deleting_at is None or current.deletion_approved or not targets_of(current).hook:
         return None, ()
     told_at = machine.deleting_at + PENDING_FOR
-    if is_overdue(machine, given.options, given.now):
+    if is_overdue(machine, situation.options, situation.now):
         return None, ()
-    ends_at = overdue_at(machine, given.options)
-    if given.now < told_at:
+    ends_at = overdue_at(machine, situation.options)
+    if situation.now < told_at:
         return earliest(told_at, ends_at), ()
     text = f"the deletion waits for Node {machine.node} to be approved for it since {machine.deleting_at:%Y-%m-%d %H:%M} UTC"
-    return ends_at, (told(machine.key, "DeletionApprovalPending", text, warning=True),)
+    return ends_at, (event(machine.key, "DeletionApprovalPending", text, warning=True),)
 
 
 # Events
 
 
 def _announced(machine: MachineRow, node: NodeRow) -> Statement:
-    return told(machine.key, "MaintenanceAnnounced", f"told Node {node.key.name} that its Machine needs maintenance")
+    return event(machine.key, "MaintenanceAnnounced", f"told Node {node.key.name} that its Machine needs maintenance")
 
 
 def _withdrawn(machine: MachineRow, node: NodeRow) -> Statement:
     text = f"told Node {node.key.name} that its Machine needs no maintenance any more"
-    return told(machine.key, "MaintenanceWithdrawn", text)
+    return event(machine.key, "MaintenanceWithdrawn", text)
 
 
 def _hook_removed(machine: MachineRow, why: str) -> Statement:
-    return told(machine.key, "PreDrainHookRemoved", f"its deletion waits for its Node no longer: {why}")
+    return event(machine.key, "PreDrainHookRemoved", f"its deletion waits for its Node no longer: {why}")
 
 
-def _why_unhooked(node: NodeRow, heard: Signals) -> str:
-    if heard.deletion_approved:
+def _why_unhooked(node: NodeRow, current: Signals) -> str:
+    if current.deletion_approved:
         return f"Node {node.key.name} is approved for deletion"
     return f"no maintenance controller looks after Node {node.key.name}"

@@ -7,5 +7,6 @@ from haulout.core.action import Tell
 from haulout.surfaces.clusterapi.wire import ORIGINAL
 
 
-def told(regarding: Key, reason: str, note: str, *, warning: bool = False) -> Tell:
+def event(regarding: Key, reason: str, note: str, *, warning: bool = False) -> Tell:
+    """Return an event of the original's reporter."""
     return Tell(regarding, reason, reason, note, ORIGINAL, warning=warning, core=True)

@@ -13,7 +13,7 @@ from haulout.cluster.view import MARK, View
 from haulout.core.action import Annotate, Step, Tell
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.reason import Reason
-from haulout.surfaces.clusterapi.events import told
+from haulout.surfaces.clusterapi.events import event
 from haulout.surfaces.clusterapi.options import Options, options_of
 from haulout.surfaces.clusterapi.pause import is_paused
 from haulout.surfaces.clusterapi.wire import (
@@ -50,7 +50,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 
 def _foreign(host: HostRow, machine: MachineRow) -> Tell:
     text = f"BareMetalHost {_name(host)} is not switched off: it is in another namespace than the Machine"
-    return told(machine.key, "HostOwnershipMismatch", text, warning=True)
+    return event(machine.key, "HostOwnershipMismatch", text, warning=True)
 
 
 def _decided(host: HostRow, machines: Sequence[MachineRow], view: View, now: datetime) -> Decision:
@@ -73,16 +73,16 @@ def _off(host: HostRow, approved: Sequence[MachineRow], mode: str, options: Opti
         return ()
     refusals = {machine.key: _refusal(host, machine, options) for machine in approved}
     rightful = [machine for machine in approved if refusals[machine.key] is None]
-    told_off: Step = tuple(said for said in refusals.values() if said is not None)
+    told_off: Step = tuple(refusal for refusal in refusals.values() if refusal is not None)
     if not rightful:
         return (told_off,)
-    said = tuple(
-        told(
+    statements = tuple(
+        event(
             machine.key, "HostPowerOffRequested", f"BareMetalHost {_name(host)} is to be off until the maintenance ends"
         )
         for machine in rightful
     )
-    off: Step = (Annotate(host.key, REBOOT, mode), *said)
+    off: Step = (Annotate(host.key, REBOOT, mode), *statements)
     return (told_off, off) if told_off else (off,)
 
 
@@ -90,7 +90,7 @@ def _refusal(host: HostRow, machine: MachineRow, options: Options) -> Tell | Non
     """Return the warning where this Machine may not switch the host off."""
     if host.stays_on:
         text = f"BareMetalHost {_name(host)} is not switched off: its spec says disablePowerOff"
-        return told(machine.key, "HostPowerOffDisabled", text, warning=True)
+        return event(machine.key, "HostPowerOffDisabled", text, warning=True)
     if options.owned_hosts_only and machine.key.namespace != host.key.namespace:
         return _foreign(host, machine)
     named = (machine.host.consumer if machine.host else "") or (
@@ -98,19 +98,21 @@ def _refusal(host: HostRow, machine: MachineRow, options: Options) -> Tell | Non
     )
     if options.owned_hosts_only and not (named and host.consumer):
         text = f"BareMetalHost {_name(host)} is not switched off: its consumerRef does not name the Machine's Metal3Machine"
-        return told(machine.key, "HostOwnershipMismatch", text, warning=True)
+        return event(machine.key, "HostOwnershipMismatch", text, warning=True)
     consumers = (host.consumer, host.consumer_namespace or machine.key.namespace)
     if named and host.consumer and consumers != (named, machine.key.namespace):
         consumer = f"{host.consumer_namespace}/{host.consumer}" if host.consumer_namespace else host.consumer
         text = f"BareMetalHost {_name(host)} is not switched off: it is in use by {consumer}"
-        return told(machine.key, "HostOwnershipMismatch", text, warning=True)
+        return event(machine.key, "HostOwnershipMismatch", text, warning=True)
     return None
 
 
 def _released(host: HostRow, machines: Sequence[MachineRow]) -> tuple[Step, ...]:
     text = f"BareMetalHost {_name(host)} may be on again"
-    said = tuple(told(each, "HostReleased", text) for each in [machine.key for machine in machines] or [host.key])
-    return ((Annotate(host.key, REBOOT, None), *said),)
+    statements = tuple(
+        event(each, "HostReleased", text) for each in [machine.key for machine in machines] or [host.key]
+    )
+    return ((Annotate(host.key, REBOOT, None), *statements),)
 
 
 def _forsaken(host: HostRow, view: View, now: datetime) -> Decision:

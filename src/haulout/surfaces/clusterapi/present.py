@@ -64,37 +64,37 @@ def _problems(key: Key, way: Link) -> Iterator[Reason]:
 
 
 def _signals(machine: MachineRow, node: NodeRow, options: Options, now: datetime) -> Iterator[Reason]:
-    heard = signals(machine, node, options)
+    current = signals(machine, node, options)
     key, name = machine.key, node.key.name
-    if not heard.managed:
+    if not current.managed:
         text = f"Node {name} has no label {STATE}: no maintenance controller looks after it"
         yield Reason("not-managed", key, text, act=f"have a maintenance controller look after Node {name}")
         return
     state = node.labels[STATE]
     waits = Reason(ON_NODE, node.key, f"Node {name} is {state or 'in no state'} there")
-    if not heard.deleting and heard.request is None:
+    if not current.deleting and current.request is None:
         would = f"would wait for Node {name}"
-        if heard.deletion_approved:
+        if current.deletion_approved:
             would = f"would not wait: Node {name} says {DELETION_APPROVED} already"
         yield Reason(AT_REST, key, f"nothing is asked of it; its deletion {would}")
-    if heard.deleting and not heard.deletion_approved and is_overdue(machine, options, now):
+    if current.deleting and not current.deletion_approved and is_overdue(machine, options, now):
         goes_on = "its hook goes" if machine.hooked else "Cluster API goes on"
         yield Reason("deletion-overdue", key, f"its deletion was not approved in time: {goes_on}")
-    elif heard.deleting and not heard.deletion_approved:
+    elif current.deleting and not current.deletion_approved:
         text = f"its deletion waits for label {DELETION_APPROVED}=true on Node {name}{_since(machine.deleting_at)}"
         act = f"kubectl label node {name} {DELETION_APPROVED}=true (in the workload cluster)"
         yield Reason("deletion-not-approved", key, text, because=(waits,), act=act)
-    if heard.deleting and heard.deletion_approved:
+    if current.deleting and current.deletion_approved:
         yield Reason("deletion-approved", key, f"Node {name} is approved for deletion: Cluster API goes on")
-    if heard.request == REQUESTED and not heard.maintenance_approved:
+    if current.request == REQUESTED and not current.maintenance_approved:
         text = f"its maintenance waits for label {MAINTENANCE_APPROVED}=true on Node {name}"
         act = f"kubectl label node {name} {MAINTENANCE_APPROVED}=true (in the workload cluster)"
         yield Reason("maintenance-not-approved", key, text, because=(waits,), act=act)
-    if heard.request == APPROVED:
+    if current.request == APPROVED:
         text = f"in maintenance until the label {REQUEST} is removed from the Machine"
         yield Reason("in-maintenance", key, text)
-    elif heard.request not in (None, REQUESTED):
-        yield Reason("unknown-request", key, f"label {REQUEST} is {heard.request!r}, which asks for nothing")
+    elif current.request not in (None, REQUESTED):
+        yield Reason("unknown-request", key, f"label {REQUEST} is {current.request!r}, which asks for nothing")
 
 
 def not_enabled(machine: MachineRow, *because: Reason) -> Reason:

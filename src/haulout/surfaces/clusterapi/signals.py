@@ -39,7 +39,7 @@ class Signals(msgspec.Struct, frozen=True):
     maintenance_approved: bool
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class Targets(msgspec.Struct, frozen=True):
     """The labels and annotations that a Machine and its Node should have.
 
     `hook` on the Machine, `deleted` and `maintenance` on the Node; `approve`: the request is to be approved now.
@@ -51,10 +51,10 @@ class Wanted(msgspec.Struct, frozen=True):
     approve: bool = False
 
 
-def wanted(signals: Signals) -> Wanted:
+def targets_of(signals: Signals) -> Targets:
     if not (signals.managed and signals.enabled):
-        return Wanted()
-    return Wanted(
+        return Targets()
+    return Targets(
         hook=not signals.deletion_approved,
         deleted=signals.deleting,
         maintenance=signals.request in (REQUESTED, APPROVED),
@@ -77,13 +77,13 @@ def signals(machine: MachineRow, node: NodeRow, options: Options) -> Signals:
     )
 
 
-def wanted_by(machines: Iterable[MachineRow], node: NodeRow, options: Options) -> Wanted:
+def wanted_by(machines: Iterable[MachineRow], node: NodeRow, options: Options) -> Targets:
     """What others tell the same Node: one Machine may stand for another's before that one is gone.
 
     Each says its own, and takes away nothing that another still says, or they would quarrel.
     """
-    aims = [wanted(signals(machine, node, options)) for machine in machines]
-    return Wanted(deleted=any(aim.deleted for aim in aims), maintenance=any(aim.maintenance for aim in aims))
+    aims = [targets_of(signals(machine, node, options)) for machine in machines]
+    return Targets(deleted=any(aim.deleted for aim in aims), maintenance=any(aim.maintenance for aim in aims))
 
 
 def is_taken_back(machine: MachineRow, node: NodeRow, options: Options) -> bool:

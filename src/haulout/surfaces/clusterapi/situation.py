@@ -15,7 +15,7 @@ from haulout.surfaces.clusterapi.options import Options
 from haulout.surfaces.clusterapi.wire import MachineRow
 
 
-class Given(msgspec.Struct, frozen=True):
+class Situation(msgspec.Struct, frozen=True):
     """Everything that a decision about one Machine reads.
 
     `node` is None where it is not known. `others`: Machines that name the same Node.

@@ -15,29 +15,29 @@ from haulout.core.reason import Reason
 from haulout.surfaces.nodemaintenance import lease as leases
 from haulout.surfaces.nodemaintenance.counts import ACTIVE, has_drain_taint
 from haulout.surfaces.nodemaintenance.lease import Holder
-from haulout.surfaces.nodemaintenance.situation import MOST_LEASE_ERRORS, SURFACE, Given, pending
+from haulout.surfaces.nodemaintenance.situation import MOST_LEASE_ERRORS, SURFACE, Situation, pending
 from haulout.surfaces.nodemaintenance.status import failed_with, patch
 from haulout.surfaces.nodemaintenance.wire import FAILED, RUNNING, SUCCEEDED, Status
 
 replace = msgspec.structs.replace
 
 
-def claims_of(given: Given, *, drained: bool) -> tuple[Claim, ...]:
+def claims_of(situation: Situation, *, drained: bool) -> tuple[Claim, ...]:
     """Drain before its turn; the turn itself, for `Succeeded`, once the node is empty."""
-    row, node = given.row, given.node
+    row, node = situation.row, situation.node
     if node is None or (row.status.phase == FAILED and row.status.error_on_lease_count > MOST_LEASE_ERRORS):
         return ()
-    since = row.created_at or given.now
+    since = row.created_at or situation.now
     begun = has_drain_taint(node)
     if row.drain.dry_run and not begun:
         return ()
-    if not begun and (row.deleting_at is not None or leases.holder(given.lease, given.now) is Holder.ANOTHER):
+    if not begun and (row.deleting_at is not None or leases.holder(situation.lease, situation.now) is Holder.ANOTHER):
         return ()
-    most = given.options.max_concurrent_maintenances
+    most = situation.options.max_concurrent_maintenances
     # Once begun, the taint takes its place.
     limits = (Limit(ACTIVE, "", most),) if most and not begun else ()
     # The original knows no priorities.
-    priority = 0 if given.options.alone else read_priority(row.annotations) or 0
+    priority = 0 if situation.options.alone else read_priority(row.annotations) or 0
     shared = frozenset({Want.CORDON, Want.DRAIN})
     ending = row.deleting_at is not None or row.status.error_on_lease_count > MOST_LEASE_ERRORS
     claims = [Claim(node.key, row.key, shared, limits, since, priority, begun=begun, slot="drain", ending=ending)]
@@ -48,12 +48,12 @@ def claims_of(given: Given, *, drained: bool) -> tuple[Claim, ...]:
     return tuple(claims)
 
 
-def not_granted(given: Given, claims: tuple[Claim, ...]) -> Decision | None:
+def not_granted(situation: Situation, claims: tuple[Claim, ...]) -> Decision | None:
     """What is said while something that is claimed is not granted."""
     for claim in claims:
         if claim.begun:
             continue
-        grant = given.view.get(grant_key(hold_key(SURFACE, claim)), Grant)
+        grant = situation.view.get(grant_key(hold_key(SURFACE, claim)), Grant)
         if grant is None:
             return Decision()
         if any(reason.code == PAUSED for reason in grant.reasons):
@@ -61,14 +61,16 @@ def not_granted(given: Given, claims: tuple[Claim, ...]) -> Decision | None:
             return Decision(reasons=grant.reasons)
         if not grant.granted:
             why = "; ".join(reason.text for reason in grant.reasons)
-            text = f"waiting for its turn on node {given.row.node}: {why}"
-            waits = with_status(given, failed_with(pending(given, RUNNING), text, given.now))
-            return replace(waits, reasons=(Reason("waits-for-grant", given.key, text, because=grant.reasons),))
+            text = f"waiting for its turn on node {situation.row.node}: {why}"
+            waits = with_status(situation, failed_with(pending(situation, RUNNING), text, situation.now))
+            return replace(waits, reasons=(Reason("waits-for-grant", situation.key, text, because=grant.reasons),))
     return None
 
 
-def with_status(given: Given, status: Status, *said: Tell, until: datetime | None = None) -> Decision:
+def with_status(situation: Situation, status: Status, *statements: Tell, until: datetime | None = None) -> Decision:
     """Writes a status where something but its time differs, and tells of it."""
-    alike = replace(status, last_update=given.status.last_update) == given.status
-    edits = () if alike else patch(given.row, status)
-    return Decision(actions=((*edits, *said),) if edits else (), until=until, claims=claims_of(given, drained=False))
+    alike = replace(status, last_update=situation.status.last_update) == situation.status
+    edits = () if alike else patch(situation.row, status)
+    return Decision(
+        actions=((*edits, *statements),) if edits else (), until=until, claims=claims_of(situation, drained=False)
+    )

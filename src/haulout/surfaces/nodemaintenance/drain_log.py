@@ -9,7 +9,7 @@ from haulout.core.action import Say
 from haulout.core.drain.options import Act
 from haulout.core.drain.progress import Progress
 from haulout.surfaces.nodemaintenance.options import DrainWish
-from haulout.surfaces.nodemaintenance.situation import Given
+from haulout.surfaces.nodemaintenance.situation import Situation
 
 _MARKS = "nodemaintenance-leaving"
 _STAYS = (Act.WAIT, Act.BLOCK)
@@ -17,24 +17,26 @@ _STAYS = (Act.WAIT, Act.BLOCK)
 Pod = tuple[str, str, str]
 
 
-def leaving(given: Given, wanted: DrainWish, state: Progress) -> tuple[tuple[Say, ...], tuple[Value, ...]]:
+def leaving(situation: Situation, wanted: DrainWish, state: Progress) -> tuple[tuple[Say, ...], tuple[Value, ...]]:
     """What is to be said now, and of which pods it has been: they are tried often, but told of once."""
-    key = Key("", MARK, _MARKS, given.key.name)
-    last = given.view.recall(key, Value)
+    key = Key("", MARK, _MARKS, situation.key.name)
+    last = situation.view.recall(key, Value)
     known: dict[Pod, None] = dict.fromkeys(last.value if last is not None and isinstance(last.value, tuple) else ())
     there = {_pod(pod) for pod, _ in state.selection.pods}
     gone = [pod for pod in known if pod not in there]
     asked = [pod for pod in map(_pod, _asked(state)) if pod not in known]
     deletes = wanted.options.disable_eviction
-    place = (("object", f"{given.key.kind}/{given.key.name}"), ("node", given.row.node))
+    place = (("object", f"{situation.key.kind}/{situation.key.name}"), ("node", situation.row.node))
     # Whom it leaves alone and what will be lost with the others; as they go, this would change with each.
     warns = asked and not known and state.selection.warnings
-    said = [Say(f"WARNING: {state.selection.warnings}", place, "warning")] if warns else []
-    said += [] if deletes else [Say(f"evicting pod {namespace}/{name}", place) for namespace, name, _ in asked]
+    statements = [Say(f"WARNING: {state.selection.warnings}", place, "warning")] if warns else []
+    statements += [] if deletes else [Say(f"evicting pod {namespace}/{name}", place) for namespace, name, _ in asked]
     how = "Deleted" if deletes else "Evicted"
-    said += [Say(f"pod: {namespace}:{name} {how} from node: {given.row.node}", place) for namespace, name, _ in gone]
+    statements += [
+        Say(f"pod: {namespace}:{name} {how} from node: {situation.row.node}", place) for namespace, name, _ in gone
+    ]
     left = (*(pod for pod in known if pod in there), *asked)
-    return tuple(said), ((Value(key=key, value=left),) if left else ())
+    return tuple(statements), ((Value(key=key, value=left),) if left else ())
 
 
 def _asked(state: Progress) -> list[PodRow]:

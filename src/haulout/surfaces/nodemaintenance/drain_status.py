@@ -17,7 +17,7 @@ from haulout.core.holds import Claim
 from haulout.model.meta import wire_time
 from haulout.surfaces.nodemaintenance.claims import not_granted
 from haulout.surfaces.nodemaintenance.options import DrainWish
-from haulout.surfaces.nodemaintenance.situation import FAILED_EVENT, SURFACE, Given, deadline_of, told
+from haulout.surfaces.nodemaintenance.situation import FAILED_EVENT, SURFACE, Situation, deadline_of, event
 from haulout.surfaces.nodemaintenance.status import (
     blocked_pods,
     drain_error,
@@ -38,27 +38,27 @@ replace = msgspec.structs.replace
 
 
 def drain_status(
-    given: Given, wanted: DrainWish, state: Progress, claims: tuple[Claim, ...]
+    situation: Situation, wanted: DrainWish, state: Progress, claims: tuple[Claim, ...]
 ) -> tuple[list[Step], datetime | None, tuple[Row, ...]]:
     """The steps that write it, when time alone changes it, and what has to be remembered of the last report."""
-    row, now, status = given.row, given.now, given.status
+    row, now, status = situation.row, situation.now, situation.status
     if state.proving:
-        return [], None, _last_report(given)
+        return [], None, _last_report(situation)
     if state.done:
-        refusal = not_granted(given, claims[1:])
+        refusal = not_granted(situation, claims[1:])
         if refusal is not None:
             return list(refusal.actions), None, ()
-        return _succeeded(given, state), None, ()
+        return _succeeded(situation, state), None, ()
     if status.phase in (SUCCEEDED, FAILED):
-        again = replace(_current(given, state), phase=RUNNING, last_update=second(now))
-        return [_written(given, state, _passed(state, again))], None, ()
+        again = replace(_current(situation, state), phase=RUNNING, last_update=second(now))
+        return [_written(situation, state, _passed(state, again))], None, ()
     deadline_at = deadline_of(status, wanted)
     if deadline_at is not None and now >= deadline_at and not wanted.force_after:
         assert wanted.deadline_for is not None
         text = f"the drain did not end within {to_text(wanted.deadline_for)}: {_error(state, wanted)}"
-        over = replace(failed_with(_passed(state, _current(given, state)), text, now), phase=FAILED)
-        return [(*_written(given, state, over), told(row.key, *FAILED_EVENT, warning=True))], None, ()
-    began_at = _pass_began_at(given)
+        over = replace(failed_with(_passed(state, _current(situation, state)), text, now), phase=FAILED)
+        return [(*_written(situation, state, over), event(row.key, *FAILED_EVENT, warning=True))], None, ()
+    began_at = _pass_began_at(situation)
     ends_at = began_at + wanted.timeout_for if wanted.timeout_for else None
     errors = state.errors or state.proof_error
     is_over = ends_at is not None and now >= ends_at and not errors
@@ -68,52 +68,56 @@ def drain_status(
         tried_at = max((each.refused_at for each in state.pods if each.refused_at), default=None)
         is_news = error != status.last_error or (tried_at is not None and tried_at > began_at + timedelta(seconds=1))
         if is_over or is_news:
-            failed = failed_with(_passed(state, _current(given, state)), error, now)
-            return [(*_written(given, state, failed), *_said(given))], None, ()
-    report, report_at, mark = _report(given, state, began_at)
+            failed = failed_with(_passed(state, _current(situation, state)), error, now)
+            return [(*_written(situation, state, failed), *_failed_pass(situation))], None, ()
+    report, report_at, mark = _report(situation, state, began_at)
     future = ends_at if ends_at is not None and ends_at > now else None
     return report, earliest(future, report_at, deadline_at if deadline_at and deadline_at > now else None), mark
 
 
-def without_pods(given: Given, problem: str) -> Step:
+def without_pods(situation: Situation, problem: str) -> Step:
     """A drain that does not know its pods fails like any other: the node is held, and nothing is evicted."""
-    status, now = replace(given.status, phase=RUNNING, blocked_pods=()), given.now
+    status, now = replace(situation.status, phase=RUNNING, blocked_pods=()), situation.now
     status = replace(status, drain_progress=min(99, status.drain_progress))
     for kind in ("Cordoned", "LeaseHeld"):
         status = with_condition(status, kind, True, kind, "", now)
     status = with_condition(status, "Drained", False, "PodsPending", "", now)
     status = with_condition(status, "Blocked", True, "DrainRefused", problem, now)
     failed = replace(status, last_error=problem, error_on_lease_count=0)
-    return () if failed == given.status else (*patch(given.row, failed_with(failed, problem, now)), *_said(given))
+    return (
+        ()
+        if failed == situation.status
+        else (*patch(situation.row, failed_with(failed, problem, now)), *_failed_pass(situation))
+    )
 
 
 def _error(state: Progress, wanted: DrainWish) -> str:
     return state.proof_error or drain_error(state, wanted.timeout_for, deletes=wanted.options.disable_eviction)
 
 
-def _said(given: Given) -> tuple[Say, ...]:
+def _failed_pass(situation: Situation) -> tuple[Say, ...]:
     """The line by which the tests of the original know that a pass has failed."""
-    fields = (("object", f"{given.key.kind}/{given.key.name}"), ("node", given.row.node))
+    fields = (("object", f"{situation.key.kind}/{situation.key.name}"), ("node", situation.row.node))
     return (Say("Reconciling with fixed duration", fields),)
 
 
-def _pass_began_at(given: Given) -> datetime:
+def _pass_began_at(situation: Situation) -> datetime:
     """Bounded by what is stored, so that a restart does not begin it anew."""
-    instants = [given.status.last_update, given.lease.acquired_at if given.lease else None]
-    return max((instant for instant in instants if instant is not None), default=given.now)
+    instants = [situation.status.last_update, situation.lease.acquired_at if situation.lease else None]
+    return max((instant for instant in instants if instant is not None), default=situation.now)
 
 
-def _current(given: Given, state: Progress) -> Status:
+def _current(situation: Situation, state: Progress) -> Status:
     """Return the status as the drain stands. With the lease in hand, errors of an earlier loss count no more."""
-    return replace(_conditions(given, state, given.status), error_on_lease_count=0)
+    return replace(_conditions(situation, state, situation.status), error_on_lease_count=0)
 
 
 def _passed(state: Progress, current: Status) -> Status:
     return with_pods(current, [each.pod for each in state.pods])
 
 
-def _conditions(given: Given, state: Progress, status: Status) -> Status:
-    now = given.now
+def _conditions(situation: Situation, state: Progress, status: Status) -> Status:
+    now = situation.now
     blocked = blocked_pods(state, status.blocked_pods)
     status = with_condition(status, "Cordoned", True, "Cordoned", "", now)
     status = with_condition(status, "LeaseHeld", True, "LeaseHeld", "", now)
@@ -131,8 +135,8 @@ def _skipped(state: Progress) -> str:
     return f"no longer waited for: {', '.join(names)}" if names else ""
 
 
-def _succeeded(given: Given, state: Progress) -> list[Step]:
-    status, row = given.status, given.row
+def _succeeded(situation: Situation, state: Progress) -> list[Step]:
+    status, row = situation.status, situation.row
     over = replace(
         status,
         phase=SUCCEEDED,
@@ -142,20 +146,20 @@ def _succeeded(given: Given, state: Progress) -> list[Step]:
         last_error="",
         error_on_lease_count=0,
     )
-    over = _conditions(given, state, over)
-    if over == status and not given.kicked:
+    over = _conditions(situation, state, over)
+    if over == status and not situation.kicked:
         return []
-    began_at = given.lease.acquired_at if given.lease and given.lease.acquired_at else given.now
-    said: tuple[Tell | Measure, ...] = (
-        told(row.key, "SucceedMaintenance", "Node maintenance was succeeded"),
+    began_at = situation.lease.acquired_at if situation.lease and situation.lease.acquired_at else situation.now
+    statements: tuple[Tell | Measure, ...] = (
+        event(row.key, "SucceedMaintenance", "Node maintenance was succeeded"),
         Measure("nodemaintenance_drain_duration_seconds", since=began_at),
     )
     if status.phase == SUCCEEDED:
-        said = ()
-    return [(*patch(row, replace(over, last_update=second(given.now))), *said)]
+        statements = ()
+    return [(*patch(row, replace(over, last_update=second(situation.now))), *statements)]
 
 
-def _written(given: Given, state: Progress, status: Status) -> tuple[Patch, ...]:
+def _written(situation: Situation, state: Progress, status: Status) -> tuple[Patch, ...]:
     """Return the patch that stores the status, with the end of the last grace period in the message of `Drained`.
 
     The end only says when (K9): it goes with a write that has another cause, and is never the cause of one.
@@ -163,7 +167,7 @@ def _written(given: Given, state: Progress, status: Status) -> tuple[Patch, ...]
     if state.ends_at is not None:
         parts = (_drained_message(status), f"{LAST_GRACE}{wire_time(state.ends_at)}")
         status = _with_drained_message(status, "; ".join(part for part in parts if part))
-    return patch(given.row, status)
+    return patch(situation.row, status)
 
 
 def _without_end(status: Status) -> Status:
@@ -185,26 +189,28 @@ def _with_drained_message(status: Status, message: str) -> Status:
     )
 
 
-def _report(given: Given, state: Progress, began_at: datetime) -> tuple[list[Step], datetime | None, tuple[Row, ...]]:
+def _report(
+    situation: Situation, state: Progress, began_at: datetime
+) -> tuple[list[Step], datetime | None, tuple[Row, ...]]:
     """What is known of the drain now, written between two passes; the time of the pass is left alone."""
-    last = _last_report(given)
+    last = _last_report(situation)
     reported_at = next((each.value for each in last if isinstance(each.value, datetime)), began_at)
     due_at = max(began_at, reported_at) + REPORT_EVERY_FOR
     # What is not told yet is not worked out either, so that the pods' budgets do not wake this decision meanwhile.
-    if given.now < due_at:
+    if situation.now < due_at:
         return [], due_at, last
-    current = _current(given, state)
+    current = _current(situation, state)
     # The original writes which pods are left at the end of each pass, together with its error, and the drop-in does so.
-    latest = current if given.options.alone else _passed(state, current)
+    latest = current if situation.options.alone else _passed(state, current)
     # Also a status that is as stored counts as a report: otherwise it would be built anew for each pod that moves.
-    built = (Value(key=_report_key(given), value=given.now),)
-    return [] if latest == _without_end(given.status) else [_written(given, state, latest)], None, built
+    built = (Value(key=_report_key(situation), value=situation.now),)
+    return [] if latest == _without_end(situation.status) else [_written(situation, state, latest)], None, built
 
 
-def _last_report(given: Given) -> tuple[Value, ...]:
-    last = given.view.recall(_report_key(given), Value)
+def _last_report(situation: Situation) -> tuple[Value, ...]:
+    last = situation.view.recall(_report_key(situation), Value)
     return (last,) if last is not None else ()
 
 
-def _report_key(given: Given) -> Key:
-    return Key("", MARK, SURFACE, given.key.name)
+def _report_key(situation: Situation) -> Key:
+    return Key("", MARK, SURFACE, situation.key.name)

@@ -12,9 +12,9 @@ DRAINING, DRAINED, MAINTAINED = "DrainInProgress", "Drained", "MaintenanceInProg
 ALL = (DRAINING, DRAINED, MAINTAINED)
 
 
-def shown(node: NodeRow, now: datetime, *, drained: bool, succeeded: bool) -> tuple[Patch, ...]:
-    """What has to be written so that the Node shows this; the conditions of others are merged by the server."""
-    wanted = {DRAINING: not drained, DRAINED: drained, MAINTAINED: succeeded}
+def condition_patches(node: NodeRow, now: datetime, *, drained: bool, succeeded: bool) -> tuple[Patch, ...]:
+    """Return the patches that make the Node show this. The server merges the conditions of others."""
+    conditions = {DRAINING: not drained, DRAINED: drained, MAINTAINED: succeeded}
     entries = [
         {
             "type": kind,
@@ -23,7 +23,7 @@ def shown(node: NodeRow, now: datetime, *, drained: bool, succeeded: bool) -> tu
             "lastTransitionTime": wire_time(now),
             "lastHeartbeatTime": wire_time(now),
         }
-        for kind, value in wanted.items()
+        for kind, value in conditions.items()
         if node.condition(kind) != _text(value)
     ]
     return (Patch(node.key, {"status": {"conditions": entries}}, "status", strategic=True),) if entries else ()

@@ -15,8 +15,8 @@ def outcome_name(act: str, key: Key) -> str:
     return f"nodemaintenance/{act}/{key.name}"
 
 
-def noted(step: Step, name: str) -> Step:
-    """The same step, of whose refusal is heard under this name."""
+def with_outcome(step: Step, name: str) -> Step:
+    """Return the same step, whose refusal becomes the outcome of this name."""
     return tuple(
         msgspec.structs.replace(action, outcome=name)
         if isinstance(action, Label | SetTaint | Cordon | Finalize | Patch | Delete)

@@ -26,9 +26,9 @@ def stop_steps(
     owned = node is not None and _is_owned(row, node, options)
     steps: list[Step] = []
     if node is not None and owned:
-        said = Tell(node.key, "UncordonNode", "UncordonNode", "Uncordon a node", REPORTER, core=True)
+        event = Tell(node.key, "UncordonNode", "UncordonNode", "Uncordon a node", REPORTER, core=True)
         kept = others or (not options.alone and cordon.others_noted(node, SURFACE))
-        steps.append((*_returned(row, node, options, others), *(() if kept else (said,))))
+        steps.append((*_returned(row, node, options, others), *(() if kept else (event,))))
         if options.node_conditions:
             steps.append(node_conditions.cleared(node))
     # One without a holder goes, too; another's stays, even where it has run out.

@@ -22,7 +22,7 @@ MOST_LEASE_ERRORS = 3
 FAILED_EVENT = ("FailedMaintenance", "Failed a node maintenance")
 
 
-class Given(msgspec.Struct, frozen=True):
+class Situation(msgspec.Struct, frozen=True):
     """What one decision is made upon."""
 
     row: MaintenanceRow
@@ -50,19 +50,20 @@ class Given(msgspec.Struct, frozen=True):
         return node_key(self.row.node)
 
 
-def told(regarding: Key, reason: str, note: str, *, warning: bool = False) -> Tell:
+def event(regarding: Key, reason: str, note: str, *, warning: bool = False) -> Tell:
+    """Return an event of the original's reporter."""
     return Tell(regarding, reason, reason, note, REPORTER, warning=warning, core=True)
 
 
-def drain_of(given: Given, wanted: DrainWish) -> DrainRow:
-    deadline_at = deadline_of(given.status, wanted)
+def drain_of(situation: Situation, wanted: DrainWish) -> DrainRow:
+    deadline_at = deadline_of(situation.status, wanted)
     return drain_row(
         SURFACE,
-        given.key,
-        given.node_key,
+        situation.key,
+        situation.node_key,
         options=wanted.options,
-        rules=given.options.rules,
-        since=given.row.created_at or given.now,
+        rules=situation.options.rules,
+        since=situation.row.created_at or situation.now,
         deadline_at=deadline_at,
         force_after=wanted.force_after and deadline_at is not None,
         retry_for=wanted.retry_for,
@@ -76,20 +77,20 @@ def deadline_of(status: Status, wanted: DrainWish) -> datetime | None:
     return cordoned.last_transition_time + wanted.deadline_for
 
 
-def is_expired(given: Given, wanted: DrainWish) -> bool:
-    deadline_at = deadline_of(given.status, wanted)
-    return deadline_at is not None and given.now >= deadline_at and not wanted.force_after
+def is_expired(situation: Situation, wanted: DrainWish) -> bool:
+    deadline_at = deadline_of(situation.status, wanted)
+    return deadline_at is not None and situation.now >= deadline_at and not wanted.force_after
 
 
-def pending(given: Given, phase: str | None = None) -> Status:
+def pending(situation: Situation, phase: str | None = None) -> Status:
     """The status, in this phase, with the pods that are still there, as far as they can be told."""
-    status = given.status if phase is None else msgspec.structs.replace(given.status, phase=phase)
-    if not given.row.node:
+    status = situation.status if phase is None else msgspec.structs.replace(situation.status, phase=phase)
+    if not situation.row.node:
         return status
-    wanted = wish(given.row.drain, given.options)
+    wanted = wish(situation.row.drain, situation.options)
     if wanted.problem:
         return status
-    state = progress(given.view, drain_of(given, wanted), given.now)
+    state = progress(situation.view, drain_of(situation, wanted), situation.now)
     return with_pods(status, [each.pod for each in state.pods])
 
 

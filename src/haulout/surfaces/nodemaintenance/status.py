@@ -89,10 +89,10 @@ def with_errors(progress: Progress, stood: Sequence[BlockedPod]) -> Progress:
 
     Only the process that was refused knows what the server said. Another one, such as `explain`, reads it here.
     """
-    told = {(each.namespace, each.name): each for each in stood if each.reason == BLOCKING[Standing.FAILED]}
+    earlier_errors = {(each.namespace, each.name): each for each in stood if each.reason == BLOCKING[Standing.FAILED]}
 
     def standing_of(pod: PodRow, fate: Fate) -> PodStanding:
-        each, error = progress.standing_of(pod, fate), told.get((pod.key.namespace, pod.key.name))
+        each, error = progress.standing_of(pod, fate), earlier_errors.get((pod.key.namespace, pod.key.name))
         if each.standing is not Standing.EVICTING or error is None:
             return each
         return replace(each, standing=Standing.FAILED, message=error.message, since=error.since)

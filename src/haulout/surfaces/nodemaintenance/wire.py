@@ -144,8 +144,8 @@ def _bounded(status: Status) -> Status:
 
 
 def _seen(metadata: ObjectMeta) -> str:
-    told = (metadata.generation, sorted(metadata.labels.items()), sorted(metadata.annotations.items()))
-    return hashlib.sha256(msgspec.json.encode(told)).hexdigest()[:16]
+    content = (metadata.generation, sorted(metadata.labels.items()), sorted(metadata.annotations.items()))
+    return hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:16]
 
 
 RESOURCE = Resource(KIND, f"/apis/{API_VERSION}", PLURAL, False, NodeMaintenance, _project)

@@ -23,14 +23,21 @@ from haulout.surfaces.profiles.deleted_nodes import farewell
 from haulout.surfaces.profiles.engine import Pass
 from haulout.surfaces.profiles.load import Configuration
 from haulout.surfaces.profiles.manual_uncordon import NOTE as LIFTED
-from haulout.surfaces.profiles.manual_uncordon import forgotten, is_lifted
-from haulout.surfaces.profiles.manual_uncordon import told as told_of
+from haulout.surfaces.profiles.manual_uncordon import is_lifted, uncordon_statements, without_empty_entry
 from haulout.surfaces.profiles.moved_pods import measures
 from haulout.surfaces.profiles.passes.claims import standing_claim
 from haulout.surfaces.profiles.passes.result import Config, Mode, Result
 from haulout.surfaces.profiles.passes.statements import REPORTER, failure_statements, stored_statements
 from haulout.surfaces.profiles.present import reasons
-from haulout.surfaces.profiles.refusals import Refused, Wish, name_of, noted, refused, said, withheld
+from haulout.surfaces.profiles.refusals import (
+    Refused,
+    Wish,
+    name_of,
+    refusal_statements,
+    refused,
+    with_outcome,
+    withheld,
+)
 from haulout.surfaces.profiles.verbose_log import details
 from haulout.surfaces.profiles.wire import (
     DATA_ANNOTATION,
@@ -83,16 +90,16 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     more: tuple[Statement, ...] = details(node, results, view)
     odd: tuple[Reason, ...] = ()
     if not mode.alone:
-        draft = forgotten(draft, view, claims)
+        draft = without_empty_entry(draft, view, claims)
         if is_lifted(node, claims):
-            more, odd = (*more, *told_of(key)), (Reason("uncordoned", key, LIFTED),)
+            more, odd = (*more, *uncordon_statements(key)), (Reason("uncordoned", key, LIFTED),)
     edits = _edits(node, draft, data, results, config)
     stored_as = name_of(key, _wishes(results))
     rest = refused(view, stored_as, now) if edits else None
     refusals = [each for each in (*held.profiles.values(), rest) if each is not None]
     return Decision(
         actions=_actions(
-            key, noted(edits, stored_as), results, shuffles, (*more, *_odd_ones(node, names, config)), refusals
+            key, with_outcome(edits, stored_as), results, shuffles, (*more, *_odd_ones(node, names, config)), refusals
         ),
         claims=claims,
         until=earliest(held.until, rest.until if rest is not None else None, *(result.until for result in results)),
@@ -205,18 +212,18 @@ def _actions(
     What goes to other objects goes first: should the node's patch fail, it is decided anew on what then stands. Only
     what was refused is told before, as the next patch may be refused as well.
     """
-    told = tuple(each for result in results for each in stored_statements(result))
+    stored = tuple(each for result in results for each in stored_statements(result))
     says = tuple(each for result in results for each in result.says) + more
     failed = [result for result in results if result.failure]
     failures = tuple(each for result in failed if result.refused is None for each in failure_statements(result))
     blamed = tuple(each for result in failed if result.refused is not None for each in failure_statements(result))
     steps: list[Step] = []
     if refusals:
-        steps.append((*said(key, refusals), *blamed))
+        steps.append((*refusal_statements(key, refusals), *blamed))
     if writes := tuple(write for result in results for write in result.writes):
         steps.append(writes)
     if edits:
-        steps.append((*edits, *told, *shuffles))
+        steps.append((*edits, *stored, *shuffles))
     if failures or says:
         steps.append((*failures, *says))
     if prepared := tuple(_prepared(results)):
@@ -316,6 +323,6 @@ def _held(node: NodeRow) -> tuple[Claim, ...]:
 def _unreadable(node: NodeRow, error: DataError) -> Decision:
     key = node.key
     note = f"{error}; the node is left alone until {DATA_ANNOTATION} is repaired or removed"
-    told = Tell(key, "MaintenanceDataInvalid", "ParseMaintenanceData", note, REPORTER, warning=True)
-    said = Say("Failed to reconcile. Skipping node patching.", (("node", key.name), ("error", str(error))), "error")
-    return Decision(actions=((told, said),), claims=_held(node), reasons=(Reason("data-invalid", key, note),))
+    event = Tell(key, "MaintenanceDataInvalid", "ParseMaintenanceData", note, REPORTER, warning=True)
+    line = Say("Failed to reconcile. Skipping node patching.", (("node", key.name), ("error", str(error))), "error")
+    return Decision(actions=((event, line),), claims=_held(node), reasons=(Reason("data-invalid", key, note),))

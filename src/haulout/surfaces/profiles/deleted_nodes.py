@@ -1,4 +1,4 @@
-"""A node that is gone: said once, and then forgotten."""
+"""Reports a node that was deleted once, and forgets it."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def farewell(key: Key, view: View) -> Decision:
     mark = Key(key.cluster, MARK, GONE, key.name)
     if view.get(mark, Value) is not None:
         return NOTHING
-    said = Say("Could not find node on the API server, maybe it has been deleted?", (("node", key.name),))
-    return Decision(actions=((said,),), marks=(Value(key=mark),))
+    line = Say("Could not find node on the API server, maybe it has been deleted?", (("node", key.name),))
+    return Decision(actions=((line,),), marks=(Value(key=mark),))

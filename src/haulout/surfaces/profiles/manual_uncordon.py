@@ -16,19 +16,20 @@ NOTE = "The node was uncordoned in the middle of its maintenance; it is not cord
 
 
 def is_lifted(node: NodeRow, claims: tuple[Claim, ...]) -> bool:
-    """In the middle of what it was cordoned for."""
+    """Whether the node was uncordoned while a claim on it has begun."""
     return _is_open(node) and any(claim.begun for claim in claims)
 
 
-def told(key: Key) -> tuple[Statement, ...]:
+def uncordon_statements(key: Key) -> tuple[Statement, ...]:
+    """Return the event and the log line about a node that was uncordoned in its maintenance."""
     return (
         Tell(key, "UncordonedInMaintenance", "Uncordon", NOTE, "haulout", warning=True),
         Say("uncordoned in the middle of its maintenance", (("node", key.name),), "warning"),
     )
 
 
-def forgotten(draft: NodeRow, view: View, claims: tuple[Claim, ...]) -> NodeRow:
-    """Without an entry in the ledger that nothing but a cordon stood behind: others would take it for a claim."""
+def without_empty_entry(draft: NodeRow, view: View, claims: tuple[Claim, ...]) -> NodeRow:
+    """Return the node without a ledger entry that has no cordon any more: other surfaces would take it for a claim."""
     if not _is_open(draft) or any(claim.begun for claim in claims):
         return draft
     others = is_kept_by_others(view, draft.key, SURFACE)

@@ -27,8 +27,8 @@ Chain = tuple[Notification[Notifier], ...]
 Skipped = tuple[str, tuple[str, ...]]
 
 
-class Told(msgspec.Struct, frozen=True):
-    """How far a chain has come. `sent` has to be written; `waiting` says for people what is under way.
+class Progress(msgspec.Struct, frozen=True):
+    """The progress of a chain of notifications. `sent` has to be written; `waiting` says for people what is under way.
 
     `error` is the last attempt's, `failures` how many there were; nothing of both: the chain is through or under way.
     `skipped`: which were not due, with the reasons of their schedules.
@@ -81,7 +81,7 @@ def recall(chain: Chain, given: Situation) -> None:
             given.view.outcome(_name(each, given, NEVER))
 
 
-def tell(chain: Chain, given: Situation) -> Told:
+def tell(chain: Chain, given: Situation) -> Progress:
     """The chain up to the first one that is not delivered yet."""
     sent: dict[str, Stamp] = {}
     untils: list[datetime | None] = []
@@ -90,20 +90,20 @@ def tell(chain: Chain, given: Situation) -> Told:
         last = sent.get(each.name) or given.sent.get(each.name, NEVER)
         due = _due(each, given, last)
         if due.is_due:
-            told = _deliver(each, given, last)
-            if isinstance(told, Told):
-                until = earliest(told.until, due.until, *untils)
+            progress = _deliver(each, given, last)
+            if isinstance(progress, Progress):
+                until = earliest(progress.until, due.until, *untils)
                 # What went out before one that fails is not to go out again.
-                kept = sent if told.error else {}
-                return msgspec.structs.replace(told, sent=kept, until=until, skipped=tuple(skipped))
+                kept = sent if progress.error else {}
+                return msgspec.structs.replace(progress, sent=kept, until=until, skipped=tuple(skipped))
             # Another profile may have sent by the same instance since then.
-            last = told if told.at > last.at else last
+            last = progress if progress.at > last.at else last
             sent[each.name], due = last, _due(each, given, last, entered=True)
         else:
             skipped.append((each.name, due.reasons))
         sent.setdefault(each.name, last)
         untils.append(due.until)
-    return Told(sent=sent, until=earliest(*untils), skipped=tuple(skipped))
+    return Progress(sent=sent, until=earliest(*untils), skipped=tuple(skipped))
 
 
 def _due(each: Notification[Notifier], given: Situation, last: Stamp, *, entered: bool = False) -> Due:
@@ -115,7 +115,7 @@ def _due(each: Notification[Notifier], given: Situation, last: Stamp, *, entered
     return due
 
 
-def _deliver(each: Notification[Notifier], given: Situation, last: Stamp) -> Stamp | Told:
+def _deliver(each: Notification[Notifier], given: Situation, last: Stamp) -> Stamp | Progress:
     """When it was delivered, or what keeps it."""
     name = _name(each, given, last)
     outcome = given.view.outcome(name)
@@ -126,7 +126,9 @@ def _deliver(each: Notification[Notifier], given: Situation, last: Stamp) -> Sta
             return stamp(at)
         # With mended settings it is sent again at once.
         case Value(state="failed", value=datetime() as at, settings=each.config) if given.now - at < given.pace_for:
-            return Told(instance=each.name, error=outcome.error, failures=outcome.failures, until=at + given.pace_for)
+            return Progress(
+                instance=each.name, error=outcome.error, failures=outcome.failures, until=at + given.pace_for
+            )
         case Value(state="pending"):
             return _waiting(each, outcome, "is being delivered")
     if each.name in given.under_way:
@@ -137,12 +139,12 @@ def _deliver(each: Notification[Notifier], given: Situation, last: Stamp) -> Sta
     )
 
 
-def _waiting(each: Notification[Notifier], outcome: Value | None, how: str) -> Told:
+def _waiting(each: Notification[Notifier], outcome: Value | None, how: str) -> Progress:
     """A further attempt after one that failed is still a failure, until it succeeds."""
-    told = Told(instance=each.name, waiting=f"notification {each.name} {how}")
+    progress = Progress(instance=each.name, waiting=f"notification {each.name} {how}")
     if outcome is None:
-        return told
-    return msgspec.structs.replace(told, error=outcome.error, failures=outcome.failures)
+        return progress
+    return msgspec.structs.replace(progress, error=outcome.error, failures=outcome.failures)
 
 
 def _was_delivered(each: Notification[Notifier], given: Situation, last: Stamp) -> bool:

@@ -75,8 +75,8 @@ def _culprits(key: Key, judged: Judged) -> tuple[Reason, ...]:
 
 
 def _check(key: Key, name: str, verdict: Verdict, *, wanted: bool) -> Reason:
-    said = f"{name} does not pass" if wanted else f"{name} passes, and must not"
-    return Reason("check-waits", key, said + _details(verdict), verdict.until)
+    text = f"{name} does not pass" if wanted else f"{name} passes, and must not"
+    return Reason("check-waits", key, text + _details(verdict), verdict.until)
 
 
 def _details(verdict: Verdict) -> str:

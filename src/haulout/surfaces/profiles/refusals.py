@@ -53,12 +53,12 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 def name_of(node: Key, wishes: Iterable[Wish]) -> str:
-    """Under which name it is kept what became of a patch. Another wish has another name, and is not held against it."""
+    """Return the name of a patch's outcome. Other wishes have another name, so that an old refusal does not block them."""
     return f"profiles/patch/{node.name}/{[(wish.profile, [_text(edit) for edit in wish.changes]) for wish in wishes]}"
 
 
-def noted(edits: tuple[Edit, ...], name: str) -> tuple[Edit, ...]:
-    """The same patch, of whose refusal is heard under this name."""
+def with_outcome(edits: tuple[Edit, ...], name: str) -> tuple[Edit, ...]:
+    """Return the same patch, whose refusal becomes the outcome of this name."""
     return (msgspec.structs.replace(edits[0], outcome=name), *edits[1:]) if edits else ()
 
 
@@ -79,12 +79,12 @@ class Author(msgspec.Struct, frozen=True):
     instance: str
     config: Config
 
-    def heard(self, writes: tuple[Write, ...]) -> tuple[Write, ...]:
-        """The same writes, of whose refusals is heard."""
+    def with_outcomes(self, writes: tuple[Write, ...]) -> tuple[Write, ...]:
+        """Return the same writes, whose refusals become outcomes of this author."""
         return tuple(msgspec.structs.replace(write, outcome=self._name(isinstance(write, Create))) for write in writes)
 
     def refusal(self, view: View, now: datetime) -> Refused | None:
-        """What has been refused and is not to be tried again yet."""
+        """Return what has been refused and must not be tried again yet."""
         # What is to be made cannot be gone: a 404 is about its place.
         kept_from_making = refused(view, self._name(True), now, (*NOBODYS, 409, 429))
         return kept_from_making or refused(view, self._name(False), now, (*NOBODYS, *PASSING))
@@ -117,7 +117,7 @@ def withheld(view: View, node: Key, wishes: Sequence[Wish], now: datetime) -> Wi
     return Withheld({**guilty, **{wish.profile: None for wish in waiting}}, until)
 
 
-def said(node: Key, refusals: Iterable[Refused]) -> tuple[Statement, ...]:
+def refusal_statements(node: Key, refusals: Iterable[Refused]) -> tuple[Statement, ...]:
     messages = dict.fromkeys(each.refusal.message for each in refusals)
     return tuple(Say(FAILED, (("node", node.name), ("error", message)), "error") for message in messages)
 

@@ -19,7 +19,7 @@ def details(node: NodeRow, results: list[Result], view: View) -> tuple[Say, ...]
     """Said once, and again when it has changed."""
     if node.labels.get(LOG_DETAILS_LABEL) != WANTED:
         return ()
-    return tuple(said for result in results for said in _of(result, view))
+    return tuple(line for result in results for line in _of(result, view))
 
 
 def _of(result: Result, view: View) -> Iterator[Say]:
@@ -31,8 +31,8 @@ def _of(result: Result, view: View) -> Iterator[Say]:
         yield Say("Notification instance is not scheduled to run", fields)
     for judged in result.judged:
         checks = {name: passes(verdict, view) for name, verdict in judged.verdicts.items()}
-        said = (("checks", json.dumps(checks)), ("expression", judged.transition.text))
-        yield Say("results of check plugins", (*said, *place))
+        answers = (("checks", json.dumps(checks)), ("expression", judged.transition.text))
+        yield Say("results of check plugins", (*answers, *place))
 
 
 def passes(verdict: Verdict, view: View) -> bool:

@@ -58,7 +58,7 @@ def _judged(around: ProfilePass, result: Result, number: int, transition: Transi
             turns=turns,
             probe=instance.plugin.probe,
         )
-        verdicts[instance.name] = _heard(around, _verdict(instance, given), instance, result)
+        verdicts[instance.name] = _unless_refused(around, _verdict(instance, given), instance, result)
     wrong = [name for instance in transition.checks if verdicts[name := instance.name].error]
     allowed = not (around.busy and transition.next == State.IN_MAINTENANCE)
     known = all(verdict.known for verdict in verdicts.values())
@@ -72,14 +72,14 @@ def _judged(around: ProfilePass, result: Result, number: int, transition: Transi
     return Judged(number, transition, verdicts, passed, allowed, limits=limits, turns=turns)
 
 
-def _heard(around: ProfilePass, verdict: Verdict, instance: Instance[Check], result: Result) -> Verdict:
+def _unless_refused(around: ProfilePass, verdict: Verdict, instance: Instance[Check], result: Result) -> Verdict:
     """Let a check fail whose writes the API server refuses."""
     if not verdict.prepare and verdict.take is None:
         return verdict
     author = author_of(result.node, result.profile, instance)
     if refused := author.refusal(around.view, around.now):
         return Verdict(passed=False, until=refused.until, error=refused.refusal.message, times=refused.times)
-    return msgspec.structs.replace(verdict, prepare=author.heard(verdict.prepare))
+    return msgspec.structs.replace(verdict, prepare=author.with_outcomes(verdict.prepare))
 
 
 def _verdict(instance: Instance[Check], given: CheckInput) -> Verdict:

@@ -17,18 +17,18 @@ def notify(around: ProfilePass, result: Result) -> Result:
     """
     if around.notice is None:
         return result
-    told = tell(around.stage.notify, msgspec.structs.replace(around.notice, node=result.entered or result.node))
+    progress = tell(around.stage.notify, msgspec.structs.replace(around.notice, node=result.entered or result.node))
     result = msgspec.structs.replace(
         result,
-        sent=told.sent,
-        sends=told.sends,
-        telling=told.instance,
-        waiting=told.waiting,
-        times=told.failures,
-        until=told.until,
-        skipped=told.skipped,
-        ended=bool(told.waiting),
+        sent=progress.sent,
+        sends=progress.sends,
+        telling=progress.instance,
+        waiting=progress.waiting,
+        times=progress.failures,
+        until=progress.until,
+        skipped=progress.skipped,
+        ended=bool(progress.waiting),
     )
-    if told.error:
-        return failed(result, FAILED, f"Notification instance {told.instance} failed: {told.error}")
+    if progress.error:
+        return failed(result, FAILED, f"Notification instance {progress.instance} failed: {progress.error}")
     return result

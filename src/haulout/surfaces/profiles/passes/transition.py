@@ -94,5 +94,5 @@ def _taken(result: Result, judged: Judged, spent: frozenset[Key]) -> tuple[Write
             return taken
         if any(write.target in spent for write in taken):
             return None
-        writes += author_of(result.node, result.profile, instance).heard(taken)
+        writes += author_of(result.node, result.profile, instance).with_outcomes(taken)
     return tuple(writes)

@@ -41,7 +41,7 @@ def pull(chain: Chain, around: ProfilePass, result: Result) -> Pulling:
             if pulled.writes and (refused := author.refusal(around.view, around.now)):
                 reason = f"Trigger instance {instance.name} failed: {refused.refusal.message}"
                 return Pulling(node, writes, Failed(reason), refused)
-            writes, pulled = (*writes, *author.heard(pulled.writes)), pulled.node
+            writes, pulled = (*writes, *author.with_outcomes(pulled.writes)), pulled.node
         node = pulled
     return Pulling(node, writes)
 

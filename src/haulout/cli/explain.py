@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from haulout.cli.options import cluster_options
-from haulout.explain.kinds import KINDS, MACHINE, NODE
+from haulout.core.surface import Explained
 
 
 @click.command("explain", short_help="Say what a node waits for, and why.")
@@ -20,30 +20,35 @@ def command(words: tuple[str, ...], config: str, output: str, **cluster: str) ->
     `explain machine NAMESPACE/NAME`, or NAME with -n, about a Machine of Cluster API, and about its Node in the workload cluster.
     Nothing is changed. The configuration is the operator's, so that the answer is the operator's too.
     """
-    kind, name = _meant(words)
-    if kind == MACHINE:
-        from haulout.explain.machines import explain_machine
+    from haulout.explain.snapshot import explain_object
+    from haulout.surfaces.registry import load
 
+    surface, kind, name = _meant(words)
+    if kind.is_namespaced:
         namespace, _, name = name.rpartition("/")
         cluster |= {"namespace": namespace} if namespace else {}
-        return explain_machine(name, config, output, cluster)
-    from haulout.explain.snapshot import explain_object
+    if kind.command:
+        done: int = load(kind.command)(name, config, output, cluster)
+        return done
+    return explain_object(surface, kind, name, config, output, cluster)
 
-    return explain_object(kind, name, config, output, cluster)
 
+def _meant(words: tuple[str, ...]) -> tuple[str, Explained, str]:
+    """Return the surface, the kind and the name that are meant. One word is a node; KIND/NAME is taken too, as kubectl does."""
+    from haulout.explain.kinds import NODE, kinds
 
-def _meant(words: tuple[str, ...]) -> tuple[str, str]:
-    """One word is a node; KIND/NAME is taken too, as kubectl does."""
     if len(words) == 1 and "/" in words[0]:
         words = tuple(words[0].split("/", 1))
     match words:
         case ():
             raise click.UsageError("Missing argument 'NODE'.")
         case (name,):
-            return NODE, name
+            return "", NODE, name
         case (kind, name):
-            if kind.lower() not in KINDS:
-                raise click.UsageError(f"{kind!r} cannot be explained (there are: node, nm, machine)")
-            return KINDS[kind.lower()], name
+            known = kinds()
+            if kind.lower() not in known:
+                there = dict.fromkeys(each.words[0] for _, each in known.values())
+                raise click.UsageError(f"{kind!r} cannot be explained (there are: {', '.join(there)})")
+            return *known[kind.lower()], name
         case _:
             raise click.UsageError(f"Got unexpected extra arguments ({' '.join(words[2:])})")

@@ -13,7 +13,7 @@ import msgspec
 from haulout.base.duration import to_text
 from haulout.cli.goflags import FlagProblem, with_flags
 from haulout.cli.zap import log_settings, zap_flags
-from haulout.core.setting import Described, described
+from haulout.core.setting import Described, described, made
 from haulout.core.surface import Flag, Original, Surface
 from haulout.settings.settings import Lease, PodRules, Settings, Webhooks
 from haulout.surfaces.registry import load
@@ -107,16 +107,7 @@ def _block(surface: Surface, original: Original, chosen: Mapping[str, Any]) -> m
     given = {**original.settings, **_inner(chosen, SURFACE)}
     known = {".".join(each.path): each for each in described(surface.settings)}
     checked = {path: _checked(known[path], value) for path, value in given.items()}
-    return _made(surface.settings, checked)
-
-
-def _made(kind: type[msgspec.Struct], given: Mapping[str, Any]) -> msgspec.Struct:
-    values: dict[str, Any] = {}
-    for name in {path.partition(".")[0] for path in given}:
-        inner = _inner(given, name)
-        field = next(field for field in msgspec.structs.fields(kind) if field.name == name)
-        values[name] = _made(field.type, inner) if inner else given[name]
-    return kind(**values)
+    return made(surface.settings, checked)
 
 
 def _checked(each: Described, value: Any) -> Any:

@@ -8,9 +8,12 @@ from typing import Any
 import msgspec
 
 from haulout.cluster.project import Resource
-from haulout.cluster.rows import Row
+from haulout.cluster.rows import NodeRow, Row, Value
+from haulout.cluster.store import Index, Store
 from haulout.core.decision import Decider, Source
 from haulout.core.drain.options import PodRules
+from haulout.core.planned import Json, PlannedObjects, no_state
+from haulout.core.reason import Reason
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -18,13 +21,51 @@ class Context(msgspec.Struct, frozen=True):
 
     `alone`: the surface is served as its original, without any other.
     `rules`: what every drain does with certain pods.
+    `files`: the content of the surface's own configuration files, by the paths in its settings.
+    `environment`: the variables that such files may use.
     """
 
     alone: bool = False
     rules: PodRules = PodRules()
+    files: Mapping[str, bytes] = {}
+    environment: Mapping[str, str] = {}
+
+
+class OptionsProblem(Exception):
+    """A configuration file of a surface cannot be used. `lines`: everything that is wrong with it."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
+
+
+class NodeObjects(msgspec.Struct, frozen=True, kw_only=True):
+    """Objects of a surface that are about nodes, as `explain` shows them and what they wait for beside a node.
+
+    `index`: the objects of a node, by the node's name. `node`: the name of the node that an object is about.
+    `reason`: what an object is up to, from its row and the reasons of its decision.
+    `left_behind`: what is said of a node that looks as if there were an object, where there is none.
+    """
+
+    kind: str
+    index: Index
+    node: Callable[[Any], str]
+    reason: Callable[[Any, tuple[Reason, ...]], Reason]
+    left_behind: Callable[[NodeRow], Reason | None] = lambda node: None
+
+
+class ServerVersion(msgspec.Struct, frozen=True):
+    """What the API server says of its version, or why it says nothing."""
+
+    text: str = ""
+    error: str = ""
 
 
 def _no_rows(options: Any) -> Iterable[Row]:
+    return ()
+
+
+def _no_files(settings: Any) -> tuple[str, ...]:
     return ()
 
 
@@ -37,7 +78,8 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
 
     `kinds`: kinds of its own, beside those of Kubernetes that every kernel knows.
     `sources`: what has to be watched in the home cluster for its decisions, under the given options.
-    `options`: what its decisions read, made from its settings and the context. Surfaces with a file of their own read it.
+    `options`: what its decisions read, made from its settings and the context.
+    `files`: the paths of its own configuration files in its settings, which `options` finds in the context.
     `rows`: the configuration rows that its decisions read, made from the options.
     `drains`: whether its decisions want nodes drained, so that the drain engine has to be there.
     `claims`: whether it ever claims a node. Grants wait until the claims of every such surface are known.
@@ -45,12 +87,19 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     `controllers`: the controller name under which a decision is counted, where that differs from the decision's name.
     `lease`: the name of the original's leader election Lease.
     `explains`: the kinds whose objects it can explain, each with the decision that gives the reasons.
+    `node_objects`: its objects that are about nodes.
+    `tells_of_drains`: its reasons say which pods its drains wait for.
+    `empties`: whether the labels of a node ask for it to be emptied. Pods are read to explain a node only where they do.
+    `facts`: what can be known of the outside world from rows and the version alone, for explanations.
+    `planned_objects`: its objects that a plan follows. `node_state`: the state that it writes on a Node, as the API has it.
+    `planned_options`: the options for a plan, whose cluster cannot do everything that a real one can.
     """
 
     name: str
     deciders: tuple[Decider, ...]
     sources: Callable[[Any], frozenset[Source]]
     options: Callable[[Any, Context], Any] = _itself
+    files: Callable[[Any], tuple[str, ...]] = _no_files
     rows: Callable[[Any], Iterable[Row]] = _no_rows
     kinds: tuple[Resource, ...] = ()
     drains: bool = False
@@ -59,6 +108,13 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     controllers: Mapping[str, str] = {}
     lease: str = ""
     explains: Mapping[str, str] = {}
+    node_objects: NodeObjects | None = None
+    tells_of_drains: bool = False
+    empties: Callable[[Mapping[str, str]], bool] | None = None
+    facts: Callable[[Store, ServerVersion], Iterable[Value]] | None = None
+    planned_objects: PlannedObjects | None = None
+    planned_options: Callable[[Any], Any] = lambda options: options
+    node_state: Callable[[Json], str] = no_state
 
     @property
     def surface(self) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import msgspec
 
 from haulout.base.duration import to_text
 from haulout.base.network import is_network
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +54,20 @@ def described(struct: type[msgspec.Struct], path: tuple[str, ...] = ()) -> Itera
             yield from described(kind, inner)
         else:
             yield Described(inner, field.encode_name, kind, field.default, setting)
+
+
+def made(struct: type[S], given: Mapping[str, Any]) -> S:
+    """Return a struct with these fields set, each named by its path with dots."""
+    values: dict[str, Any] = {}
+    for field in msgspec.structs.fields(struct):
+        inner = {
+            path.removeprefix(f"{field.name}."): given[path] for path in given if path.startswith(f"{field.name}.")
+        }
+        if inner:
+            values[field.name] = made(field.type, inner)
+        elif field.name in given:
+            values[field.name] = given[field.name]
+    return struct(**values)
 
 
 def split(annotation: Any) -> tuple[Any, Setting]:

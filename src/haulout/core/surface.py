@@ -81,6 +81,21 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     setting: str = "config"
 
 
+class Explained(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind whose objects `haulout explain KIND NAME` can explain.
+
+    `words`: every name that kubectl has for the kind; the first one is printed.
+    `is_namespaced`: an object is named NAMESPACE/NAME, or with -n.
+    `command`: path of a function that explains an object by itself, where one picture of a cluster is not enough. It is
+    called with the name, the configuration, the form of the output and the options of the cluster.
+    """
+
+    kind: str
+    words: tuple[str, ...]
+    is_namespaced: bool = False
+    command: str = ""
+
+
 class Lint(msgspec.Struct, frozen=True, kw_only=True):
     """A configuration file of a surface, for `haulout lint`.
 
@@ -111,7 +126,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     `crds`: the CustomResourceDefinitions that it brings, by the names of the files in `crds` in its package.
     `metrics`: what it counts and measures. Those of the kernel are there beside them.
     `archive`: which of its objects belong into a support archive. `kept_annotations`: those whose values may leave in it.
-    `lint`: the configuration files of its own.
+    `lint`: the configuration files of its own. `explains`: its kinds that can be explained.
     `roles`, `options`, `names`: what it has to be allowed, and what an installation chooses of that.
     `workload_roles`: what it has to be allowed in other clusters than its own.
     `tells_in_group`: the role of its original allows events about the operator in events.k8s.io, not in the core group.
@@ -132,6 +147,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     archive: tuple[Archived, ...] = ()
     kept_annotations: tuple[str, ...] = ()
     lint: tuple[Lint, ...] = ()
+    explains: tuple[Explained, ...] = ()
     roles: tuple[Role, ...] = ()
     options: tuple[Option, ...] = ()
     names: tuple[Name, ...] = ()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-NODE, MAINTENANCE, MACHINE = "node", "nodemaintenance", "machine"
-KINDS = {
-    **dict.fromkeys(("node", "nodes", "no"), NODE),
-    **dict.fromkeys(("nodemaintenance", "nodemaintenances", "nm"), MAINTENANCE),
-    "nodemaintenances.nodemaintenance.medik8s.io": MAINTENANCE,
-    **dict.fromkeys(("machine", "machines", "ma", "machines.cluster.x-k8s.io"), MACHINE),
-}
+from haulout.core.surface import Explained
+from haulout.surfaces.registry import surfaces
+
+NODE = Explained(kind="Node", words=("node", "nodes", "no"))
+
+
+def kinds() -> dict[str, tuple[str, Explained]]:
+    """Return each kind by each of its names, with the surface that it belongs to; Nodes belong to none."""
+    found = [("", NODE), *((surface.name, each) for surface in surfaces() for each in surface.explains)]
+    return {word: (name, each) for name, each in found for word in each.words}

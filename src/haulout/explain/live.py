@@ -10,7 +10,8 @@ from haulout.base.clock import SystemClock
 from haulout.cluster.kinds import Kinds
 from haulout.cluster.store import Listing
 from haulout.core.decision import Source
-from haulout.explain.snapshot import LIST_WITHIN, Setup
+from haulout.explain.setup import Setup
+from haulout.explain.snapshot import LIST_WITHIN
 from haulout.kernel.assemble import assemble, merged
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.proofs import settle

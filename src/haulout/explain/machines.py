@@ -20,7 +20,8 @@ from haulout.core.action import Annotate, Label
 from haulout.core.decision import Decision
 from haulout.core.reason import Reason, best_act
 from haulout.explain.node import Explanation, as_json, as_text, explain
-from haulout.explain.snapshot import Setup, endpoint_of, picture, read_setup
+from haulout.explain.setup import Setup, read_setup
+from haulout.explain.snapshot import endpoint_of, picture
 from haulout.kube.allowed_addresses import Reach, is_local
 from haulout.kube.config import from_secret
 from haulout.kube.endpoint import Endpoint
@@ -77,17 +78,22 @@ async def _explained(key: Key, setup: Setup, endpoint: Endpoint) -> Explanation 
         machine, asked_at = await _machine(home, key)
         if machine is None:
             return None
-        store = Store()
-        store.write(Value(key=Key("", CONFIG, "", SURFACE), value=setup.machines))
+        store, options = Store(), _options(setup)
+        store.write(Value(key=Key("", CONFIG, "", SURFACE), value=options))
         store.put(machine)
         store.set_listing("", MACHINE, Listing.LISTED)
-        await _surroundings(store, home, machine.workload, setup.machines)
+        await _surroundings(store, home, machine.workload, options)
         inner = await _workload(store, machine, setup, endpoint.server)
-        host = await _host(store, home, machine, setup.machines) if setup.machines.enable_metal3_maintenance else ()
+        host = await _host(store, home, machine, options) if options.enable_metal3_maintenance else ()
     finally:
         await home.close()
     decision = decide(key, View(store, explaining=True), datetime.now(UTC))
     return _explanation(machine, decision, inner, asked_at, host)
+
+
+def _options(setup: Setup) -> Options:
+    found = setup.options(SURFACE)
+    return found if isinstance(found, Options) else Options(owned_hosts_only=setup.together)
 
 
 async def _machine(home: Transport, key: Key) -> tuple[MachineRow | None, datetime | None]:
@@ -178,7 +184,7 @@ async def _workload(store: Store, machine: MachineRow, setup: Setup, home: str) 
     `home`: the address of the management cluster.
     """
     workload = machine.workload
-    way = link(View(store), workload, setup.machines, datetime.now(UTC))
+    way = link(View(store), workload, _options(setup), datetime.now(UTC))
     access = next((source.access for source in way.sources if isinstance(source.access, Access)), None)
     if access is None or not machine.node:
         return None
@@ -199,7 +205,7 @@ async def _workload(store: Store, machine: MachineRow, setup: Setup, home: str) 
         if not isinstance(store.row(key), NodeRow):
             return None
         kernel = await picture(setup, transport)
-        return explain(kernel, setup.asked, node_key(machine.node), datetime.now(UTC))
+        return explain(kernel, setup.enabled, node_key(machine.node), datetime.now(UTC))
     except KubeError as error:
         _note(store, workload, trouble_code(error), str(error))
         return None
@@ -234,7 +240,8 @@ def _explanation(
         holds=inner.holds if inner else (),
         reasons=reasons,
         act=(inner.act if inner else "") or best_act(reasons) or next((each.act for each in reasons if each.act), ""),
-        machine=f"{machine.key.namespace}/{machine.key.name}",
+        about=("machine", f"{machine.key.namespace}/{machine.key.name}"),
+        has_own_flags=True,
         last_grace_ends_at=inner.last_grace_ends_at if inner else None,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -12,24 +12,19 @@ import msgspec
 
 from haulout.base.duration import to_text
 from haulout.cluster.key import Key, node_key
-from haulout.cluster.rows import NodeRow
+from haulout.cluster.rows import NodeRow, Row
 from haulout.cluster.store import Listing
 from haulout.cluster.view import NotListed, View
 from haulout.core.cordon import ledger
+from haulout.core.declaration import Declaration, Enabled
 from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
 from haulout.core.drain.progress import progress
 from haulout.core.drain.progress import reasons as drain_reasons
 from haulout.core.holds import HOLDS_OF_NODE, LONG_AGO, Grant, Hold, grant_key
 from haulout.core.reason import Reason, best_act, roots
+from haulout.core.surface import Explained
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
-from haulout.surfaces.esx.wire import NAME as ESX
-from haulout.surfaces.kubernikus.wire import NAME as KUBERNIKUS
-from haulout.surfaces.nodemaintenance.counts import has_drain_taint
-from haulout.surfaces.nodemaintenance.situation import SURFACE
-from haulout.surfaces.nodemaintenance.tainted_nodes import left_behind
-from haulout.surfaces.nodemaintenance.wire import KIND as MAINTENANCE_KIND
-from haulout.surfaces.nodemaintenance.wire import MAINTENANCES_OF_NODE, SUCCEEDED, MaintenanceRow
 
 # What goes needs nothing more; an annotation that is not understood and a surface that is not there keep nothing.
 GOES, IDLE = (
@@ -38,8 +33,6 @@ GOES, IDLE = (
 )
 NOBODY = "no profiles are configured here (--config names them), and no NodeMaintenance concerns it"
 MOST_ALIKE = 10
-# Their own reasons say which pods they wait for.
-TELLING = frozenset({SURFACE, ESX, KUBERNIKUS})
 
 
 class Holding(msgspec.Struct, frozen=True):
@@ -59,7 +52,8 @@ class Holding(msgspec.Struct, frozen=True):
 class Explanation(msgspec.Struct, frozen=True):
     """What `explain` says about one object.
 
-    The object is a Node, a NodeMaintenance or a Machine. `act`: what would let it go on.
+    `about`: the word for its kind and its name, where it is not the node itself.
+    `has_own_flags`: the flags are those of that object, not of the node. `act`: what would let it go on.
 
     `last_grace_ends_at`: when the last grace period of the pods of its drains ends, if nothing but those is waited for.
     """
@@ -70,49 +64,73 @@ class Explanation(msgspec.Struct, frozen=True):
     holds: tuple[Holding, ...]
     reasons: tuple[Reason, ...]
     act: str = ""
-    maintenance: str = ""
-    machine: str = ""
+    about: tuple[str, str] = ("", "")
+    has_own_flags: bool = False
     last_grace_ends_at: datetime | None = None
 
 
-def explain(kernel: Kernel, asked: Iterable[str], key: Key, now: datetime) -> Explanation | None:
-    """None: there is no such node. `asked`: whose decisions about nodes are."""
+def explain(kernel: Kernel, surfaces: Iterable[Enabled], key: Key, now: datetime) -> Explanation | None:
+    """Say what a node waits for. None: there is no such node. `surfaces`: those whose decisions are asked."""
     row = kernel.store.row(key)
     if not isinstance(row, NodeRow):
         return None
+    declared = [each.declaration for each in surfaces]
+    asked = [each.explains["Node"] for each in declared if "Node" in each.explains]
     own = [_asked(kernel, Subject(name, key), now) for name in asked]
-    maintained = tuple(
-        _maintained(kernel, each, now)
-        for each in kernel.store.bucket(MAINTENANCES_OF_NODE, key.cluster, key.name)
-        if isinstance(each, MaintenanceRow)
-    )
-    drained = _drains(kernel, key, now)
-    table = kernel.store.table("", MAINTENANCE_KIND)
-    if table.listing is Listing.UNREADABLE:
-        text = f"NodeMaintenances cannot be read, so that one may concern this node: {table.why}"
-        maintained = (Reason("unreadable", key, text, act="allow the user of this command to list nodemaintenances"),)
-    elif not maintained and has_drain_taint(row):
-        maintained = (left_behind(key),)
-    nothing = () if own or drained or maintained else (Reason("no-surface", key, NOBODY),)
+    beside = tuple(reason for each in declared for reason in _objects(kernel, each, row, now))
+    drained = _drains(kernel, {each.name for each in declared if each.tells_of_drains}, key, now)
+    nothing = () if own or drained or beside else (Reason("no-surface", key, NOBODY),)
     told = (reason for reasons in own for reason in reasons)
-    return _explanation(kernel, row, (*told, *drained, *maintained, *nothing), now)
+    return _explanation(kernel, row, (*told, *drained, *beside, *nothing), now)
 
 
-def explain_maintenance(kernel: Kernel, key: Key, now: datetime) -> Explanation | None:
-    """None: there is no such NodeMaintenance."""
+def _objects(kernel: Kernel, declaration: Declaration, node: NodeRow, now: datetime) -> Iterator[Reason]:
+    """What the objects of a surface that are about the node wait for."""
+    objects = declaration.node_objects
+    if objects is None:
+        return
+    table = kernel.store.table("", objects.kind)
+    if table.listing is Listing.UNREADABLE:
+        plural = next(kind.plural for kind in declaration.kinds if kind.kind == objects.kind)
+        text = f"{objects.kind}s cannot be read, so that one may concern this node: {table.why}"
+        yield Reason("unreadable", node.key, text, act=f"allow the user of this command to list {plural}")
+        return
+    rows = kernel.store.bucket(objects.index, node.key.cluster, node.key.name)
+    if rows:
+        yield from (_about(kernel, declaration, row, now) for row in rows)
+    elif (left_behind := objects.left_behind(node)) is not None:
+        yield left_behind
+
+
+def _about(kernel: Kernel, declaration: Declaration, row: Row, now: datetime) -> Reason:
+    causes = _asked(kernel, Subject(declaration.explains[row.key.kind], row.key), now)
+    objects = declaration.node_objects
+    if objects is not None and objects.kind == row.key.kind:
+        return objects.reason(row, causes)
+    return Reason("object", row.key, f"{row.key.kind} {row.key.name}", because=causes)
+
+
+def explain_listed(
+    kernel: Kernel, declaration: Declaration, kind: Explained, key: Key, now: datetime
+) -> Explanation | None:
+    """Say what an object of a surface waits for. None: there is no such object."""
     row = kernel.store.row(key)
-    if not isinstance(row, MaintenanceRow):
+    if row is None:
         return None
-    node = kernel.store.row(node_key(row.node))
-    reasons = (_maintained(kernel, row, now),)
+    objects = declaration.node_objects
+    name = objects.node(row) if objects is not None and objects.kind == key.kind else ""
+    reasons = (_about(kernel, declaration, row, now),)
+    about = (kind.words[0], f"{key.namespace}/{key.name}" if key.namespace else key.name)
+    node = kernel.store.row(node_key(name)) if name else None
     if not isinstance(node, NodeRow):
-        return Explanation(row.node, ("not there",), "", (), reasons, _act(reasons), key.name)
-    return msgspec.structs.replace(_explanation(kernel, node, reasons, now), maintenance=key.name)
+        flags = ("not there",) if name else ()
+        return Explanation(name, flags, "", (), reasons, _act(reasons), about)
+    return msgspec.structs.replace(_explanation(kernel, node, reasons, now), about=about)
 
 
-def _drains(kernel: Kernel, node: Key, now: datetime) -> tuple[Reason, ...]:
+def _drains(kernel: Kernel, telling: Collection[str], node: Key, now: datetime) -> tuple[Reason, ...]:
     """The drains of surfaces that do not tell of them themselves."""
-    drains = [drain for drain in _drain_rows(kernel, node) if drain.surface not in TELLING]
+    drains = [drain for drain in _drain_rows(kernel, node) if drain.surface not in telling]
     view = View(kernel.store, explaining=True)
     trees = [(drain, _readable(kernel, node, partial(drain_reasons, view, drain, now))) for drain in drains]
     return tuple(
@@ -148,15 +166,6 @@ def _readable(kernel: Kernel, subject: Key, ask: Callable[[], tuple[Reason, ...]
         return (Reason("unreadable", subject, f"{table.name.kind} cannot be read: {table.why or 'not listed'}"),)
 
 
-def _maintained(kernel: Kernel, row: MaintenanceRow, now: datetime) -> Reason:
-    """Return the phase of a maintenance and what it waits for. A complete one waits to be deleted."""
-    name, phase = row.key.name, row.status.phase or "new"
-    causes = _asked(kernel, Subject(SURFACE, row.key), now)
-    act = f"end it when the work is done: kubectl delete nm {name}" if phase == SUCCEEDED and not causes else ""
-    text = f"NodeMaintenance {name} is {phase}" + (f" ({row.reason})" if row.reason else "")
-    return Reason("maintenance", row.key, text, because=causes, act=act)
-
-
 def _act(reasons: tuple[Reason, ...]) -> str:
     """Where a maintenance waits for many pods, what frees most of them."""
     return best_act(child for reason in reasons for child in (reason.because or (reason,)))
@@ -183,10 +192,13 @@ def _explanation(kernel: Kernel, row: NodeRow, reasons: tuple[Reason, ...], now:
 def as_text(found: Explanation, now: datetime) -> str:
     flags = f" ({', '.join(found.flags)})" if found.flags else ""
     node = f"node {found.node}" if found.node else "no node"
-    if found.machine:
-        lines = [f"machine {found.machine}{flags} of {node}"]
+    word, name = found.about
+    if not word:
+        lines = [f"{node}{flags}"]
+    elif found.has_own_flags:
+        lines = [f"{word} {name}{flags} of {node}"]
     else:
-        lines = [f"nodemaintenance {found.maintenance} of {node}{flags}" if found.maintenance else f"{node}{flags}"]
+        lines = [f"{word} {name} of {node}{flags}"]
     if found.cordon:
         lines.append(f"  {found.cordon}")
     lines += [f"  {_held(hold)}" for hold in found.holds]
@@ -201,9 +213,8 @@ def as_text(found: Explanation, now: datetime) -> str:
 
 
 def as_json(found: Explanation) -> str:
-    about = (("nodemaintenance", found.maintenance), ("machine", found.machine))
-    body: dict[str, Any] = {name: text for name, text in about if text}
-    body |= {
+    body: dict[str, Any] = {
+        **dict([found.about] if found.about[0] else []),
         "node": found.node,
         "flags": found.flags,
         "cordon": found.cordon,

@@ -5,27 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from haulout.base import yaml
 from haulout.base.clock import SystemClock
-from haulout.cluster.key import node_key
+from haulout.cluster.key import Key, node_key
 from haulout.cluster.kinds import Kinds
-from haulout.cluster.project import RESOURCES
-from haulout.cluster.store import Listing
+from haulout.cluster.project import RESOURCES, Keep, Projector
+from haulout.cluster.store import Listing, Store
 from haulout.core.decision import Source
-from haulout.core.declaration import Enabled
+from haulout.core.declaration import Declaration, Enabled, NodeObjects, ServerVersion
+from haulout.core.surface import Explained
 from haulout.core.surface_lease import lease_row
-from haulout.explain.clouds import Clouds, clouds_beside, clouds_of, is_emptied, know
-from haulout.explain.kinds import MAINTENANCE
-from haulout.explain.node import as_json, as_text, explain, explain_maintenance
+from haulout.explain.kinds import NODE
+from haulout.explain.node import as_json, as_text, explain, explain_listed
+from haulout.explain.setup import Setup, read_setup
 from haulout.kernel.assemble import Assembly, assemble, merged
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.proofs import settle
@@ -37,30 +35,14 @@ from haulout.kube.listing import read_list
 from haulout.kube.transport import Transport
 from haulout.model.lease import Lease
 from haulout.model.node import Node
-from haulout.plugins.config import ConfigProblem
-from haulout.plugins.load import PluginProblem
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
-from haulout.settings.context import context_of
-from haulout.settings.file import SettingsProblem, read_settings
-from haulout.surfaces.clusterapi.options import Options as MachineOptions
-from haulout.surfaces.clusterapi.options import served as machine_options
-from haulout.surfaces.clusterapi.settings import ClusterApiSettings
-from haulout.surfaces.esx.surface import ESX
-from haulout.surfaces.kubernikus.surface import KUBERNIKUS
-from haulout.surfaces.nodemaintenance.options import Options
-from haulout.surfaces.nodemaintenance.options import served as maintenance_options
-from haulout.surfaces.nodemaintenance.settings import NodeMaintenanceSettings
-from haulout.surfaces.nodemaintenance.surface import NODEMAINTENANCE
-from haulout.surfaces.nodemaintenance.wire import RESOURCE as MAINTENANCES
-from haulout.surfaces.nodemaintenance.wire import NodeMaintenance, maintenance_key
-from haulout.surfaces.profiles.load import examined
-from haulout.surfaces.profiles.passes.result import Config, Mode
-from haulout.surfaces.profiles.settings import ProfilesSettings
-from haulout.surfaces.profiles.surface import PROFILES, decided_upon, known_plugins
-from haulout.surfaces.profiles.surface import Options as ProfileOptions
 
 LIST_WITHIN = 60.0
+
+
+class _Version(msgspec.Struct, frozen=True, rename="camel"):
+    git_version: str = ""
 
 
 class NodeList(msgspec.Struct, frozen=True):
@@ -69,54 +51,15 @@ class NodeList(msgspec.Struct, frozen=True):
     items: tuple[Node, ...] = ()
 
 
-class Setup(msgspec.Struct, frozen=True):
-    """The surfaces and settings for which `explain` runs decisions.
-
-    `together`: the surfaces run in one process, take turns and obey budgets.
-
-    `pods`: those of nodes that are emptied for their machines are looked at.
-    `leases`: surfaces that act only while the Lease of their original is held, with its namespace.
-    `leader`: namespace and name of the operator's own Lease. Empty: it elects no leader.
-    """
-
-    profiles: Config | None = None
-    maintenances: Options | None = None
-    together: bool = False
-    mode: Mode = Mode()
-    machines: MachineOptions = MachineOptions()
-    clouds: Clouds = Clouds()
-    pods: bool = True
-    leases: tuple[tuple[str, str], ...] = ()
-    leader: tuple[str, str] = ("", "")
-
-    @property
-    def enabled(self) -> tuple[Enabled, ...]:
-        """The surfaces whose decisions are asked, with their options."""
-        found = [
-            (PROFILES, ProfileOptions(self.profiles, self.mode) if self.profiles else None),
-            (KUBERNIKUS, self.clouds.kubernikus),
-            (ESX, self.clouds.esx),
-            (NODEMAINTENANCE, self.maintenances),
-        ]
-        leased = dict(self.leases)
-        return tuple(
-            Enabled(declaration, options, leased=declaration.surface in leased)
-            for declaration, options in found
-            if options is not None
-        )
-
-    @property
-    def asked(self) -> tuple[str, ...]:
-        """The decisions about nodes."""
-        declared = (each.declaration.explains for each in self.enabled)
-        return tuple(explains["Node"] for explains in declared if "Node" in explains)
-
-
-def explain_object(kind: str, name: str, config: str, output: str, cluster: Mapping[str, Any]) -> int:
+def explain_object(
+    surface: str, kind: Explained, name: str, config: str, output: str, cluster: Mapping[str, Any]
+) -> int:
+    """Print what an object waits for. `surface`: that the kind belongs to; empty for Nodes."""
     endpoint = endpoint_of(cluster)
     setup = read_setup(config)
+    namespace = endpoint.namespace if kind.is_namespaced else ""
     try:
-        kernel = asyncio.run(_one_picture(setup, kind, name, endpoint))
+        setup, kernel = asyncio.run(_one_picture(setup, surface, name, endpoint))
     except Unauthorized as error:
         raise click.ClickException(str(error)) from None
     except ApiError as error:
@@ -126,65 +69,16 @@ def explain_object(kind: str, name: str, config: str, output: str, cluster: Mapp
     except TimeoutError:
         raise click.ClickException(f"{endpoint.server} did not list its nodes within {LIST_WITHIN:g} s") from None
     now = datetime.now(UTC)
-    if kind == MAINTENANCE:
-        found = explain_maintenance(kernel, maintenance_key(name), now)
+    if surface:
+        declaration = next(each.declaration for each in setup.enabled if each.declaration.name == surface)
+        found = explain_listed(kernel, declaration, kind, Key("", kind.kind, namespace, name), now)
     else:
-        found = explain(kernel, setup.asked, node_key(name), now)
+        found = explain(kernel, setup.enabled, node_key(name), now)
     if found is None:
-        raise click.ClickException(f"there is no {'NodeMaintenance' if kind == MAINTENANCE else 'node'} named {name}")
+        word = "node" if kind is NODE else kind.kind
+        raise click.ClickException(f"there is no {word} named {name}")
     click.echo(as_json(found) if output == "json" else as_text(found, now))
     return 0
-
-
-def read_setup(given: str, surfaces: str = "") -> Setup:
-    """Read what to ask from the named file, or from ./haulout.yaml, or from the files of a drop-in beside it.
-
-    `surfaces`: those to take instead of the ones that haulout.yaml switches on.
-    """
-    path = Path(given or "haulout.yaml")
-    if not given and not path.exists():
-        default = Path("config/maintenance.yaml")
-        profiles = read_config(str(default)) if default.exists() else None
-        return Setup(profiles, Options(), clouds=clouds_beside(default) if profiles else Clouds())
-    data = _content(path)
-    if given and not _is_settings(data):
-        return Setup(read_config(given), Options(), clouds=clouds_beside(path))
-    try:
-        settings = read_settings(data, str(path), os.environ, {}, surfaces)
-    except SettingsProblem as problem:
-        raise click.ClickException(str(problem)) from None
-    context = context_of(settings)
-    block = settings.of(ProfilesSettings)
-    profiles = read_config(block.config) if block else None
-    mode = Mode(alone=False, rules=context.rules)
-    wanted = settings.of(NodeMaintenanceSettings)
-    maintenances = maintenance_options(wanted, context) if wanted else None
-    machines = machine_options(settings.of(ClusterApiSettings) or ClusterApiSettings(), context)
-    clouds = clouds_of(settings) if profiles else Clouds()
-    leader = (settings.lease.namespace or settings.lease.outside, settings.lease.name) if settings.lease else ("", "")
-    return Setup(
-        profiles,
-        maintenances,
-        together=True,
-        mode=mode,
-        machines=machines,
-        clouds=clouds,
-        leases=tuple(settings.surface_leases.items()),
-        leader=leader,
-    )
-
-
-def read_config(path: str) -> Config:
-    """The configuration, or everything that is wrong with it."""
-    data = _content(Path(path))
-    try:
-        plugins = known_plugins()
-    except PluginProblem as problem:
-        raise click.ClickException(str(problem)) from None
-    config, found = examined(data, plugins, source=path, environment=os.environ)
-    if isinstance(config, ConfigProblem):
-        raise click.ClickException("\n".join(str(line) for line in found if line.is_error))
-    return config
 
 
 def endpoint_of(cluster: Mapping[str, Any]) -> Endpoint:
@@ -200,50 +94,45 @@ def endpoint_of(cluster: Mapping[str, Any]) -> Endpoint:
         raise click.ClickException(str(error)) from None
 
 
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise click.ClickException(f"{path}: {error.strerror}") from None
-
-
-def _is_settings(data: bytes) -> bool:
-    """What is no YAML at all is for the profiles' own reader to complain about."""
-    try:
-        tree = yaml.parse(data)
-    except yaml.YamlError:
-        return False
-    return isinstance(tree, yaml.Mapping) and "surfaces" in tree.entries
-
-
-async def _one_picture(setup: Setup, kind: str, name: str, endpoint: Endpoint) -> Kernel:
+async def _one_picture(setup: Setup, surface: str, name: str, endpoint: Endpoint) -> tuple[Setup, Kernel]:
     transport = HttpTransport(endpoint, SystemClock())
     try:
         # Request it once without a reflector, which would retry in silence: at a terminal a failure is an error.
-        query = {"limit": "1", **({} if kind == MAINTENANCE else {"fieldSelector": f"metadata.name={name}"})}
+        query = {"limit": "1", **({} if surface else {"fieldSelector": f"metadata.name={name}"})}
         reply = await transport.request("GET", RESOURCES["Node"].path, query=query)
-        if kind == MAINTENANCE:
-            setup = msgspec.structs.replace(setup, maintenances=setup.maintenances or Options())
-            return await picture(setup, transport)
-        # Without a claim on the node, its pods are not needed, and all pods of a cluster take long to list.
+        if surface:
+            setup = setup.with_surface(surface)
+            return setup, await picture(setup, transport)
         nodes = msgspec.json.decode(reply.body, type=NodeList).items
-        setup = msgspec.structs.replace(setup, pods=any(is_emptied(node.metadata.labels) for node in nodes))
-        if not await _is_maintained(name, transport):
-            setup = msgspec.structs.replace(setup, maintenances=None)
-        return await picture(setup, transport)
+        labels = nodes[0].metadata.labels if nodes else {}
+        setup = await narrowed(setup, transport, name)
+        return setup, await picture(setup, transport, labels)
     finally:
         await transport.close()
 
 
-async def _is_maintained(node: str, transport: Transport) -> bool:
-    """Whether a NodeMaintenance names the node. Where they may not be read, one may: its surface then says so."""
+async def narrowed(setup: Setup, transport: Transport, node: str | None = None) -> Setup:
+    """Leave out surfaces none of whose objects is about the node, or about any: their pods and budgets need no reading."""
+    idle = [
+        each.declaration.name
+        for each in setup.enabled
+        if each.declaration.node_objects is not None
+        and not await _has_objects(each.declaration, each.declaration.node_objects, transport, node)
+    ]
+    return setup.without(*idle)
+
+
+async def _has_objects(declaration: Declaration, objects: NodeObjects, transport: Transport, node: str | None) -> bool:
+    """Whether an object is about the node. Where they may not be read, one may: its surface then says so."""
+    resource = next(kind for kind in declaration.kinds if kind.kind == objects.kind)
     try:
-        found = await read_list(transport, MAINTENANCES.path, NodeMaintenance)
+        found = await read_list(transport, resource.path, resource.model)
     except NotFound:
         return False
     except ApiError:
-        return await _is_served(MAINTENANCES.api_version, transport)
-    return any(item.spec is not None and item.spec.node_name == node for item in found)
+        return await _is_served(resource.api_version, transport)
+    projector = Projector(resource, "", Keep())
+    return any(node in (None, objects.node(projector.row(item))) for item in found)
 
 
 async def _is_served(api_version: str, transport: Transport) -> bool:
@@ -257,27 +146,46 @@ async def _is_served(api_version: str, transport: Transport) -> bool:
     return True
 
 
-async def picture(setup: Setup, transport: Transport) -> Kernel:
+async def picture(setup: Setup, transport: Transport, labels: Mapping[str, str] | None = None) -> Kernel:
     """Everything that the decisions read, listed once, and their claims and grants worked out.
 
     Requests of the kernel are not sent: a pod that would be evicted counts as on its way.
+    `labels`: those of the one node that is of interest. All pods of a cluster are listed only where a surface wants
+    something of it.
     """
     assembly = assemble(setup.enabled, together=setup.together)
     kernel = assembly.kernel
-    # All pods of a cluster are listed only where a surface wants something of this node.
-    wanted = merged(
-        source
-        for each in assembly.enabled
-        for source in each.sources
-        if setup.pods or each.declaration not in (KUBERNIKUS, ESX) or source.kind == "Node"
-    ) | merged(decided_upon(setup.profiles))
+    wanted = [source for each in assembly.enabled for source in _needed(each, labels)]
     with _quiet():
-        await _list(assembly, merged(wanted), transport)
-    await know(setup.clouds, kernel.store, transport)
+        await _list(assembly, merged((Source("", "Node"), *wanted)), transport)
+    await _know(setup, kernel.store, transport)
     for surface, held in (await held_leases(setup, transport)).items():
         kernel.store.write(lease_row(surface, held=held))
     settle(kernel, SystemClock().now())
     return kernel
+
+
+def _needed(enabled: Enabled, labels: Mapping[str, str] | None) -> Iterator[Source]:
+    empties = enabled.declaration.empties
+    all_kinds = empties is None or labels is None or empties(labels)
+    return (source for source in enabled.sources if all_kinds or source.kind == "Node")
+
+
+async def _know(setup: Setup, store: Store, transport: Transport) -> None:
+    """Write what can be known without asking the outside world."""
+    knowing = [each.declaration.facts for each in setup.enabled if each.declaration.facts is not None]
+    version = await _version(transport) if knowing else ServerVersion()
+    for facts in knowing:
+        for fact in facts(store, version):
+            store.write(fact)
+
+
+async def _version(transport: Transport) -> ServerVersion:
+    try:
+        reply = await transport.request("GET", "/version")
+        return ServerVersion(msgspec.json.decode(reply.body, type=_Version).git_version)
+    except (KubeError, msgspec.DecodeError) as error:
+        return ServerVersion(error=str(error))
 
 
 async def held_leases(setup: Setup, transport: Transport) -> dict[str, bool]:

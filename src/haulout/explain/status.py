@@ -20,7 +20,8 @@ from haulout.explain.fleet import IN_SERVICE, OUT, Fleet, fleet_of
 from haulout.explain.fleet_picture import fleet_lines, installation_lines
 from haulout.explain.installation import Installation, installation_of
 from haulout.explain.live import LivePicture, live_picture
-from haulout.explain.snapshot import LIST_WITHIN, Setup, endpoint_of, read_setup
+from haulout.explain.setup import Setup, read_setup
+from haulout.explain.snapshot import LIST_WITHIN, endpoint_of
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import KubeError
 from haulout.kube.http import HttpTransport

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from html import escape
 
-from haulout.plan.forecast import DRAINING, IN_MAINTENANCE, REQUIRED, Course, Forecast
+from haulout.core.planned import DRAINING, IN_MAINTENANCE, REQUIRED
+from haulout.plan.forecast import Course, Forecast
 
 MARKS = {REQUIRED: ".", DRAINING: "-", IN_MAINTENANCE: "#"}
 COLOURS = {REQUIRED: "#e0b13c", DRAINING: "#d9772b", IN_MAINTENANCE: "#c0392b"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,9 @@ import msgspec
 from haulout.base import yaml
 from haulout.base.clock import SystemClock
 from haulout.base.selector import SelectorError, parse
+from haulout.core.budgets.decisions import BUDGETS
+from haulout.core.declaration import Declaration
+from haulout.core.planned import PlannedObjects
 from haulout.embedded import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DAEMON_SETS,
@@ -26,23 +29,22 @@ from haulout.embedded import (
     Json,
     Resource,
 )
-from haulout.explain.snapshot import Setup, endpoint_of, read_setup
+from haulout.explain.setup import Setup, read_setup
+from haulout.explain.snapshot import endpoint_of
 from haulout.kube.errors import Forbidden, KubeError, NotFound
 from haulout.kube.http import HttpTransport
 from haulout.kube.listing import read_list
 from haulout.model.meta import wire_micro_time
 from haulout.plan.chart import svg_chart, text_chart
 from haulout.plan.collector import without_collector
-from haulout.plan.forecast import MAINTENANCES, Done, Forecast, Simulation
+from haulout.plan.forecast import Done, Forecast, Simulation, planned_resource
 from haulout.plan.progress import progress_bar
 from haulout.settings.settings import PlanSettings
-from haulout.surfaces.nodemaintenance.settings import EVICTION
 from haulout.surfaces.profiles.wire import PROFILE_LABEL, attached_profiles
-from haulout.surfaces.registry import definition
+from haulout.surfaces.registry import declared, definition
 
 ZONE = "topology.kubernetes.io/zone"
 NAMESPACES = Resource("", "v1", "namespaces")
-NODE_BUDGETS = Resource("haulout.dev", "v1alpha1", "nodedisruptionbudgets")
 # What a plan takes along; pods follow from their owners.
 TAKEN = {
     "Node": NODES,
@@ -51,11 +53,7 @@ TAKEN = {
     "StatefulSet": STATEFUL_SETS,
     "DaemonSet": DAEMON_SETS,
     "PodDisruptionBudget": DISRUPTION_BUDGETS,
-    "NodeDisruptionBudget": NODE_BUDGETS,
-    "NodeMaintenance": MAINTENANCES,
 }
-# Where the definition of a custom resource is, and which surface it comes with.
-DEFINED = {"NodeDisruptionBudget": "nodedisruptionbudgets", "NodeMaintenance": "nodemaintenances"}
 MADE_BY_SERVER = (
     "uid",
     "resourceVersion",
@@ -89,19 +87,39 @@ def plan(settings: PlanSettings) -> int:
 
 
 def _setup(settings: PlanSettings) -> Setup:
-    """The surfaces that the configuration switches on. EvictionRequests need a server that the plan does not have."""
+    """The surfaces that the configuration switches on, with what of their options a plan can follow."""
     setup = read_setup(settings.config, settings.surfaces)
-    if settings.maintain and setup.maintenances is None:
+    enabled = tuple(
+        msgspec.structs.replace(each, options=each.declaration.planned_options(each.options)) for each in setup.enabled
+    )
+    setup = msgspec.structs.replace(setup, enabled=enabled)
+    if settings.maintain and not _planned(setup):
         raise click.ClickException("--maintain makes NodeMaintenances: switch on nodemaintenance (--surfaces)")
-    if setup.maintenances is not None:
-        options = msgspec.structs.replace(setup.maintenances, eviction_backend=EVICTION)
-        setup = msgspec.structs.replace(setup, maintenances=options)
-    known = setup.profiles.profiles if setup.profiles else {}
+    profiles = setup.options("profiles")
+    known = profiles.config.profiles if profiles else {}
     unknown = [name for name in attached_profiles(settings.profile) if name not in known]
     if settings.profile and unknown:
         names = ", ".join(sorted(known)) or "none"
         raise click.ClickException(f"{settings.config}: there is no profile {unknown[0]!r} (there are: {names})")
     return setup
+
+
+def _planned(setup: Setup) -> list[tuple[Resource, PlannedObjects]]:
+    """Return the objects by which maintenance of a node can be asked for, those of the first surface first."""
+    found = [(each.declaration, each.declaration.planned_objects) for each in setup.enabled]
+    return [(_own_kinds(declaration)[planned.kind], planned) for declaration, planned in found if planned is not None]
+
+
+def _own_kinds(declaration: Declaration) -> dict[str, Resource]:
+    """Return the kinds of a surface that it brings definitions of."""
+    definitions = {name for each in declared() for name in each.crds}
+    return {kind.kind: planned_resource(kind) for kind in declaration.kinds if kind.plural in definitions}
+
+
+def _custom(setup: Setup) -> dict[str, Resource]:
+    """Return the custom kinds that a plan takes along: budgets, and those of the surfaces."""
+    declarations = [*(each.declaration for each in setup.enabled), BUDGETS]
+    return {kind: resource for each in declarations for kind, resource in _own_kinds(each).items()}
 
 
 def _draw(forecast: Forecast, path: str) -> None:
@@ -137,30 +155,40 @@ def _objects(settings: PlanSettings, setup: Setup, lacks: list[str]) -> Objects:
     if settings.nodes:
         found = list(_made_up(settings.nodes, settings.zones))
     elif settings.snapshot:
-        found = _snapshot(settings.snapshot)
+        found = _snapshot(settings.snapshot, {**TAKEN, **_custom(setup)})
     else:
-        found = asyncio.run(_live(dict(settings.cluster), lacks))
+        found = asyncio.run(_live(dict(settings.cluster), lacks, _custom(setup)))
     nodes = [body for resource, body in found if resource == NODES]
     if not nodes:
         raise click.ClickException("there are no nodes to plan for (--nodes N makes some up)")
     wanted = dict(settings.labels) | ({PROFILE_LABEL: settings.profile} if settings.profile else {})
     for body in nodes:
         body["metadata"]["labels"] = {**body["metadata"].get("labels", {}), **wanted}
-    found += [(MAINTENANCES, _maintenance(name)) for name in _maintained(settings.maintain, nodes)]
+    for resource, planned in _planned(setup)[:1]:
+        found += [(resource, planned.make(name)) for name in _maintained(settings.maintain, nodes)]
     return [*_ground(setup, found), *found]
 
 
 def _ground(setup: Setup, found: Objects) -> Iterator[tuple[Resource, Json]]:
     """Yield the definitions and namespaces that the surfaces need, before what is made of them."""
-    places = {TAKEN[kind]: name for kind, name in DEFINED.items()}
-    wanted = {places[resource] for resource, _ in found if resource in places}
-    wanted |= {DEFINED["NodeDisruptionBudget"]} if setup.together else set()
-    wanted |= {DEFINED["NodeMaintenance"]} if setup.maintenances else set()
+    custom = _custom(setup)
+    found_kinds = {resource for resource, _ in found}
+    own = {resource for each in setup.enabled for resource in _own_kinds(each.declaration).values()}
+    budgets = set(_own_kinds(BUDGETS).values()) if setup.together else set()
+    wanted = {resource.plural for resource in custom.values() if resource in found_kinds | own | budgets}
     for name in sorted(wanted):
         yield CUSTOM_RESOURCE_DEFINITIONS, yaml.load(definition(name))
-    own = setup.maintenances.lease_namespace if setup.maintenances else ""
-    if own and not any(resource == NAMESPACES and body["metadata"]["name"] == own for resource, body in found):
-        yield NAMESPACES, {"metadata": {"name": own}}
+    known = {body["metadata"]["name"] for resource, body in found if resource == NAMESPACES}
+    for name in sorted(set(_namespaces(setup)) - known):
+        yield NAMESPACES, {"metadata": {"name": name}}
+
+
+def _namespaces(setup: Setup) -> Iterator[str]:
+    """Yield the namespaces that surfaces need."""
+    for each in declared():
+        options = setup.options(each.name)
+        if options is not None:
+            yield from (getattr(options, name.name) for name in each.names if name.is_namespace)
 
 
 def _maintained(wanted: str, nodes: list[Json]) -> list[str]:
@@ -179,15 +207,6 @@ def _maintained(wanted: str, nodes: list[Json]) -> list[str]:
     return found
 
 
-def _maintenance(node: str) -> Json:
-    return {
-        "apiVersion": "nodemaintenance.medik8s.io/v1beta1",
-        "kind": "NodeMaintenance",
-        "metadata": {"name": f"plan-{node}"},
-        "spec": {"nodeName": node, "reason": "planned"},
-    }
-
-
 def _made_up(count: int, zones: int) -> Iterator[tuple[Resource, Json]]:
     for number in range(count):
         name = f"node-{number + 1:0{len(str(count))}}"
@@ -195,7 +214,7 @@ def _made_up(count: int, zones: int) -> Iterator[tuple[Resource, Json]]:
         yield NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
 
 
-def _snapshot(path: str) -> Objects:
+def _snapshot(path: str, taken: Mapping[str, Resource]) -> Objects:
     try:
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
         documents = [document for document in _documents(data) if isinstance(document, dict)]
@@ -204,7 +223,7 @@ def _snapshot(path: str) -> Objects:
     except yaml.YamlError as error:
         raise click.ClickException(f"{path} is not YAML: {error}") from None
     bodies = [body for document in documents for body in document.get("items", [document])]
-    return _ordered([body for body in bodies if isinstance(body, dict)])
+    return _ordered([body for body in bodies if isinstance(body, dict)], taken)
 
 
 def _documents(data: bytes) -> list[Any]:
@@ -215,24 +234,26 @@ def _documents(data: bytes) -> list[Any]:
         return yaml.load_all(data, bounds=yaml.SNAPSHOT)
 
 
-async def _live(cluster: dict[str, Any], lacks: list[str]) -> Objects:
+async def _live(cluster: dict[str, Any], lacks: list[str], custom: Mapping[str, Resource]) -> Objects:
     endpoint = endpoint_of(cluster)
     transport = HttpTransport(endpoint, SystemClock())
     bodies: list[Json] = []
     try:
         async with asyncio.timeout(LIST_WITHIN):
-            for kind, resource in TAKEN.items():
-                bodies += await _listed(transport, kind, resource, lacks)
+            for kind, resource in {**TAKEN, **custom}.items():
+                bodies += await _listed(transport, kind, resource, lacks, optional=kind in custom)
     except TimeoutError:
         raise click.ClickException(f"{endpoint.server} did not list its objects within {LIST_WITHIN:g} s") from None
     except KubeError as error:
         raise click.ClickException(f"{endpoint.server} cannot be read: {error}") from None
     finally:
         await transport.close()
-    return _ordered(bodies)
+    return _ordered(bodies, {**TAKEN, **custom})
 
 
-async def _listed(transport: HttpTransport, kind: str, resource: Resource, lacks: list[str]) -> list[Json]:
+async def _listed(
+    transport: HttpTransport, kind: str, resource: Resource, lacks: list[str], *, optional: bool
+) -> list[Json]:
     group = f"/apis/{resource.group}" if resource.group else "/api"
     try:
         kept: Any = dict[str, Any]
@@ -244,19 +265,19 @@ async def _listed(transport: HttpTransport, kind: str, resource: Resource, lacks
         return []
     except NotFound:
         # Custom resources need not be installed: then there are none.
-        if kind not in DEFINED:
+        if not optional:
             raise
         return []
     return [{**body, "kind": kind} for body in bodies]
 
 
-def _ordered(bodies: list[Json]) -> Objects:
+def _ordered(bodies: list[Json], taken: Mapping[str, Resource]) -> Objects:
     """Return the objects as they would be created, namespaces first."""
-    found = [(TAKEN[body["kind"]], _fresh(body)) for body in bodies if body.get("kind") in TAKEN]
+    found = [(taken[body["kind"]], _fresh(body)) for body in bodies if body.get("kind") in taken]
     places = {body["metadata"].get("namespace", "") for _, body in found} - {""}
     known = {body["metadata"]["name"] for resource, body in found if resource == NAMESPACES}
     missing = [(NAMESPACES, {"metadata": {"name": name}}) for name in sorted(places - known)]
-    order = list(TAKEN.values())
+    order = list(taken.values())
     own = ("default", "kube-system", "kube-public", "kube-node-lease")
     kept = [each for each in (*missing, *found) if each[0] != NAMESPACES or each[1]["metadata"]["name"] not in own]
     return sorted(kept, key=lambda each: (each[0] != NAMESPACES, order.index(each[0])))

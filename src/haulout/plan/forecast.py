@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from functools import partial
 
 import msgspec
 
 from haulout.cluster.key import node_key
 from haulout.cluster.kinds import Kinds
+from haulout.cluster.project import Resource
 from haulout.cluster.view import NotListed
 from haulout.core.declaration import Enabled
 from haulout.core.holds import HOLDS_OF_NODE, Hold
+from haulout.core.planned import DRAINING, IN_MAINTENANCE, OPERATIONAL, REQUIRED, PlannedObjects, no_state
 from haulout.core.reason import Reason, roots
 from haulout.embedded import NODES, ActorOptions, Actors, Change, Json, Server, VirtualTimers
 from haulout.embedded import Resource as WorldResource
@@ -21,13 +23,9 @@ from haulout.kernel.assemble import assemble
 from haulout.kernel.rooms import Subject
 from haulout.kube.errors import ApiError
 from haulout.plan.virtual import VirtualDriver
-from haulout.surfaces.nodemaintenance.wire import SUCCEEDED
-from haulout.surfaces.profiles.wire import STATE_LABEL
 
-OPERATIONAL, REQUIRED, DRAINING, IN_MAINTENANCE = "operational", "maintenance-required", "draining", "in-maintenance"
 # Where several surfaces want a node, it is in the state that is furthest from service.
 FURTHER = {"": -1, OPERATIONAL: 0, REQUIRED: 1, DRAINING: 2, IN_MAINTENANCE: 3}
-MAINTENANCES = WorldResource("nodemaintenance.medik8s.io", "v1beta1", "nodemaintenances")
 # Nodes come up and pods are placed before the clock that people see begins.
 SETTLING_FOR = timedelta(minutes=5)
 LOOK_AFTER_FOR = timedelta(seconds=1)
@@ -96,7 +94,7 @@ class Done(msgspec.Struct, frozen=True):
 class Simulation:
     """The operator's own decisions on an embedded cluster in virtual time.
 
-    `work_for`: how long the work of a NodeMaintenance takes. It is deleted that long after it has succeeded.
+    `work_for`: how long the work of a maintenance takes. Its object is deleted that long after its node is ready for it.
     """
 
     def __init__(
@@ -122,8 +120,12 @@ class Simulation:
         self._kernel = self._assembly.kernel
         self._driver = VirtualDriver(self._kernel, self._world, self._time, kinds=Kinds(self._assembly.kinds))
         self._spans: dict[str, list[Span]] = {}
-        # The phases of NodeMaintenances by node and name.
-        self._phases: dict[str, dict[str, str]] = {}
+        self._node_states = [
+            each.declaration.node_state for each in surfaces if each.declaration.node_state is not no_state
+        ]
+        self._planned = dict(_planned(surfaces))
+        # By node and object: the states that the object gives to the node while it is schedulable, and while cordoned.
+        self._standing: dict[str, dict[str, tuple[str, str]]] = {}
         self._waiting: dict[str, datetime] = {}
         self._kept: Counter[str] = Counter()
         self._looked_at = begins_at
@@ -132,16 +134,16 @@ class Simulation:
         self._on_progress = on_progress
         self._shown_at = begins_at
         on_progress(f"placing the pods of {len(objects)} objects", None)
-        # Maintenances begin with the plan; everything else is there before.
-        later = [each for each in objects if each[0] == MAINTENANCES]
+        # Maintenance begins with the plan; everything else is there before.
+        later = [each for each in objects if each[0] in self._planned]
         for resource, obj in objects:
-            if resource != MAINTENANCES:
+            if resource not in self._planned:
                 self._create(resource, obj, on_problem)
         self._actors.start()
         self._time.run_until(begins_at)
         self._world.subscribe(NODES, self._node_changed)
-        if later:
-            self._world.subscribe(MAINTENANCES, self._maintenance_changed)
+        for resource in {resource for resource, _ in later}:
+            self._world.subscribe(resource, partial(self._object_changed, resource))
         for resource, obj in later:
             self._create(resource, obj, on_problem)
 
@@ -174,35 +176,42 @@ class Simulation:
 
     def _node_changed(self, change: Change) -> None:
         old = change.old or {}
-        if change.type != "DELETED" and (_state(change.object), _is_cordoned(change.object)) != (
-            _state(old),
+        if change.type != "DELETED" and (self._written(change.object), _is_cordoned(change.object)) != (
+            self._written(old),
             _is_cordoned(old),
         ):
             self._note(change.object)
 
-    def _maintenance_changed(self, change: Change) -> None:
-        name, phase = change.object["metadata"]["name"], _phase(change.object)
-        phases = self._phases.setdefault(str(change.object.get("spec", {}).get("nodeName", "")), {})
+    def _object_changed(self, resource: WorldResource, change: Change) -> None:
+        planned, obj, metadata = self._planned[resource], change.object, change.object["metadata"]
+        name, namespace = metadata["name"], metadata.get("namespace", "")
+        standing = self._standing.setdefault(planned.node(obj), {})
+        states = (planned.state(obj, False), planned.state(obj, True))
+        known = standing.get(f"{resource.plural}/{namespace}/{name}")
         if change.type == "DELETED":
-            phases.pop(name, None)
-        elif phases.get(name) == phase:
+            standing.pop(f"{resource.plural}/{namespace}/{name}", None)
+        elif known == states:
             return
         else:
-            phases[name] = phase
-            if phase == SUCCEEDED:
-                self._time.at(self._time.now() + self._work_for, lambda: self._end(name))
-        node = self._world.get(NODES, "", str(change.object.get("spec", {}).get("nodeName", "")))
+            standing[f"{resource.plural}/{namespace}/{name}"] = states
+            if planned.is_done(obj):
+                self._time.at(self._time.now() + self._work_for, lambda: self._end(resource, namespace, name))
+        node = self._world.get(NODES, "", planned.node(obj))
         if node is not None:
             self._note(node)
 
-    def _end(self, name: str) -> None:
-        if self._world.get(MAINTENANCES, "", name) is not None:
-            self._world.delete(MAINTENANCES, "", name)
+    def _end(self, resource: WorldResource, namespace: str, name: str) -> None:
+        if self._world.get(resource, namespace, name) is not None:
+            self._world.delete(resource, namespace, name)
+
+    def _written(self, node: Json) -> str:
+        """Return the state that surfaces have written on a node."""
+        return next(filter(None, (state(node) for state in self._node_states)), "")
 
     def _state_of(self, node: Json) -> str:
-        phases = self._phases.get(node["metadata"]["name"], {}).values()
-        states = [_maintained(phase, cordoned=_is_cordoned(node)) for phase in phases]
-        return max((_state(node), *states), key=lambda state: FURTHER.get(state, 0))
+        standing = self._standing.get(node["metadata"]["name"], {}).values()
+        states = [states[_is_cordoned(node)] for states in standing]
+        return max((self._written(node), *states), key=lambda state: FURTHER.get(state, 0))
 
     def _note(self, node: Json) -> None:
         name, now, state = node["metadata"]["name"], self._time.now(), self._state_of(node)
@@ -268,21 +277,19 @@ class Simulation:
         return Course(name, tuple(spans), self._cause(name) if stays else "")
 
 
-def _state(node: Json) -> str:
-    labels: dict[str, Any] = node.get("metadata", {}).get("labels") or {}
-    return str(labels.get(STATE_LABEL, ""))
+def planned_resource(kind: Resource) -> WorldResource:
+    """Return where the embedded cluster has a kind of a surface."""
+    group, _, version = kind.prefix.removeprefix("/apis/").partition("/")
+    return WorldResource(group, version, kind.plural)
+
+
+def _planned(surfaces: Iterable[Enabled]) -> Iterator[tuple[WorldResource, PlannedObjects]]:
+    for each in surfaces:
+        objects = each.declaration.planned_objects
+        if objects is not None:
+            kind = next(kind for kind in each.declaration.kinds if kind.kind == objects.kind)
+            yield planned_resource(kind), objects
 
 
 def _is_cordoned(node: Json) -> bool:
     return bool((node.get("spec") or {}).get("unschedulable"))
-
-
-def _phase(maintenance: Json) -> str:
-    return str((maintenance.get("status") or {}).get("phase", ""))
-
-
-def _maintained(phase: str, *, cordoned: bool) -> str:
-    """Return the state of a node that has a NodeMaintenance in this phase."""
-    if phase == SUCCEEDED:
-        return IN_MAINTENANCE
-    return DRAINING if cordoned else REQUIRED

@@ -11,6 +11,7 @@ import msgspec
 
 from haulout.base import yaml
 from haulout.base.yaml import Node, Place
+from haulout.core.declaration import OptionsProblem
 from haulout.plugins.config import Config, ConfigProblem
 from haulout.plugins.document import examine_file
 from haulout.plugins.shape import plan
@@ -40,6 +41,26 @@ def line_of(problem: ConfigProblem, source: str, *, is_error: bool) -> Problem:
     """Return the finding that tells of a problem with the configuration."""
     place = problem.place or Place(1, 1)
     return Problem(source, place, ".".join(problem.path), problem.what, problem.right, is_error)
+
+
+def examined_file(
+    kind: type[C],
+    source: str,
+    files: Mapping[str, bytes],
+    environment: Mapping[str, str],
+    *,
+    but: str = "",
+    any_keys: bool = False,
+) -> C:
+    """Return what a file says; raises OptionsProblem with everything that is wrong, except below the key `but`."""
+    try:
+        reading, _ = examine_file(kind, files[source], source=source, environment=environment, any_keys=any_keys)
+    except ConfigProblem as problem:
+        raise OptionsProblem([str(line_of(problem, source, is_error=True))]) from None
+    wrong = [problem for problem in reading.problems if problem.path[:1] != (but,)]
+    if wrong:
+        raise OptionsProblem([str(line_of(problem, source, is_error=True)) for problem in wrong])
+    return reading.value
 
 
 def similar(name: str, known: Iterable[str]) -> str:

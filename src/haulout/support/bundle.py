@@ -23,12 +23,12 @@ from haulout.base.yaml import Scalar, YamlError, node_at, parse
 from haulout.cluster.key import node_key
 from haulout.core.archive import Archived
 from haulout.explain.node import as_text, explain
-from haulout.explain.snapshot import Setup, endpoint_of, picture, read_setup
+from haulout.explain.setup import Setup, read_setup
+from haulout.explain.snapshot import endpoint_of, narrowed, picture
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ApiError, KubeError, NotFound
 from haulout.kube.http import HttpTransport
 from haulout.support.redaction import TooLarge, archived, kept_object, kept_settings
-from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT
 from haulout.surfaces.profiles.wire import STATE_LABEL
 from haulout.surfaces.registry import declared, load
@@ -95,8 +95,8 @@ class Bundle:
             self.missing += [f"node {name}: there is none" for name in names if name not in self.concerned]
             await self._workloads(events)
             homes = await self._own_pods()
-            await self._leases({(setup.maintenances or Options()).lease_namespace, self._own_namespace, *homes})
-            await self._explanations(setup, now, maintained=bool(maintained))
+            await self._leases({*_lease_namespaces(setup), self._own_namespace, *homes})
+            await self._explanations(setup, now)
         finally:
             await self._transport.close()
         self._versions(msgspec.json.decode(server.body))
@@ -227,18 +227,17 @@ class Bundle:
         for file, text in ((found or {}).get("data") or {}).items():
             self._put_yaml(f"config/{namespace}/{name}/{file}", str(text).encode())
 
-    async def _explanations(self, setup: Setup, now: datetime, *, maintained: bool) -> None:
+    async def _explanations(self, setup: Setup, now: datetime) -> None:
         if not self.concerned:
             return
-        if not maintained:
-            setup = msgspec.structs.replace(setup, maintenances=None)
         try:
+            setup = await narrowed(setup, self._transport)
             kernel = await picture(setup, self._transport)
         except (KubeError, TimeoutError) as error:
             self.missing.append(f"explanations: {str(error) or 'the cluster was not listed in time'}")
             return
         for name in self.concerned:
-            found = explain(kernel, setup.asked, node_key(name), now)
+            found = explain(kernel, setup.enabled, node_key(name), now)
             if found is not None:
                 self.files[f"explain/{name}.txt"] = without_secrets(f"{as_text(found, now)}\n").encode()
 
@@ -257,7 +256,7 @@ class Bundle:
             return read_setup(given)
         except click.ClickException as error:
             self.missing.append(f"configuration: {error.message}")
-            return Setup(maintenances=Options())
+            return Setup()
 
     def _versions(self, server: Json) -> None:
         self.files["version"] = f"haulout\nv{__version__}\n{self._image}\n".encode()
@@ -336,6 +335,12 @@ def _named_profiles(given: str) -> str:
 
 def _name(obj: Json) -> str:
     return f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}"
+
+
+def _lease_namespaces(setup: Setup) -> set[str]:
+    """Return the namespaces in which surfaces keep their Leases, as they are set or by default."""
+    names = [(each.name, name) for each in declared() for name in each.names if name.is_namespace]
+    return {str(getattr(setup.options(surface), name.name, name.default)) for surface, name in names}
 
 
 def _at(obj: Json, path: str) -> Any:

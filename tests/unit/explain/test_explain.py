@@ -15,8 +15,10 @@ from aiohttp import web
 
 from haulout.cli.root import main
 from haulout.cluster.key import node_key
+from haulout.core.declaration import Enabled
 from haulout.explain import snapshot
 from haulout.explain.node import Explanation, as_json, as_text, explain
+from haulout.surfaces.profiles.surface import PROFILES
 from tests.build.profiles import Profiles, config_text, worker
 from tests.build.rows import at
 from tests.build.server import serve
@@ -82,8 +84,11 @@ def picture() -> Profiles:
     return made
 
 
+ASKED = (Enabled(PROFILES),)
+
+
 def explained(picture: Profiles, name: str) -> Explanation:
-    found = explain(picture.desk.kernel, ("profiles",), node_key(name), NOW)
+    found = explain(picture.desk.kernel, ASKED, node_key(name), NOW)
     assert found is not None
     return found
 
@@ -262,7 +267,7 @@ def test_json(picture: Profiles) -> None:
 
 
 def test_a_node_that_is_not_there(picture: Profiles) -> None:
-    assert explain(picture.desk.kernel, ("profiles",), node_key("nobody"), NOW) is None
+    assert explain(picture.desk.kernel, ASKED, node_key("nobody"), NOW) is None
 
 
 def test_explaining_sends_nothing(picture: Profiles) -> None:

@@ -8,14 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-import msgspec
 import pytest
 
 from haulout.cluster.key import node_key
 from haulout.embedded import NODES, Api, InProcessTransport, Server
-from haulout.explain.clouds import is_emptied
 from haulout.explain.node import as_text, explain
-from haulout.explain.snapshot import picture, read_setup
+from haulout.explain.setup import read_setup
+from haulout.explain.snapshot import picture
 from tests.build.profiles import config_text
 from tests.build.workloads import World, budget, deployment, node
 
@@ -60,11 +59,11 @@ def told(
     world.change(NODES, "n0", {"spec": {"unschedulable": cordoned or None}})
     world.run()
     setup = read_setup(str(folder / "maintenance.yaml"))
-    setup = msgspec.structs.replace(setup, maintenances=None, pods=is_emptied(labels))
+    enabled = [each for each in setup.enabled if each.declaration.within]
     assert isinstance(world.objects, Server)
-    kernel = asyncio.run(picture(setup, InProcessTransport(Api(world.objects))))
+    kernel = asyncio.run(picture(setup.without("nodemaintenance"), InProcessTransport(Api(world.objects)), labels))
     now = datetime.now(UTC)
-    found = explain(kernel, setup.clouds.names, node_key("n0"), now)
+    found = explain(kernel, enabled, node_key("n0"), now)
     assert found is not None
     text = as_text(found, now)
     return re.sub(r"web-[0-9a-z]+-[0-9a-z]+", "web", text)

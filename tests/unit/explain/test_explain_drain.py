@@ -8,9 +8,12 @@ from datetime import datetime, timedelta
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.view import View
 from haulout.core.decision import Decider, Decision
+from haulout.core.declaration import Enabled
 from haulout.core.holds import Claim, Want
 from haulout.embedded import PODS
-from haulout.explain.node import Explanation, as_json, as_text, explain, explain_maintenance
+from haulout.explain.node import Explanation, as_json, as_text, explain, explain_listed
+from haulout.surfaces.nodemaintenance.declare import SURFACE
+from haulout.surfaces.nodemaintenance.surface import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.wire import maintenance_key
 from tests.build.drains import Drains
 from tests.build.maintenances import MAINTENANCES, Maintenances
@@ -22,6 +25,10 @@ CLOSED = (
 ACT = "add a replica to Deployment default/web or lower minAvailable of PodDisruptionBudget default/web (now 3)"
 
 
+(KIND,) = SURFACE.explains
+ASKED = (Enabled(NODEMAINTENANCE),)
+
+
 def blocked() -> Maintenances:
     ops = Maintenances()
     ops.world.make(deployment("web", replicas=3), budget("web", minAvailable=3))
@@ -29,13 +36,13 @@ def blocked() -> Maintenances:
 
 
 def of_maintenance(ops: Maintenances, name: str = "a") -> Explanation:
-    found = explain_maintenance(ops.kernel, maintenance_key(name), ops.world.time.now())
+    found = explain_listed(ops.kernel, NODEMAINTENANCE, KIND, maintenance_key(name), ops.world.time.now())
     assert found is not None
     return found
 
 
 def of_node(ops: Maintenances, name: str) -> Explanation:
-    found = explain(ops.kernel, (), node_key(name), ops.world.time.now())
+    found = explain(ops.kernel, ASKED, node_key(name), ops.world.time.now())
     assert found is not None
     return found
 
@@ -184,7 +191,7 @@ def test_a_node_that_is_gone() -> None:
 
 def test_one_that_is_not_there() -> None:
     ops = Maintenances().run(5)
-    assert explain_maintenance(ops.kernel, maintenance_key("ghost"), ops.world.time.now()) is None
+    assert explain_listed(ops.kernel, NODEMAINTENANCE, KIND, maintenance_key("ghost"), ops.world.time.now()) is None
 
 
 def test_a_node_that_concerns_nobody() -> None:

@@ -12,7 +12,8 @@ import pytest
 from haulout.cluster.key import node_key
 from haulout.embedded import Api, InProcessTransport, Json, Resource, Server
 from haulout.explain.node import as_text, explain
-from haulout.explain.snapshot import picture, read_setup
+from haulout.explain.setup import read_setup
+from haulout.explain.snapshot import picture
 from haulout.kube.errors import Status, error_from_status
 from haulout.kube.transport import Reply
 from tests.build.drains import QUICK
@@ -59,7 +60,7 @@ def test_a_surface_that_does_not_hold_it_waits(
     world.run()
     setup = read_setup("")
     kernel = asyncio.run(picture(setup, InProcessTransport(Api(world.objects))))
-    found = explain(kernel, setup.asked, node_key("n0"), datetime.now(UTC))
+    found = explain(kernel, setup.enabled, node_key("n0"), datetime.now(UTC))
     assert found is not None
     assert (NOT_HELD in as_text(found, datetime.now(UTC))) is waits
 

@@ -10,7 +10,7 @@ from haulout.app.clusterapi import ClusterApis
 from haulout.app.parts import Surroundings
 from haulout.base.clock import SystemClock
 from haulout.cluster.store import Store
-from haulout.explain.snapshot import read_setup
+from haulout.explain.setup import read_setup
 from haulout.runtime.metrics import Metrics
 from haulout.settings.file import read_settings
 from haulout.surfaces.clusterapi.hosts import reasons
@@ -31,11 +31,11 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_its_options_are_those_of_the_operator() -> None:
     given = read_settings(SETTINGS.encode(), "haulout.yaml", {}, {}, "")
     part = ClusterApis(Surroundings(given, Store(), Metrics(), SystemClock(), lambda: None))
-    assert read_setup("").machines == part.options
+    assert read_setup("").options("clusterapi") == part.options
 
 
 @pytest.mark.parametrize("namespace, consumer", [("other", "m3"), ("fleet", "")], ids=["elsewhere", "no consumer"])
 def test_a_host_that_the_operator_leaves_alone_is_not_awaited(namespace: str, consumer: str) -> None:
     approved = machine("m", namespace=namespace, request="approved", provider="metal3://fleet/h/m3")
-    told = reasons(approved, host(consumer=consumer), read_setup("").machines)
+    told = reasons(approved, host(consumer=consumer), read_setup("").options("clusterapi"))
     assert [reason.code for reason in told] == ["host-left-alone"]

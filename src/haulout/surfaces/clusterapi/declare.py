@@ -5,7 +5,7 @@ from __future__ import annotations
 from haulout.core.archive import CONDITION, METADATA, REFERENCE, Archived, values
 from haulout.core.metric import COUNTER, GAUGE, HISTOGRAM, LONG_BUCKETS, Metric
 from haulout.core.rights import CLUSTER, FOLLOW, READ, TELL, Option, Right, Role
-from haulout.core.surface import Flag, Original, Surface
+from haulout.core.surface import Explained, Flag, Original, Surface
 from haulout.surfaces.clusterapi.settings import ClusterApiSettings
 
 NAME, GROUP = "clusterapi", "cluster.x-k8s.io"
@@ -51,6 +51,14 @@ SURFACE = Surface(
     package=__package__ or "",
     summary="Machines of Cluster API: carry maintenance signals between Machines and the Nodes of workload clusters.",
     settings=ClusterApiSettings,
+    explains=(
+        Explained(
+            kind="Machine",
+            words=("machine", "machines", "ma", f"machines.{GROUP}"),
+            is_namespaced=True,
+            command="haulout.explain.machines:explain_machine",
+        ),
+    ),
     decisions="haulout.surfaces.clusterapi.surface:CLUSTERAPI",
     part="haulout.app.clusterapi:ClusterApis",
     original=ORIGINAL,

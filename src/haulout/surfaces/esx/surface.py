@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
+
+import msgspec
 
 from haulout.cluster.key import Key
 from haulout.cluster.project import Keep
-from haulout.cluster.rows import Value
+from haulout.cluster.rows import NodeRow, Value
+from haulout.cluster.store import Store
 from haulout.cluster.view import CONFIG
 from haulout.core import cordon
 from haulout.core.decision import Decider, Source
-from haulout.core.declaration import Declaration
+from haulout.core.declaration import Context, Declaration, ServerVersion
 from haulout.core.drain.options import CLUSTER_API_NODE, POD_ANNOTATION
 from haulout.core.holds import PRIORITY_ANNOTATION
+from haulout.plugins.file_lint import examined_file
 from haulout.surfaces.esx.decide import decide
 from haulout.surfaces.esx.declare import LEASE
-from haulout.surfaces.esx.options import Options
-from haulout.surfaces.esx.wire import INITIATED_ANNOTATION, NAME
+from haulout.surfaces.esx.options import Esx, Options, options_of
+from haulout.surfaces.esx.vcenter import last_seen
+from haulout.surfaces.esx.wire import INITIATED_ANNOTATION, NAME, OK_LABEL
 
 DECIDER = Decider(NAME, "Node", decide)
 DECIDERS = (DECIDER,)
@@ -37,6 +43,24 @@ def sources() -> frozenset[Source]:
 CONFIG_KEY = Key("", CONFIG, "", NAME)
 
 
+class _Settings(Protocol):
+    config: str
+
+
+def served(settings: _Settings, context: Context) -> Options:
+    """Return what decisions read. The credentials are not needed for that, and their variables may not be set."""
+    read = examined_file(Esx, settings.config, context.files, context.environment, but="vCenters", any_keys=True)
+    return msgspec.structs.replace(options_of(read), alone=context.alone, rules=context.rules)
+
+
+def _facts(store: Store, version: ServerVersion) -> Iterator[Value]:
+    """Return the states of hosts, as the nodes on them were last labelled."""
+    for row in store.table("", "Node").rows.values():
+        if isinstance(row, NodeRow) and (seen := last_seen(row)):
+            demand, state = seen
+            yield Value(key=demand.key, value=state, state="stale")
+
+
 def _rows(options: Options) -> Iterator[Value]:
     yield Value(key=CONFIG_KEY, value=options)
 
@@ -50,4 +74,9 @@ ESX = Declaration(
     within="profiles",
     lease=LEASE,
     explains={"Node": NAME},
+    options=served,
+    files=lambda settings: (settings.config,),
+    tells_of_drains=True,
+    empties=lambda labels: labels.get(OK_LABEL) == "true",
+    facts=_facts,
 )

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
+
+import msgspec
 
 from haulout.cluster.key import Key
 from haulout.cluster.project import Keep
 from haulout.cluster.rows import Value
-from haulout.cluster.view import CONFIG
+from haulout.cluster.store import Store
+from haulout.cluster.view import CONFIG, FactDemand
 from haulout.core import cordon
 from haulout.core.decision import Decider, Source
-from haulout.core.declaration import Declaration
+from haulout.core.declaration import Context, Declaration, ServerVersion
 from haulout.core.drain.options import CLUSTER_API_NODE, POD_ANNOTATION
 from haulout.core.holds import PRIORITY_ANNOTATION
+from haulout.plugins.file_lint import examined_file
 from haulout.surfaces.kubernikus.decide import decide
 from haulout.surfaces.kubernikus.declare import LEASE
-from haulout.surfaces.kubernikus.options import Options
-from haulout.surfaces.kubernikus.wire import NAME
+from haulout.surfaces.kubernikus.options import SHORTEST_FOR, Kubernikus, Options, options_of
+from haulout.surfaces.kubernikus.wire import DELETE_LABEL, NAME, VERSION_PROBE
 
 DECIDER = Decider(NAME, "Node", decide)
 DECIDERS = (DECIDER,)
@@ -36,6 +41,26 @@ def sources() -> frozenset[Source]:
 CONFIG_KEY = Key("", CONFIG, "", NAME)
 
 
+class _Settings(Protocol):
+    config: str
+
+
+def served(settings: _Settings, context: Context) -> Options:
+    """Return what decisions read."""
+    read = examined_file(Kubernikus, settings.config, context.files, context.environment)
+    return msgspec.structs.replace(options_of(read), alone=context.alone, rules=context.rules)
+
+
+def _facts(store: Store, version: ServerVersion) -> Iterator[Value]:
+    """Return the version of the API server."""
+    key = FactDemand(VERSION_PROBE, "", SHORTEST_FOR).key
+    if version.error:
+        error = f"failed to ask the API server for its version: {version.error}"
+        yield Value(key=key, error=error, state="stale")
+    else:
+        yield Value(key=key, value=version.text, state="fresh")
+
+
 def _rows(options: Options) -> Iterator[Value]:
     yield Value(key=CONFIG_KEY, value=options)
 
@@ -49,4 +74,9 @@ KUBERNIKUS = Declaration(
     within="profiles",
     lease=LEASE,
     explains={"Node": NAME},
+    options=served,
+    files=lambda settings: (settings.config,),
+    tells_of_drains=True,
+    empties=lambda labels: labels.get(DELETE_LABEL) == "true",
+    facts=_facts,
 )

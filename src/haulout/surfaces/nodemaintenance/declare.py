@@ -20,7 +20,7 @@ from haulout.core.rights import (
     people_roles,
     registration_right,
 )
-from haulout.core.surface import Flag, Original, Registration, Surface
+from haulout.core.surface import Explained, Flag, Original, Registration, Surface
 from haulout.surfaces.nodemaintenance.settings import NodeMaintenanceSettings
 
 NAME, GROUP, PLURAL = "nodemaintenance", "nodemaintenance.medik8s.io", "nodemaintenances"
@@ -89,6 +89,9 @@ SURFACE = Surface(
     package=__package__ or "",
     summary="NodeMaintenances: cordon and drain a node for as long as the object is there.",
     settings=NodeMaintenanceSettings,
+    explains=(
+        Explained(kind="NodeMaintenance", words=("nodemaintenance", "nodemaintenances", "nm", f"{PLURAL}.{GROUP}")),
+    ),
     decisions="haulout.surfaces.nodemaintenance.surface:NODEMAINTENANCE",
     part="haulout.app.nodemaintenance:NodeMaintenances",
     original=ORIGINAL,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.project import Keep, within
 from haulout.cluster.rows import Value
@@ -20,6 +22,8 @@ from haulout.surfaces.nodemaintenance import orphaned_leases, tainted_nodes
 from haulout.surfaces.nodemaintenance.decide import decide
 from haulout.surfaces.nodemaintenance.declare import ORIGINAL
 from haulout.surfaces.nodemaintenance.options import Options, served
+from haulout.surfaces.nodemaintenance.present import NODE_OBJECTS, PLANNED_OBJECTS
+from haulout.surfaces.nodemaintenance.settings import EVICTION
 from haulout.surfaces.nodemaintenance.situation import SURFACE
 from haulout.surfaces.nodemaintenance.wire import KIND, RESOURCE, SEEN_ANNOTATION, MaintenanceRow
 
@@ -69,4 +73,9 @@ NODEMAINTENANCE = Declaration(
     controllers=dict.fromkeys((decider.name for decider in DECIDERS), SURFACE),
     lease=ORIGINAL.lease,
     explains={KIND: SURFACE},
+    node_objects=NODE_OBJECTS,
+    planned_objects=PLANNED_OBJECTS,
+    # EvictionRequests need a server that a plan does not have.
+    planned_options=lambda options: msgspec.structs.replace(options, eviction_backend=EVICTION),
+    tells_of_drains=True,
 )

@@ -18,7 +18,7 @@ from haulout.core.rights import (
     people_roles,
     registration_right,
 )
-from haulout.core.surface import ConfigFile, Flag, Original, Registration, Surface
+from haulout.core.surface import ConfigFile, Explained, Flag, Original, Registration, Surface
 from haulout.surfaces.notify.metrics import METRICS
 from haulout.surfaces.notify.settings import NotifySettings
 
@@ -88,6 +88,11 @@ SURFACE = Surface(
     package=__package__ or "",
     summary="NotifyMaintenances: track a node's maintenance step by step, announce each, and run them hands-free.",
     settings=NotifySettings,
+    explains=(
+        Explained(
+            kind="NotifyMaintenance", words=("notifymaintenance", PLURAL, f"{PLURAL}.{GROUP}"), is_namespaced=True
+        ),
+    ),
     decisions="haulout.surfaces.notify.surface:NOTIFY",
     part="haulout.app.notify:Notices",
     original=ORIGINAL,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.project import Keep
 from haulout.cluster.rows import Value
@@ -11,13 +13,24 @@ from haulout.cluster.store import Store
 from haulout.cluster.view import CONFIG
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.decision import Decider, Source
-from haulout.core.declaration import Declaration
+from haulout.core.declaration import Context, Declaration, NodeObjects, OptionsProblem
 from haulout.core.drain.options import POD_ANNOTATION
+from haulout.core.reason import Reason
 from haulout.surfaces.notify import drainer, jobs, returner, runner, validator, volumes
 from haulout.surfaces.notify.decide import decide
 from haulout.surfaces.notify.declare import ORIGINAL
+from haulout.surfaces.notify.load import load
 from haulout.surfaces.notify.options import Operators, Options
-from haulout.surfaces.notify.wire import ANNOTATIONS, KIND, NODE_ANNOTATIONS, RESOURCE, SURFACE, NoticeRow
+from haulout.surfaces.notify.settings import NotifySettings
+from haulout.surfaces.notify.wire import (
+    ANNOTATIONS,
+    KIND,
+    NODE_ANNOTATIONS,
+    NOTICES_OF_NODE,
+    RESOURCE,
+    SURFACE,
+    NoticeRow,
+)
 
 
 def _nodes(key: Key, store: Store) -> tuple[Key, ...]:
@@ -62,6 +75,19 @@ def sources(options: Options | None) -> frozenset[Source]:
     return frozenset(found)
 
 
+def served(settings: NotifySettings, context: Context) -> Options:
+    """Return what decisions read: what stands in the configuration file, and the rules of drains."""
+    read = load(context.files[settings.config])
+    if not isinstance(read, Options):
+        raise OptionsProblem([f"{settings.config}: {problem.text}" for problem in read])
+    return msgspec.structs.replace(read, rules=context.rules, alone=context.alone)
+
+
+def _reason(row: NoticeRow, causes: tuple[Reason, ...]) -> Reason:
+    text = f"NotifyMaintenance {row.key.namespace}/{row.key.name} is {row.state or 'new'}"
+    return Reason("maintenance", row.key, text, because=causes)
+
+
 def _rows(options: Options) -> Iterator[Value]:
     yield Value(key=CONFIG_KEY, value=options)
 
@@ -76,4 +102,7 @@ NOTIFY = Declaration(
     controllers=dict.fromkeys((decider.name for decider in DECIDERS), CONTROLLER),
     lease=ORIGINAL.lease,
     explains={KIND: SURFACE},
+    options=served,
+    files=lambda settings: (settings.config,),
+    node_objects=NodeObjects(kind=KIND, index=NOTICES_OF_NODE, node=lambda row: str(row.node), reason=_reason),
 )

@@ -12,19 +12,21 @@ from haulout.cluster.rows import Value
 from haulout.cluster.view import CONFIG
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.decision import Decider, Source
-from haulout.core.declaration import Declaration
+from haulout.core.declaration import Context, Declaration, OptionsProblem
 from haulout.core.drain.options import POD_ANNOTATION
 from haulout.core.holds import PRIORITY_ANNOTATION
 from haulout.plugins.api import Check, Notifier, Trigger
+from haulout.plugins.config import ConfigProblem
 from haulout.plugins.hypervisors import HYPERVISORS
 from haulout.plugins.load import load_plugins
 from haulout.surfaces.profiles.decide import MODE, decide
 from haulout.surfaces.profiles.declare import ORIGINAL
-from haulout.surfaces.profiles.load import Plugins
+from haulout.surfaces.profiles.load import Plugins, examined
 from haulout.surfaces.profiles.marks import mark
 from haulout.surfaces.profiles.moved_pods import KINDS as SHUFFLED
 from haulout.surfaces.profiles.passes.result import Config, Mode
-from haulout.surfaces.profiles.wire import DATA_ANNOTATION, SURFACE
+from haulout.surfaces.profiles.settings import ProfilesSettings
+from haulout.surfaces.profiles.wire import DATA_ANNOTATION, STATE_LABEL, SURFACE
 
 DECIDER = Decider(SURFACE, "Node", decide)
 # Asked first, so that what others count of a node is current when they do.
@@ -85,6 +87,15 @@ def mode_row(mode: Mode) -> Value:
     return Value(key=Key("", CONFIG, "", MODE), value=mode)
 
 
+def served(settings: ProfilesSettings, context: Context) -> Options:
+    """Return what decisions read: what stands in `maintenance.yaml`, and the rules of drains."""
+    source, environment = settings.config, context.environment
+    config, found = examined(context.files[source], known_plugins(), source=source, environment=environment)
+    if isinstance(config, ConfigProblem):
+        raise OptionsProblem([str(line) for line in found if line.is_error])
+    return Options(config, Mode(alone=context.alone, rules=context.rules))
+
+
 def _rows(options: Options) -> Iterator[Value]:
     yield Value(key=CONFIG_KEY, value=options.config)
     yield mode_row(options.mode)
@@ -94,10 +105,13 @@ PROFILES = Declaration(
     name=SURFACE,
     deciders=DECIDERS,
     sources=lambda options: decided_upon(options.config if options else None),
+    options=served,
+    files=lambda settings: (settings.config,),
     rows=_rows,
     kinds=OWN_KINDS,
     drains=True,
     controllers=dict.fromkeys((decider.name for decider in DECIDERS), SURFACE),
     lease=ORIGINAL.lease,
     explains={"Node": SURFACE},
+    node_state=lambda node: str((node.get("metadata", {}).get("labels") or {}).get(STATE_LABEL, "")),
 )

@@ -1,0 +1,56 @@
+"""How a NodeMaintenance is explained beside the node that it is about, and followed in a plan."""
+
+from __future__ import annotations
+
+from haulout.cluster.rows import NodeRow
+from haulout.core.declaration import NodeObjects
+from haulout.core.planned import DRAINING, IN_MAINTENANCE, REQUIRED, Json, PlannedObjects
+from haulout.core.reason import Reason
+from haulout.surfaces.nodemaintenance.counts import has_drain_taint
+from haulout.surfaces.nodemaintenance.tainted_nodes import left_behind
+from haulout.surfaces.nodemaintenance.wire import API_VERSION, KIND, MAINTENANCES_OF_NODE, SUCCEEDED, MaintenanceRow
+
+
+def _reason(row: MaintenanceRow, causes: tuple[Reason, ...]) -> Reason:
+    """Say what phase it is in. One that has nothing left to wait for waits for the user who made it."""
+    name, phase = row.key.name, row.status.phase or "new"
+    act = f"end it when the work is done: kubectl delete nm {name}" if phase == SUCCEEDED and not causes else ""
+    text = f"NodeMaintenance {name} is {phase}" + (f" ({row.reason})" if row.reason else "")
+    return Reason("maintenance", row.key, text, because=causes, act=act)
+
+
+def _left_behind(node: NodeRow) -> Reason | None:
+    return left_behind(node.key) if has_drain_taint(node) else None
+
+
+NODE_OBJECTS = NodeObjects(
+    kind=KIND, index=MAINTENANCES_OF_NODE, node=lambda row: str(row.node), reason=_reason, left_behind=_left_behind
+)
+
+
+def _planned_state(maintenance: Json, cordoned: bool) -> str:
+    if _is_done(maintenance):
+        return IN_MAINTENANCE
+    return DRAINING if cordoned else REQUIRED
+
+
+def _is_done(maintenance: Json) -> bool:
+    return (maintenance.get("status") or {}).get("phase") == SUCCEEDED
+
+
+def _planned(node: str) -> Json:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": f"plan-{node}"},
+        "spec": {"nodeName": node, "reason": "planned"},
+    }
+
+
+PLANNED_OBJECTS = PlannedObjects(
+    kind=KIND,
+    node=lambda maintenance: str(maintenance.get("spec", {}).get("nodeName", "")),
+    state=_planned_state,
+    is_done=_is_done,
+    make=_planned,
+)

@@ -1,24 +1,119 @@
-"""Packages on the embedded cluster, in virtual time."""
+"""Packages on the embedded cluster, in virtual time: stages, changes, interrupts and ends."""
 
 from __future__ import annotations
 
-from tests.build.skyhooks import Skyhooks, pkg
+import json
+from datetime import timedelta
+
+import pytest
+
+from haulout.embedded import NODES, PODS, Resource
+from haulout.surfaces.packages.options import Options
+from tests.build.skyhooks import CONFIG_MAPS, SKYHOOKS, P, Skyhooks, pkg
+from tests.build.workloads import budget, deployment
+
+DEPLOYMENTS = Resource("apps", "v1", "deployments")
+NOOP = {"type": "noop"}
+REBOOT = {"type": "reboot"}
+THERE_AND_BACK = ["apply", "config", "interrupt", "post-interrupt"]
+
+
+def stages(ops: Skyhooks, **only: str) -> list[str]:
+    return [each.stage for each in ops.made if all(getattr(each, key) == value for key, value in only.items())]
+
+
+def quiet(ops: Skyhooks, seconds: float = 60) -> bool:
+    """Whether nothing is written for a while."""
+    before = len(ops.writes)
+    ops.run(seconds)
+    return len(ops.writes) == before
 
 
 class TestLife:
     def test_a_package_is_applied_and_configured(self) -> None:
         ops = Skyhooks(nodes=2).make("demo", {"base": pkg()}).run(30)
-        assert ops.failures == []
-        assert ops.refusals == []
+        assert (ops.failures, ops.refusals) == ([], [])
         assert ops.trail(node="n0") == ["base/apply", "base/config"]
         assert ops.state("n0", "demo") == {"base|1.0.0": "config/complete"}
         assert (ops.phase("demo"), ops.shows("demo", "n0", "n1")) == ("complete", ["complete", "complete"])
         assert ops.status("demo")["completeNodes"] == "2/2"
         assert ops.pods() == []
+        assert quiet(ops)
+
+    def test_dependents_wait_for_every_root(self) -> None:
+        packages = {"base": pkg(), "other": pkg(), "top": pkg(dependsOn={"base": "1.0.0"})}
+        ops = Skyhooks().make("demo", packages).run(30)
+        trail = ops.trail()
+        assert sorted(trail[:2]) == ["base/apply", "other/apply"]
+        assert trail.index("top/apply") > trail.index("other/config")
+
+    def test_a_chain_whose_root_is_upgraded_runs_to_its_end(self) -> None:
+        packages = {
+            "one": pkg(),
+            "three": pkg(dependsOn={"two": "1.0.0"}),
+            "two": pkg(dependsOn={"one": "1.0.0"}),
+        }
+        ops = Skyhooks().make("demo", packages).run(40)
+        assert ops.phase("demo") == "complete"
+        ops.packages("demo", {"one": pkg("1.1.0"), "two": pkg(dependsOn={"one": "1.1.0"})}).run(40)
+        assert ops.phase("demo") == "complete"
+        assert ops.state("n0", "demo")["one|1.1.0"] == "config/complete"
+
+    def test_serial_packages_run_one_after_another(self) -> None:
+        ops = Skyhooks().make("demo", {"aa": pkg(), "bb": pkg()}, serial=True).run(40)
+        assert ops.phase("demo") == "complete"
+        assert ops.trail() == ["aa/apply", "aa/config", "bb/apply", "bb/config"]
+
+    def test_a_lost_pod_is_made_again_at_its_stage(self) -> None:
+        ops = Skyhooks()
+        ops.fate = lambda about: "hang"
+        ops.make("demo", {"base": pkg()}).run(5)
+        (pod,) = ops.pods()
+        ops.world.objects.delete(PODS, "skyhook", pod.pod["metadata"]["name"], grace=0)
+        ops.run(5)
+        assert ops.trail() == ["base/apply", "base/apply"]
+
+    def test_an_edit_of_something_else_leaves_running_pods_alone(self) -> None:
+        ops = Skyhooks()
+        ops.fate = lambda about: "hang"
+        ops.make("demo", {"base": pkg(env=[{"name": "A", "value": "1"}])}).run(5)
+        ops.edit("demo", {"spec": {"priority": 7}}).run(10)
+        assert len(ops.made) == 1
+        ops.packages("demo", {"base": pkg(env=[{"name": "A", "value": "2"}])}).run(10)
+        assert ops.trail() == ["base/apply", "base/apply"]
+
+
+class TestVersions:
+    def test_a_downgrade_uninstalls_first(self) -> None:
+        ops = Skyhooks().make("demo", {"base": pkg("2.0.0")}).run(30)
+        ops.packages("demo", {"base": pkg("1.0.0")}).run(30)
+        assert ops.trail()[2:] == ["base/uninstall", "base/apply", "base/config"]
+        assert ops.state("n0", "demo") == {"base|1.0.0": "config/complete"}
+
+    def test_an_upgrade_keeps_the_budget(self) -> None:
+        ops = Skyhooks(nodes=3).make("demo", {"base": pkg()}, interruptionBudget={"count": 1}).run(60)
+        assert ops.phase("demo") == "complete"
+        before, seen = len(ops.made), set[int]()
+        ops.before = lambda body: seen.add(len({each.node for each in ops.pods()}))
+        ops.packages("demo", {"base": pkg("1.1.0")}).run(60)
+        assert ops.phase("demo") == "complete"
+        assert stages(ops)[before:] == ["upgrade", "config"] * 3
+        assert max(seen) == 1
+
+    def test_a_version_that_changes_twice_ends_at_the_last(self) -> None:
+        ops = Skyhooks()
+        ops.make("demo", {"base": pkg("2.0.0")}).run(30)
+        ops.fate = lambda about: "hang"
+        ops.packages("demo", {"base": pkg("1.0.0")}).run(5)
+        ops.packages("demo", {"base": pkg("3.0.0")}).run(5)
+        ops.fate = lambda about: "ok"
+        for about in ops.pods():
+            ops.finish(about)
+        ops.run(40)
+        assert (ops.phase("demo"), ops.state("n0", "demo")) == ("complete", {"base|3.0.0": "config/complete"})
 
     def test_a_package_that_leaves_is_uninstalled_beside_an_upgrade(self) -> None:
         ops = Skyhooks(nodes=2).make("demo", {"a-pkg": pkg("1.0.0"), "b-pkg": pkg()}).run(30)
-        assert ops.phase("demo") == "complete"
         before = len(ops.made)
         ops.packages("demo", {"a-pkg": pkg("1.1.0"), "b-pkg": None}).run(30)
         assert sorted(each.name for each in ops.made[before:]) == [
@@ -27,6 +122,232 @@ class TestLife:
             *["b-pkg/uninstall"] * 2,
         ]
         assert ops.phase("demo") == "complete"
+
+    def test_an_explicit_uninstall_ends_without_an_entry(self) -> None:
+        ops = Skyhooks().make("demo", {"base": pkg(interrupt=NOOP, uninstall={"enabled": True})}).run(60)
+        before = len(ops.made)
+        ops.packages("demo", {"base": {"uninstall": {"apply": True}}}).run(60)
+        assert stages(ops)[before:] == ["uninstall", "uninstall-interrupt"]
+        assert (ops.state("n0", "demo"), ops.phase("demo")) == ({}, "complete")
+
+
+class TestConfiguration:
+    def test_a_change_configures_again_within_the_budget(self) -> None:
+        ops = Skyhooks(nodes=3)
+        ops.make("demo", {"base": pkg(configMap={"a.conf": "1"})}, interruptionBudget={"count": 1}).run(60)
+        before, seen = len(ops.made), set[int]()
+        ops.before = lambda body: seen.add(len({each.node for each in ops.pods()}))
+        ops.packages("demo", {"base": pkg(configMap={"a.conf": "2"})}).run(60)
+        assert stages(ops)[before:] == ["config"] * 3
+        assert max(seen) == 1
+        assert ops.status("demo")["configUpdates"] == {"base": ["a.conf"]}
+        found = ops.world.objects.get(CONFIG_MAPS, "skyhook", "demo-base-1.0.0")
+        assert found is not None
+        assert found["data"] == {"a.conf": "2"}
+        assert (ops.phase("demo"), quiet(ops)) == ("complete", True)
+
+    @pytest.mark.parametrize(
+        ("changed", "ran"),
+        [
+            ({"a.conf": "2", "b.txt": "1"}, ["config", "interrupt", "post-interrupt"]),
+            ({"a.conf": "1", "b.txt": "2"}, ["config"]),
+            ({"a.conf": "1", "b.txt": None}, ["config", "interrupt", "post-interrupt"]),
+        ],
+        ids=["a key with an interrupt", "a key without one", "a key that goes"],
+    )
+    def test_only_a_key_with_an_interrupt_interrupts(self, changed: dict[str, str], ran: list[str]) -> None:
+        package = pkg(
+            interrupt=NOOP, configMap={"a.conf": "1", "b.txt": "1"}, configInterrupts={"*.conf": {"type": "reboot"}}
+        )
+        ops = Skyhooks().make("demo", {"base": package}).run(60)
+        before = len(ops.made)
+        ops.packages("demo", {"base": {**package, "configMap": changed}}).run(60)
+        assert stages(ops)[before:] == ran
+        assert (ops.phase("demo"), ops.annotation("n0", "cordon_demo")) == ("complete", None)
+
+    def test_a_change_waits_until_the_package_is_done(self) -> None:
+        ops = Skyhooks(nodes=1)
+        ops.fate = lambda about: "hang"
+        ops.make("demo", {"base": pkg(configMap={"a": "1"})}).run(5)
+        ops.packages("demo", {"base": pkg(configMap={"a": "2"})}).run(5)
+        found = ops.world.objects.get(CONFIG_MAPS, "skyhook", "demo-base-1.0.0")
+        assert found is not None
+        assert found["data"] == {"a": "1"}
+
+
+class TestInterrupts:
+    def test_a_node_is_cordoned_and_drained_before_the_first_stage(self) -> None:
+        ops = Skyhooks(nodes=2)
+        ops.world.make(deployment("web", replicas=4))
+        ops.run(20).make("demo", {"base": pkg(interrupt=REBOOT)}, interruptionBudget={"count": 1}).run(120)
+        assert stages(ops, node="n0") == THERE_AND_BACK
+        assert ops.phase("demo") == "complete"
+        assert not ops.node("n0")["spec"].get("unschedulable")
+        assert not [name for name in ops.node("n0")["metadata"]["annotations"] if "cordon" in name]
+        assert (ops.failures, ops.refusals) == ([], [])
+
+    def test_one_interrupt_serves_all_packages(self) -> None:
+        packages = {
+            "aa": pkg(interrupt={"type": "service", "services": ["x"]}),
+            "bb": pkg(interrupt=REBOOT),
+            "cc": pkg(interrupt={"type": "service", "services": ["y"]}),
+        }
+        ops = Skyhooks().make("demo", packages).run(60)
+        assert ops.phase("demo") == "complete"
+        (interrupt,) = [each for each in ops.made if each.stage == "interrupt"]
+        assert interrupt.package == "bb"
+        assert stages(ops).count("post-interrupt") == 3
+
+    def test_the_carrier_waits_for_the_slowest(self) -> None:
+        ops = Skyhooks()
+        ops.fate = lambda about: "hang" if about.name == "cc/config" else "ok"
+        ops.make("demo", {"bb": pkg(interrupt=REBOOT), "cc": pkg(interrupt=NOOP)}).run(30)
+        assert "interrupt" not in stages(ops)
+        ops.fate = lambda about: "ok"
+        for about in ops.pods():
+            ops.finish(about)
+        ops.run(30)
+        assert ops.phase("demo") == "complete"
+
+    def test_protected_pods_are_waited_for_and_named(self) -> None:
+        ops = Skyhooks()
+        ops.world.make(deployment("train", replicas=1))
+        ops.run(20).make(
+            "demo", {"base": pkg(interrupt=NOOP)}, podNonInterruptLabels={"matchLabels": {"app": "train"}}
+        ).run(30)
+        (pod,) = ops.world.names()
+        assert ops.made == []
+        assert ops.condition("demo", "Blocked") == ("True", "NonInterruptPodsRunning", f"n0: default/{pod}")
+        ops.world.objects.delete(DEPLOYMENTS, "default", "train")
+        ops.run(60)
+        assert (ops.phase("demo"), ops.condition("demo", "Blocked")) == ("complete", None)
+
+    def test_a_pod_behind_a_budget_holds_up_one_node_alone(self) -> None:
+        ops = Skyhooks(nodes=2)
+        ops.world.make(deployment("web", replicas=1), budget("web", minAvailable=1))
+        ops.run(20).make("demo", {"base": pkg(interrupt=NOOP)}).run(60)
+        (pod,) = ops.world.names()
+        held = ops.world.pods()[0]["spec"]["nodeName"]
+        other = "n1" if held == "n0" else "n0"
+        assert ops.shows("demo", other) == ["complete"]
+        assert ops.condition("demo", "Blocked") == ("True", "EvictionBlocked", f"{held}: default/{pod}")
+        assert any(f"pod default/{pod} holds up the drain" in note for note in ops.told)
+
+    def test_a_cordon_of_a_person_stays(self) -> None:
+        ops = Skyhooks().change_node("n0", {"spec": {"unschedulable": True}})
+        ops.run(1).make("demo", {"base": pkg(interrupt=NOOP)}).run(60)
+        assert ops.phase("demo") == "complete"
+        assert ops.node("n0")["spec"]["unschedulable"]
+
+    def test_of_two_skyhooks_the_last_uncordons(self) -> None:
+        ops = Skyhooks()
+        ops.fate = lambda about: "hang" if about.skyhook == "two" else "ok"
+        ops.change_node(
+            "n0", {"metadata": {"annotations": {f"{P}cordon_two": "true"}}, "spec": {"unschedulable": True}}
+        )
+        ops.make("one", {"base": pkg(interrupt=NOOP)}, priority=1).make("two", {"base": pkg(interrupt=NOOP)}).run(60)
+        assert (ops.phase("one"), ops.node("n0")["spec"].get("unschedulable")) == ("complete", True)
+        ops.fate = lambda about: "ok"
+        for about in ops.pods():
+            ops.finish(about)
+        ops.run(60)
+        assert (ops.phase("two"), ops.node("n0")["spec"].get("unschedulable")) == ("complete", None)
+
+    def test_an_interrupt_that_is_added_later_drains_first(self) -> None:
+        ops = Skyhooks(nodes=1).make("demo", {"base": pkg()}).run(30)
+        cordoned: list[bool] = []
+        ops.before = lambda body: cordoned.append(bool(ops.node("n0")["spec"].get("unschedulable")))
+        ops.packages("demo", {"base": pkg(interrupt=REBOOT)}).run(60)
+        assert ops.trail()[2:] == ["base/interrupt", "base/post-interrupt"]
+        assert (any(cordoned), ops.phase("demo")) == (True, "complete")
+
+    def test_the_interrupt_finds_the_directory_of_the_first_pod(self) -> None:
+        ops = Skyhooks()
+        ops.fate = lambda about: "hang" if about.stage == "config" else "ok"
+        ops.make("demo", {"base": pkg(interrupt=REBOOT)}).run(10)
+        ops.edit("demo", {"spec": {"priority": 9}}).run(2)
+        ops.fate = lambda about: "ok"
+        for about in ops.pods():
+            ops.finish(about)
+        ops.run(30)
+        first, interrupt = ops.made[0], next(each for each in ops.made if each.stage == "interrupt")
+        directory = first.pod["spec"]["initContainers"][1]["args"][2]
+        assert interrupt.pod["spec"]["initContainers"][0]["args"][2] == directory
+        assert ops.annotation("n0", "copyDir_demo") is None
+
+
+class TestFailures:
+    def test_a_failing_node_lets_the_others_go_on(self) -> None:
+        ops = Skyhooks(nodes=3)
+        ops.fate = lambda about: "fail" if about.node == "n0" else "ok"
+        ops.make("demo", {"base": pkg()}, interruptionBudget={"count": 1}).run(60)
+        assert ops.shows("demo", "n0", "n1", "n2") == ["erroring", "complete", "complete"]
+        assert (ops.phase("demo"), ops.condition("demo", "Ready")[:2]) == ("erroring", ("False", "Erroring"))  # type: ignore[index]
+        for about in ops.pods():
+            ops.finish(about)
+        ops.fate = lambda about: "ok"
+        ops.run(30)
+        assert ops.phase("demo") == "complete"
+
+    def test_a_failing_node_that_is_cordoned_takes_its_place(self) -> None:
+        ops = Skyhooks(nodes=3)
+        ops.fate = lambda about: "fail" if about.node == "n0" else "ok"
+        ops.make("demo", {"base": pkg(interrupt=NOOP)}, interruptionBudget={"count": 1}).run(60)
+        assert ops.shows("demo", "n0", "n1", "n2") == ["erroring", "waiting", "waiting"]
+
+    def test_a_malformed_state_concerns_its_node_alone(self) -> None:
+        ops = Skyhooks(nodes=2).change_node("n0", {"metadata": {"annotations": {f"{P}nodeState_demo": "{"}}})
+        ops.make("demo", {"base": pkg()}).run(30)
+        assert ops.shows("demo", "n1") == ["complete"]
+        assert ops.condition("demo", "NodeStateMalformed") is not None
+        assert ops.annotation("n0", "nodeState_demo") == "{"
+
+    def test_an_invalid_skyhook_concerns_itself_alone(self) -> None:
+        ops = Skyhooks()
+        ops.make("bad", {"base": pkg("latest")}, priority=1).make("good", {"base": pkg()}, nodeSelectors={}).run(30)
+        assert ops.condition("bad", "SpecInvalid") is not None
+        assert ops.made == []
+
+    def test_a_missing_policy_blocks_its_skyhook_alone(self) -> None:
+        ops = Skyhooks()
+        ops.make("held", {"base": pkg()}, deploymentPolicy="none").make("free", {"base": pkg()}, priority=1).run(30)
+        assert (ops.phase("held"), ops.phase("free")) == ("blocked", "complete")
+        assert ops.condition("held", "DeploymentPolicyNotFound") is not None
+        ops.policy("none", default={"budget": {"percent": 100}, "strategy": {"fixed": {}}}).run(30)
+        assert (ops.phase("held"), ops.condition("held", "DeploymentPolicyNotFound")) == ("complete", None)
+
+
+class TestSwitches:
+    def test_a_paused_skyhook_lets_its_pods_end_and_begins_nothing(self) -> None:
+        ops = Skyhooks(nodes=2)
+        ops.takes = timedelta(seconds=5)
+        ops.make("demo", {"base": pkg()}, interruptionBudget={"count": 1}).run(2)
+        ops.edit("demo", {"metadata": {"annotations": {f"{P}pause": "true"}}}).run(30)
+        assert ops.trail() == ["base/apply"]
+        assert ops.state("n0", "demo") == {"base|1.0.0": "apply/complete"}
+        assert (ops.phase("demo"), ops.shows("demo", "n0", "n1")) == ("paused", ["paused", "paused"])
+        ops.edit("demo", {"metadata": {"annotations": {f"{P}pause": None}}}).run(90)
+        assert ops.phase("demo") == "complete"
+        assert [each.node for each in ops.made] == ["n0", "n0", "n1", "n1"]
+
+    def test_a_disabled_skyhook_holds_nobody_up(self) -> None:
+        ops = Skyhooks().make("first", {"base": pkg()}, {f"{P}disable": "true"}, priority=1)
+        ops.make("second", {"base": pkg()}).run(30)
+        assert (ops.phase("first"), ops.phase("second"), ops.shows("first", "n0")) == (
+            "disabled",
+            "complete",
+            ["disabled"],
+        )
+
+    def test_an_ignored_node_is_left_out_and_named(self) -> None:
+        ops = Skyhooks(nodes=2).change_node("n0", {"metadata": {"labels": {f"{P}ignore": "true"}}})
+        ops.make("demo", {"base": pkg()}, interruptionBudget={"count": 1}).run(30)
+        assert ops.shows("demo", "n0", "n1") == ["blocked", "complete"]
+        assert ops.condition("demo", "NodesIgnored") == (
+            "True",
+            "NodesIgnored",
+            "Node [n0] has ignore label set. Skipping.",
+        )
 
     def test_the_next_skyhook_waits_for_all_nodes(self) -> None:
         ops = Skyhooks(nodes=2)
@@ -40,3 +361,83 @@ class TestLife:
             ops.finish(about)
         ops.run(30)
         assert (ops.phase("first"), ops.phase("second")) == ("complete", "complete")
+
+
+class TestTaints:
+    def test_a_required_taint_goes_with_the_last_package(self) -> None:
+        ops = Skyhooks()
+        taint = {"key": "skyhook.nvidia.com", "value": "runtime-required", "effect": "NoSchedule"}
+        ops.change_node("n0", {"spec": {"taints": [taint]}})
+        ops.make("plain", {"base": pkg()}, priority=300).make("needed", {"base": pkg()}, runtimeRequired=True).run(60)
+        assert (ops.phase("needed"), ops.phase("plain")) == ("complete", "complete")
+        assert not ops.node("n0")["spec"].get("taints")
+
+    def test_a_new_node_is_tainted_once(self) -> None:
+        ops = Skyhooks()
+        ops.fate = lambda about: "hang"
+        ops.make("needed", {"base": pkg()}, runtimeRequired=True, autoTaintNewNodes=True).run(10)
+        assert [each["key"] for each in ops.node("n0")["spec"]["taints"]] == ["skyhook.nvidia.com"]
+        assert ops.annotation("n0", "autoTaint_skyhook.nvidia.com") == "true"
+
+
+class TestEnds:
+    def test_a_deleted_skyhook_leaves_what_is_installed(self) -> None:
+        ops = Skyhooks()
+        ops.fate = lambda about: "hang"
+        ops.make("demo", {"base": pkg(interrupt=NOOP)}).run(10)
+        assert ops.node("n0")["spec"]["unschedulable"]
+        ops.delete("demo").run(10)
+        node = ops.node("n0")
+        assert not node["spec"].get("unschedulable")
+        assert [name for name in node["metadata"]["annotations"] if name.startswith(P)] == [f"{P}nodeState_demo"]
+        assert not [each for each in node["status"]["conditions"] if each["type"].startswith(P)]
+
+    def test_a_skyhook_without_nodes_can_be_deleted(self) -> None:
+        ops = Skyhooks().make("demo", {"base": pkg()}, nodeSelectors={"matchLabels": {"no": "body"}}).run(5)
+        assert ops.phase("demo") == "complete"
+        ops.delete("demo").run(5)
+        assert ops.world.objects.list(SKYHOOKS, "") == []
+
+    def test_a_node_that_is_no_longer_selected_is_given_back(self) -> None:
+        ops = Skyhooks(nodes=2)
+        for name in ("n0", "n1"):
+            ops.change_node(name, {"metadata": {"labels": {"t": "yes"}}})
+        ops.fate = lambda about: "hang"
+        selected = {"matchLabels": {"t": "yes"}}
+        ops.make("demo", {"base": pkg(interrupt=NOOP)}, nodeSelectors=selected, interruptionBudget={"count": 1}).run(10)
+        ops.change_node("n0", {"metadata": {"labels": {"t": None}}}).run(10)
+        node = ops.node("n0")
+        assert (node["spec"].get("unschedulable"), ops.shows("demo", "n0")) == (None, [None])
+        assert [each.node for each in ops.pods()] == ["n1"]
+        assert list(ops.status("demo")["nodePriority"]) == ["n1"]
+
+    def test_after_a_reboot_everything_is_applied_again_where_that_is_asked_for(self) -> None:
+        ops = Skyhooks(Options(reapply_on_reboot=True)).make("demo", {"base": pkg()}).run(30)
+        ops.world.objects.patch(NODES, "", "n0", {"status": {"nodeInfo": {"bootID": "other"}}}, subresource="status")
+        ops.run(30)
+        assert stages(ops) == ["apply", "config"] * 2
+        assert ops.status("demo")["nodeBootIds"] == {"n0": "other"}
+        assert ops.phase("demo") == "complete"
+
+    def test_our_own_reboot_resets_nothing(self) -> None:
+        ops = Skyhooks(Options(reapply_on_reboot=True))
+        ops.fate = lambda about: "hang" if about.stage == "interrupt" else "ok"
+        ops.make("demo", {"base": pkg(interrupt=REBOOT)}).run(30)
+        ops.world.objects.patch(NODES, "", "n0", {"status": {"nodeInfo": {"bootID": "other"}}}, subresource="status")
+        ops.run(5)
+        for about in ops.pods():
+            ops.finish(about)
+        ops.run(30)
+        assert (stages(ops), ops.phase("demo")) == (THERE_AND_BACK, "complete")
+
+
+def test_the_state_survives_another_operator() -> None:
+    """Restarted after every write, the operator ends where one that runs through ends."""
+    ops = Skyhooks(nodes=2)
+    ops.make("demo", {"base": pkg(interrupt=NOOP), "top": pkg(dependsOn={"base": "1.0.0"})})
+    for _ in range(150):
+        ops.run(0.5)
+        ops.begin()
+    assert ops.phase("demo") == "complete"
+    assert stages(ops, node="n0", package="base") == THERE_AND_BACK
+    assert json.loads(ops.annotation("n0", "nodeState_demo") or "")["top|1.0.0"]["state"] == "complete"

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from haulout.base.selector import Selector
 from haulout.cluster.key import Key
-from haulout.cluster.rows import Row
+from haulout.cluster.rows import Row, Value
 from haulout.cluster.store import Index
 from haulout.cluster.view import MARK, View
 from haulout.core.decision import NOTHING, Decision
@@ -18,7 +18,7 @@ from haulout.surfaces.packages.validate import name_problem, spec_problem
 from haulout.surfaces.packages.wire import COMPLETE, DISABLED, FINALIZER, PAUSED, SURFACE, Package, SkyhookRow, Spec
 from haulout.surfaces.packages.wire_policy import PolicyRow, policy_key
 
-PLANS, PICKS = "packages-plan", "packages-pick"
+PLANS, PICKS, BOOTS = "packages-plan", "packages-pick", "packages-boot"
 
 
 class PlanRow(Row, frozen=True, kw_only=True):
@@ -85,6 +85,10 @@ def pick_key(skyhook: str, node: str) -> Key:
     return Key("", MARK, PICKS, f"{skyhook}/{node}")
 
 
+def boot_key(skyhook: str, node: str) -> Key:
+    return Key("", MARK, BOOTS, f"{skyhook}/{node}")
+
+
 def decide(key: Key, view: View, now: datetime) -> Decision:
     row = view.get(key, SkyhookRow)
     setting = view.config(SURFACE)
@@ -96,7 +100,9 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     policy = row.spec.deployment_policy
     has_compartments = not policy or view.get(policy_key(policy), PolicyRow) is not None
     configs = view.rows(CONFIGS_OF_SKYHOOK, row.name, PackageConfigRow)
-    return Decision(marks=(plan_of(row, configs, has_compartments=has_compartments), *picks_of(row)))
+    plan = plan_of(row, configs, has_compartments=has_compartments)
+    boots = boots_of(row) if setting.value.reapply_on_reboot else ()
+    return Decision(marks=(plan, *picks_of(row), *boots))
 
 
 def plan_of(row: SkyhookRow, configs: list[PackageConfigRow], *, has_compartments: bool) -> PlanRow:
@@ -131,6 +137,11 @@ def picks_of(row: SkyhookRow) -> tuple[Pick, ...]:
     picked = sorted((at, node) for node, at in row.status.node_priority.items())
     offset = row.status.node_order_offset
     return tuple(Pick(key=pick_key(row.name, node), order=offset + place) for place, (_, node) in enumerate(picked))
+
+
+def boots_of(row: SkyhookRow) -> tuple[Value, ...]:
+    """Return which boot of each node is recorded: another one calls for its packages to be applied again."""
+    return tuple(Value(key=boot_key(row.name, node), value=boot) for node, boot in row.status.node_boot_ids.items())
 
 
 def problem_of(row: SkyhookRow) -> str:

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow, Value
-from haulout.cluster.view import MARK, View
+from haulout.cluster.view import View
 from haulout.core.action import Tell
 from haulout.surfaces.packages.interrupts import REBOOT, interrupts_of
 from haulout.surfaces.packages.node_state import INTERRUPT, NodeState
-from haulout.surfaces.packages.plan import PlanRow
+from haulout.surfaces.packages.plan import PlanRow, boot_key
 from haulout.surfaces.packages.scene import told
-
-BOOTS = "packages-boot"
-
-
-def boot_key(skyhook: str, node: str) -> Key:
-    return Key("", MARK, BOOTS, f"{skyhook}/{node}")
 
 
 def needs_reset(view: View, plan: PlanRow, node: NodeRow, state: NodeState) -> bool:

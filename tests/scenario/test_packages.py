@@ -441,3 +441,25 @@ def test_the_state_survives_another_operator() -> None:
     assert ops.phase("demo") == "complete"
     assert stages(ops, node="n0", package="base") == THERE_AND_BACK
     assert json.loads(ops.annotation("n0", "nodeState_demo") or "")["top|1.0.0"]["state"] == "complete"
+
+
+class TestTime:
+    def test_a_stage_that_takes_too_long_is_tried_again_and_then_fails(self) -> None:
+        ops = Skyhooks(Options(stage_for=timedelta(seconds=20), stage_retries=1))
+        ops.fate = lambda about: "hang"
+        ops.make("demo", {"base": pkg()}).run(60)
+        assert ops.trail() == ["base/apply", "base/apply"]
+        assert ops.shows("demo", "n0") == ["erroring"]
+        assert json.loads(ops.annotation("n0", "nodeState_demo") or "")["base|1.0.0"]["restarts"] == 1
+
+    def test_a_package_may_say_how_long_its_stages_take(self) -> None:
+        ops = Skyhooks()
+        ops.fate = lambda about: "hang"
+        ops.make("demo", {"base": pkg(stageTimeout="5s")}).run(10)
+        assert ops.shows("demo", "n0") == ["erroring"]
+
+    def test_a_drain_that_takes_too_long_fails(self) -> None:
+        ops = Skyhooks()
+        ops.world.make(deployment("web", replicas=1), budget("web", minAvailable=1))
+        ops.run(20).make("demo", {"base": pkg(interrupt=NOOP)}, drainConfig={"timeout": "30s"}).run(60)
+        assert (ops.shows("demo", "n0"), ops.made) == (["erroring"], [])

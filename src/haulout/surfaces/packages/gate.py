@@ -10,6 +10,7 @@ from haulout.base import bounds, duration
 from haulout.cluster.indexes import PODS_OF_NODE
 from haulout.cluster.rows import NodeRow, PodRow, Row
 from haulout.cluster.view import View
+from haulout.core.decision import earliest
 from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
 from haulout.core.drain.progress import Progress, Standing, conclusion, explained
 from haulout.core.reason import Reason
@@ -25,7 +26,8 @@ class Gate(msgspec.Struct, frozen=True):
     """How far a node is from being interrupted.
 
     `is_cordoned`: our cordon is stored. `blocked_by`: why it waits (one of the two reasons above) and for which pod.
-    `refused`: why nothing can be evicted at all. `drains`: the rows that ask for the drain.
+    `refused`: why nothing can be evicted at all. `drains`: the rows that ask for the drain. `is_late`: the drain took
+    longer than it may, and evicts nothing more.
     """
 
     is_open: bool = False
@@ -35,13 +37,16 @@ class Gate(msgspec.Struct, frozen=True):
     until: datetime | None = None
     reasons: tuple[Reason, ...] = ()
     refused: str = ""
+    is_late: bool = False
 
 
 def is_cordoned(node: NodeRow, skyhook: str) -> bool:
     return node.unschedulable and node.annotations.get(node_names.cordon(skyhook)) == "true"
 
 
-def gate_of(view: View, node: NodeRow, plan: PlanRow, options: Options, now: datetime) -> Gate:
+def gate_of(
+    view: View, node: NodeRow, plan: PlanRow, options: Options, now: datetime, picked_at: datetime | None
+) -> Gate:
     """Return how the gate stands. Nothing is evicted before the cordon is stored and protected pods have ended."""
     if not is_cordoned(node, plan.skyhook):
         return Gate()
@@ -57,12 +62,15 @@ def gate_of(view: View, node: NodeRow, plan: PlanRow, options: Options, now: dat
     drain = drain_of(node, plan, options)
     state = conclusion(view, drain, now)
     blocked = tuple((EVICTION_BLOCKED, _named(each.pod)) for each in state.pods if _is_held_up(each.standing))
+    late_at = _late_at(plan, picked_at)
+    is_late = late_at is not None and now >= late_at and not state.cleared
     return Gate(
         is_open=state.done,
         is_cordoned=True,
+        is_late=is_late,
         blocked_by=blocked,
-        drains=(drain,),
-        until=state.changes_at,
+        drains=() if is_late else (drain,),
+        until=earliest(state.changes_at, late_at if late_at is not None and late_at > now else None),
         reasons=explained(view, drain, state, now) if view.explaining else (),
         refused=_refused(state),
     )
@@ -98,15 +106,16 @@ def drain_options(config: DrainConfig) -> DrainOptions:
     )
 
 
-def drain_for(config: DrainConfig | None) -> float | None:
-    """Return how many seconds a drain may take; None: as long as it takes."""
-    if config is None or config.timeout is None:
+def _late_at(plan: PlanRow, picked_at: datetime | None) -> datetime | None:
+    """Return when a drain has taken too long, counted from when the node was picked; None: never."""
+    config = plan.spec.drain_config
+    if config is None or config.timeout is None or picked_at is None:
         return None
     try:
-        seconds = duration.parse(config.timeout).total_seconds()
+        span = duration.parse(config.timeout)
     except duration.DurationError:
         return None
-    return seconds or None
+    return picked_at + span if span else None
 
 
 def _is_protected(pod: PodRow, plan: PlanRow) -> bool:

@@ -6,6 +6,7 @@ import msgspec
 
 from haulout.cluster.rows import NodeRow
 from haulout.core.action import Create, Patch, Tell
+from haulout.core.decision import earliest
 from haulout.surfaces.packages import migration, node_names, node_status, reboots
 from haulout.surfaces.packages.around import Around, Visit
 from haulout.surfaces.packages.changes import with_new_config, with_versions
@@ -39,15 +40,16 @@ replace = msgspec.structs.replace
 class _Asked:
     """The gate of one Skyhook on one node, worked out when a package asks for it."""
 
-    def __init__(self, node: NodeRow, plan: PlanRow, around: Around) -> None:
+    def __init__(self, node: NodeRow, plan: PlanRow, around: Around, pick: Pick | None) -> None:
         self._node, self._plan, self._around = node, plan, around
+        self._picked_at = pick.picked_at if pick is not None else None
         self.gate: Gate | None = None
         self.package: Package | None = None
 
     def __call__(self, package: Package) -> bool:
         if self.gate is None:
             around = self._around
-            self.gate = gate_of(around.view, self._node, self._plan, around.options, around.now)
+            self.gate = gate_of(around.view, self._node, self._plan, around.options, around.now, self._picked_at)
             self.package = package
         return self.gate.is_open
 
@@ -63,7 +65,7 @@ def visit(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around, *, is_
         return _reset(plan, draft, node, around, state)
     is_eligible = is_ready and not is_ignored(node) and _tolerates(draft.node, plan, around.options)
     pick = around.view.get(pick_key(plan.skyhook, node.key.name), Pick)
-    asked = _Asked(node, plan, around)
+    asked = _Asked(node, plan, around, pick)
     scene = Scene(
         plan,
         node,
@@ -103,8 +105,8 @@ def _work(scene: Scene, stored: NodeState) -> Work:
     over += [pod for pod in _living(scene, over) if not is_valid(pod, scene.place, plan.packages, state)]
     if scene.may_run and not is_node_complete(plan.packages.values(), state, plan.updates):
         following = advance(scene, state)
-        return Work(following.state, done.tells, following.new_pods, tuple(over), following.until)
-    return Work(state, done.tells, old_pods=tuple(over))
+        return Work(following.state, done.tells, following.new_pods, tuple(over), earliest(done.until, following.until))
+    return Work(state, done.tells, old_pods=tuple(over), until=done.until)
 
 
 def _living(scene: Scene, over: list[PackagePodRow]) -> list[PackagePodRow]:
@@ -125,18 +127,18 @@ def _visited(
     plan, node, skyhook = scene.plan, scene.node, scene.plan.skyhook
     complete = is_node_complete(plan.packages.values(), work.state, plan.updates)
     before = node.annotations.get(node_names.status(skyhook), "")
+    gate = asked.gate
     status = node_status.status_of(
         before,
         shows=plan.shows,
         is_complete=complete,
         is_ready=is_ready,
         is_eligible=is_eligible,
-        is_failing=is_failing(work.state),
+        is_failing=is_failing(work.state) or (gate is not None and gate.is_late),
         is_picked=scene.order is not None,
         has_pods=bool(work.new_pods or scene.pods),
         has_compartments=plan.has_compartments,
     )
-    gate = asked.gate
     draft.tells += work.tells
     if work.state != stored:
         draft.annotate(node_names.node_state(skyhook), to_text(work.state))
@@ -155,10 +157,14 @@ def _visited(
         new_pods=work.new_pods,
         old_pods=work.old_pods,
         conditions=node_status.condition_patch(
-            node, skyhook, around.now, is_complete=complete, is_failing=is_failing(work.state)
+            node,
+            skyhook,
+            around.now,
+            is_complete=complete,
+            is_failing=is_failing(work.state) or (gate is not None and gate.is_late),
         ),
         statements=_blocked(scene, gate),
-        until=gate.until if gate is not None else None,
+        until=earliest(work.until, gate.until if gate is not None else None),
         reasons=gate.reasons if gate is not None else (),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from haulout.base import bounds
 from haulout.base.selector import Selector
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Row, Value
@@ -68,6 +69,7 @@ class Pick(Row, frozen=True, kw_only=True):
     """A node that was picked for a Skyhook, as it is stored. `order`: its place in the rollout."""
 
     order: int = 0
+    picked_at: datetime | None = None
 
 
 def _plan(row: Row) -> tuple[str, ...]:
@@ -136,7 +138,18 @@ def plan_of(row: SkyhookRow, configs: list[PackageConfigRow], *, has_compartment
 def picks_of(row: SkyhookRow) -> tuple[Pick, ...]:
     picked = sorted((at, node) for node, at in row.status.node_priority.items())
     offset = row.status.node_order_offset
-    return tuple(Pick(key=pick_key(row.name, node), order=offset + place) for place, (_, node) in enumerate(picked))
+    return tuple(
+        Pick(key=pick_key(row.name, node), order=offset + place, picked_at=_instant(at))
+        for place, (at, node) in enumerate(picked)
+    )
+
+
+def _instant(text: str) -> datetime | None:
+    """Return when a node was picked; people can write the status, so that it need not be a time."""
+    try:
+        return bounds.instant(datetime.fromisoformat(text))
+    except ValueError:
+        return None
 
 
 def boots_of(row: SkyhookRow) -> tuple[Value, ...]:

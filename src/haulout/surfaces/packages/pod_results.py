@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
 import msgspec
 
 from haulout.core.action import Tell
+from haulout.core.decision import earliest
+from haulout.surfaces.packages import stage_time
 from haulout.surfaces.packages.changes import after_success, unskipped
 from haulout.surfaces.packages.node_state import (
     COMPLETE,
@@ -29,6 +32,7 @@ replace = msgspec.structs.replace
 def with_results(state: NodeState, scene: Scene) -> Work:
     """Return the entries after what the pods show, and the pods that have done their work."""
     current, tells, over = dict(state), list[Tell](), list[PackagePodRow]()
+    until: datetime | None = None
     for pod in scene.pods:
         if pod.about is None or pod.deleting_at is not None:
             continue
@@ -44,7 +48,14 @@ def with_results(state: NodeState, scene: Scene) -> Work:
             over.append(pod)
         tells += _told(scene, entry, changed, pod)
         current = changed
-    return Work(current, tuple(tells), old_pods=tuple(over))
+        package = scene.plan.packages.get(entry.name)
+        limit_at = stage_time.ends_at(pod, package, scene.options)
+        if limit_at is not None and limit_at <= scene.now:
+            late, is_retried = stage_time.overdue(entry, scene.options)
+            current = {**current, entry.key: late}
+            over += [pod] if is_retried else []
+        until = earliest(until, limit_at if limit_at is not None and limit_at > scene.now else None)
+    return Work(current, tuple(tells), old_pods=tuple(over), until=until)
 
 
 def recorded(state: NodeState, entry: Entry, pod: PackagePodRow, packages: Mapping[str, Package]) -> dict[str, Entry]:

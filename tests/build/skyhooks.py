@@ -9,9 +9,11 @@ from typing import Any
 
 import yaml
 
+from haulout.cluster.key import Key
 from haulout.cluster.kinds import Kinds
 from haulout.core.action import Create, Delete, Evict
 from haulout.core.declaration import Enabled
+from haulout.core.reason import Reason
 from haulout.embedded import NODES, PODS, Json, Resource
 from haulout.embedded import Change as WorldChange
 from haulout.kernel.assemble import assemble
@@ -196,6 +198,9 @@ class Skyhooks(Reports):
         found = self.world.objects.get(SKYHOOKS, "", name)
         assert found is not None
         return found
+
+    def explain(self, decision: str, key: Key) -> tuple[Reason, ...]:
+        return self.kernel.loop.explain(Subject(decision, key), self.world.time.now()).reasons
 
     def status(self, name: str) -> Json:
         status: Json = self.get(name).get("status", {})

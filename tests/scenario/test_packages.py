@@ -7,8 +7,13 @@ from datetime import timedelta
 
 import pytest
 
+from haulout.cluster.key import node_key
+from haulout.cluster.rows import Value
+from haulout.cluster.view import FactDemand
 from haulout.embedded import NODES, PODS, Resource
+from haulout.surfaces.packages.failure_log import PACE_FOR, PROBE
 from haulout.surfaces.packages.options import Options
+from haulout.surfaces.packages.wire import skyhook_key
 from tests.build.skyhooks import CONFIG_MAPS, SKYHOOKS, P, Skyhooks, pkg
 from tests.build.workloads import budget, deployment
 
@@ -463,3 +468,39 @@ class TestTime:
         ops.world.make(deployment("web", replicas=1), budget("web", minAvailable=1))
         ops.run(20).make("demo", {"base": pkg(interrupt=NOOP)}, drainConfig={"timeout": "30s"}).run(60)
         assert (ops.shows("demo", "n0"), ops.made) == (["erroring"], [])
+
+
+class TestReasons:
+    def test_a_node_says_which_container_fails_and_how(self) -> None:
+        ops = Skyhooks()
+        ops.fate = lambda about: "fail"
+        ops.make("demo", {"base": pkg()}).run(10)
+        (reason,) = ops.explain("packages-nodes", node_key("n0"))
+        (cause,) = reason.because
+        assert (reason.code, cause.code) == ("skyhook-incomplete", "package-failing")
+        assert cause.text == ("package base 1.0.0, stage apply: container base-init fails (exit code 1, 1 restarts)")
+
+    def test_a_skyhook_says_which_nodes_are_left(self) -> None:
+        ops = Skyhooks(nodes=2)
+        ops.fate = lambda about: "hang"
+        ops.make("demo", {"base": pkg()}, interruptionBudget={"count": 1}).run(10)
+        assert [each.text for each in ops.explain("packages", skyhook_key("demo"))] == [
+            "node n0 is in_progress: base at apply/in_progress",
+            "node n1 is waiting",
+        ]
+
+    def test_the_end_of_a_failing_log_is_kept_on_the_node(self) -> None:
+        ops = Skyhooks()
+        ops.fate = lambda about: "fail"
+        ops.make("demo", {"base": pkg()}).run(10)
+        (pod,) = ops.pods()
+        question = ("skyhook", pod.pod["metadata"]["name"], "base-init", 1)
+        fact = FactDemand(PROBE, question, PACE_FOR).key
+        ops.kernel.store.write(Value(key=fact, value="no such file\n", state="fresh"))
+        ops.run(1)
+        assert ops.annotation("n0", "lastError_demo") == "no such file\n"
+        assert any("no such file" in note for note in ops.told)
+        ops.fate = lambda about: "ok"
+        ops.finish(pod)
+        ops.run(20)
+        assert (ops.phase("demo"), ops.annotation("n0", "lastError_demo")) == ("complete", None)

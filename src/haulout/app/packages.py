@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from haulout.app.parts import Part, Surroundings
 from haulout.cluster.rows import Value
 from haulout.cluster.view import MARK
 from haulout.core.admission import Webhook
 from haulout.core.decision import Source
+from haulout.kube.errors import KubeError
+from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Sample
+from haulout.runtime.probes import Probe, ProbeFailed
 from haulout.settings.context import context_of
 from haulout.settings.settings import Settings
 from haulout.surfaces.packages.admit import webhooks
+from haulout.surfaces.packages.failure_log import PROBE, tail
 from haulout.surfaces.packages.metrics import samples
 from haulout.surfaces.packages.options import served
 from haulout.surfaces.packages.settings import PackagesSettings
@@ -46,6 +50,19 @@ class Packages(Part):
             (row for row in store.rows("", MARK) if isinstance(row, Standing)),
             {row.key.name: row for row in policies},
         )
+
+    def probes(self, transport: Transport) -> Mapping[str, Probe]:
+        async def log_of(question: tuple[str, str, str, int]) -> str:
+            namespace, pod, container, _ = question
+            path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
+            query = {"container": container, "tailLines": "100"}
+            try:
+                reply = await transport.request("GET", path, query=query, accept="*/*")
+            except KubeError as error:
+                raise ProbeFailed(f"the log of pod {namespace}/{pod} cannot be read: {error}") from None
+            return tail(reply.body.decode(errors="replace"))
+
+        return {PROBE: log_of}
 
     def webhooks(self) -> tuple[Webhook, ...]:
         return webhooks()

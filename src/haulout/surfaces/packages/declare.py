@@ -17,7 +17,7 @@ from haulout.core.rights import (
     people_roles,
     registration_right,
 )
-from haulout.core.surface import Original, Registration, Surface
+from haulout.core.surface import Explained, Original, Registration, Surface
 from haulout.surfaces.packages.settings import PackagesSettings
 
 NAME, LEASE = "packages", "3c22c1ae.nvidia.com"
@@ -75,6 +75,7 @@ SURFACE = Surface(
     settings=PackagesSettings,
     decisions="haulout.surfaces.packages.surface:PACKAGES",
     part="haulout.app.packages:Packages",
+    explains=(Explained(kind="Skyhook", words=("skyhook", SKYHOOKS, f"{SKYHOOKS}.{GROUP}")),),
     original=ORIGINAL,
     crds=(SKYHOOKS, POLICIES),
     metrics=tuple(Metric(name, GAUGE, text) for name, text in _GAUGES.items()),
@@ -101,6 +102,7 @@ SURFACE = Surface(
             "packages_namespace",
             (
                 Right("", ("pods",), ("create", "patch", "delete"), "run packages on nodes"),
+                Right("", ("pods/log",), ("get",), "keep the end of a failing package's log"),
                 Right("", ("configmaps",), ("create", "patch", "delete"), "hand packages their configuration"),
             ),
         ),

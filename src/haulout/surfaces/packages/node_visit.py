@@ -7,7 +7,7 @@ import msgspec
 from haulout.cluster.rows import NodeRow
 from haulout.core.action import Create, Patch, Tell
 from haulout.core.decision import earliest
-from haulout.surfaces.packages import migration, node_names, node_status, reboots
+from haulout.surfaces.packages import explain, failure_log, migration, node_names, node_status, reboots
 from haulout.surfaces.packages.around import Around, Visit
 from haulout.surfaces.packages.changes import with_new_config, with_versions
 from haulout.surfaces.packages.config_maps import (
@@ -149,6 +149,7 @@ def _visited(
     _show(scene, draft, work, status, before, is_complete=complete)
     if complete and status == COMPLETE:
         draft.apply(releasing(draft.node, skyhook, alone=around.options.alone, others=around.others))
+    failed = failure_log.keep(scene, draft, around.view) if not complete else ()
     standing = _standing(plan, node, around, stored, is_ready=is_ready, gate=gate, scene=scene)
     return Visit(
         is_complete=complete,
@@ -163,9 +164,11 @@ def _visited(
             is_complete=complete,
             is_failing=is_failing(work.state) or (gate is not None and gate.is_late),
         ),
-        statements=_blocked(scene, gate),
+        statements=(*_blocked(scene, gate), *failed),
         until=earliest(work.until, gate.until if gate is not None else None),
-        reasons=gate.reasons if gate is not None else (),
+        reasons=explain.node_reasons(scene, gate, around, is_ready=is_ready)
+        if around.view.explaining and not complete
+        else (),
     )
 
 

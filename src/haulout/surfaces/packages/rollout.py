@@ -18,6 +18,7 @@ from haulout.surfaces.packages import claims, compartments, skyhook_conditions, 
 from haulout.surfaces.packages.batches import Batch, batch_of
 from haulout.surfaces.packages.config_maps import CONFIGS_OF_SKYHOOK, NODE_METADATA, PackageConfigRow
 from haulout.surfaces.packages.configs import ConfigChanges, config_changes
+from haulout.surfaces.packages.explain import skyhook_reasons
 from haulout.surfaces.packages.options import STAMP_VERSION, Options
 from haulout.surfaces.packages.plan import PlanRow, changed_packages, plan_key
 from haulout.surfaces.packages.pod_rows import PACKAGE_POD
@@ -106,7 +107,13 @@ def _going_on(given: Given) -> Decision:
     holds: tuple[Claim, ...] = (*claims.begun(row, given.nodes, picked, given.options, given.view), *wanted)
     new_status = _status(given, status, picked, batches, chosen, configs)
     steps, marks, until = _writes(given, new_status, configs, is_urgent=bool(chosen), may_wait=not is_answered)
-    return Decision(actions=tuple(step for step in steps if step), claims=holds, marks=marks, until=until)
+    return Decision(
+        actions=tuple(step for step in steps if step),
+        claims=holds,
+        marks=marks,
+        until=until,
+        reasons=skyhook_reasons(row, given.nodes, batches) if given.view.explaining and status != COMPLETE else (),
+    )
 
 
 def _kept_picks(given: Given) -> dict[str, str]:

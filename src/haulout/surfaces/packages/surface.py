@@ -37,10 +37,11 @@ def _none(key: Key, store: Store) -> Iterable[Key]:
     return ()
 
 
+NODE_DECISION = "packages-nodes"
 # What nodes read of Skyhooks is there before nodes are asked, and what they tell before the rollout is.
 DECIDERS = (
     Decider("packages-plans", KIND, plan.decide, phase=-2, nodes=_none, within=SURFACE),
-    Decider("packages-nodes", "Node", node.decide, phase=-1, nodes=_none, within=SURFACE),
+    Decider(NODE_DECISION, "Node", node.decide, phase=-1, nodes=_none, within=SURFACE),
     Decider(claims.ROLLOUT, KIND, rollout.decide, nodes=_nodes, within=SURFACE),
 )
 OWN_KINDS = (RESOURCE, POLICY_RESOURCE, POD_RESOURCE, PACKAGE_CONFIG_RESOURCE, METADATA_RESOURCE)
@@ -77,5 +78,5 @@ PACKAGES = Declaration(
     drains=True,
     controllers=dict.fromkeys((decider.name for decider in DECIDERS), SURFACE),
     lease=LEASE,
-    explains={KIND: claims.ROLLOUT},
+    explains={KIND: claims.ROLLOUT, "Node": NODE_DECISION},
 )

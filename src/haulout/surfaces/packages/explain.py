@@ -1,0 +1,93 @@
+"""Why a node or a Skyhook is not complete yet, as reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from haulout.cluster.key import node_key
+from haulout.core.reason import Reason
+from haulout.surfaces.packages.around import Around
+from haulout.surfaces.packages.batches import Batch, is_in_flight
+from haulout.surfaces.packages.eligibility import is_ignored
+from haulout.surfaces.packages.gate import Gate
+from haulout.surfaces.packages.outcome import Result
+from haulout.surfaces.packages.pod_rows import PackagePodRow
+from haulout.surfaces.packages.scene import Scene
+from haulout.surfaces.packages.standing import Standing
+from haulout.surfaces.packages.wire import ERRORING, IGNORE, PAUSED, SkyhookRow
+
+MOST_NODES = 10
+
+
+def node_reasons(scene: Scene, gate: Gate | None, around: Around, *, is_ready: bool) -> tuple[Reason, ...]:
+    """Return why a Skyhook is not complete on a node: what keeps it from beginning, else what runs, fails or is awaited."""
+    name, node = scene.plan.skyhook, scene.node.key
+    causes = (*_held_back(scene, is_ready=is_ready), *map(_of_pod, scene.pods))
+    if gate is not None:
+        causes = (*causes, *gate.reasons)
+    text = f"Skyhook {name} is not complete on it"
+    return (Reason("skyhook-incomplete", node, text, because=causes),)
+
+
+def _held_back(scene: Scene, *, is_ready: bool) -> Iterator[Reason]:
+    plan, node = scene.plan, scene.node.key
+    if plan.shows == PAUSED:
+        yield Reason("skyhook-paused", plan.owner, "it is paused", act=f"skyhook resume {plan.skyhook}")
+    elif plan.is_disabled:
+        yield Reason("skyhook-disabled", plan.owner, "it is disabled", act=f"skyhook enable {plan.skyhook}")
+    elif plan.problem:
+        yield Reason("skyhook-invalid", plan.owner, plan.problem, act=f"correct Skyhook {plan.skyhook}")
+    elif not plan.has_compartments:
+        policy = plan.spec.deployment_policy
+        yield Reason("policy-missing", plan.owner, f"DeploymentPolicy {policy} is not there", act=f"create {policy}")
+    elif not is_ready:
+        yield Reason("predecessor-incomplete", node, "a Skyhook that comes before it is not complete yet")
+    elif is_ignored(scene.node):
+        act = f"kubectl label node {node.name} {IGNORE}-"
+        yield Reason("node-ignored", node, "the node is to be ignored", act=act)
+    elif not scene.may_run and scene.order is not None:
+        yield Reason("taint-not-tolerated", node, "the node has a taint that the Skyhook does not tolerate")
+    elif scene.order is None:
+        yield Reason("batch-awaited", node, "its turn in the rollout has not come yet")
+
+
+def _of_pod(pod: PackagePodRow) -> Reason:
+    assert pod.about is not None
+    about, found = pod.about, pod.verdict
+    what = f"package {about.name} {about.version}, stage {about.stage}"
+    if found.result is not Result.FAILED:
+        return Reason("package-running", pod.key, f"{what}: its pod {pod.key.name} has not ended")
+    container = found.container
+    why = container.waits_for if container.exit_code is None else f"exit code {container.exit_code}"
+    text = f"{what}: container {container.name} fails ({why}, {container.restarts} restarts)"
+    act = f"kubectl logs -n {pod.key.namespace} {pod.key.name} -c {container.name}"
+    return Reason("package-failing", pod.key, text, act=act)
+
+
+def skyhook_reasons(row: SkyhookRow, nodes: Sequence[Standing], batches: Sequence[Batch]) -> tuple[Reason, ...]:
+    """Return why a Skyhook is not complete: rollouts that stopped, and the nodes that are left with how each stands."""
+    found = [_stopped(row, batch) for batch in batches if _has_stopped(batch)]
+    left = [node for node in nodes if not node.is_complete]
+    picked = row.status.node_priority
+    left.sort(key=lambda node: (node.status != ERRORING, not is_in_flight(node, picked), node.age))
+    found += [_of_node(row, node) for node in left[:MOST_NODES]]
+    if len(left) > MOST_NODES:
+        found.append(Reason("more-nodes", row.key, f"and {len(left) - MOST_NODES} more nodes"))
+    return tuple(found)
+
+
+def _has_stopped(batch: Batch) -> bool:
+    return batch.status.batch_state is not None and batch.status.batch_state.should_stop
+
+
+def _stopped(row: SkyhookRow, batch: Batch) -> Reason:
+    text = f"the rollout of compartment {batch.name} has stopped: too many batches failed in a row"
+    return Reason("rollout-stopped", row.key, text, act=f"skyhook deployment-policy reset {row.name}")
+
+
+def _of_node(row: SkyhookRow, node: Standing) -> Reason:
+    at = ", ".join(f"{entry.name} at {entry.stage}/{entry.state}" for entry in node.state.values())
+    text = f"node {node.node} is {node.status or 'unknown'}" + (f": {at}" if at else "")
+    causes = tuple(Reason("pod-holds-up", node_key(node.node), f"{why}: {pod}") for why, pod in node.blocked_by)
+    code = "node-failing" if node.status == ERRORING else "node-incomplete"
+    return Reason(code, node_key(node.node), text, because=causes, act=f"haulout explain {node.node}")

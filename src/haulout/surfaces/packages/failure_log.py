@@ -1,0 +1,46 @@
+"""The end of a failing container's log, kept where people look first: on the node, and in an event."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from haulout.cluster.view import FactDemand, View
+from haulout.core.action import Tell
+from haulout.surfaces.packages import node_names
+from haulout.surfaces.packages.node_draft import NodeDraft
+from haulout.surfaces.packages.outcome import Result
+from haulout.surfaces.packages.pod_rows import PackagePodRow
+from haulout.surfaces.packages.scene import Scene
+
+PROBE = "package-log"
+LARGEST = 2048
+# A log is read once for each time that its container failed. Whether it can be read later is asked this often.
+PACE_FOR = timedelta(hours=1)
+
+
+def keep(scene: Scene, draft: NodeDraft, view: View) -> tuple[Tell, ...]:
+    """Note what the first failing pod has said last, and return the event that tells of it."""
+    failing = next((pod for pod in scene.pods if _has_ended_badly(pod)), None)
+    if failing is None or failing.about is None:
+        return ()
+    container = failing.verdict.container
+    question = (failing.key.namespace, failing.key.name, container.name, container.restarts)
+    said = view.fact(FactDemand(PROBE, question, PACE_FOR)).value
+    if not isinstance(said, str) or not said:
+        return ()
+    draft.annotate(node_names.last_error(scene.plan.skyhook), said)
+    about = failing.about
+    note = f"Package [{about.name}:{about.version}] failed in stage [{about.stage}], container {container.name}: {said}"
+    # An event has room for 1 KiB.
+    return (scene.tell_node("Failed", note[:1024], warning=True),)
+
+
+def tail(log: str) -> str:
+    """Return the end of a log, as far as it is kept."""
+    return log.encode()[-LARGEST:].decode(errors="ignore")
+
+
+def _has_ended_badly(pod: PackagePodRow) -> bool:
+    return (
+        pod.deleting_at is None and pod.verdict.result is Result.FAILED and pod.verdict.container.exit_code is not None
+    )

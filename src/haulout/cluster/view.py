@@ -54,21 +54,26 @@ class FactDemand(msgspec.Struct, frozen=True):
 NO_ROOMS: frozenset[RoomSet] = frozenset()
 NO_FACTS: Mapping[Key, FactDemand] = {}
 NO_PROOFS: frozenset[Key] = frozenset()
+NO_BUCKETS: frozenset[Bucket] = frozenset()
+# A bucket with more rows is large: who goes through it is not asked again for each of its rows that changes.
+MANY_ROWS = 50
 
 
 class Record:
     """What one asking read: topics, sets of rooms that were not all open, facts.
 
     `proofs`: the proofs that it read and that are not there yet. `rows`: how many rows of buckets it went through.
+    `large_buckets`: those of them with many rows.
     """
 
-    __slots__ = ("facts", "proofs", "rooms", "rows", "topics")
+    __slots__ = ("facts", "large_buckets", "proofs", "rooms", "rows", "topics")
 
     def __init__(self) -> None:
         self.topics: set[Topic] = set()
         self.rooms = NO_ROOMS
         self.facts = NO_FACTS
         self.proofs = NO_PROOFS
+        self.large_buckets = NO_BUCKETS
         self.rows = 0
 
     def add(self, topics: Iterable[Topic], rooms: Set[RoomSet], facts: Mapping[Key, FactDemand]) -> None:
@@ -101,9 +106,12 @@ class View:
     def rows(self, index: Index, value: Hashable, kind: type[R], cluster: str = "") -> list[R]:
         """The rows of a bucket in the order of their keys."""
         self._listed(cluster, index.kind)
-        self._record.topics.add(Bucket(index.name, cluster, value))
+        bucket = Bucket(index.name, cluster, value)
+        self._record.topics.add(bucket)
         found = self._store.bucket(index, cluster, value)
         self._record.rows += len(found)
+        if len(found) > MANY_ROWS:
+            self._record.large_buckets |= {bucket}
         return [row for row in found if isinstance(row, kind)]
 
     def count(self, count: Count, group: Group, cluster: str = "") -> int:

@@ -19,7 +19,7 @@ from haulout.core.decision import NOTHING, Decider, Decision, Source, earliest, 
 from haulout.core.holds import Blocked, Grant, Hold, grant_key, hold_key
 from haulout.kernel.demands import FactDemands, SourceDemands
 from haulout.kernel.newcomers import Newcomers
-from haulout.kernel.rests import Rests, may_wait
+from haulout.kernel.rests import Rests
 from haulout.kernel.rooms import Order, Rooms, Subject
 
 TICK_FOR = timedelta(milliseconds=1)
@@ -131,9 +131,9 @@ class Loop:
 
     def _wake_readers(self, topic: Topic) -> None:
         """Make the subjects due that have read a topic, or let them rest before."""
-        delays = bool(self._rests) and may_wait(topic)
+        may_rest = bool(self._rests)
         for subject in self._readers.get(topic, ()):
-            if delays and subject not in self._under_way and self._rests.delay(subject, self._now):
+            if may_rest and subject not in self._under_way and self._rests.delay(subject, topic, self._now):
                 self._declined.pop(subject, None)
             else:
                 self.wake(subject)
@@ -449,7 +449,7 @@ class Loop:
         yield from decision.marks
 
     def _remember(self, subject: Subject, record: Record, made: frozenset[Key], until: datetime | None) -> None:
-        self._rests.asked(subject, record.rows, self._now)
+        self._rests.asked(subject, record, self._now)
         old = self._asked.get(subject)
         kept = self._declined.get(subject)
         if kept is not None:

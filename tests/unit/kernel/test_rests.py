@@ -8,63 +8,86 @@ import pytest
 
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Count
-from haulout.cluster.store import Bucket, CountOf, Listing, Store, TableName, Topic
-from haulout.cluster.view import CONFIG, GRANT, OUTCOME, FactDemand, holds_table
+from haulout.cluster.rows import NodeRow
+from haulout.cluster.store import Bucket, CountOf, Index, Listing, Store, TableName, Topic
+from haulout.cluster.view import CONFIG, GRANT, MANY_ROWS, OUTCOME, FactDemand, Record, View, holds_table
 from haulout.core.decision import NOTHING, Decider, Source
 from haulout.kernel.demands import FactDemands, SourceDemands
 from haulout.kernel.newcomers import Newcomers
-from haulout.kernel.rests import LONGEST_REST_FOR, MANY_ROWS, Rests, may_wait
+from haulout.kernel.rests import LONGEST_REST_FOR, Rests
 from tests.build.rows import at, node
 from tests.unit.kernel.wakes import A, subject
+
+LARGE, SMALL = Bucket("pods-of-node", "", "a"), Bucket("drains-of-node", "", "a")
+
+
+def record(rows: int, *large_buckets: Bucket) -> Record:
+    made = Record()
+    made.rows, made.large_buckets = rows, frozenset(large_buckets)
+    return made
 
 
 @pytest.mark.parametrize(
     "topic, expected",
     [
-        (Bucket("pods-of-node", "", "a"), True),
+        (LARGE, True),
         (Key("", OUTCOME, "", "evict/p"), True),
+        (SMALL, False),
         (A, False),
         (Key("", CONFIG, "", "x"), False),
         (Key("", GRANT, "", "x"), False),
         (CountOf("", Count(), "z"), False),
         (TableName("", "Node"), False),
     ],
-    ids=["bucket", "outcome", "row", "configuration", "grant", "count", "table"],
+    ids=["large bucket", "outcome", "small bucket", "row", "configuration", "grant", "count", "table"],
 )
 def test_only_changes_of_many_alike_may_wait(topic: Topic, expected: bool) -> None:
-    assert may_wait(topic) is expected
+    rests = Rests()
+    rests.asked(subject(), record(100, LARGE), at(0))
+    assert rests.delay(subject(), topic, at(0)) is expected
 
 
 def test_a_subject_rests_for_as_long_as_it_has_rows() -> None:
     rests = Rests()
-    rests.asked(subject(), 250, at(0))
-    assert rests.delay(subject(), at(0.249))
+    rests.asked(subject(), record(250, LARGE), at(0))
+    assert rests.delay(subject(), LARGE, at(0.249))
     assert rests.next_instant() == at(0.25)
     assert list(rests.take_rested(at(0.249))) == []
     assert list(rests.take_rested(at(0.25))) == [subject()]
-    assert not rests.delay(subject(), at(0.25))
+    assert not rests.delay(subject(), LARGE, at(0.25))
 
 
 def test_the_longest_rest_is_a_second() -> None:
     rests = Rests()
-    rests.asked(subject(), 10**6, at(0))
-    assert rests.delay(subject(), at(0))
+    rests.asked(subject(), record(10**6, LARGE), at(0))
+    assert rests.delay(subject(), LARGE, at(0))
     assert rests.next_instant() == at(0) + LONGEST_REST_FOR
 
 
-def test_a_subject_with_few_rows_does_not_rest() -> None:
+def test_a_subject_without_a_large_bucket_does_not_rest() -> None:
     rests = Rests()
-    rests.asked(subject(), 250, at(0))
-    rests.asked(subject(), MANY_ROWS, at(0))
-    assert not rests.delay(subject(), at(0))
+    rests.asked(subject(), record(250, LARGE), at(0))
+    rests.asked(subject(), record(250), at(0))
+    assert not rests.delay(subject(), LARGE, at(0))
     assert not rests
+
+
+@pytest.mark.parametrize("rows, large", [(MANY_ROWS, False), (MANY_ROWS + 1, True)])
+def test_a_bucket_with_many_rows_is_large(rows: int, large: bool) -> None:
+    store, made, index = Store(), Record(), Index("all", "Node", lambda row: ("all",))
+    store.begin_list("", "Node")
+    for number in range(rows):
+        store.put(node(f"n{number}"))
+    store.end_list("", "Node", 1)
+    View(store, made).rows(index, "all", NodeRow)
+    assert made.large_buckets == ({Bucket("all", "", "all")} if large else set())
 
 
 def test_a_subject_that_was_asked_meanwhile_is_not_asked_for_the_earlier_change() -> None:
     rests = Rests()
-    rests.asked(subject(), 100, at(0))
-    rests.delay(subject(), at(0.01))
-    rests.asked(subject(), 100, at(0.05))
+    rests.asked(subject(), record(100, LARGE), at(0))
+    rests.delay(subject(), LARGE, at(0.01))
+    rests.asked(subject(), record(100, LARGE), at(0.05))
     assert list(rests.take_rested(at(1))) == []
 
 

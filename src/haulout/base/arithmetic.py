@@ -132,7 +132,7 @@ def _number(value: Number, operator: _Token) -> float:
 
 
 def _over(left: float, right: float) -> float:
-    """As machines divide: by zero there is infinity, or no number."""
+    """Divide as IEEE 754 has it: by zero there is infinity, or no number."""
     if right:
         return left / right
     return math.nan if not left or math.isnan(left) else math.copysign(math.inf, left) * math.copysign(1, right)

@@ -1,4 +1,4 @@
-"""What time it is, and how long things take: the only module that asks the machine."""
+"""What time it is, and how long things take: the only module that reads the system's clocks."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Clock(Protocol):
         ...
 
     def elapsed(self) -> float:
-        """Seconds since some fixed moment; never jumps back, and runs on while the machine is suspended."""
+        """Seconds since some fixed moment; never jumps back, and runs on while the computer is suspended."""
         ...
 
 
 class SystemClock:
-    """The clock of this machine, for everything that runs in real time."""
+    """The clock of this computer, for everything that runs in real time."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)

@@ -30,7 +30,7 @@ DRAINING, OUT, WAITING, NOT_READY, CORDONED, IN_SERVICE = (
     "in service",
 )
 STATES = (IN_SERVICE, WAITING, DRAINING, OUT, CORDONED, NOT_READY)
-# Where a chain of nodes that wait for each other is cut: longer ones help nobody.
+# Where a chain of nodes that wait for each other is cut: longer ones are not readable.
 LONGEST_CHAIN = 8
 # Reasons that say that something goes on by itself, or that nothing is wanted.
 MOVING = frozenset(

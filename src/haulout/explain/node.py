@@ -31,7 +31,7 @@ GOES, IDLE = (
     "goes",
     frozenset({"annotation-invalid", "uncordoned", "no-surface", "not-enabled", "deletion-approved", "at-rest"}),
 )
-NOBODY = "no profiles are configured here (--config names them), and no NodeMaintenance concerns it"
+NO_SURFACE = "no profiles are configured here (--config names them), and no NodeMaintenance concerns it"
 MOST_ALIKE = 10
 
 
@@ -79,7 +79,7 @@ def explain(kernel: Kernel, surfaces: Iterable[Enabled], key: Key, now: datetime
     own = [_asked(kernel, Subject(name, key), now) for name in asked]
     beside = tuple(reason for each in declared for reason in _objects(kernel, each, row, now))
     drained = _drains(kernel, {each.name for each in declared if each.tells_of_drains}, key, now)
-    nothing = () if own or drained or beside else (Reason("no-surface", key, NOBODY),)
+    nothing = () if own or drained or beside else (Reason("no-surface", key, NO_SURFACE),)
     told = (reason for reasons in own for reason in reasons)
     return _explanation(kernel, row, (*told, *drained, *beside, *nothing), now)
 

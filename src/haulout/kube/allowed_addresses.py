@@ -21,8 +21,8 @@ class Reach(msgspec.Struct, frozen=True):
     """The rule for addresses that are connected to.
 
     `ranges`: networks as `10.0.0.0/8`, the only ones that are allowed. Without any, every address is allowed except
-    those of this machine, of its link (where clouds serve credentials), multicast and unspecified ones. `loopback`:
-    addresses of this machine are allowed then, too. `plain_http`: servers without TLS are allowed.
+    those of this computer, of its link (where clouds serve credentials), multicast and unspecified ones. `loopback`:
+    addresses of this computer are allowed then, too. `plain_http`: servers without TLS are allowed.
     """
 
     ranges: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ def socket_factory(reach: Reach) -> Callable[[Any], socket.socket]:
 
 
 async def is_local(server: str) -> bool:
-    """Whether the host of a URL leads to this machine."""
+    """Whether the host of a URL leads to this computer."""
     loop, host = asyncio.get_running_loop(), urlsplit(server).hostname or ""
     try:
         found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)

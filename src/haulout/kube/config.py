@@ -164,7 +164,7 @@ def in_cluster(*, namespace: str = "", env: Mapping[str, str] = os.environ, moun
         name="in-cluster",
         server=server,
         namespace=namespace or env.get("POD_NAMESPACE") or _text(mount / "namespace") or "default",
-        # Without that file the machine's own trust counts, as in client-go's rest.InClusterConfig.
+        # Without that file the computer's own trusted certificates count, as in client-go's rest.InClusterConfig.
         ca=mount / "ca.crt" if (mount / "ca.crt").exists() else None,
         proxy_url=proxy_url,
         proxy_login=proxy_login,

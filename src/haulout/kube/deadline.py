@@ -1,4 +1,4 @@
-"""Deadlines that pass while the machine is suspended, which those of the event loop do not."""
+"""Deadlines that pass while the computer is suspended, which those of the event loop do not."""
 
 from __future__ import annotations
 

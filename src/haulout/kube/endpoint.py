@@ -125,7 +125,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     # Scheme, host, port and perhaps a path; no slash at its end, no login in it.
     server: str
     namespace: str = "default"
-    # None: whom the machine trusts.
+    # None: the certificates that the computer trusts.
     ca: Pem | None = None
     insecure: bool = False
     tls_server_name: str = ""

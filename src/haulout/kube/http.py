@@ -251,7 +251,7 @@ class HttpTransport:
         compress = (
             self._bounds.compressed and endpoint.compress and not is_loopback(urlsplit(endpoint.server).hostname or "")
         )
-        # Reading whom the machine trusts takes tens of milliseconds: not where there is no TLS.
+        # Reading the certificates that the computer trusts takes tens of milliseconds: not where there is no TLS.
         tls = endpoint.server.startswith("https:") or endpoint.proxy_url.startswith("https:")
         context: ssl.SSLContext | bool = True
         if tls:
@@ -296,7 +296,7 @@ class HttpTransport:
         return trace
 
     def _check_time(self, call: _Call) -> None:
-        """Raise if the request's time is over. A suspended machine goes on in the middle of whatever it was doing."""
+        """Raise if the request's time is over. A suspended computer goes on in the middle of its work."""
         if self._clock.elapsed() >= call.ends_at:
             raise ConnectionFailed(f"{self._act(call)}: its time was over before it was sent")
 

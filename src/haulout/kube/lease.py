@@ -47,7 +47,7 @@ class Terms(Struct, frozen=True):
 class Election:
     """A candidate in a leader election by a Lease.
 
-    Spans are measured by `clock.elapsed()`, here and only here: another machine's clock is never trusted.
+    Spans are measured by `clock.elapsed()`, here and only here: another computer's clock is never trusted.
 
     Another holder's lease has run out once nothing in it has changed for its duration, as seen from here.
     """

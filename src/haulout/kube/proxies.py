@@ -34,7 +34,7 @@ def through(proxy: URL | None, reach: Reach | None = None, **settings: Any) -> d
 class SocksConnector(aiohttp.TCPConnector):
     """Connects to an API server through a SOCKS proxy.
 
-    The proxy resolves names, as in Go: a machine that needs a proxy may not be able to.
+    The proxy resolves names, as in Go: a computer that needs a proxy may not be able to.
 
     The connection behind the proxy is aiohttp's own: what aiohttp-socks makes of it forgets `tls-server-name`.
     """

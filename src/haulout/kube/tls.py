@@ -28,7 +28,7 @@ class CertPair(msgspec.Struct, frozen=True):
 
 
 def client_context(*, ca: bytes | None, insecure: bool, pair: CertPair | None, where: str) -> ssl.SSLContext:
-    """`ca` None: whom the machine trusts. `where` names the endpoint in messages."""
+    """`ca` None: the certificates that the computer trusts. `where` names the endpoint in messages."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     # Go takes any certificate of the bundle as an anchor, root or not. The strict checks that Python 3.13 turns on
     # elsewhere refuse cluster authorities without key identifiers; this constructor leaves them off.

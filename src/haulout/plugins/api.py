@@ -54,7 +54,7 @@ C = TypeVar("C", bound=Config)
 PROBE_PATH = re.compile(r"[\w.]+:\w+")
 
 
-def _nobody(label: str, than: Version, profile: str) -> Count:
+def _no_nodes(label: str, than: Version, profile: str) -> Count:
     return Count()
 
 
@@ -66,7 +66,7 @@ class Fleet(msgspec.Struct, frozen=True):
     that prefers operational nodes; by profile.
     """
 
-    newer: Callable[[str, Version, str], Count] = _nobody
+    newer: Callable[[str, Version, str], Count] = _no_nodes
     states: Count = Count()
     free_to_go: Count = Count()
 

@@ -1,4 +1,4 @@
-"""Log lines: fields, not sentences; JSON for machines or one readable line for people."""
+"""Log lines: fields, not sentences; JSON for programs or one readable line for people."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Sample = tuple[str, Labels, float]
 
 
 def process_samples() -> Iterable[Sample]:
-    """What this process takes of its machine. Reads files: not on the event loop."""
+    """Return the resources that this process uses. It reads files, so it does not run on the event loop."""
     for metric in PROCESS_COLLECTOR.collect():
         for sample in metric.samples:
             yield sample.name, (), sample.value

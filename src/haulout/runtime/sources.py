@@ -87,7 +87,7 @@ class Sources:
         self._coming: dict[str, _Way] = {}
         self._refused: dict[str, Hashable] = {}
         self._readings: dict[str, _Reading] = {}
-        # One after the other, so that many costly ones together take no more of the machine than one.
+        # One after the other, so that many costly ones together take no more processor time than one.
         self._reader = asyncio.Semaphore(1)
         # What the open watches were last made equal to: the configurations' count and the decisions' demands.
         self._last: tuple[int, Set[Source]] | None = None

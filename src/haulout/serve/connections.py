@@ -237,12 +237,12 @@ async def bound(host: str | None, port: int) -> list[socket.socket]:
             listener.close()
         raise
     if not listeners:
-        raise OSError(errno.EADDRNOTAVAIL, "no such address on this machine")
+        raise OSError(errno.EADDRNOTAVAIL, "no such address on this computer")
     return listeners
 
 
 class _NotHere(Exception):
-    """The machine does not have this family of addresses."""
+    """Raised when the computer lacks this family of addresses."""
 
 
 def _listener(

@@ -19,8 +19,8 @@ from haulout.plugins.config import Config
 from haulout.surfaces.profiles.load import Instance
 
 FAILED = "Failed to patch node on the API server"
-# Who we are and how slow we are is no profile's fault.
-NOBODYS = (401, 408)
+# Answers about our credentials or our speed, which no profile has caused.
+NOT_BY_WRITE = (401, 408)
 # Twice as long as a write that failed is put off: until then the other profiles of the node go on without this one.
 FIRST_FOR = timedelta(seconds=2)
 LONGEST_FOR = timedelta(minutes=2)
@@ -42,7 +42,7 @@ class Refused(msgspec.Struct, frozen=True):
 
     @property
     def is_final(self) -> bool:
-        return 400 <= self.refusal.code < 500 and self.refusal.code not in NOBODYS
+        return 400 <= self.refusal.code < 500 and self.refusal.code not in NOT_BY_WRITE
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -86,8 +86,8 @@ class Author(msgspec.Struct, frozen=True):
     def refusal(self, view: View, now: datetime) -> Refused | None:
         """Return what has been refused and must not be tried again yet."""
         # What is to be made cannot be gone: a 404 is about its place.
-        kept_from_making = refused(view, self._name(True), now, (*NOBODYS, 409, 429))
-        return kept_from_making or refused(view, self._name(False), now, (*NOBODYS, *PASSING))
+        kept_from_making = refused(view, self._name(True), now, (*NOT_BY_WRITE, 409, 429))
+        return kept_from_making or refused(view, self._name(False), now, (*NOT_BY_WRITE, *PASSING))
 
     def _name(self, is_made: bool) -> str:
         # With other settings it is another wish.

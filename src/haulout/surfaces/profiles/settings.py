@@ -34,7 +34,7 @@ class EsxSettings(msgspec.Struct, frozen=True, rename="camel"):
     enabled: Annotated[
         bool,
         Setting(
-            help="Take machines down and up again around the maintenance of their ESX hosts.",
+            help="Take virtual machines down and up again around the maintenance of their ESX hosts.",
             flag="enable-esx-maintenance",
         ),
     ] = False

@@ -83,6 +83,59 @@ containerStatuses:
 """
 
 
+# Of package pods: what their init containers end with. The pause container, which comes after them, does not matter.
+ENDED = """
+{{{{ $now := Now }}}}
+phase: Pending
+initContainerStatuses:
+{{{{ range .spec.initContainers }}}}
+- name: {{{{ .name | Quote }}}}
+  image: {{{{ .image | Quote }}}}
+  imageID: ""
+  ready: {ready}
+  restartCount: {restarts}
+  state:
+    terminated:
+      exitCode: {code}
+      startedAt: {{{{ $now | Quote }}}}
+      finishedAt: {{{{ $now | Quote }}}}
+{{{{ end }}}}
+"""
+PACKAGE = '.metadata.labels["skyhook.nvidia.com/name"]'
+DELETED = ".metadata.deletionTimestamp"
+# By the last digit of the node: of the pods on 3 every second one seems to hang, on 5 every second one vanishes, and on 7
+# each one fails once. Half of all UIDs begin with 0 to 7.
+FATE = (
+    '(.spec.nodeName + "/" + .metadata.uid) | '
+    'if test("3/[0-7]") then "hangs" elif test("5/[0-7]") then "vanishes" elif test("7/") then "fails" else "works" end'
+)
+
+
+def package_stages() -> Iterator[Json]:
+    """Yield what becomes of pods that an operator of packages makes."""
+    alive: list[Json] = [{"key": PACKAGE, "operator": "Exists"}, {"key": DELETED, "operator": "DoesNotExist"}]
+    fresh: list[Json] = [*alive, {"key": ".status.initContainerStatuses.[].name", "operator": "DoesNotExist"}]
+    code = ".status.initContainerStatuses.[0].state.terminated.exitCode | tostring"
+
+    def fate(word: str) -> list[Json]:
+        return [*fresh, {"key": FATE, "operator": "In", "values": [word]}]
+
+    works, fails = ENDED.format(ready="true", restarts=0, code=0), ENDED.format(ready="false", restarts=1, code=1)
+    recovers = ENDED.format(ready="true", restarts=1, code=0)
+    yield stage("package-works", "Pod", fate("works"), _status(works), {"durationMilliseconds": 300})
+    yield stage("package-fails", "Pod", fate("fails"), _status(fails), {"durationMilliseconds": 300})
+    yield stage("package-hangs", "Pod", fate("hangs"), _status(works), {"durationMilliseconds": 4000})
+    failed: list[Json] = [*alive, {"key": code, "operator": "In", "values": ["1"]}]
+    yield stage("package-recovers", "Pod", failed, _status(recovers), {"durationMilliseconds": 1000})
+    yield stage("package-vanishes", "Pod", fate("vanishes"), {"delete": True}, {"durationMilliseconds": 300})
+    gone: list[Json] = [{"key": PACKAGE, "operator": "Exists"}, {"key": DELETED, "operator": "Exists"}]
+    yield stage("package-delete", "Pod", gone, {"delete": True})
+
+
+def _status(template: str) -> Json:
+    return {"patch": {"subresource": "status", "root": "status", "type": "merge", "template": template}}
+
+
 def stage(name: str, kind: str, when: list[Json], step: Json, delay: Json | None = None) -> Json:
     spec: Json = {
         "resourceRef": {"apiGroup": "v1", "kind": kind},
@@ -129,7 +182,8 @@ def configuration(heartbeat: float) -> Iterator[Json]:
         "pod-ready",
         "Pod",
         [
-            {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"},
+            {"key": DELETED, "operator": "DoesNotExist"},
+            {"key": PACKAGE, "operator": "DoesNotExist"},
             {"key": ".status.phase", "operator": "In", "values": ["Pending"]},
         ],
         {"patch": {"subresource": "status", "root": "status", "type": "strategic", "template": RUNNING}},
@@ -142,10 +196,11 @@ def configuration(heartbeat: float) -> Iterator[Json]:
     yield stage(
         "pod-delete",
         "Pod",
-        [{"key": ".metadata.deletionTimestamp", "operator": "Exists"}],
+        [{"key": DELETED, "operator": "Exists"}, {"key": PACKAGE, "operator": "DoesNotExist"}],
         {"delete": True},
         {"durationMilliseconds": 0, "durationFrom": {"expressionFrom": stops}},
     )
+    yield from package_stages()
 
 
 class Kwok:

@@ -131,6 +131,26 @@ class NodeMaintenanceOperator(Operator):
         return f"--health-probe-bind-address=127.0.0.1:{self.health_port}"
 
 
+class SkyhookOperator(Operator):
+    """`haulout as skyhook-operator`, without webhooks; `variables` are those of its environment."""
+
+    def __init__(
+        self, plane: Cluster, directory: Path, namespace: str, *, user: str = "operator", **variables: str
+    ) -> None:
+        super().__init__(directory, "")
+        env = environment(
+            KUBECONFIG=str(plane.kubeconfig(user)),
+            NAMESPACE=namespace,
+            ENABLE_WEBHOOKS="false",
+            METRICS_PORT=f"127.0.0.1:{self.port}",
+            PROBE_PORT=f"127.0.0.1:{self.health_port}",
+            LOG_LEVEL="info",
+            **variables,
+        )
+        argv = [str(HAULOUT), "as", "skyhook-operator"]
+        self.process = Process("operator", argv, directory, env=env, cwd=directory)
+
+
 class Platform(Operator):
     """`haulout run` with profiles or other `surfaces`, without webhooks; `settings` are lines for its `haulout.yaml`."""
 

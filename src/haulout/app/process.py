@@ -176,6 +176,7 @@ class Process:
             self._troubles.outage,
             Connections(self.kernel.store, self.clock, self._reconnected, self._left),
             self._troubles.oversized,
+            settings.optional_kinds,
         )
         self._traffic = Traffic(self.metrics)
         self._endpoint = endpoint
@@ -424,6 +425,8 @@ class Process:
     def _gained(self) -> None:
         self._show_leading(1)
         self.kernel.lead()
+        # Scripts around the originals wait for this line.
+        log.info("Starting workers")
         self.wake.poke()
         in_group = any(each.tells_in_group for each in served(self.settings.blocks))
         api: Literal["events.k8s.io/v1", "v1"] = "events.k8s.io/v1" if in_group else "v1"

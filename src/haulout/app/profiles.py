@@ -12,7 +12,8 @@ from pathlib import Path
 from haulout.app.configuration_file import ConfigurationRow
 from haulout.app.info import info_route
 from haulout.app.parts import Part, Surroundings
-from haulout.cluster.rows import NodeRow, Row
+from haulout.cluster.rows import NodeRow, Row, Value
+from haulout.cluster.view import MARK
 from haulout.core.decision import Source
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
@@ -24,11 +25,13 @@ from haulout.serve.pages import static_route, to_static
 from haulout.serve.web import Handler
 from haulout.settings.context import pod_rules
 from haulout.settings.settings import Settings
-from haulout.surfaces.profiles.load import examined, problems
+from haulout.surfaces.profiles.failures import Growth
+from haulout.surfaces.profiles.load import Configuration, examined, problems
 from haulout.surfaces.profiles.messages import CHANNEL as NOTIFICATIONS
 from haulout.surfaces.profiles.metrics import samples
 from haulout.surfaces.profiles.moved_pods import OWNERS, untouched
 from haulout.surfaces.profiles.passes.result import Config, Mode
+from haulout.surfaces.profiles.passes.statements import FAILURES
 from haulout.surfaces.profiles.settings import ProfilesSettings
 from haulout.surfaces.profiles.surface import CONFIG_KEY, PROFILES, known_plugins, mode_row, sources
 
@@ -53,6 +56,7 @@ class Profiles(Part):
         self._metrics = around.metrics
         self._plugins = known_plugins()
         self._sources = sources(None)
+        self._growth = Growth()
         self._say_how(around.settings)
         self._settings = _block(around.settings)
         self._watch(self._settings.config)
@@ -108,9 +112,18 @@ class Profiles(Part):
         return self._settings.metrics_timeout
 
     def samples(self) -> Iterable[Sample]:
+        self._count_failures()
         nodes = [row for row in self._rows("Node") if isinstance(row, NodeRow)]
         pods, workloads = self._rows("Pod"), [row for kind in OWNERS for row in self._rows(kind)]
         return itertools.chain(samples(nodes, self.around.clock.now()), untouched(nodes, pods, workloads))
+
+    def _count_failures(self) -> None:
+        """Let the count of failures grow by what is due since the last scrape, as the original's does on each pass."""
+        config = self._store.row(CONFIG_KEY)
+        if isinstance(config, Value) and isinstance(config.value, Configuration):
+            now = self.around.clock.now()
+            for profile, count in self._growth.due(self._rows(MARK), config.value.requeue, now).items():
+                self._metrics.count(FAILURES, count, profile=profile)
 
     def _rows(self, kind: str) -> list[Row]:
         """Copied, for what is made of them is made off the loop."""

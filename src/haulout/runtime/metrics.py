@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from prometheus_client import PROCESS_COLLECTOR, CollectorRegistry, generate_latest
@@ -30,6 +31,10 @@ def process_samples() -> Iterable[Sample]:
 def buckets(declared: Mapping[str, Declared], name: str) -> tuple[float, ...]:
     """Return the upper edges of a histogram's buckets."""
     return declared[name].buckets if name in declared else BUCKETS
+
+
+# A value at the end of a line, or the upper edge of a bucket.
+WHOLE = re.compile(rb'(?m)( -?[0-9]+|,le="[0-9]+|\{le="[0-9]+)\.0($|")')
 
 
 class Snapshot(Collector):
@@ -89,7 +94,8 @@ class Snapshot(Collector):
         for name in (*names, *(name for name in self._declared if self._kind(name) == COUNTER)):
             # The library announces counters under a name with the suffix that OpenMetrics wants.
             text = text.replace(f" {name}_total ".encode(), f" {name} ".encode())
-        return text
+        # Whole numbers as Go prints them: people search for them with grep.
+        return WHOLE.sub(rb"\1\2", text)
 
 
 class Metrics:
@@ -149,6 +155,8 @@ class Metrics:
         self._sources.append(gauges)
 
     def snapshot(self) -> Snapshot:
+        # Sources first: some count what is due before they give their samples.
+        sourced = itertools.chain.from_iterable([source() for source in self._sources])
         families = [
             # Some are counted one by one, but known to dashboards as gauges.
             (GAUGE if self._is_gauge(name) else kind, name, dict(series))
@@ -158,7 +166,6 @@ class Metrics:
         histograms = {
             name: {labels: list(counts) for labels, counts in known.items()} for name, known in self._histograms.items()
         }
-        sourced = itertools.chain.from_iterable([source() for source in self._sources])
         return Snapshot(families, histograms, sourced, self._declared)
 
     def _is_gauge(self, name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
@@ -63,7 +63,10 @@ class _Watch(msgspec.Struct):
 
 
 class Pump:
-    """The open watches. Opening a kind anew with other fields kept lists it anew."""
+    """The open watches. Opening a kind anew with other fields kept lists it anew.
+
+    `optional`: kinds that the process does without where the role does not allow to list them.
+    """
 
     def __init__(
         self,
@@ -75,8 +78,10 @@ class Pump:
         on_outage: Callable[[Outage], None] = lambda outage: None,
         connections: Connections | None = None,
         on_oversized: Callable[[str, int], None] = lambda what, length: None,
+        optional: Iterable[str] = (),
     ) -> None:
         self._on_oversized = on_oversized
+        self._optional = frozenset(optional)
         self.store = store
         self._clock = clock
         self._metrics = metrics
@@ -148,7 +153,8 @@ class Pump:
         on_outage = _untold if projector.cluster else self._on_outage
         on_oversized = _unsaid if projector.cluster else self._on_oversized
         told = (self._on_change, on_outage, self.connections, on_oversized)
-        return (self.store, projector, self._clock, self._metrics, *told)
+        optional = projector.resource.kind in self._optional
+        return (self.store, projector, self._clock, self._metrics, *told, optional)
 
     async def _persist(self, transport: Transport, projector: Projector, sink: TableSink) -> None:
         """Run one watch. An unexpected error of a server does not end the other watches."""

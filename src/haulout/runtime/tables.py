@@ -33,6 +33,7 @@ class TableSink:
         on_outage: Callable[[Outage], None] = lambda outage: None,
         connections: Connections | None = None,
         on_oversized: Callable[[str, int], None] = lambda what, length: None,
+        optional: bool = False,
     ) -> None:
         self._store = store
         self._projector = projector
@@ -47,6 +48,7 @@ class TableSink:
         self._cluster = projector.cluster
         self._interruptions = Interruptions(self._cluster, self._kind, clock)
         self._on_oversized = on_oversized
+        self._optional = optional
         self._troubled_at: float | None = None
         self._why = ""
         self._said = ""
@@ -119,9 +121,12 @@ class TableSink:
         # Said once, and anew when the cause is another: what cut a watch off need not be what keeps it from going on.
         if code != self._said:
             self._said = code
-            log.warning(
-                "watch interrupted", extra={"kind": self._kind, "cluster": self._cluster, "code": code, "error": why}
-            )
+            if self._optional and code == "unreadable":
+                # The role of an original allows what the original reads. What it does not say must not look like a fault.
+                log.info("kind is done without: the role does not allow to list it", extra={"kind": self._kind})
+            else:
+                where = {"kind": self._kind, "cluster": self._cluster}
+                log.warning("watch interrupted", extra={**where, "code": code, "error": why})
         self._metrics.count("haulout_watch_troubles", kind=self._plain_kind, code=code)
         if code == "unreadable" or self._readable_for() <= 0:
             self._doubt()

@@ -96,6 +96,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     metrics_over_tls: bool = False
     lease: Lease | None = None
     turns: bool = True
+    # Kinds that are done without where the role does not allow to list them.
+    optional_kinds: tuple[str, ...] = ()
     ready_at_once: bool = False
     log_format: str = "json"
     log_level: int = 20

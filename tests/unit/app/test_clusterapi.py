@@ -211,7 +211,7 @@ def test_of_a_cluster_that_is_left_no_series_stays() -> None:
 def test_how_long_approvals_take_is_there_from_the_start() -> None:
     text = part().around.metrics.render().decode()
     for flow in ("deletion", "maintenance"):
-        assert f'maintenance_capi_approval_seconds_count{{flow="{flow}"}} 0.0' in text
+        assert f'maintenance_capi_approval_seconds_count{{flow="{flow}"}} 0' in text
     edges = [line for line in text.splitlines() if 'flow="deletion",le=' in line]
     assert len(edges) == len(LONG_BUCKETS) + 1
 

@@ -47,7 +47,7 @@ def test_events_that_did_not_fit_are_counted(dropped: int) -> None:
     process = Process(Settings(blocks={"clusterapi": ClusterApiSettings()}), HOME)
     process.recorder.dropped = dropped
     lines = process.metrics.render().decode().splitlines()
-    assert f"haulout_events_dropped {dropped}.0" in lines
+    assert f"haulout_events_dropped {dropped}" in lines
     assert "# TYPE haulout_events_dropped counter" in lines
 
 
@@ -79,8 +79,8 @@ def test_writes_that_are_not_taken_are_errors_of_the_controller(answer: Refused,
     target = Key("far", "Node", "", "n")
     process.reporting.refused(Subject("machine", Key("", "Machine", "fleet", "a")), Change(target, {}), answer)
     lines = process.metrics.render().decode().splitlines()
-    assert f'controller_runtime_reconcile_errors_total{{controller="machine"}} {errors}.0' in lines
-    assert f'controller_runtime_reconcile_total{{controller="machine",result="error"}} {errors}.0' in lines
+    assert f'controller_runtime_reconcile_errors_total{{controller="machine"}} {errors}' in lines
+    assert f'controller_runtime_reconcile_total{{controller="machine",result="error"}} {errors}' in lines
 
 
 def test_a_write_without_an_answer_is_an_error_of_the_controller() -> None:
@@ -88,7 +88,7 @@ def test_a_write_without_an_answer_is_an_error_of_the_controller() -> None:
     process.reporting.lost(Subject("machine", Key("", "Machine", "fleet", "a")))
     process.reporting.lost(Subject("arbiter", Key("", "Node", "", "n")))
     lines = process.metrics.render().decode().splitlines()
-    assert 'controller_runtime_reconcile_errors_total{controller="machine"} 1.0' in lines
+    assert 'controller_runtime_reconcile_errors_total{controller="machine"} 1' in lines
 
 
 def test_who_stands_in_for_no_controller_is_not_counted_as_one() -> None:
@@ -107,8 +107,8 @@ def test_who_does_a_part_of_what_a_controller_does_is_counted_as_that() -> None:
     lines = process.metrics.render().decode().splitlines()
     controllers = {match[1] for line in lines if (match := re.search(r'controller="([^"]+)"', line))}
     assert controllers == {"machine", "metal3", "nodemaintenance", "budgets"}
-    assert 'controller_runtime_reconcile_errors_total{controller="machine"} 1.0' in lines
-    assert 'workqueue_retries_total{controller="machine",name="machine"} 1.0' in lines
+    assert 'controller_runtime_reconcile_errors_total{controller="machine"} 1' in lines
+    assert 'workqueue_retries_total{controller="machine",name="machine"} 1' in lines
 
 
 ESX = """
@@ -160,10 +160,10 @@ def test_what_befalls_a_decision_is_counted_to_its_surface(decider: str, surface
     process.reporting.decision_failed(subject, ValueError("no"))
     lines = process.metrics.render().decode().splitlines()
     assert {line for line in lines if 'surface="' in line} == {
-        f'haulout_refusals{{code="403",surface="{surface}"}} 1.0',
-        f'haulout_refusals{{code="500",surface="{surface}"}} 1.0',
-        f'haulout_restless_keys{{surface="{surface}"}} 1.0',
-        f'haulout_decision_failures{{surface="{surface}"}} 1.0',
+        f'haulout_refusals{{code="403",surface="{surface}"}} 1',
+        f'haulout_refusals{{code="500",surface="{surface}"}} 1',
+        f'haulout_restless_keys{{surface="{surface}"}} 1',
+        f'haulout_decision_failures{{surface="{surface}"}} 1',
     }
 
 
@@ -175,12 +175,12 @@ def test_decisions_show_as_work_of_a_queue() -> None:
     process.kernel.loop.run(datetime(2026, 1, 1, tzinfo=UTC))
     lines = process.metrics.render().decode().splitlines()
     queue = 'controller="nodemaintenance",name="nodemaintenance"'
-    assert f"workqueue_adds_total{{{queue}}} 1.0" in lines
-    assert f"workqueue_queue_duration_seconds_count{{{queue}}} 1.0" in lines
-    assert f"workqueue_work_duration_seconds_count{{{queue}}} 1.0" in lines
-    assert f'workqueue_depth{{{queue},priority=""}} 0.0' in lines
+    assert f"workqueue_adds_total{{{queue}}} 1" in lines
+    assert f"workqueue_queue_duration_seconds_count{{{queue}}} 1" in lines
+    assert f"workqueue_work_duration_seconds_count{{{queue}}} 1" in lines
+    assert f'workqueue_depth{{{queue},priority=""}} 0' in lines
     for name in ("retries_total", "unfinished_work_seconds", "longest_running_processor_seconds"):
-        assert f"workqueue_{name}{{{queue}}} 0.0" in lines
+        assert f"workqueue_{name}{{{queue}}} 0" in lines
 
 
 async def test_the_scrape_that_is_waited_for_is_the_first_after_the_signal() -> None:
@@ -208,7 +208,7 @@ def test_requests_are_counted_in_the_words_of_the_originals() -> None:
     process = Process(Settings(blocks={"nodemaintenance": NodeMaintenanceSettings()}), HOME)
     answered = process._traffic.opened("https://10.0.0.1:6443")
     answered("10.0.0.1:6443", "GET", "200")
-    line = 'rest_client_requests_total{code="200",host="10.0.0.1:6443",method="GET"} 1.0'
+    line = 'rest_client_requests_total{code="200",host="10.0.0.1:6443",method="GET"} 1'
     assert line in process.metrics.render().decode().splitlines()
     process._traffic.closed("https://10.0.0.1:6443")
     answered("10.0.0.1:6443", "GET", "<error>")

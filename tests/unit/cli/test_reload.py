@@ -223,7 +223,7 @@ class TestProfilesConfig:
             config.look()
             row = store.row(CONFIG_KEY)
             assert isinstance(row, Value)
-            valid = b"\nmaintenance_controller_config_valid 1.0\n" in b"\n" + metrics.render()
+            valid = b"\nmaintenance_controller_config_valid 1\n" in b"\n" + metrics.render()
             return row.value is not None, row.error, valid
 
         assert state() == (False, f"{path}: No such file or directory", False)

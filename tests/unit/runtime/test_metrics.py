@@ -44,9 +44,9 @@ def test_names_stand_as_given_also_in_their_announcement() -> None:
         "# TYPE valid gauge",
     ]
     assert [line for line in lines if not line.startswith("#")] == [
-        "failure_count 1.0",
-        "refusals_total 1.0",
-        "valid 1.0",
+        "failure_count 1",
+        "refusals_total 1",
+        "valid 1",
     ]
 
 

@@ -348,11 +348,11 @@ async def test_requests_are_counted_by_path_and_code(server: Server) -> None:
     await server.post(review(name="deny"))
     await server.post(b"nonsense")
     text = server.metrics.render().decode()
-    assert f'controller_runtime_webhook_requests_total{{code="200",webhook="{PATH}"}} 1.0' in text
-    assert f'controller_runtime_webhook_requests_total{{code="400",webhook="{PATH}"}} 1.0' in text
-    assert f'controller_runtime_webhook_requests_total{{code="500",webhook="{PATH}"}} 0.0' in text
-    assert f'controller_runtime_webhook_latency_seconds_count{{webhook="{PATH}"}} 2.0' in text
-    assert f'controller_runtime_webhook_requests_in_flight{{webhook="{PATH}"}} 0.0' in text
+    assert f'controller_runtime_webhook_requests_total{{code="200",webhook="{PATH}"}} 1' in text
+    assert f'controller_runtime_webhook_requests_total{{code="400",webhook="{PATH}"}} 1' in text
+    assert f'controller_runtime_webhook_requests_total{{code="500",webhook="{PATH}"}} 0' in text
+    assert f'controller_runtime_webhook_latency_seconds_count{{webhook="{PATH}"}} 2' in text
+    assert f'controller_runtime_webhook_requests_in_flight{{webhook="{PATH}"}} 0' in text
 
 
 JSON = st.recursive(

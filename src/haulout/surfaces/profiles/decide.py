@@ -21,6 +21,7 @@ from haulout.core.holds import PRIORITY_ANNOTATION, Claim, is_granted, read_prio
 from haulout.core.reason import Reason
 from haulout.surfaces.profiles.deleted_nodes import farewell
 from haulout.surfaces.profiles.engine import Pass
+from haulout.surfaces.profiles.failures import failing_marks
 from haulout.surfaces.profiles.load import Configuration
 from haulout.surfaces.profiles.manual_uncordon import NOTE as LIFTED
 from haulout.surfaces.profiles.manual_uncordon import is_lifted, uncordon_statements, without_empty_entry
@@ -103,7 +104,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         ),
         claims=claims,
         until=earliest(held.until, rest.until if rest is not None else None, *(result.until for result in results)),
-        marks=tuple(mark for result in results for mark in result.marks),
+        marks=(*(mark for result in results for mark in result.marks), *failing_marks(view, key, results, now)),
         reasons=(*_reasons(node, results, names, config, view), *odd) if view.explaining else (),
     )
 

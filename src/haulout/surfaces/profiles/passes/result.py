@@ -95,6 +95,11 @@ class Result(msgspec.Struct, frozen=True):
     ended: bool = False
     entered: NodeRow | None = None
 
+    @property
+    def asked_again(self) -> int:
+        """How often the outside world has been asked in vain, over all that was asked for this profile."""
+        return self.times + sum(verdict.times for judged in self.judged for verdict in judged.verdicts.values())
+
 
 class ProfilePass(msgspec.Struct, frozen=True):
     """The part of a pass that is about one profile: what its stages read.

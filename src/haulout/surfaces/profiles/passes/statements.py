@@ -35,7 +35,7 @@ def failure_statements(result: Result) -> tuple[Statement, ...]:
     verdicts = {name: verdict for judged in result.judged for name, verdict in judged.verdicts.items()}
     fields += [(f"error of {name}", verdict.error) for name, verdict in verdicts.items() if verdict.error]
     # The event is sent once while the same failure lasts, but each failed question to the outside world is counted.
-    occasion = result.times + sum(verdict.times for verdict in verdicts.values())
+    occasion = result.asked_again
     return (
         Tell(key, "ChangeMaintenanceStateFailed", "ChangeMaintenanceState", note, REPORTER),
         Measure(FAILURES, (("profile", result.profile),), occasion=occasion),

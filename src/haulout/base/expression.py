@@ -50,6 +50,8 @@ class Or(msgspec.Struct, frozen=True, tag=True):
 
 
 Expression = Name | Not | And | Or
+# Words that are what they say, whatever a check of that name finds.
+CONSTANTS = {"true": True, "false": False}
 
 
 class Mention(NamedTuple):
@@ -99,7 +101,7 @@ def names(expression: Expression) -> tuple[str, ...]:
 def evaluate(expression: Expression, values: Mapping[str, bool]) -> bool:
     match expression:
         case Name(name):
-            return values[name]
+            return CONSTANTS.get(name, values[name])
         case Not(operand):
             return not evaluate(operand, values)
         case And(terms):
@@ -114,7 +116,7 @@ def culprits(expression: Expression, values: Mapping[str, bool], wanted: bool = 
     """The names that keep the expression from being as `wanted`, each with the value that would help."""
     match expression:
         case Name(name):
-            return () if values[name] == wanted else ((name, wanted),)
+            return () if CONSTANTS.get(name, values[name]) == wanted else ((name, wanted),)
         case Not(operand):
             return culprits(operand, values, not wanted)
         case And(terms) | Or(terms):
@@ -133,7 +135,8 @@ def conjuncts(expression: Expression) -> frozenset[str]:
     """
     terms = expression.terms if isinstance(expression, And) else (expression,)
     mentioned = Counter(names(expression))
-    return frozenset(term.name for term in terms if isinstance(term, Name) and mentioned[term.name] == 1)
+    found = (term.name for term in terms if isinstance(term, Name) and mentioned[term.name] == 1)
+    return frozenset(name for name in found if name not in CONSTANTS)
 
 
 def parse_chain(text: str) -> tuple[Mention, ...]:

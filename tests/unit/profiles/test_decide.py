@@ -8,14 +8,15 @@ import msgspec
 import pytest
 
 from haulout.cluster.key import Key, node_key
-from haulout.cluster.rows import NodeRow
-from haulout.cluster.view import View
+from haulout.cluster.rows import NodeRow, Value
+from haulout.cluster.view import MARK, View
 from haulout.core.action import Label, Measure, Say, Tell
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.decision import Decider, Decision
 from haulout.core.holds import Claim, Want, is_granted
 from haulout.kernel.requests import Refused
 from haulout.plugins.api import CheckInput, Config, Failed, Retry, TriggerInput, Verdict, check, trigger
+from haulout.surfaces.profiles.failures import Failing
 from haulout.surfaces.profiles.surface import DECIDER
 from haulout.surfaces.profiles.wire import (
     DATA_ANNOTATION,
@@ -505,6 +506,37 @@ class TestFailing:
             "(known: operational, maintenance-required, in-maintenance)"
         )
         assert len(profiles.counted) == 1
+
+    def test_a_node_in_an_unknown_state_alone_gets_no_state_label(self) -> None:
+        profiles = world(ROUND, worker(data=data(p="broken"), a="")).settle()
+        assert "cloud.sap/maintenance-state" not in profiles.row().labels
+
+    def test_two_separators_in_a_row_name_no_profile(self) -> None:
+        profiles = world(ROUND, worker(profiles="p----p")).settle()
+        assert not [note for note in profiles.notes if "profile" in note and "not" in note]
+
+    def test_a_check_named_like_a_constant_is_that_constant(self) -> None:
+        checks = '- {type: hasLabel, name: "true", config: {key: nowhere}}'
+        text = config_text(
+            '- {name: p, operational: {transitions: [{check: "true", next: maintenance-required}]}}', checks=checks
+        )
+        profiles = world(ROUND, worker())
+        profiles.configure(text)
+        assert profiles.settle().current() == {"p": REQUIRED}
+
+    def test_a_failure_that_lasts_is_published_with_its_beginning(self) -> None:
+        profiles = self.failing("{check: a && broken, next: in-maintenance}")
+        began = self.marks(profiles)
+        assert [value.profile for value in began] == ["bad"]
+        profiles.wait(40)
+        assert self.marks(profiles) == began
+        profiles.configure(config_text("- name: bad\n- name: good"))
+        profiles.settle()
+        assert not self.marks(profiles)
+
+    def marks(self, profiles: Profiles) -> list[Failing]:
+        rows = profiles.desk.store.rows("", MARK)
+        return [row.value for row in rows if isinstance(row, Value) and isinstance(row.value, Failing)]
 
     def test_it_recovers_when_somebody_repairs_the_word(self) -> None:
         profiles = world(ROUND, worker(data=data(p="broken"), a="")).settle()

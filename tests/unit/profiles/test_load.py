@@ -256,7 +256,6 @@ def test_what_such_a_name_says_names_it_too() -> None:
         pytest.param({"check": "- {type: checkHypervisor, name: v, config: {value: x}}"}, "field value not found in HypervisorStatus", id="plugin's own words"),
         pytest.param({"check": "- {type: hasLabel, name: v, config: {key: '${NO}'}}"}, f"missing field accessing 'instances.check.1.config.key'{WHERE}", id="variable"),
         pytest.param({"check": "- {type: hasLabel, name: v, config: {key: '${NO:?say why}'}}"}, f"say why accessing 'instances.check.1.config.key'{WHERE}", id="variable with a message"),
-        pytest.param({"check": "- {type: hasLabel, name: true, config: {key: x}}"}, 'a check instance cannot be named "true"', id="constant as name"),
         pytest.param({"check": "- nope"}, f"required 'object', but found 'string' in field 'instances.check.1'{WHERE}", id="scalar instance"),
         pytest.param({"profiles": "- operational: {}"}, f"string value is not set accessing 'profiles.0.name'{WHERE}", id="nameless profile"),
         pytest.param({"profiles": "- null"}, "string value is not set accessing 'profiles.0.name'", id="null profile"),

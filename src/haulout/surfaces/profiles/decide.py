@@ -155,11 +155,12 @@ def attach(data: MaintenanceData, names: tuple[str, ...], config: Config, now: d
     return MaintenanceData(entries, data.notifications)
 
 
-def state_label(entries: Mapping[str, Entry], names: tuple[str, ...], config: Config) -> State:
-    """The most serious state of the profiles that are configured."""
+def state_label(entries: Mapping[str, Entry], names: tuple[str, ...], config: Config) -> State | None:
+    """Return the most serious state of the profiles that are configured. None: one is in a state that is not known."""
     states = {entries[name].current for name in names if name in config.profiles and name in entries}
     serious = (State.IN_MAINTENANCE, State.REQUIRED)
-    return next((state for state in serious if state in states), State.OPERATIONAL)
+    is_known = states <= {state.value for state in State}
+    return next((state for state in serious if state in states), State.OPERATIONAL if is_known else None)
 
 
 Passed = tuple[NodeRow, MaintenanceData, list[Result]]
@@ -194,7 +195,7 @@ def _edits(
     state = state_label(data.profiles, names, config)
     draft = msgspec.structs.replace(
         draft,
-        labels={**draft.labels, STATE_LABEL: state.value},
+        labels={**draft.labels, STATE_LABEL: state.value} if state is not None else draft.labels,
         annotations={**draft.annotations, DATA_ANNOTATION: write_data(data)},
     )
     return between(node, _without_ended_drains(draft, results, names))
@@ -237,7 +238,8 @@ def _actions(
 
 def _odd_ones(node: NodeRow, names: tuple[str, ...], config: Config) -> tuple[Statement, ...]:
     """What people have written on the node that means nothing."""
-    unknown = (_unknown(node.key, name) for name in names if name not in config.profiles)
+    # Two separators in a row name nothing, which is not worth an event.
+    unknown = (_unknown(node.key, name) for name in names if name and name not in config.profiles)
     odd = (each for annotation, note in misread(node).items() for each in _odd(node.key, annotation, note))
     return (*unknown, *odd)
 

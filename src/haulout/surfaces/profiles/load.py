@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from haulout.base import expression, yaml
-from haulout.base.expression import Expression, Mention
+from haulout.base.expression import CONSTANTS, Expression, Mention
 from haulout.base.yaml import Node
 from haulout.plugins.config import Block, Config, ConfigProblem, Context, GoDuration, examine
 from haulout.plugins.document import open_document, splice_problems
@@ -254,9 +254,9 @@ class _Loader(Generic[Ck, Nt, Tr]):
             name = self._word((*path, "name")) or item.name
             self._note_repetition(name, self._checks, path)
             self._checks[name] = self._instance(item, self._plugins.checks, "check", path)
-            if name in {"true", "false"}:
-                what = f'a check instance cannot be named "{item.name}"'
-                self._wrong(what, (*path, "name"), "that word is a constant in check expressions")
+            if name in CONSTANTS:
+                what = f'"{name}" is a constant in check expressions, so that what this check finds does not count'
+                self._warn(what, (*path, "name"), "give it another name")
 
     def _load_triggers(self, written: Iterable[_Instance]) -> None:
         for number, item in enumerate(written):
@@ -372,9 +372,11 @@ class _Loader(Generic[Ck, Nt, Tr]):
 
     def _note_repetition(self, name: str, known: Mapping[str, object], path: _Path) -> None:
         if name and name in known:
-            place = yaml.place_of(self._context.document, (*path, "name"))
-            what = f'replaces the earlier instance named "{name}"'
-            self.warnings.append(ConfigProblem(what, right="give it another name", path=(*path, "name"), place=place))
+            self._warn(f'replaces the earlier instance named "{name}"', (*path, "name"), "give it another name")
+
+    def _warn(self, what: str, path: _Path, right: str) -> None:
+        place = yaml.place_of(self._context.document, path)
+        self.warnings.append(ConfigProblem(what, right=right, path=path, place=place))
 
     def _wrong(self, what: str, path: _Path, right: str = "") -> None:
         """Where nothing could be read, what is missed next is not worth a word."""

@@ -397,6 +397,21 @@ class TestEnds:
         assert [name for name in node["metadata"]["annotations"] if name.startswith(P)] == [f"{P}nodeState_demo"]
         assert not [each for each in node["status"]["conditions"] if each["type"].startswith(P)]
 
+    def test_what_can_be_uninstalled_is_before_its_skyhook_goes(self) -> None:
+        ops = Skyhooks(nodes=2)
+        ops.make("demo", {"base": pkg(uninstall={"enabled": True}), "other": pkg()}).run(30)
+        ops.edit("demo", {"metadata": {"annotations": {f"{P}pause": "true"}}}).run(5)
+        ops.delete("demo").run(10)
+        assert ops.condition("demo", "DeletionBlocked") == (
+            "True",
+            "DeletionBlocked",
+            "packages cannot be uninstalled: paused",
+        )
+        ops.edit("demo", {"metadata": {"annotations": {f"{P}pause": None}}}).run(30)
+        assert stages(ops, package="base", node="n1")[2:] == ["uninstall"]
+        assert ops.world.objects.get(SKYHOOKS, "", "demo") is None
+        assert ops.state("n0", "demo") == {"other|1.0.0": "config/complete"}
+
     def test_a_skyhook_without_nodes_can_be_deleted(self) -> None:
         ops = Skyhooks().make("demo", {"base": pkg()}, nodeSelectors={"matchLabels": {"no": "body"}}).run(5)
         assert ops.phase("demo") == "complete"

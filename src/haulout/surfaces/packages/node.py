@@ -11,11 +11,12 @@ from haulout.cluster.view import View
 from haulout.core.action import Create, Delete, Patch, Step
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.holds import is_kept_by_others
-from haulout.surfaces.packages import taints
+from haulout.surfaces.packages import node_names, taints
 from haulout.surfaces.packages.around import Around, Visit
 from haulout.surfaces.packages.config_maps import METADATA_OF_NODE, MetadataRow
 from haulout.surfaces.packages.node_draft import NodeDraft
 from haulout.surfaces.packages.node_leaving import leave, orphans
+from haulout.surfaces.packages.node_state import MalformedNodeState, parse
 from haulout.surfaces.packages.node_visit import visit
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.plan import ALL_PLANS, PlanRow
@@ -48,7 +49,7 @@ def _gone(key: Key, view: View) -> Decision:
 
 def _decided(around: Around, node: NodeRow, plans: list[PlanRow]) -> Decision:
     draft = NodeDraft(node)
-    selecting = [plan for plan in plans if _selects(plan, node) and not plan.is_deleting]
+    selecting = [plan for plan in plans if _selects(plan, node) and (not plan.is_deleting or _uninstalls(plan, node))]
     draft.apply(taints.added_to_new(node, selecting, around.options.runtime_required))
     visits: list[Visit] = []
     predecessors_done = True
@@ -77,6 +78,16 @@ def _decided(around: Around, node: NodeRow, plans: list[PlanRow]) -> Decision:
 
 def _selects(plan: PlanRow, node: NodeRow) -> bool:
     return plan.selector is not None and plan.selector.matches(node.labels)
+
+
+def _uninstalls(plan: PlanRow, node: NodeRow) -> bool:
+    """Whether a Skyhook that is being deleted has something to uninstall on the node."""
+    if not plan.is_uninstalling:
+        return False
+    try:
+        return not plan.is_done(parse(node.annotations.get(node_names.node_state(plan.skyhook), "{}")))
+    except MalformedNodeState:
+        return True
 
 
 def _lets_others(plan: PlanRow, found: Visit) -> bool:

@@ -29,7 +29,7 @@ from haulout.surfaces.packages.pod_results import with_results
 from haulout.surfaces.packages.pod_rows import PackagePodRow
 from haulout.surfaces.packages.run import advance, is_directory_of
 from haulout.surfaces.packages.scene import Scene, Work, told
-from haulout.surfaces.packages.stages import has_begun, has_interrupt, is_node_complete, is_package_complete
+from haulout.surfaces.packages.stages import has_begun, has_interrupt, is_package_complete
 from haulout.surfaces.packages.standing import Standing, is_failing, standing_key
 from haulout.surfaces.packages.validation import is_valid
 from haulout.surfaces.packages.wire import COMPLETE, Package
@@ -103,7 +103,7 @@ def _work(scene: Scene, stored: NodeState) -> Work:
             over += [pod for pod in _living(scene, over) if pod.about is not None and pod.about.name == name]
             state = changed
     over += [pod for pod in _living(scene, over) if not is_valid(pod, scene.place, plan.packages, state)]
-    if scene.may_run and not is_node_complete(plan.packages.values(), state, plan.updates):
+    if scene.may_run and not plan.is_done(state):
         following = advance(scene, state)
         return Work(following.state, done.tells, following.new_pods, tuple(over), earliest(done.until, following.until))
     return Work(state, done.tells, old_pods=tuple(over), until=done.until)
@@ -125,7 +125,7 @@ def _visited(
     is_eligible: bool,
 ) -> Visit:
     plan, node, skyhook = scene.plan, scene.node, scene.plan.skyhook
-    complete = is_node_complete(plan.packages.values(), work.state, plan.updates)
+    complete = plan.is_done(work.state)
     before = node.annotations.get(node_names.status(skyhook), "")
     gate = asked.gate
     status = node_status.status_of(
@@ -281,7 +281,7 @@ def _standing(
         labels=node.labels,
         status=node.annotations.get(node_names.status(plan.skyhook), ""),
         state=state,
-        is_complete=not is_malformed and is_node_complete(packages, state, plan.updates),
+        is_complete=not is_malformed and plan.is_done(state),
         is_ready=is_ready,
         is_ignored=is_ignored(node),
         is_tainted=not _tolerates(node, plan, around.options),

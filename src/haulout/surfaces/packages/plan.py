@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import msgspec
+
 from haulout.base import bounds
 from haulout.base.selector import Selector
 from haulout.cluster.key import Key
@@ -12,11 +14,22 @@ from haulout.cluster.store import Index
 from haulout.cluster.view import MARK, View
 from haulout.core.decision import NOTHING, Decision
 from haulout.surfaces.packages.config_maps import CONFIGS_OF_SKYHOOK, PackageConfigRow
+from haulout.surfaces.packages.node_state import NodeState
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.pods import Place
-from haulout.surfaces.packages.stages import NOTHING_CHANGED, ConfigUpdates
+from haulout.surfaces.packages.stages import NOTHING_CHANGED, ConfigUpdates, is_node_complete, is_unwanted
 from haulout.surfaces.packages.validate import name_problem, spec_problem
-from haulout.surfaces.packages.wire import COMPLETE, DISABLED, FINALIZER, PAUSED, SURFACE, Package, SkyhookRow, Spec
+from haulout.surfaces.packages.wire import (
+    COMPLETE,
+    DISABLED,
+    FINALIZER,
+    PAUSED,
+    SURFACE,
+    Package,
+    SkyhookRow,
+    Spec,
+    Uninstall,
+)
 from haulout.surfaces.packages.wire_policy import PolicyRow, policy_key
 
 PLANS, PICKS, BOOTS = "packages-plan", "packages-pick", "packages-boot"
@@ -27,7 +40,8 @@ class PlanRow(Row, frozen=True, kw_only=True):
 
     `shows`: `paused` or `disabled`, where all its nodes show that. `updates`: the configuration keys of each package that
     the last change touched. `published`: the packages whose ConfigMap is as pods need it; `changing`: those whose nodes
-    have to configure them again before it is. `is_complete`: on all its nodes.
+    have to configure them again before it is. `is_complete`: on all its nodes. `is_uninstalling`: it is being deleted, and
+    has packages that are uninstalled before.
     """
 
     skyhook: str
@@ -45,6 +59,7 @@ class PlanRow(Row, frozen=True, kw_only=True):
     published: frozenset[str] = frozenset()
     changing: frozenset[str] = frozenset()
     is_complete: bool = False
+    is_uninstalling: bool = False
     problem: str = ""
 
     @property
@@ -58,7 +73,15 @@ class PlanRow(Row, frozen=True, kw_only=True):
     @property
     def acts(self) -> bool:
         """Whether anything new may begin for it."""
-        return not (self.shows or self.is_disabled or self.is_deleting or self.problem)
+        is_over = self.is_deleting and not self.is_uninstalling
+        return not (self.shows or self.is_disabled or is_over or self.problem)
+
+    def is_done(self, state: NodeState) -> bool:
+        """Whether a node with this state has nothing more to do. At the end, what can be uninstalled has to be."""
+        if not self.is_uninstalling:
+            return is_node_complete(self.packages.values(), state, self.updates)
+        leaving = {name for name, package in self.packages.items() if is_unwanted(package)}
+        return not any(entry.name in leaving for entry in state.values())
 
     def place(self, node: str, options: Options, order: int | None = None) -> Place:
         tolerations = self.spec.additional_tolerations
@@ -109,6 +132,10 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 
 def plan_of(row: SkyhookRow, configs: list[PackageConfigRow], *, has_compartments: bool) -> PlanRow:
     is_complete = row.status.status == COMPLETE and row.status.observed_generation == row.generation
+    can_leave = any(
+        package.uninstall is not None and package.uninstall.enabled for package in row.spec.packages.values()
+    )
+    is_uninstalling = row.deleting_at is not None and can_leave
     return PlanRow(
         key=plan_key(row.name),
         uid=row.uid,
@@ -116,7 +143,7 @@ def plan_of(row: SkyhookRow, configs: list[PackageConfigRow], *, has_compartment
         owner=row.key,
         generation=row.generation,
         created_at=row.created_at,
-        spec=row.spec,
+        spec=_at_the_end(row.spec) if is_uninstalling else row.spec,
         selector=row.selector,
         protected=row.protected,
         shows=_shows(row),
@@ -131,8 +158,20 @@ def plan_of(row: SkyhookRow, configs: list[PackageConfigRow], *, has_compartment
             if each.is_changing and _version_of(row, each.package) == each.package_version
         ),
         is_complete=is_complete,
+        is_uninstalling=is_uninstalling,
         problem=problem_of(row),
     )
+
+
+def _at_the_end(spec: Spec) -> Spec:
+    """Return the spec of a Skyhook that is being deleted: every package that can be uninstalled is to be."""
+    packages = {
+        name: msgspec.structs.replace(package, uninstall=Uninstall(enabled=True, apply=True))
+        if package.uninstall is not None and package.uninstall.enabled
+        else package
+        for name, package in spec.packages.items()
+    }
+    return msgspec.structs.replace(spec, packages=packages)
 
 
 def picks_of(row: SkyhookRow) -> tuple[Pick, ...]:

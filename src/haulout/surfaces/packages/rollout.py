@@ -78,10 +78,10 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     for kind in ("Node", "Pod", PACKAGE_POD, NODE_METADATA):
         view.require(kind)
     plan = view.get(plan_key(row.name), PlanRow)
-    if plan is None:
+    if plan is None or plan.is_deleting != (row.deleting_at is not None):
         return NOTHING
     nodes = tuple(sorted(view.rows(NODES_OF_SKYHOOK, row.name, Standing), key=lambda node: node.age))
-    if row.deleting_at is not None:
+    if row.deleting_at is not None and not (plan.is_uninstalling and any(_is_left(node) for node in nodes)):
         return _ending(row, nodes)
     configs = tuple(view.rows(CONFIGS_OF_SKYHOOK, row.name, PackageConfigRow))
     name = row.spec.deployment_policy
@@ -94,6 +94,11 @@ def _ending(row: SkyhookRow, nodes: Sequence[Standing]) -> Decision:
     if any(not node.is_released for node in nodes):
         return NOTHING
     return Decision(actions=((Finalize(row.key, FINALIZER, present=False),),))
+
+
+def _is_left(node: Standing) -> bool:
+    """Whether a package has to be uninstalled on the node before its Skyhook may go."""
+    return node.is_released and not node.is_complete
 
 
 def _going_on(given: Given) -> Decision:
@@ -252,6 +257,7 @@ def _conditions(given: Given, status: str, *, is_truncated: bool) -> tuple[Condi
         conditions.set(skyhook_conditions.TRUNCATED, True, "StatusTruncated", text)
     else:
         conditions.remove(skyhook_conditions.TRUNCATED)
+    skyhook_conditions.about_deletion(conditions, plan, nodes)
     skyhook_conditions.about_malformed(conditions, nodes)
     skyhook_conditions.about_pods(conditions, nodes)
     skyhook_conditions.about_ready(conditions, status, nodes)

@@ -52,6 +52,8 @@ def to_run(scene: Scene, state: NodeState) -> list[Run]:
         for entry in state.values()
         if entry.stage in LEAVING and entry.state in (IN_PROGRESS, ERRORING)
     ]
+    if plan.is_uninstalling:
+        return sorted(leaving, key=lambda run: run.key)
     gone = {run.key for run in leaving}
     others = [
         Run(package, stage, state.get(package.key))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from haulout.model.meta import Condition
+from haulout.surfaces.packages.plan import PlanRow
 from haulout.surfaces.packages.standing import Standing
 from haulout.surfaces.packages.wire import (
     BLOCKED,
@@ -80,6 +81,20 @@ def about_malformed(conditions: Conditions, nodes: Sequence[Standing]) -> None:
         conditions.set(MALFORMED, True, "NodeStateMalformed", text)
     else:
         conditions.remove(MALFORMED)
+
+
+def about_deletion(conditions: Conditions, plan: PlanRow, nodes: Sequence[Standing]) -> None:
+    """Say what keeps a Skyhook from being deleted whose packages have to be uninstalled first."""
+    why = ""
+    if plan.is_uninstalling and not plan.acts:
+        why = plan.shows or (DISABLED if plan.is_disabled else plan.problem)
+    elif plan.is_uninstalling and any(node.is_malformed for node in nodes):
+        why = "the state of a node cannot be read"
+    if why:
+        text = f"packages cannot be uninstalled: {why}"
+        conditions.set(DELETION_BLOCKED, True, "DeletionBlocked", text)
+    else:
+        conditions.remove(DELETION_BLOCKED)
 
 
 def about_pods(conditions: Conditions, nodes: Sequence[Standing]) -> None:

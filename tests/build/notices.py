@@ -20,6 +20,7 @@ from haulout.kernel.wakes import Reports
 from haulout.kube.errors import NotFound
 from haulout.plan.virtual import VirtualDriver
 from haulout.surfaces.notify.deliver import Announcement
+from haulout.surfaces.notify.hooks import HookAnswer, HookCall
 from haulout.surfaces.notify.load import load
 from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.surface import NOTIFY
@@ -58,6 +59,8 @@ class Driver(VirtualDriver):
 
     def _sent(self, send: Send) -> Answer:
         content = send.payload
+        if isinstance(content, HookCall):
+            return Done(content=HookAnswer("accepted"))
         assert isinstance(content, Announcement)
         self.notices.tried.append(content.event)
         if content.notifier in self.notices.dead:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from hypothesis import given, settings
 
@@ -71,7 +72,7 @@ class Turmoil(Walk):
 
     def moves(self) -> Sequence[Move]:
         ops, name, where = self.ops, self.tape.pick(NAMES), self.tape.pick(NODE_NAMES)
-        moves: list[Move] = [self.time_passes, self.time_passes, self.heal, self.refuse, self.restart, self.die]
+        moves: list[Any] = [self.time_passes, self.time_passes, self.heal, self.refuse, self.restart, self.die]
         if ops.world.objects.get(NODES, "", where) is not None:
             moves += [partial(ops.claim, where, f"id-{name}"), partial(ops.cordon, where), partial(ops.uncordon, where)]
             moves += [partial(ops.world.objects.delete, NODES, "", where), self.pod_comes]

@@ -18,6 +18,7 @@ def command(words: tuple[str, ...], config: str, output: str, **cluster: str) ->
 
     KIND NAME asks about another object, with kubectl's names of kinds: `explain nm NAME` about a NodeMaintenance,
     `explain machine NAMESPACE/NAME`, or NAME with -n, about a Machine of Cluster API, and about its Node in the workload cluster.
+    `explain notifymaintenance NAMESPACE/NAME` says which rule applies to a NotifyMaintenance, and who has to act.
     Nothing is changed. The configuration is the operator's, so that the answer is the operator's too.
     """
     from haulout.explain.snapshot import explain_object

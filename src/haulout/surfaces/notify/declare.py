@@ -18,7 +18,7 @@ from haulout.core.rights import (
     people_roles,
     registration_right,
 )
-from haulout.core.surface import ConfigFile, Explained, Flag, Original, Registration, Surface
+from haulout.core.surface import ConfigFile, Explained, Flag, Lint, Original, Registration, Surface
 from haulout.surfaces.notify.metrics import METRICS
 from haulout.surfaces.notify.settings import NotifySettings
 
@@ -88,17 +88,27 @@ SURFACE = Surface(
     package=__package__ or "",
     summary="NotifyMaintenances: track a node's maintenance step by step, announce each, and run them hands-free.",
     settings=NotifySettings,
-    explains=(
-        Explained(
-            kind="NotifyMaintenance", words=("notifymaintenance", PLURAL, f"{PLURAL}.{GROUP}"), is_namespaced=True
-        ),
-    ),
     decisions="haulout.surfaces.notify.surface:NOTIFY",
     part="haulout.app.notify:Notices",
     original=ORIGINAL,
     crds=(PLURAL, "platforminfos"),
     webhooks=(WEBHOOK,),
     metrics=METRICS,
+    explains=(
+        Explained(
+            kind="NotifyMaintenance",
+            words=("notifymaintenance", PLURAL, f"{PLURAL}.{GROUP}"),
+            is_namespaced=True,
+            command="haulout.explain.notices:explain_notice",
+        ),
+    ),
+    lint=(
+        Lint(
+            stem="notifyMaintenanceConfig",
+            keys=("slaPeriod", "operators"),
+            check="haulout.surfaces.notify.lint:lint",
+        ),
+    ),
     config_file=ConfigFile(name="notifyMaintenanceConfig.yaml"),
     is_installed_by_name=True,
     options=(

@@ -1,0 +1,118 @@
+"""Explains a NotifyMaintenance: reads it, its node and the maintenances beside it, and says what moves it on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from haulout.base import yaml
+from haulout.base.clock import SystemClock
+from haulout.cluster.project import RESOURCES, Keep, Projector
+from haulout.cluster.rows import Value
+from haulout.cluster.store import Store
+from haulout.cluster.view import View
+from haulout.explain.snapshot import endpoint_of
+from haulout.kube.endpoint import Endpoint
+from haulout.kube.errors import KubeError, NotFound
+from haulout.kube.http import HttpTransport
+from haulout.kube.listing import read_list
+from haulout.kube.transport import Transport
+from haulout.settings.file import SettingsProblem, read_settings
+from haulout.surfaces.notify.explanation import Explanation, explanation
+from haulout.surfaces.notify.given import given_of
+from haulout.surfaces.notify.load import load
+from haulout.surfaces.notify.options import Options
+from haulout.surfaces.notify.settings import NotifySettings
+from haulout.surfaces.notify.surface import CONFIG_KEY
+from haulout.surfaces.notify.wire import ANNOTATIONS, KIND, NODE_ANNOTATIONS, RESOURCE, NotifyMaintenance, notice_key
+
+ANSWER_WITHIN = 30.0
+
+
+def explain_notice(name: str, config: str, output: str, cluster: Mapping[str, Any]) -> int:
+    endpoint = endpoint_of(cluster)
+    options = read_options(config)
+    try:
+        found = asyncio.run(_explained(endpoint.namespace, name, options, endpoint))
+    except KubeError as error:
+        raise click.ClickException(f"NotifyMaintenance {endpoint.namespace}/{name} cannot be read: {error}") from None
+    if found is None:
+        raise click.ClickException(f"there is no NotifyMaintenance named {name} in namespace {endpoint.namespace}")
+    text = msgspec.json.format(msgspec.json.encode(found), indent=2).decode() if output == "json" else as_text(found)
+    click.echo(text)
+    return 0
+
+
+def read_options(config: str) -> Options:
+    """Read the surface's file, or the haulout.yaml that names it. Without one, no operator is known to be on."""
+    path = Path(config or ("haulout.yaml" if Path("haulout.yaml").exists() else NotifySettings().config))
+    if not config and not path.exists():
+        return Options(sla_for=timedelta(hours=1))
+    try:
+        data = path.read_bytes()
+        tree = yaml.parse(data, any_keys=True)
+        if isinstance(tree, yaml.Mapping) and "surfaces" in tree.entries:
+            block = read_settings(data, str(path), os.environ, {}, "").of(NotifySettings) or NotifySettings()
+            path = Path(block.config)
+            data = path.read_bytes()
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror}") from None
+    except (SettingsProblem, yaml.YamlError) as error:
+        raise click.ClickException(str(error)) from None
+    read = load(data)
+    if not isinstance(read, Options):
+        raise click.ClickException("; ".join(f"{path}: {each.text}" for each in read))
+    return read
+
+
+async def _explained(namespace: str, name: str, options: Options, endpoint: Endpoint) -> Explanation | None:
+    home = HttpTransport(endpoint, SystemClock())
+    store, key = Store(), notice_key(namespace, name)
+    store.write(Value(key=CONFIG_KEY, value=options))
+    try:
+        await _read(store, home)
+    finally:
+        await home.close()
+    given = given_of(key, View(store, explaining=True), datetime.now(UTC))
+    return explanation(given) if given is not None else None
+
+
+async def _read(store: Store, home: Transport) -> None:
+    """Take all maintenances, which are few, and the nodes that they are about."""
+    projector = Projector(RESOURCE, "", Keep(ANNOTATIONS))
+    store.begin_list("", KIND)
+    store.begin_list("", "Node")
+    names = set()
+    for obj in await read_list(home, RESOURCE.path, NotifyMaintenance):
+        row = projector.row(obj)
+        store.put(row)
+        names.add(obj.spec.node_object if obj.spec else "")
+    nodes = Projector(RESOURCES["Node"], "", Keep(NODE_ANNOTATIONS))
+    for name in sorted(filter(None, names)):
+        try:
+            reply = await home.request("GET", f"/api/v1/nodes/{name}", timeout=ANSWER_WITHIN)
+        except NotFound:
+            continue
+        store.put(nodes.row(msgspec.json.decode(reply.body, type=RESOURCES["Node"].model)))
+    store.end_list("", KIND, 0)
+    store.end_list("", "Node", 0)
+
+
+def as_text(found: Explanation) -> str:
+    since = f" since {found.since:%Y-%m-%dT%H:%M:%SZ}" if found.since else ""
+    lines = [
+        f"NotifyMaintenance {found.object} ({found.maintenance} on node {found.node}): {found.state}{since}",
+        f"  rule {found.rule}",
+        f"  waits for: {found.waits_for}",
+        f"  to act: {found.actor}",
+    ]
+    if found.until is not None:
+        lines.append(f"  SLA expires: {found.until:%Y-%m-%dT%H:%M:%SZ}")
+    return "\n".join([*lines, *(f"  {note}" for note in found.notes)])

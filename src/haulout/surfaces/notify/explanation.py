@@ -1,0 +1,152 @@
+"""Says of one NotifyMaintenance where it stands, what it waits for, and who has to act."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from haulout.surfaces.notify.deliver import undelivered
+from haulout.surfaces.notify.given import Given
+from haulout.surfaces.notify.match import is_external, may_act
+from haulout.surfaces.notify.roles import RUNNER, VALIDATOR, Role
+from haulout.surfaces.notify.states import (
+    DRAINING,
+    is_completing,
+    is_final,
+    is_labelled,
+    is_released,
+    is_shadowed,
+    is_terminal,
+)
+from haulout.surfaces.notify.turns import recipe_of
+from haulout.surfaces.notify.wire import (
+    CLIENT,
+    INCOMPLETE,
+    OBJECTS_DRAINED,
+    READY,
+    SCHEDULED,
+    STARTED,
+    VALIDATING,
+    VALIDATION,
+)
+
+# The conditions in which operators tell how far they are.
+OPERATORS = ("schedulerDecision", "drainProgress", "maintenanceRun", "validationRun")
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """Where a maintenance stands. `rule`: the row of the decision table that applies to it, as the docs number them.
+
+    `waits_for`: what would move it on. `actor`: who has to act. `until`: when time alone moves it on.
+    `notes`: what operators say, and which messages are owed.
+    """
+
+    object: str
+    node: str
+    maintenance: str
+    state: str
+    rule: int
+    waits_for: str
+    actor: str
+    since: datetime | None = None
+    until: datetime | None = None
+    notes: tuple[str, ...] = ()
+
+
+def explanation(given: Given) -> Explanation:
+    row = given.row
+    rule, waits_for, actor = _standing(given)
+    runs = row.state == STARTED and not is_terminal(row) and not is_released(row)
+    return Explanation(
+        object=row.place,
+        node=row.node,
+        maintenance=row.maintenance,
+        state=row.state or "MaintenanceUnknown",
+        rule=rule,
+        waits_for=waits_for,
+        actor=actor,
+        since=row.status.last_at,
+        until=row.status.sla_expires if runs else None,
+        notes=tuple(_notes(given)),
+    )
+
+
+def _standing(given: Given) -> tuple[int, str, str]:
+    row, node = given.row, given.node
+    if is_released(row):
+        return 0, "nothing: its node was uncordoned, which completed it", "whoever wants it gone deletes it"
+    if is_completing(row):
+        return 0, "the labels of its node and its finalizer to be removed", "the operator"
+    if node is None:
+        return 0, f"node {row.node}, which is not there", "whoever brings the node back, or deletes the maintenance"
+    if is_final(row) and not is_terminal(row):
+        return 1, "its end to be announced", "the operator"
+    if not row.state:
+        return 2, "finalizer and label to be set", "the operator"
+    if is_terminal(row):
+        return 7, f"node {row.node} to be uncordoned", _by(given, "returner", "whoever cordoned the node")
+    if is_shadowed(row):
+        return _reported(given)
+    return _row_seven(given)
+
+
+def _reported(given: Given) -> tuple[int, str, str]:
+    """A client's annotation decides; while it is there, uncordoning the node has no effect."""
+    row = given.row
+    if row.state in DRAINING:
+        text = f"{READY} is {row.annotations[READY]!r}: it has to become 'true'"
+        return 6, text, _by(given, "drainer", "the drainer of somebody else")
+    role = RUNNER if row.state == OBJECTS_DRAINED else VALIDATOR
+    rule, value = (4, row.annotations[CLIENT]) if role is RUNNER else (5, row.annotations[VALIDATION])
+    if role is VALIDATOR and value == "validated":
+        return rule, "the maintenance to be deleted and its node uncordoned", _by(given, "returner", "its owner")
+    return (
+        rule,
+        f"{role.annotation} is {value!r}: it has to become {role.success!r} or {role.failure!r}",
+        _client(given, role),
+    )
+
+
+def _row_seven(given: Given) -> tuple[int, str, str]:
+    row, node = given.row, given.node
+    assert node is not None
+    if row.state == SCHEDULED:
+        missing = [] if is_labelled(row, node) else [f"the label {row.label}"]
+        missing += [] if node.unschedulable else ["a cordon"]
+        return 7, f"{' and '.join(missing) or 'its message'} on node {row.node}", _by(given, "scheduler", "a scheduler")
+    if row.state in DRAINING:
+        return 7, f"the node to be drained, told by {READY}=true", _by(given, "drainer", "a drainer")
+    if row.state == INCOMPLETE:
+        return 7, f"node {row.node} to be repaired, then the maintenance deleted and the node uncordoned", "its owner"
+    role = RUNNER if row.state == OBJECTS_DRAINED else VALIDATOR
+    return 7, f"{role.annotation} to be set", _client(given, role)
+
+
+def _by(given: Given, operator: str, otherwise: str) -> str:
+    """Return who acts: the operator of this name where it is on and matches, else somebody else."""
+    return f"the {operator} of Haulout" if may_act(given.options, operator, given.row, given.node) else otherwise
+
+
+def _client(given: Given, role: Role) -> str:
+    recipe = recipe_of(given.row, role, given.options)
+    external = is_external(given.row, role.name, role.annotation)
+    if recipe is not None and not external and may_act(given.options, role.name, given.row, given.node):
+        return f"the {role.name} of Haulout, by the recipe {recipe.name}"
+    word = "maintenance" if role is RUNNER else "validation"
+    return f"a {word} client of somebody else"
+
+
+def _notes(given: Given) -> list[str]:
+    row = given.row
+    found = []
+    for kind in OPERATORS:
+        stood = row.status.condition(kind)
+        if stood is not None:
+            reason = f" ({stood.reason})" if stood.reason else ""
+            found.append(f"{kind}: {stood.status}{reason}{': ' + stood.message if stood.message else ''}")
+    if owed := undelivered(row):
+        found.append(f"messages that could not be delivered yet: {', '.join(owed)}")
+    if row.state == VALIDATING and not is_terminal(row):
+        found.append("validated does not end a maintenance: it has to be deleted")
+    return found

@@ -385,6 +385,31 @@ def test_policies_that_are_refused(given: Json, message: str) -> None:
     assert asked("validate-deploymentpolicy", given, policy()).message == message
 
 
+PROMETHEUS = {"url": "http://p", "query": "up"}
+
+
+@pytest.mark.parametrize(
+    ("gate", "message"),
+    [
+        ({"soak": "long"}, 'gate: soak is not valid: time: invalid duration "long"'),
+        ({"prometheus": {**PROMETHEUS, "url": "p:9090"}}, "gate: prometheus: url is no address of a server: p:9090"),
+    ],
+)
+def test_gates_that_are_refused(gate: Json, message: str) -> None:
+    assert asked("validate-deploymentpolicy", policy(gate=gate)).message == message
+
+
+def test_the_expression_of_a_gate_has_to_be_one() -> None:
+    message = asked("validate-deploymentpolicy", policy(gate={"prometheus": {**PROMETHEUS, "expr": "value <"}})).message
+    assert message.startswith("gate: prometheus: expr is not valid: ")
+
+
+def test_a_gate_that_is_not_waited_for_is_warned_of() -> None:
+    verdict = asked("validate-deploymentpolicy", policy(gate={"soak": "5m", "prometheus": PROMETHEUS}))
+    assert verdict.allowed
+    assert "does not wait for gates" in verdict.warnings[0]
+
+
 def test_a_selector_of_a_compartment_that_is_none() -> None:
     message = asked("validate-deploymentpolicy", policy(None, compartment("x", {"-": "b"}))).message
     assert message.startswith('compartment "x" has invalid selector: ')

@@ -35,6 +35,8 @@ from haulout.surfaces.packages.wire_policy import (
 )
 
 TRUNCATED = "StatusTruncated"
+# A gate that is stored and not looked at must not pass for a safeguard.
+UNSERVED_GATE = "spec.gate is stored, but this version does not wait for gates: waves follow each other without it"
 
 Patch = dict[str, Any]
 
@@ -199,7 +201,9 @@ def admit_policy(request: AdmissionRequest, view: View) -> Verdict:
     if new.metadata.deletion_timestamp or (isinstance(old, ReviewedPolicy) and old.spec == new.spec):
         return ALLOWED
     problem = policy_problem(new.spec)
-    return denied(problem) if problem else ALLOWED
+    if problem:
+        return denied(problem)
+    return Verdict(allowed=True, warnings=(UNSERVED_GATE,)) if new.spec.gate is not None else ALLOWED
 
 
 def _delete(name: str, view: View) -> Verdict:

@@ -76,7 +76,7 @@ def _problems(spec: Spec) -> Iterator[str]:
         yield from _package_problems(key, package)
     yield from _graph_problems(spec)
     if spec.drain_config is not None:
-        yield from _duration_problems("drainConfig: timeout", spec.drain_config.timeout)
+        yield from duration_problems("drainConfig: timeout", spec.drain_config.timeout)
 
 
 def _package_problems(key: str, package: Package) -> Iterator[str]:
@@ -95,8 +95,8 @@ def _package_problems(key: str, package: Package) -> Iterator[str]:
         yield f'package "{name}": name and version must not be longer than {LONGEST_LABEL - 1} characters together'
     if package.resources is not None:
         yield from _resource_problems(name, package.resources)
-    yield from _duration_problems(f'package "{name}": gracefulShutdown', package.graceful_shutdown)
-    yield from _duration_problems(f'package "{name}": stageTimeout', package.stage_timeout)
+    yield from duration_problems(f'package "{name}": gracefulShutdown', package.graceful_shutdown)
+    yield from duration_problems(f'package "{name}": stageTimeout', package.stage_timeout)
     if package.uninstall is not None and package.uninstall.apply and not package.uninstall.enabled:
         yield f'package "{name}": uninstall.apply requires uninstall.enabled to be true'
 
@@ -161,7 +161,8 @@ def _graph_problems(spec: Spec) -> Iterator[str]:
         yield f"{invalid}, cycle: [{' '.join(circle)}]"
 
 
-def _duration_problems(place: str, text: str | None) -> Iterator[str]:
+def duration_problems(place: str, text: str | None) -> Iterator[str]:
+    """Yield what is wrong with a duration of Go that must not be negative."""
     if text is None:
         return
     try:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from haulout.base.arithmetic import FormulaError, truth
 from haulout.base.selector import SelectorError
+from haulout.surfaces.packages.validate import duration_problems
 from haulout.surfaces.packages.wire import DEFAULT_COMPARTMENT, Budget, selector_of
-from haulout.surfaces.packages.wire_policy import STRATEGIES, CompartmentSpec, PolicySpec, StrategySpec
+from haulout.surfaces.packages.wire_policy import STRATEGIES, CompartmentSpec, GateSpec, PolicySpec, StrategySpec
 
 
 def policy_problem(spec: PolicySpec) -> str:
@@ -27,6 +29,8 @@ def _problems(spec: PolicySpec) -> Iterator[str]:
         names.add(name)
         yield from _compartment_problems(compartment)
     yield from _twins(spec.compartments)
+    if spec.gate is not None:
+        yield from _gate_problems(spec.gate)
 
 
 def _compartment_problems(compartment: CompartmentSpec) -> Iterator[str]:
@@ -57,3 +61,15 @@ def _budget_problems(place: str, budget: Budget) -> Iterator[str]:
 def _strategy_problems(place: str, strategy: StrategySpec) -> Iterator[str]:
     if sum(getattr(strategy, kind) is not None for kind in STRATEGIES) != 1:
         yield f"{place} strategy: exactly one of fixed, linear, or exponential must be set"
+
+
+def _gate_problems(gate: GateSpec) -> Iterator[str]:
+    yield from duration_problems("gate: soak", gate.soak)
+    if gate.prometheus is None:
+        return
+    if not gate.prometheus.url.startswith(("http://", "https://")):
+        yield f"gate: prometheus: url is no address of a server: {gate.prometheus.url}"
+    try:
+        truth(gate.prometheus.expr, {"value": 0.0})
+    except FormulaError as error:
+        yield f"gate: prometheus: expr is not valid: {error}"

@@ -54,12 +54,30 @@ class CompartmentSpec(Struct, frozen=True):
     strategy: StrategySpec | None = None
 
 
+class PrometheusGate(Struct, frozen=True):
+    """A query whose value has to fulfil an expression."""
+
+    url: str = ""
+    query: str = ""
+    expr: str = "value > 0"
+
+
+class GateSpec(Struct, frozen=True, rename="camel"):
+    """What has to hold after a wave before the next one begins. `error_threshold`: percent that may be erroring."""
+
+    soak: str | None = None
+    prometheus: PrometheusGate | None = None
+    error_threshold: int | None = None
+    rollback: bool = False
+
+
 class PolicySpec(Struct, frozen=True, rename="camel"):
     """The spec of a DeploymentPolicy."""
 
     default: DefaultSpec = DefaultSpec()
     compartments: tuple[CompartmentSpec, ...] = ()
     reset_batch_state_on_completion: bool | None = None
+    gate: GateSpec | None = None
 
 
 class DeploymentPolicy(Struct, frozen=True):

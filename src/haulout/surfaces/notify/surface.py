@@ -17,10 +17,11 @@ from haulout.core.declaration import Context, Declaration, NodeObjects, OptionsP
 from haulout.core.drain.options import POD_ANNOTATION
 from haulout.core.reason import Reason
 from haulout.surfaces.notify import drainer, jobs, returner, runner, validator, volumes
-from haulout.surfaces.notify.decide import decide
 from haulout.surfaces.notify.declare import ORIGINAL
 from haulout.surfaces.notify.load import load
 from haulout.surfaces.notify.options import Operators, Options
+from haulout.surfaces.notify.scheduler import candidate, claims, rounds
+from haulout.surfaces.notify.scheduler.estimate import POD_ANNOTATIONS
 from haulout.surfaces.notify.settings import NotifySettings
 from haulout.surfaces.notify.wire import (
     ANNOTATIONS,
@@ -44,7 +45,9 @@ def _none(key: Key, store: Store) -> tuple[Key, ...]:
 
 
 DECIDERS = (
-    Decider(SURFACE, KIND, decide, nodes=_nodes),
+    Decider(SURFACE, KIND, claims.decide, nodes=_nodes),
+    Decider(candidate.DECIDER, KIND, candidate.decide, nodes=_none, within=SURFACE),
+    Decider("notify-choice", CONFIG, rounds.decide, rank=rounds.rank, nodes=_none, within=SURFACE),
     Decider("notify-drainer", KIND, drainer.decide, nodes=_none, within=SURFACE),
     Decider("notify-runner", KIND, runner.decide, nodes=_none, within=SURFACE),
     Decider("notify-validator", KIND, validator.decide, nodes=_none, within=SURFACE),
@@ -70,6 +73,9 @@ def sources(options: Options | None) -> frozenset[Source]:
     if operators.drainer.enabled:
         kinds = ("PodDisruptionBudget", "DaemonSet")
         found |= {Source("", "Pod", Keep(frozenset({POD_ANNOTATION}))), *(Source("", kind) for kind in kinds)}
+    if operators.scheduler.enabled:
+        pods = Keep(POD_ANNOTATIONS | {POD_ANNOTATION}, details=True)
+        found |= {Source("", "Pod", pods), Source("", "PodDisruptionBudget")}
     if operators.drainer.enabled and operators.drainer.wait_for_volume_detach:
         found.add(Source("", volumes.VOLUME_KIND))
     return frozenset(found)

@@ -1,0 +1,173 @@
+"""Which candidates start: one choice over all of them, inside the budgets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+import msgspec
+
+from haulout.core.decision import earliest
+from haulout.surfaces.notify.options import Options, Scheduler
+from haulout.surfaces.notify.scheduler.budgets import budgets_of
+from haulout.surfaces.notify.scheduler.fairness import Scored, by_age, in_turn
+from haulout.surfaces.notify.scheduler.score import longest_drain, score
+from haulout.surfaces.notify.scheduler.standing import Candidate, Flight
+
+UNPLANNED, STARVED, PLANNED = "unplanned", "starved", "planned"
+SELECTED, UNLIKELY, BUSY = "Selected", "UnlikelyToDrain", "NodeBusy"
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What becomes of one candidate."""
+
+    candidate: Candidate
+    reason: str
+    rank: str
+
+    @property
+    def chosen(self) -> bool:
+        return self.reason == SELECTED
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """The outcome for each candidate. `until`: when time alone may change one."""
+
+    outcomes: tuple[Outcome, ...]
+    used: Mapping[str, int]
+    until: datetime | None = None
+
+
+def exhausted(budget: str) -> str:
+    return f"BudgetExhausted({budget})"
+
+
+class Places:
+    """The places that are taken under each budget while a choice is made."""
+
+    def __init__(self, settings: Scheduler, allowed: Mapping[str, int], used: Mapping[str, int]) -> None:
+        self._settings = settings
+        self._allowed = allowed
+        self.used = Counter(used)
+        self._domains: Counter[tuple[str, str]] = Counter()
+        self._nodes: set[str] = set()
+        self._closed: set[str] = set()
+
+    def holds(self, node: str) -> bool:
+        return node in self._nodes
+
+    def take(self, standing: Candidate | Flight) -> None:
+        """Count a node once, however many maintenances it has."""
+        if standing.node in self._nodes:
+            return
+        self._nodes.add(standing.node)
+        for share in standing.shares:
+            self.used[share.budget] += not standing.out
+            if share.domain is not None:
+                self._domains[share.budget, share.domain] += 1
+
+    def full(self, candidate: Candidate, *, reserved: bool) -> str | None:
+        """Return the budget that has no place for a candidate. `reserved`: also where others come first."""
+        for share in candidate.shares:
+            topology = budgets_of(self._settings)[share.budget][0].per_topology
+            over = self.used[share.budget] + (not candidate.out) > self._allowed[share.budget]
+            crowded = (
+                topology is not None
+                and share.domain is not None
+                and self._domains[share.budget, share.domain] >= topology.max
+            )
+            if over or crowded or (reserved and share.budget in self._closed):
+                return share.budget
+        return None
+
+    def close(self, budget: str) -> None:
+        """Keep what comes free for one that waits and comes first."""
+        self._closed.add(budget)
+
+
+def choose(
+    candidates: Iterable[Candidate],
+    flights: Iterable[Flight],
+    standing: frozenset[str],
+    used: Mapping[str, int],
+    allowed: Mapping[str, int],
+    options: Options,
+    now: datetime,
+) -> Choice:
+    """Choose. `standing`: the places of those chosen before, which stay chosen. `used`: Nodes that show to be out."""
+    settings = options.operators.scheduler
+    places = Places(settings, allowed, used)
+    in_flight = Counter[str]()
+    for flight in flights:
+        places.take(flight)
+        in_flight[flight.group] += 1
+    scored = [(each, score(each.estimate, each.since, each.priority, options, now)) for each in candidates]
+    ranked = [(each, rank_of(each[0], settings, now)) for each in scored]
+    outcomes: list[Outcome] = []
+    for (candidate, _), rank in ranked:
+        if candidate.place in standing and not places.holds(candidate.node):
+            places.take(candidate)
+            in_flight[candidate.group] += 1
+            outcomes.append(Outcome(candidate, SELECTED, rank))
+    chosen = {outcome.candidate.place for outcome in outcomes}
+    waiting = [(each, rank) for each, rank in ranked if each[0].place not in chosen]
+    for rank in (UNPLANNED, STARVED):
+        for each in by_age(each for each, found in waiting if found == rank):
+            outcomes.append(_first(each[0], rank, places, settings))
+    longest = longest_drain(settings.min_likelihood, settings.half_life.total_seconds())
+
+    def take(each: Scored) -> bool:
+        outcomes.append(_rest(each, places, longest, settings))
+        return outcomes[-1].chosen
+
+    rest = [each for each, rank in waiting if rank == PLANNED]
+    for _ in in_turn(rest, in_flight, settings.fairness.weights, take):
+        pass
+    unlikely = (outcome.candidate for outcome in outcomes if outcome.reason == UNLIKELY)
+    until = earliest(*(_likely_at(each, longest, settings, now) for each in unlikely))
+    return Choice(tuple(outcomes), dict(places.used), until)
+
+
+def rank_of(candidate: Candidate, settings: Scheduler, now: datetime) -> str:
+    if candidate.unplanned and settings.unplanned.first:
+        return UNPLANNED
+    return STARVED if now >= candidate.since + settings.starvation_after else PLANNED
+
+
+def bypasses(candidate: Candidate, settings: Scheduler) -> bool:
+    """Whether a candidate needs no place under any budget."""
+    return candidate.unplanned and settings.unplanned.bypass_budgets
+
+
+def _first(candidate: Candidate, rank: str, places: Places, settings: Scheduler) -> Outcome:
+    """Judge one of those that come before the rest. A budget that refuses it keeps its next place for it."""
+    if places.holds(candidate.node):
+        return Outcome(candidate, BUSY, rank)
+    budget = None if bypasses(candidate, settings) else places.full(candidate, reserved=False)
+    if budget is not None:
+        places.close(budget)
+        return Outcome(candidate, exhausted(budget), rank)
+    places.take(candidate)
+    return Outcome(candidate, SELECTED, rank)
+
+
+def _rest(each: Scored, places: Places, longest: float, settings: Scheduler) -> Outcome:
+    candidate, found = each
+    if places.holds(candidate.node):
+        return Outcome(candidate, BUSY, PLANNED)
+    # An unplanned one that does not come first is still let start on a node that drains slowly.
+    if found.drain > longest and not candidate.unplanned:
+        return Outcome(candidate, UNLIKELY, PLANNED)
+    budget = None if bypasses(candidate, settings) else places.full(candidate, reserved=True)
+    if budget is not None:
+        return Outcome(candidate, exhausted(budget), PLANNED)
+    places.take(candidate)
+    return Outcome(candidate, SELECTED, PLANNED)
+
+
+def _likely_at(candidate: Candidate, longest: float, settings: Scheduler, now: datetime) -> datetime | None:
+    """Return when a candidate that is unlikely to drain may become likely, or starved."""
+    falls_at = candidate.estimate.falls_to(longest)
+    starves_at = candidate.since + settings.starvation_after
+    return earliest(starves_at, falls_at if falls_at is not None and falls_at > now else None)

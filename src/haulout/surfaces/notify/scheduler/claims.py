@@ -1,0 +1,58 @@
+"""What notify claims of nodes: the nodes that are in maintenance, whoever has started that."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.view import View
+from haulout.core.decision import Decision
+from haulout.core.holds import LONG_AGO, Claim, Want, read_priority
+from haulout.surfaces.notify.decide import decide as decide_state
+from haulout.surfaces.notify.given import Given, given_of
+from haulout.surfaces.notify.scheduler.budgets import limits_of, shares_of
+from haulout.surfaces.notify.scheduler.eligibility import is_flying
+from haulout.surfaces.notify.states import is_terminal
+from haulout.surfaces.notify.wire import SCHEDULED, NoticeRow
+
+WANTS = frozenset({Want.DRAIN, Want.EXCLUSIVE})
+
+
+def decide(key: Key, view: View, now: datetime) -> Decision:
+    """Decide on the state of a maintenance, and claim its node while it is out of service for it."""
+    decision = decide_state(key, view, now)
+    given = given_of(key, view, now)
+    claim = standing_claim(given) if given is not None else None
+    return decision if claim is None else msgspec.structs.replace(decision, claims=(claim,))
+
+
+def standing_claim(given: Given) -> Claim | None:
+    """Return the claim on a node that is in maintenance. The original alone, without scheduler, claims nothing."""
+    node, scheduler = given.node, given.options.operators.scheduler
+    if (given.options.alone and not scheduler.enabled) or node is None:
+        return None
+    if not node.unschedulable or not is_flying(given.row, node):
+        return None
+    # Only the places count, not how many there are: what has begun is never refused.
+    limits = limits_of(scheduler, shares_of(scheduler, node), {}, out=True) if scheduler.enabled else ()
+    return Claim(
+        node.key,
+        given.key,
+        WANTS,
+        tuple(limits),
+        since=since_of(given.row),
+        priority=priority_of(given.row),
+        begun=True,
+        ending=is_terminal(given.row),
+    )
+
+
+def since_of(row: NoticeRow) -> datetime:
+    return row.status.entered_at(SCHEDULED) or row.created_at or LONG_AGO
+
+
+def priority_of(row: NoticeRow) -> int:
+    """Return the priority that a person has given; what is not a number has no effect."""
+    return read_priority(row.annotations) or 0

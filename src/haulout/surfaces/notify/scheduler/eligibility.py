@@ -1,0 +1,199 @@
+"""Why a maintenance cannot start, whatever the others do: the checks before the choice, of which the first hit counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from haulout.base.duration import DurationError, parse
+from haulout.cluster.rows import NodeRow, Row
+from haulout.core.budgets.cover import cover_of
+from haulout.core.holds import HOLDS_OF_NODE, Hold, Want, is_kept_by_others
+from haulout.surfaces.notify.given import Given
+from haulout.surfaces.notify.options import Scheduler
+from haulout.surfaces.notify.rules import moment
+from haulout.surfaces.notify.scheduler.alerts import is_closed
+from haulout.surfaces.notify.scheduler.campaign import is_halted
+from haulout.surfaces.notify.scheduler.choose import BUSY, exhausted
+from haulout.surfaces.notify.scheduler.estimate import OVERRUN, Estimate
+from haulout.surfaces.notify.scheduler.windows import Opening, opening
+from haulout.surfaces.notify.states import DRAINING, has_finalizer, is_final, is_in_flight, is_labelled, is_terminal
+from haulout.surfaces.notify.wire import (
+    EXPECTED_MAINTENANCE,
+    HOLD,
+    NOT_BEFORE,
+    SCHEDULED,
+    SURFACE,
+    UNPLANNED,
+    NoticeRow,
+)
+
+
+class Block(msgspec.Struct, frozen=True):
+    """The reason why a maintenance does not start. `until`: the instant before which time alone does not change that."""
+
+    reason: str
+    until: datetime | None = None
+    detail: str = ""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """Whether a maintenance may be chosen. `joins`: its node is being drained for another, so that it just joins."""
+
+    block: Block | None = None
+    joins: bool = False
+    until: datetime | None = None
+
+
+Check = Callable[[Given], Block | None]
+
+
+def judged(given: Given, estimate: Estimate, *, granted: bool) -> Verdict:
+    """Return what keeps a maintenance from being chosen. `granted`: it was chosen, and its turn has come."""
+    for check in CHECKS:
+        block = check(given)
+        if block is not None:
+            return Verdict(block)
+    open_for, until = _open_for(given, estimate)
+    if open_for is not None:
+        return Verdict(open_for)
+    assert given.node is not None
+    flying = [row for row in given.siblings() if is_flying(row, given.node)]
+    if flying and not _may_join(flying, given.node, given.options.operators.scheduler):
+        return Verdict(Block(BUSY, detail=f"{flying[0].place} is in maintenance there"))
+    if not given.options.alone and not granted:
+        foreign = _foreign(given) or (None if flying else _refused_by_budgets(given))
+        if foreign is not None:
+            return Verdict(foreign)
+    return Verdict(joins=bool(flying), until=until)
+
+
+def is_flying(row: NoticeRow, node: NodeRow) -> bool:
+    """Whether a maintenance keeps the node out of service, or has claimed it a moment ago."""
+    return is_in_flight(row) or is_claimed(row, node)
+
+
+def is_claimed(row: NoticeRow, node: NodeRow) -> bool:
+    return row.state == SCHEDULED and has_finalizer(row) and is_labelled(row, node) and node.unschedulable
+
+
+def is_planned(row: NoticeRow) -> bool:
+    return row.type != UNPLANNED
+
+
+def _held(given: Given) -> Block | None:
+    return Block("Held") if given.row.annotations.get(HOLD) == "true" else None
+
+
+def _not_before(given: Given) -> Block | None:
+    at = moment(given.row.annotations.get(NOT_BEFORE, ""))
+    return Block("NotBefore", at) if at is not None and given.now < at else None
+
+
+def _no_node(given: Given) -> Block | None:
+    return Block("NodeNotFound") if given.node is None else None
+
+
+def _cordoned_elsewhere(given: Given) -> Block | None:
+    """A node that somebody else has cordoned is left to them."""
+    node, settings = given.node, given.options.operators.scheduler
+    assert node is not None
+    if not node.unschedulable or settings.adopt_cordoned:
+        return None
+    rows = [given.row, *given.siblings()]
+    if any(is_labelled(row, node) and has_finalizer(row) for row in rows):
+        return None
+    if not given.options.alone and is_kept_by_others(given.view, node.key, SURFACE):
+        return None
+    return Block("NodeCordonedElsewhere")
+
+
+def _halted(given: Given) -> Block | None:
+    return Block("FailureThreshold") if is_halted(given.row.maintenance, _settings(given), given.view) else None
+
+
+def _alerts(given: Given) -> Block | None:
+    return (
+        Block("AlertsFiring") if is_planned(given.row) and is_closed(_settings(given).alert_gate, given.view) else None
+    )
+
+
+# In this order, so that people read the reason first that they can do something about.
+CHECKS: tuple[Check, ...] = (_held, _not_before, _no_node, _cordoned_elsewhere, _halted, _alerts)
+
+
+def _settings(given: Given) -> Scheduler:
+    return given.options.operators.scheduler
+
+
+def _open_for(given: Given, estimate: Estimate) -> tuple[Block | None, datetime | None]:
+    """Return what windows say against a start, or until when they say nothing."""
+    settings, node = _settings(given), given.node
+    assert node is not None
+    if not is_planned(given.row) and settings.unplanned.bypass_windows:
+        return None, None
+    found = opening(settings, node.labels, given.now)
+    if found.reason:
+        return Block(found.reason, found.until), None
+    if settings.require_fit and found.closes_at is not None:
+        return _fitting(given, estimate, found)
+    return None, found.until
+
+
+def _fitting(given: Given, estimate: Estimate, open_now: Opening) -> tuple[Block | None, datetime | None]:
+    closes_at = open_now.closes_at
+    assert closes_at is not None
+    lasts_for = expected_for(given)
+    ends_at = given.now + timedelta(seconds=estimate.drain_seconds(given.now)) + lasts_for
+    if ends_at > closes_at:
+        return Block("DoesNotFit", closes_at), None
+    return None, min(closes_at, *_fits_until(estimate, closes_at - lasts_for))
+
+
+def expected_for(given: Given) -> timedelta:
+    """Return how long the maintenance itself is expected to take."""
+    try:
+        return parse(given.row.annotations[EXPECTED_MAINTENANCE])
+    except (KeyError, DurationError):
+        return _settings(given).default_maintenance
+
+
+def _fits_until(estimate: Estimate, drained_by: datetime) -> list[datetime]:
+    """Return the last instants at which the drain can begin, for each thing that takes a while from then on."""
+    found = [drained_by - timedelta(seconds=estimate.constant)]
+    for work in estimate.works:
+        if work.overruns:
+            overrun = OVERRUN * (drained_by - work.started_at) / (1 + OVERRUN)
+            found.append(drained_by - overrun)
+    return found
+
+
+def _may_join(flying: list[NoticeRow], node: NodeRow, settings: Scheduler) -> bool:
+    drains = all(row.state in DRAINING and not is_final(row) and not is_terminal(row) for row in flying)
+    return settings.stacking == "Join" and node.unschedulable and drains
+
+
+def _foreign(given: Given) -> Block | None:
+    """Another surface works on the node."""
+    assert given.node is not None
+    for hold in given.view.rows(HOLDS_OF_NODE, given.node.key, Row):
+        if not isinstance(hold, Hold) or hold.surface == SURFACE:
+            continue
+        if hold.claim.begun and Want.EXCLUSIVE in hold.claim.wants:
+            return Block("ForeignMaintenance", detail=f"{hold.surface} is working on the node")
+    return None
+
+
+def _refused_by_budgets(given: Given) -> Block | None:
+    """A NodeDisruptionBudget has no place. So that others go on, its node is no candidate until there is one."""
+    assert given.node is not None
+    cover = cover_of(given.node.key, given.view)
+    if cover is None:
+        return None
+    held = is_kept_by_others(given.view, given.node.key, SURFACE)
+    needs = cover.needs(SURFACE, held=held)
+    full = given.view.unmet(need.rooms for need in needs) if needs else frozenset()
+    name = next((need.ruling.budget.name for need in needs if need.rooms in full), None)
+    return Block(exhausted(name)) if name is not None else None

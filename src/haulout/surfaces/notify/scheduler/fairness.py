@@ -1,0 +1,68 @@
+"""In which order candidates are considered: classes by age, and the rest by fair shares of groups, then by score."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+
+from haulout.surfaces.notify.options import Scheduler
+from haulout.surfaces.notify.scheduler.score import Score
+from haulout.surfaces.notify.scheduler.standing import Candidate
+from haulout.surfaces.notify.wire import NoticeRow
+
+Scored = tuple[Candidate, Score]
+
+
+def group_of(row: NoticeRow, settings: Scheduler) -> str:
+    """Return the group among which the starts of a maintenance are shared out."""
+    match settings.fairness.group_by:
+        case "maintenanceID":
+            return row.maintenance
+        case "owner":
+            return row.owner
+        case "namespace":
+            return row.key.namespace
+        case _:
+            return ""
+
+
+def by_age(candidates: Iterable[Scored]) -> list[Scored]:
+    return sorted(candidates, key=lambda each: (each[0].since, each[0].place))
+
+
+def in_turn(
+    candidates: Iterable[Scored],
+    in_flight: Mapping[str, int],
+    weights: Mapping[str, float],
+    take: Callable[[Scored], bool],
+) -> Iterator[Scored]:
+    """Offer candidates one at a time, each from the group with the least in flight for its weight. Yield those taken.
+
+    `take` says whether a candidate starts. One that does not counts for nothing, so that a node that is hard to drain
+    does not keep the others of its group waiting.
+    """
+    members: dict[str, list[Scored]] = {}
+    for each in sorted(candidates, key=_merit, reverse=True):
+        members.setdefault(each[0].group, []).append(each)
+    load = {group: float(in_flight.get(group, 0)) for group in members}
+
+    def entry(group: str) -> tuple[float, float, str]:
+        return load[group] / weights.get(group, 1.0), -members[group][-1][1].value, group
+
+    queue = [entry(group) for group in members]
+    heapq.heapify(queue)
+    while queue:
+        group = heapq.heappop(queue)[2]
+        best = members[group].pop()
+        if take(best):
+            load[group] += 1
+            yield best
+        if members[group]:
+            heapq.heappush(queue, entry(group))
+
+
+def _merit(each: Scored) -> tuple[float, datetime, str]:
+    """Order by score, then age, then name; the best is the least."""
+    candidate, score = each
+    return -score.value, candidate.since, candidate.place

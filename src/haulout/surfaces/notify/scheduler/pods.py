@@ -1,0 +1,65 @@
+"""The estimate for the node of a maintenance, from the rows of its pods, their budgets and their history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from haulout.base.selector import SelectorError, from_object
+from haulout.cluster.indexes import BUDGETS_OF_NAMESPACE, PODS_OF_NODE
+from haulout.cluster.key import Key
+from haulout.cluster.rows import BudgetRow, ObjectRow, PodRow
+from haulout.cluster.store import Listing
+from haulout.cluster.view import View
+from haulout.core.drain.options import Act, DaemonSetLookup, DrainOptions
+from haulout.core.drain.selection import fate_of
+from haulout.surfaces.notify.drainer import OWN_PODS
+from haulout.surfaces.notify.given import Given
+from haulout.surfaces.notify.pod_classes import PodClasses
+from haulout.surfaces.notify.scheduler.estimate import Estimate, PodContext, estimate
+from haulout.surfaces.notify.scheduler.samples import samples_of
+
+BUDGET, DAEMONSET = "PodDisruptionBudget", "DaemonSet"
+
+
+def estimate_of(given: Given) -> Estimate:
+    """Return the estimate for the node, by what the drainer would do with its pods, whether it is on or not."""
+    pods = given.view.rows(PODS_OF_NODE, given.row.node, PodRow)
+    return estimate(pods, _context(given), given.options, given.now)
+
+
+def _context(given: Given) -> Callable[[PodRow], PodContext]:
+    options = DrainOptions(classes=PodClasses(given.options.operators.drainer), ignored=OWN_PODS)
+    rules = given.options.rules
+    daemonset = _daemonsets(given)
+
+    def context(pod: PodRow) -> PodContext:
+        act = fate_of(pod, options, daemonset, given.now, rules=rules, node=given.node).act
+        if act is Act.IGNORE:
+            return PodContext(act)
+        blocked = any(budget.disruptions_allowed == 0 for budget in _budgets(given.view, pod))
+        remembers = act is Act.WAIT and given.options.operators.scheduler.history.enabled
+        return PodContext(act, blocked, samples_of(given.view, pod) if remembers else ())
+
+    return context
+
+
+def _daemonsets(given: Given) -> DaemonSetLookup:
+    """Return whether a DaemonSet exists. They are watched for the drainer alone: without it, each counts as existing."""
+    if not given.options.operators.drainer.enabled or given.view.listing(DAEMONSET) is not Listing.LISTED:
+        return lambda namespace, name: None
+    return lambda namespace, name: given.view.get(Key("", DAEMONSET, namespace, name), ObjectRow) is not None
+
+
+def _budgets(view: View, pod: PodRow) -> list[BudgetRow]:
+    if view.listing(BUDGET) is Listing.UNREADABLE:
+        return []
+    found = view.rows(BUDGETS_OF_NAMESPACE, pod.key.namespace, BudgetRow)
+    return [budget for budget in found if _covers(budget, pod)]
+
+
+def _covers(budget: BudgetRow, pod: PodRow) -> bool:
+    try:
+        return budget.selector is not None and from_object(budget.selector).matches(pod.labels)
+    except SelectorError:
+        # To the server, a selector that cannot be read selects no pod.
+        return False

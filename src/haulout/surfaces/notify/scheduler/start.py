@@ -1,0 +1,61 @@
+"""The start of a maintenance: label and cordon in one write, so that no one ever sees one without the other."""
+
+from __future__ import annotations
+
+from haulout.cluster.rows import NodeRow
+from haulout.core import cordon
+from haulout.core.action import Annotate, Cordon, Edit, Label, Measure, Step
+from haulout.surfaces.notify.given import Given, told
+from haulout.surfaces.notify.scheduler.score import Score
+from haulout.surfaces.notify.wire import CORDONED_BY, NODE_UID, SURFACE
+
+STARTED = "nm_scheduler_started_total"
+
+
+def start_step(given: Given, rank: str, score: Score) -> Step:
+    """Return the write that starts a maintenance, with what is told of it."""
+    node = given.node
+    assert node is not None
+    note = f"Node {node.key.name} was chosen for maintenance {given.row.maintenance}: {score}"
+    return (
+        *claim_edits(given, node),
+        *told(given, "MaintenanceSelected", note),
+        Measure(STARTED, (("class", rank),)),
+    )
+
+
+def claim_edits(given: Given, node: NodeRow) -> tuple[Edit, ...]:
+    """Return the edits of a Node that make it the maintenance's: label, cordon, and whose cordon it is."""
+    edits: list[Edit] = [Label(node.key, given.row.label, "")] if given.row.label not in node.labels else []
+    if given.options.alone:
+        edits += [] if node.unschedulable else [Cordon(node.key, unschedulable=True)]
+        is_ours = not node.unschedulable
+    else:
+        edits += cordon.claim(node, SURFACE, shown=True)
+        is_ours = not _was_cordoned(node)
+    if is_ours and CORDONED_BY not in node.annotations:
+        edits.append(Annotate(node.key, CORDONED_BY, given.row.place))
+    return tuple(edits)
+
+
+def _was_cordoned(node: NodeRow) -> bool:
+    """Whether a person had cordoned the node before any surface did."""
+    stood = cordon.ledger(node)
+    return stood.before if stood is not None else node.unschedulable
+
+
+def keep_steps(given: Given) -> tuple[Step, ...]:
+    """Return what keeps the claim of a maintenance in flight when its Node object has been made anew.
+
+    A person who uncordons the same object ends the maintenance, and is not overruled.
+    """
+    node, row = given.node, given.row
+    assert node is not None
+    known = row.annotations.get(NODE_UID)
+    if known == node.uid:
+        return ()
+    noted: Step = (Annotate(row.key, NODE_UID, node.uid),)
+    is_claimed = row.label in node.labels and node.unschedulable
+    if known is None or is_claimed or not given.options.operators.scheduler.reassert_cordon:
+        return (noted,)
+    return (claim_edits(given, node), noted)

@@ -1,0 +1,60 @@
+"""Whether a planned maintenance may start on a node at an instant, and how long that stays so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from functools import lru_cache
+
+import msgspec
+
+from haulout.base.weekday import parse_time_of_day, parse_weekday
+from haulout.base.windows import Weekly, Windows
+from haulout.base.windows import Window as Recurring
+from haulout.core.decision import earliest
+from haulout.surfaces.notify.options import Blackout, Scheduler, Window
+from haulout.surfaces.notify.rules import moment, selector
+
+
+class Opening(msgspec.Struct, frozen=True):
+    """The answer of windows and blackouts. `reason` is empty where a start is allowed.
+
+    `until`: the instant before which time alone does not change the answer. `closes_at`: when the open window closes.
+    """
+
+    reason: str = ""
+    until: datetime | None = None
+    closes_at: datetime | None = None
+
+
+@lru_cache(maxsize=256)
+def _recurring(window: Window) -> Recurring:
+    days = frozenset(map(parse_weekday, window.days)) or frozenset(range(7))
+    return Recurring(Weekly(days, parse_time_of_day(window.start), parse_time_of_day(window.end)), window.timezone)
+
+
+def opening(settings: Scheduler, labels: Mapping[str, str], now: datetime) -> Opening:
+    """Return whether a planned maintenance may start on a node with these labels."""
+    concerned = [window for window in settings.windows if _selects(window.node_selector, labels)]
+    windows = Windows(tuple(map(_recurring, concerned)))
+    blackouts = [each for each in settings.blackouts if _selects(each.node_selector, labels)]
+    ends_at, begins_at = _blackout(blackouts, now)
+    changes_at = windows.changes_at(now) if concerned else None
+    if concerned and not windows.is_open(now):
+        return Opening("OutsideWindow", changes_at)
+    if ends_at is not None:
+        return Opening("Blackout", earliest(ends_at, changes_at))
+    closes_at = earliest(changes_at, begins_at)
+    return Opening("", closes_at, closes_at)
+
+
+def _blackout(blackouts: Iterable[Blackout], now: datetime) -> tuple[datetime | None, datetime | None]:
+    """Return the end of the blackout that holds now, and the start of the next one."""
+    spans = [(moment(each.since), moment(each.to)) for each in blackouts]
+    known = [(since, to) for since, to in spans if since is not None and to is not None]
+    standing = [to for since, to in known if since <= now < to]
+    return max(standing, default=None), min((since for since, _ in known if since > now), default=None)
+
+
+def _selects(text: str, labels: Mapping[str, str]) -> bool:
+    return not text or selector(text).matches(labels)

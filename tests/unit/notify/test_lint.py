@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from haulout.settings.lint import lint_file
 
 WRONG = b"""\
@@ -27,3 +29,8 @@ def test_what_is_said_in_vain_is_a_warning() -> None:
 
 def test_a_good_file_is_good() -> None:
     assert lint_file(b"slaPeriod: 8h\ntenants: []\n", "x.yaml", {}) == []
+
+
+def test_the_example_is_good() -> None:
+    path = Path(__file__).parents[3] / "examples" / "notify" / "notifyMaintenanceConfig.yaml"
+    assert lint_file(path.read_bytes(), str(path), {}) == []

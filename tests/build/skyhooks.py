@@ -25,6 +25,7 @@ from haulout.surfaces.packages.declare import SURFACE as DECLARED
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.surface import PACKAGES
 from haulout.surfaces.packages.wire import API_VERSION, GROUP, KIND, PLURAL, VERSION
+from haulout.surfaces.registry import definition
 from tests.build.drains import QUICK
 from tests.build.workloads import World
 
@@ -81,8 +82,9 @@ class Counting(VirtualDriver):
 class Skyhooks(Reports):
     """A small world with the packages operator in it. Every package succeeds after a second unless `fate` says otherwise."""
 
-    def __init__(self, options: Options | None = None, *, nodes: int = 1, world: World | None = None) -> None:
-        self.world = world or World(QUICK, nodes=nodes)
+    def __init__(self, options: Options | None = None, *beside: Enabled, nodes: int = 1) -> None:
+        self.world = World(QUICK, nodes=nodes)
+        self.beside = beside
         self.options = options or Options()
         self.fate: Fate = lambda about: "ok"
         self.takes = timedelta(seconds=1)
@@ -93,8 +95,9 @@ class Skyhooks(Reports):
         self.writes: list[tuple[str, str]] = []
         self.before: Callable[[Body], None] = lambda body: None
         objects = self.world.objects
-        for crd in DECLARED.crds:
-            objects.create(DEFINITIONS, yaml.safe_load(DECLARED.definition(crd)))
+        others = ("nodedisruptionbudgets", "nodemaintenances") if beside else ()
+        for crd in (*DECLARED.crds, *others):
+            objects.create(DEFINITIONS, yaml.safe_load(definition(crd)))
         objects.create(
             NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.options.namespace}}
         )
@@ -105,8 +108,8 @@ class Skyhooks(Reports):
     def begin(self) -> Skyhooks:
         """Start the operator, or another one after it that knows only what is stored."""
         assembly = assemble(
-            [Enabled(PACKAGES, self.options)],
-            together=False,
+            [Enabled(PACKAGES, self.options), *self.beside],
+            together=bool(self.beside),
             reports=self,
             on_failure=lambda subject, error: self.failures.append(f"{subject}: {error!r}"),
         )

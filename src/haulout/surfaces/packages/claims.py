@@ -18,6 +18,10 @@ from haulout.surfaces.packages.wire import ERRORING, SURFACE, SkyhookRow
 ROLLOUT = SURFACE
 
 
+# Why a claim waits for nothing but its own rollout.
+OWN_REASONS = frozenset({"no-room", "backing-off", "not-used"})
+
+
 class NextBatch(Count, frozen=True):
     """The places in the next batch of a compartment. Only grants take them: the pick that follows is one write."""
 
@@ -93,6 +97,16 @@ def chosen(
     answers = {claim.node.name: view.get(grant_key(hold_key(ROLLOUT, claim)), Grant) for claim in claims}
     given = frozenset(name for name, grant in answers.items() if grant is not None and grant.granted)
     return given, all(grant is not None for grant in answers.values())
+
+
+def refused(view: View, claims: Iterable[Claim]) -> list[str]:
+    """Return the nodes that another surface or a NodeDisruptionBudget keeps from being picked."""
+    found = []
+    for claim in claims:
+        grant = view.get(grant_key(hold_key(ROLLOUT, claim)), Grant)
+        if grant is not None and any(reason.code not in OWN_REASONS for reason in grant.reasons):
+            found.append(claim.node.name)
+    return found
 
 
 def _claim(row: SkyhookRow, node: Standing, options: Options, limits: tuple[Limit, ...], *, is_begun: bool) -> Claim:

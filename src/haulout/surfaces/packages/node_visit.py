@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from haulout.cluster.rows import NodeRow
+from haulout.cluster.rows import NodeRow, Value
 from haulout.core.action import Create, Patch, Tell
 from haulout.core.decision import earliest
 from haulout.surfaces.packages import explain, failure_log, migration, node_names, node_status, reboots
@@ -24,7 +24,7 @@ from haulout.surfaces.packages.gate import Gate, gate_of, is_cordoned
 from haulout.surfaces.packages.node_draft import NodeDraft
 from haulout.surfaces.packages.node_state import MalformedNodeState, NodeState, parse, to_text
 from haulout.surfaces.packages.options import STAMP_VERSION, Options
-from haulout.surfaces.packages.plan import Pick, PlanRow, pick_key
+from haulout.surfaces.packages.plan import Pick, PlanRow, held_key, pick_key
 from haulout.surfaces.packages.pod_results import with_results
 from haulout.surfaces.packages.pod_rows import PackagePodRow
 from haulout.surfaces.packages.run import advance, is_directory_of
@@ -65,6 +65,8 @@ def visit(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around, *, is_
         return _reset(plan, draft, node, around, state)
     is_eligible = is_ready and not is_ignored(node) and _tolerates(draft.node, plan, around.options)
     pick = around.view.get(pick_key(plan.skyhook, node.key.name), Pick)
+    if pick is None and around.view.get(held_key(plan.skyhook, node.key.name), Value) is not None:
+        is_eligible = False
     asked = _Asked(node, plan, around, pick)
     scene = Scene(
         plan,

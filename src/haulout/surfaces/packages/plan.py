@@ -32,7 +32,7 @@ from haulout.surfaces.packages.wire import (
 )
 from haulout.surfaces.packages.wire_policy import PolicyRow, policy_key
 
-PLANS, PICKS, BOOTS = "packages-plan", "packages-pick", "packages-boot"
+PLANS, PICKS, BOOTS, HELD = "packages-plan", "packages-pick", "packages-boot", "packages-held"
 
 
 class PlanRow(Row, frozen=True, kw_only=True):
@@ -112,6 +112,11 @@ def pick_key(skyhook: str, node: str) -> Key:
 
 def boot_key(skyhook: str, node: str) -> Key:
     return Key("", MARK, BOOTS, f"{skyhook}/{node}")
+
+
+def held_key(skyhook: str, node: str) -> Key:
+    """Return the key of the mark that the arbiter refuses a node to a Skyhook, for another surface or a budget."""
+    return Key("", MARK, HELD, f"{skyhook}/{node}")
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:

@@ -20,7 +20,7 @@ from haulout.surfaces.packages.config_maps import CONFIGS_OF_SKYHOOK, NODE_METAD
 from haulout.surfaces.packages.configs import ConfigChanges, config_changes
 from haulout.surfaces.packages.explain import skyhook_reasons
 from haulout.surfaces.packages.options import STAMP_VERSION, Options
-from haulout.surfaces.packages.plan import PlanRow, changed_packages, plan_key
+from haulout.surfaces.packages.plan import PlanRow, changed_packages, held_key, plan_key
 from haulout.surfaces.packages.pod_rows import PACKAGE_POD
 from haulout.surfaces.packages.scene import told
 from haulout.surfaces.packages.skyhook_conditions import Conditions
@@ -115,7 +115,7 @@ def _going_on(given: Given) -> Decision:
     return Decision(
         actions=tuple(step for step in steps if step),
         claims=holds,
-        marks=marks,
+        marks=(*marks, *(Value(key=held_key(row.name, name)) for name in claims.refused(given.view, wanted))),
         until=until,
         reasons=skyhook_reasons(row, given.nodes, batches) if given.view.explaining and status != COMPLETE else (),
     )

@@ -1,0 +1,65 @@
+"""Packages beside another surface, under turns and budgets that both obey, in virtual time."""
+
+from __future__ import annotations
+
+from haulout.core.declaration import Enabled
+from haulout.embedded import NODES, Resource
+from haulout.surfaces.nodemaintenance.options import Options as MaintenanceOptions
+from haulout.surfaces.nodemaintenance.surface import NODEMAINTENANCE
+from haulout.surfaces.packages.options import Options
+from tests.build.maintenances import MAINTENANCES, NAMESPACES
+from tests.build.skyhooks import Skyhooks, pkg
+
+BUDGETS = Resource("haulout.dev", "v1alpha1", "nodedisruptionbudgets")
+NOOP = {"type": "noop"}
+
+
+def together(nodes: int) -> Skyhooks:
+    ops = Skyhooks(Options(alone=False), Enabled(NODEMAINTENANCE, MaintenanceOptions(alone=False)), nodes=nodes)
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "medik8s-leases"}}
+    ops.world.objects.create(NAMESPACES, namespace)
+    return ops
+
+
+def maintain(ops: Skyhooks, node: str) -> None:
+    body = {
+        "apiVersion": "nodemaintenance.medik8s.io/v1beta1",
+        "kind": "NodeMaintenance",
+        "metadata": {"name": "held"},
+        "spec": {"nodeName": node},
+    }
+    ops.world.objects.create(MAINTENANCES, body)
+
+
+def ledgers(ops: Skyhooks) -> list[str]:
+    nodes = ops.world.objects.list(NODES, "")
+    return [
+        node["metadata"]["name"] for node in nodes if "haulout.dev/cordon" in node["metadata"].get("annotations", {})
+    ]
+
+
+def test_a_node_in_maintenance_is_not_picked_until_it_is_given_back() -> None:
+    ops = together(2)
+    maintain(ops, "n0")
+    ops.run(20).make("demo", {"base": pkg()}).run(40)
+    assert ops.shows("demo", "n0", "n1") == ["blocked", "complete"]
+    ops.world.objects.delete(MAINTENANCES, "", "held")
+    ops.run(60)
+    assert (ops.failures, ops.phase("demo")) == ([], "complete")
+
+
+def test_one_budget_holds_for_both() -> None:
+    ops = together(4)
+    spec = {"selector": {}, "maxUnavailable": 1}
+    metadata = {"name": "b"}
+    body = {"apiVersion": "haulout.dev/v1alpha1", "kind": "NodeDisruptionBudget", "metadata": metadata, "spec": spec}
+    ops.world.objects.create(BUDGETS, body)
+    seen = {0}
+
+    def look(body: object) -> None:
+        nodes = ops.world.objects.list(NODES, "")
+        seen.add(sum(bool(node["spec"].get("unschedulable")) for node in nodes))
+
+    ops.before = look
+    ops.make("demo", {"base": pkg(interrupt=NOOP)}).run(300)
+    assert (ops.failures, ops.phase("demo"), max(seen), ledgers(ops)) == ([], "complete", 1, [])

@@ -405,6 +405,20 @@ def test_k14_a_grant_that_is_not_used_passes_on_and_what_kept_its_owner_wakes_it
     assert targets(desk.tray) == [A]
 
 
+def test_k14_grants_are_not_passed_on_before_every_claim_of_their_owner_is_answered() -> None:
+    """One subject claims two nodes, and begins only when both are granted: the first answer alone is not declined."""
+    script = Script()
+    both = (Claim(A, A), Claim(B, A))
+
+    def begins_with_both(view: View, now: datetime) -> Decision:
+        goes = all(is_granted(view, "script", claim) for claim in both)
+        return Decision(((Label(A, "one", "in"),),) if goes else (), claims=both)
+
+    script.wishes = {A: begins_with_both}
+    desk = desk_of(script).begin()
+    assert targets(desk.tray) == [A]
+
+
 @pytest.mark.parametrize("said", [True, False])
 def test_k14_who_only_talks_does_not_use_its_grant_and_asks_for_nothing_more(said: bool) -> None:
     script = Script()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from haulout.surfaces.packages.node_state import (
+    APPLY,
     COMPLETE,
     CONFIG,
     IN_PROGRESS,
@@ -82,9 +83,12 @@ def is_settled(state: NodeState, package: Package) -> bool:
 def after_success(state: NodeState, entry: Entry, packages: Mapping[str, Package]) -> dict[str, Entry]:
     """Return the entries after the pod of a stage has succeeded. `entry`: the pod's package and stage."""
     changed = dict(state)
-    if entry.stage == UPGRADE:
-        for other in [each for each in state.values() if each.name == entry.name and each.key != entry.key]:
-            del changed[other.key]
+    if entry.stage in (UPGRADE, APPLY):
+        # A version that was replaced before it was done is gone, too; one that is being uninstalled is not gone yet.
+        others = [each for each in state.values() if each.name == entry.name and each.key != entry.key]
+        for other in others:
+            if entry.stage == UPGRADE or other.stage not in LEAVING:
+                del changed[other.key]
     if entry.stage not in LEAVING:
         return {**changed, entry.key: replace(entry, state=COMPLETE)}
     package = packages.get(entry.name)

@@ -12,6 +12,7 @@ import msgspec
 from haulout.base import yaml
 from haulout.cluster.kinds import Kinds
 from haulout.core.action import Create, Delete, Evict, Measure, Send
+from haulout.core.budgets.declare import SURFACE as SHARED
 from haulout.core.declaration import Enabled
 from haulout.embedded import NODES, Json, Resource
 from haulout.kernel.assemble import assemble
@@ -23,6 +24,7 @@ from haulout.surfaces.notify.deliver import Announcement
 from haulout.surfaces.notify.hooks import HookAnswer, HookCall
 from haulout.surfaces.notify.load import load
 from haulout.surfaces.notify.options import Options
+from haulout.surfaces.notify.scheduler.recording import StoredHistory
 from haulout.surfaces.notify.surface import NOTIFY
 from haulout.surfaces.notify.wire import API_VERSION, CLIENT, GROUP, KIND, PLURAL, READY, VALIDATION, VERSION
 from haulout.surfaces.registry import definition
@@ -61,6 +63,9 @@ class Driver(VirtualDriver):
         content = send.payload
         if isinstance(content, HookCall):
             return Done(content=HookAnswer("accepted"))
+        if isinstance(content, StoredHistory):
+            self.notices.stored.append(content.text)
+            return Done()
         assert isinstance(content, Announcement)
         self.notices.tried.append(content.event)
         if content.notifier in self.notices.dead:
@@ -70,13 +75,17 @@ class Driver(VirtualDriver):
 
 
 class Notices(Reports):
-    """One operator of the notify surface. `sent` are delivered messages, `told` reasons of events with their object."""
+    """One operator of the notify surface. `sent` are delivered messages, `told` reasons of events with their object.
+
+    `stored`: the histories of run times that were to be stored.
+    """
 
     def __init__(self, options: Options, nodes: int = 3, world: World | None = None) -> None:
         self.world = world or World(QUICK, nodes=nodes)
         self.options = options
         self.sent: list[Announcement] = []
         self.tried: list[str] = []
+        self.stored: list[str] = []
         self.told: list[tuple[str, str]] = []
         self.measured: list[Measure] = []
         self.writes: list[tuple[type, str]] = []
@@ -85,6 +94,7 @@ class Notices(Reports):
         objects = self.world.objects
         if objects.get(DEFINITIONS, "", f"{PLURAL}.{GROUP}") is None:
             objects.create(DEFINITIONS, yaml.load(definition(PLURAL)))
+            objects.create(DEFINITIONS, yaml.load(SHARED.definition("nodedisruptionbudgets")))
             for name in (HOME, OWN):
                 objects.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         self.begin()

@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 
-from haulout.embedded import NODES, Json
+from haulout.cluster.rows import Value
+from haulout.cluster.view import FactDemand
+from haulout.embedded import NODES, PODS, Json, Resource
 from haulout.model.meta import wire_time
+from haulout.surfaces.notify.scheduler import alerts, recording
 from haulout.surfaces.notify.wire import CORDONED_BY, INCOMPLETE, NODE_UID, SCHEDULED, STARTED
 from tests.build.notices import Notices, options
 from tests.build.workloads import node, pod
 
+QUERY = {"url": "http://prometheus", "query": "ALERTS"}
+NODE_BUDGETS = Resource("haulout.dev", "v1alpha1", "nodedisruptionbudgets")
 ALL = {"name": "all", "nodeSelector": "", "maxUnavailable": 1}
 
 
@@ -273,6 +278,83 @@ class TestKeeping:
             given.make(f"a{number}", f"n{number}", f"m{number}")
         given.run(5).begin().run(30)
         assert len(in_flight(given, "a0", "a1", "a2")) == 1
+
+
+class TestAlertGate:
+    def answer(self, given: Notices, rows: bool | None) -> Notices:
+        key = FactDemand(alerts.PROBE, alerts.AlertQuery("http://prometheus", "ALERTS"), alerts.PACE_FOR).key
+        given.kernel.store.write(Value(key=key, value=rows, state="stale" if rows is None else "fresh"))
+        return given.run(5)
+
+    def test_nothing_planned_starts_while_alerts_fire(self) -> None:
+        given = self.answer(ops(alertGate=QUERY).make("a").run(1), True)
+        assert reason(given, "a") == "waiting AlertsFiring"
+        assert self.answer(given, False).status("a") == STARTED
+
+    def test_unplanned_ones_do_not_ask(self) -> None:
+        given = self.answer(ops(alertGate=QUERY).make("a", maintenanceType="unplanned").run(1), True)
+        assert given.status("a") == STARTED
+
+    @pytest.mark.parametrize(("opens", "status"), [(False, SCHEDULED), (True, STARTED)])
+    def test_no_answer_is_closed_unless_it_fails_open(self, opens: bool, status: str) -> None:
+        given = self.answer(ops(alertGate={**QUERY, "failOpen": opens}).make("a").run(1), None)
+        assert given.status("a") == status
+
+
+class TestHistory:
+    def loaded(self, text: str = "") -> Notices:
+        given = ops(budgets=[{**ALL, "maxUnavailable": 0}]).run(2)
+        key = FactDemand(recording.PROBE, "pika-system", recording.READ_EVERY_FOR).key
+        given.kernel.store.write(Value(key=key, value=text, state="fresh"))
+        return given.run(2)
+
+    def test_what_ends_is_stored_after_a_while(self) -> None:
+        given = self.loaded()
+        given.world.make(pod("train-1", nodeName="n0", restartPolicy="Never", app="train"))
+        given.run(100)
+        given.world.objects.delete(PODS, "default", "train-1")
+        given.run(400)
+        [stored] = given.stored
+        [(workload, samples)] = json.loads(stored).items()
+        assert workload == "default/Pod/train"
+        assert samples == [pytest.approx(100, abs=10)]
+        given.run(4000)
+        assert len(given.stored) == 1
+
+    def test_an_estimate_uses_what_is_stored(self) -> None:
+        given = self.loaded(json.dumps({"default/Pod/train": [600] * 5}))
+        made = pod("train-1", nodeName="n0", restartPolicy="Never", app="train")
+        made["metadata"].setdefault("annotations", {})["haulout.dev/drain"] = "wait"
+        given.world.make(made)
+        given.run(2).make("a").run(10)
+        assert "drain=9m" in message(given, "a")
+
+    def test_content_that_cannot_be_read_is_none(self) -> None:
+        given = self.loaded("nonsense").make("a").run(10)
+        assert reason(given, "a") == "waiting BudgetExhausted(all)"
+
+
+class TestTogether:
+    def test_the_ledger_remembers_what_stood_before(self) -> None:
+        given = ops(alone=False).make("a").run(5)
+        assert given.status("a") == STARTED
+        assert json.loads(given.node("n0")["metadata"]["annotations"]["haulout.dev/cordon"]) == {
+            "before": False,
+            "by": [],
+        }
+
+    def test_a_node_disruption_budget_refuses_and_others_go_on(self) -> None:
+        given = ops(nodes=0, alone=False, budgets=[{**ALL, "maxUnavailable": 3}])
+        given.world.make(node("n0", pool="x"), node("n1", pool="y"))
+        spec = {"selector": {"matchLabels": {"pool": "x"}}, "maxUnavailable": 0}
+        made = {"apiVersion": "haulout.dev/v1alpha1", "kind": "NodeDisruptionBudget", "metadata": {"name": "closed"}}
+        given.world.objects.create(NODE_BUDGETS, {**made, "spec": spec})
+        given.make("a", "n0", "m0").make("b", "n1", "m1").run(10)
+        assert reason(given, "a") == "waiting BudgetExhausted(closed)"
+        assert given.status("b") == STARTED
+        given.world.objects.patch(NODE_BUDGETS, "", "closed", {"spec": {"maxUnavailable": 1}})
+        given.run(10)
+        assert given.status("a") == STARTED
 
 
 def test_a_place_that_comes_free_wakes_few() -> None:

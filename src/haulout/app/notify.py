@@ -12,8 +12,11 @@ import msgspec
 from haulout.app.announcements import Announcements
 from haulout.app.hooks import Hooks
 from haulout.app.parts import CannotStart, Part, Surroundings
+from haulout.app.run_times import RunTimes
+from haulout.clients.prometheus import Prometheus
 from haulout.clients.sns import KEYS, has_credentials, is_installed
 from haulout.cluster.rows import Value
+from haulout.cluster.view import MARK
 from haulout.core.admission import Webhook
 from haulout.core.decision import Source
 from haulout.kube.transport import Transport
@@ -32,6 +35,11 @@ from haulout.surfaces.notify.load import load
 from haulout.surfaces.notify.metrics import RELOAD_ERRORS
 from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.present import samples
+from haulout.surfaces.notify.scheduler.alerts import PROBE as ALERT_PROBE
+from haulout.surfaces.notify.scheduler.alerts import AlertQuery
+from haulout.surfaces.notify.scheduler.present import samples as choices
+from haulout.surfaces.notify.scheduler.recording import CHANNEL as HISTORY_CHANNEL
+from haulout.surfaces.notify.scheduler.recording import PROBE as HISTORY_PROBE
 from haulout.surfaces.notify.settings import NotifySettings
 from haulout.surfaces.notify.surface import CONFIG_KEY, NOTIFY, sources
 from haulout.surfaces.notify.wire import KIND, NoticeRow
@@ -80,15 +88,30 @@ class Notices(Part):
 
     def samples(self) -> Iterable[Sample]:
         rows = [row for row in self.around.store.rows("", KIND) if isinstance(row, NoticeRow)]
-        return samples(rows, self.around.clock.now())
+        yield from samples(rows, self.around.clock.now())
+        yield from choices(self.around.store.rows("", MARK))
 
     def channels(self, transport: Transport) -> Mapping[str, Channel]:
         writer = Writer(transport)
         made = Announcements(writer, self.around.clock, self.around.metrics, lambda: self.options)
-        return {CHANNEL: made, PATIENT_CHANNEL: made.patiently, HOOKS: Hooks(writer, lambda: self.options).call}
+        return {
+            CHANNEL: made,
+            PATIENT_CHANNEL: made.patiently,
+            HOOKS: Hooks(writer, lambda: self.options).call,
+            HISTORY_CHANNEL: RunTimes(writer).store,
+        }
 
     def probes(self, transport: Transport) -> Mapping[str, Probe]:
-        return {HOOK_STATUS: Hooks(Writer(transport), lambda: self.options).status}
+        writer = Writer(transport)
+
+        async def alerts(question: AlertQuery) -> bool:
+            return await Prometheus(self.around.clock).has_rows(question.url, question.query)
+
+        return {
+            HOOK_STATUS: Hooks(writer, lambda: self.options).status,
+            HISTORY_PROBE: RunTimes(writer).read,
+            ALERT_PROBE: alerts,
+        }
 
     def webhooks(self) -> tuple[Webhook, ...]:
         return (webhook(),)

@@ -48,15 +48,23 @@ class Prometheus:
         self._clock = clock
 
     async def __call__(self, question: tuple[str, str]) -> Sample:
-        url, query = question
+        return _sample(await self._answer(*question))
+
+    async def has_rows(self, url: str, query: str) -> bool:
+        """Whether the query returns any row. One that returns none is answered, too."""
+        data = (await self._answer(url, query)).data
+        if data is None or data.result_type not in ("vector", "matrix"):
+            raise ProbeFailed("result from prometheus is neither a vector nor a matrix")
+        return bool(data.result)
+
+    async def _answer(self, url: str, query: str) -> _Answer:
         try:
-            answer = await self._ask(url, query)
+            return await self._ask(url, query)
         except ProbeFailed as failure:
             raise ProbeFailed(without_secrets(f"failed to query prometheus {url}: {failure}")) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             said = str(error) or type(error).__name__
             raise ProbeFailed(without_secrets(f"failed to query prometheus {url}: {said}")) from None
-        return _sample(answer)
 
     async def _ask(self, url: str, query: str) -> _Answer:
         target = URL(url)

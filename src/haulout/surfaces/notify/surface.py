@@ -20,7 +20,8 @@ from haulout.surfaces.notify import drainer, jobs, returner, runner, validator, 
 from haulout.surfaces.notify.declare import ORIGINAL
 from haulout.surfaces.notify.load import load
 from haulout.surfaces.notify.options import Operators, Options
-from haulout.surfaces.notify.scheduler import candidate, claims, rounds
+from haulout.surfaces.notify.scheduler import candidate, recording, rounds
+from haulout.surfaces.notify.scheduler.decide import decide
 from haulout.surfaces.notify.scheduler.estimate import POD_ANNOTATIONS
 from haulout.surfaces.notify.settings import NotifySettings
 from haulout.surfaces.notify.wire import (
@@ -45,9 +46,12 @@ def _none(key: Key, store: Store) -> tuple[Key, ...]:
 
 
 DECIDERS = (
-    Decider(SURFACE, KIND, claims.decide, nodes=_nodes),
+    Decider(SURFACE, KIND, decide, nodes=_nodes),
     Decider(candidate.DECIDER, KIND, candidate.decide, nodes=_none, within=SURFACE),
     Decider("notify-choice", CONFIG, rounds.decide, rank=rounds.rank, nodes=_none, within=SURFACE),
+    Decider("notify-runs", "Node", recording.decide_node, nodes=_none, within=SURFACE),
+    Decider("notify-history", CONFIG, recording.decide_history, nodes=_none, within=SURFACE),
+    Decider("notify-samples", CONFIG, recording.decide_samples, nodes=_none, within=SURFACE),
     Decider("notify-drainer", KIND, drainer.decide, nodes=_none, within=SURFACE),
     Decider("notify-runner", KIND, runner.decide, nodes=_none, within=SURFACE),
     Decider("notify-validator", KIND, validator.decide, nodes=_none, within=SURFACE),

@@ -4,28 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
-import msgspec
-
-from haulout.cluster.key import Key
-from haulout.cluster.view import View
-from haulout.core.decision import Decision
 from haulout.core.holds import LONG_AGO, Claim, Want, read_priority
-from haulout.surfaces.notify.decide import decide as decide_state
-from haulout.surfaces.notify.given import Given, given_of
+from haulout.surfaces.notify.given import Given
 from haulout.surfaces.notify.scheduler.budgets import limits_of, shares_of
 from haulout.surfaces.notify.scheduler.eligibility import is_flying
 from haulout.surfaces.notify.states import is_terminal
 from haulout.surfaces.notify.wire import SCHEDULED, NoticeRow
 
 WANTS = frozenset({Want.DRAIN, Want.EXCLUSIVE})
-
-
-def decide(key: Key, view: View, now: datetime) -> Decision:
-    """Decide on the state of a maintenance, and claim its node while it is out of service for it."""
-    decision = decide_state(key, view, now)
-    given = given_of(key, view, now)
-    claim = standing_claim(given) if given is not None else None
-    return decision if claim is None else msgspec.structs.replace(decision, claims=(claim,))
 
 
 def standing_claim(given: Given) -> Claim | None:

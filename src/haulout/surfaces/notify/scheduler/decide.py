@@ -1,0 +1,28 @@
+"""The decision about a maintenance as the kernel takes it: its state, its claim, and for people what it waits for."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.view import View
+from haulout.core.decision import Decision
+from haulout.surfaces.notify.decide import decide as decide_state
+from haulout.surfaces.notify.given import given_of
+from haulout.surfaces.notify.scheduler import candidate
+from haulout.surfaces.notify.scheduler.claims import standing_claim
+
+
+def decide(key: Key, view: View, now: datetime) -> Decision:
+    """Decide on the state of a maintenance, and claim its node while it is out of service for it."""
+    decision = decide_state(key, view, now)
+    given = given_of(key, view, now)
+    claim = standing_claim(given) if given is not None else None
+    if claim is not None:
+        decision = msgspec.structs.replace(decision, claims=(claim,))
+    if not view.explaining:
+        return decision
+    reasons = candidate.decide(key, view, now).reasons
+    return msgspec.structs.replace(decision, reasons=(*decision.reasons, *reasons))

@@ -1,0 +1,164 @@
+"""Remembers how long finite pods ran: per node what runs and has ended, for the fleet the history, kept in a ConfigMap.
+
+Three decisions, so that a pod that ends costs a look at its node alone. The history takes in what has ended every few minutes,
+when it is stored as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+import msgspec
+
+from haulout.cluster.indexes import PODS_OF_NODE
+from haulout.cluster.key import Key
+from haulout.cluster.rows import PodRow, Row, Value
+from haulout.cluster.store import Index
+from haulout.cluster.view import MARK, FactDemand, View
+from haulout.core.action import Say, Send, Step
+from haulout.core.decision import NOTHING, Decision
+from haulout.surfaces.notify.jobs import ROLE
+from haulout.surfaces.notify.options import Options
+from haulout.surfaces.notify.pod_classes import is_finite
+from haulout.surfaces.notify.scheduler.history import Samples, decoded, encoded, with_samples, workload_of
+from haulout.surfaces.notify.scheduler.samples import samples_key
+from haulout.surfaces.notify.wire import SURFACE
+
+PROBE, CHANNEL = "notify-history", "notify-history"
+STORED_EVERY_FOR = timedelta(minutes=5)
+READ_EVERY_FOR = timedelta(minutes=1)
+RUNS = "notify-runs"
+HISTORY_KEY = Key("", MARK, "notify-history", "")
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A finite pod that runs, or has run. `ended_at` None: it runs."""
+
+    uid: str
+    workload: str
+    started_at: datetime
+    ended_at: datetime | None = None
+
+
+class Runs(Row, frozen=True, kw_only=True):
+    """The finite pods of one node: those that run, and those that the history has not taken in yet."""
+
+    running: tuple[Run, ...] = ()
+    ended: tuple[Run, ...] = ()
+
+
+class HistoryRow(Row, frozen=True, kw_only=True):
+    """The history of the fleet. `taken_at`: what ended by then is in it. `changed`: it is not stored yet."""
+
+    history: Mapping[str, Samples]
+    taken_at: datetime
+    changed: bool = False
+
+
+class StoredHistory(msgspec.Struct, frozen=True):
+    """What is sent to be stored: in which namespace, and the text."""
+
+    namespace: str
+    text: str
+
+
+def _with_ended(row: Row) -> tuple[str, ...]:
+    return (RUNS,) if isinstance(row, Runs) and row.ended else ()
+
+
+ENDED_RUNS = Index("notify-ended-runs", MARK, _with_ended)
+
+
+def _options(view: View) -> Options | None:
+    setting = view.config(SURFACE)
+    if setting is None or not isinstance(setting.value, Options):
+        return None
+    scheduler = setting.value.operators.scheduler
+    return setting.value if scheduler.enabled and scheduler.history.enabled else None
+
+
+def decide_node(key: Key, view: View, now: datetime) -> Decision:
+    """Note which finite pods run on a node, and how long those ran that have ended or are gone."""
+    if _options(view) is None:
+        return NOTHING
+    mark = Key("", MARK, RUNS, key.name)
+    known = view.recall(mark, Runs)
+    pods = [pod for pod in view.rows(PODS_OF_NODE, key.name, PodRow) if _is_remembered(pod)]
+    running = tuple(_run(pod, now) for pod in pods if not pod.ended and pod.phase == "Running")
+    kept = {run.uid for run in running}
+    gone = known.running if known is not None else ()
+    ended = (
+        *(known.ended if known is not None else ()),
+        *(msgspec.structs.replace(run, ended_at=now) for run in gone if run.uid not in kept),
+    )
+    if ended:
+        taken = view.get(HISTORY_KEY, HistoryRow)
+        ended = tuple(run for run in ended if taken is None or (run.ended_at or now) > taken.taken_at)
+    return Decision(marks=(Runs(key=mark, running=running, ended=ended),)) if running or ended else NOTHING
+
+
+def _is_remembered(pod: PodRow) -> bool:
+    return is_finite(pod) and not pod.mirror and ROLE not in pod.labels
+
+
+def _run(pod: PodRow, now: datetime) -> Run:
+    started_at = pod.details.started_at if pod.details is not None else None
+    return Run(pod.uid, workload_of(pod), started_at or pod.created_at or now)
+
+
+def decide_history(key: Key, view: View, now: datetime) -> Decision:
+    """Take in what has ended since the last time, and have the history stored."""
+    options = _options(view)
+    if options is None or key.name != SURFACE:
+        return NOTHING
+    rows = view.rows(ENDED_RUNS, RUNS, Runs)
+    known = view.recall(HISTORY_KEY, HistoryRow)
+    if known is None:
+        return _loaded(options, view, now)
+    due_at = known.taken_at + STORED_EVERY_FOR
+    if rows and now >= due_at:
+        ended = sorted((run for row in rows for run in row.ended), key=lambda run: (run.ended_at or now, run.uid))
+        samples = [(run.workload, ((run.ended_at or now) - run.started_at).total_seconds()) for run in ended]
+        known = HistoryRow(key=HISTORY_KEY, history=with_samples(known.history, samples), taken_at=now, changed=True)
+        due_at = now + STORED_EVERY_FOR
+    steps, again_at = _storing(known, options, view, now)
+    until = again_at if again_at is not None else due_at if rows else None
+    return Decision(actions=steps, marks=(known,), until=until)
+
+
+def _loaded(options: Options, view: View, now: datetime) -> Decision:
+    """Begin with what is stored. Content that cannot be read is as good as none."""
+    fact = view.fact(FactDemand(PROBE, options.namespace, READ_EVERY_FOR))
+    if fact.state != "fresh":
+        return NOTHING
+    text = fact.value if isinstance(fact.value, str) else ""
+    read = decoded(text) if text else {}
+    begun = HistoryRow(key=HISTORY_KEY, history=read or {}, taken_at=now)
+    said: Step = (Say("the history of run times cannot be read, and begins anew", level="warning"),)
+    return Decision(actions=(said,) if read is None else (), marks=(begun,))
+
+
+def _storing(
+    known: HistoryRow, options: Options, view: View, now: datetime
+) -> tuple[tuple[Step, ...], datetime | None]:
+    if not known.changed:
+        return (), None
+    name = f"notify-history/{known.taken_at.isoformat()}"
+    outcome = view.outcome(name)
+    if outcome is not None and outcome.state in ("done", "pending"):
+        return (), None
+    if outcome is not None and isinstance(outcome.value, datetime) and now < outcome.value + READ_EVERY_FOR:
+        return (), outcome.value + READ_EVERY_FOR
+    content = StoredHistory(options.namespace, encoded(known.history))
+    return ((Send(name, CHANNEL, content),),), None
+
+
+def decide_samples(key: Key, view: View, now: datetime) -> Decision:
+    """Publish the samples of each workload as a row of its own, which estimates read."""
+    if key.name != SURFACE or _options(view) is None:
+        return NOTHING
+    known = view.get(HISTORY_KEY, HistoryRow)
+    if known is None or not known.history:
+        return NOTHING
+    return Decision(marks=tuple(Value(key=samples_key(name), value=samples) for name, samples in known.history.items()))

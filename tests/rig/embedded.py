@@ -25,7 +25,13 @@ class EmbeddedCluster:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self._kubeconfig = directory / "kubeconfig.yaml"
-        argv: list[str | Path] = [HAULOUT, "cluster", f"--nodes={nodes}", f"--kubeconfig={self._kubeconfig}", *flags]
+        argv: list[str | Path] = [
+            HAULOUT,
+            "cluster",
+            f"--nodes={nodes}",
+            f"--write-kubeconfig={self._kubeconfig}",
+            *flags,
+        ]
         self.process = Process("cluster", argv, directory, env=environment(), cwd=directory)
         self._api: Api | None = None
 

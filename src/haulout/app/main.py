@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 AGENT, PROGRAM = "skyhook-agent", "haulout"
+TRACEBACK = "HAULOUT_TRACEBACK"
+# As shells have it: 128 and the number of SIGINT.
+INTERRUPTED = 130
 
 
 def main() -> int:
+    """Run the command that the words name. Return its exit code; no error ends in a traceback."""
+    try:
+        return _main()
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted: what was done so far stands\n")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of the output has gone, as `head` does. What is still buffered must not be tried at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        text = " ".join(str(error).split())[:500]
+        sys.stderr.write(f"Error: {type(error).__name__}: {text}\n")
+        sys.stderr.write(f"This is a bug of haulout. {TRACEBACK}=1 shows where it happened.\n")
+        return 1
+
+
+def _main() -> int:
     # Under the name of an original, as a link to this program, it is that original: charts start those by their names.
     name = sys.argv[0].rpartition("/")[2]
     if name == AGENT or sys.argv[1:3] == ["as", AGENT]:

@@ -15,7 +15,7 @@ from haulout.settings.settings import ClusterSettings
     "--speed", default=1.0, type=click.FloatRange(0.1, 1000), show_default=True, help="How fast its time goes."
 )
 @click.option("--listen", default="127.0.0.1:0", metavar="ADDRESS", show_default=True, help="Where to serve its API.")
-@click.option("--kubeconfig", default="", metavar="FILE", help="Where to leave its kubeconfig.")
+@click.option("--write-kubeconfig", "kubeconfig", default="", metavar="FILE", help="Where to leave its kubeconfig.")
 def command(**given: object) -> ClusterSettings:
     """Serves a Kubernetes-shaped cluster from memory until interrupted, and says how to reach it.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from haulout.cli.options import KubectlFlags, cluster_options, label_selector
+from haulout.cli.options import KubectlFlags, cluster_options, label_selector, node_names
 
 
 def _span(ctx: click.Context, param: click.Parameter, text: str) -> timedelta:
@@ -23,7 +23,7 @@ def _span(ctx: click.Context, param: click.Parameter, text: str) -> timedelta:
 
 
 @click.command("drain", cls=KubectlFlags, short_help="Empty nodes for maintenance.")
-@click.argument("nodes", nargs=-1, metavar="NODE...")
+@click.argument("nodes", nargs=-1, callback=node_names, metavar="NODE...")
 @click.option(
     "-l", "--selector", default="", callback=label_selector, metavar="LABELS", help="Nodes with these labels."
 )

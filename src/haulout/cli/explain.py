@@ -40,6 +40,8 @@ def _meant(words: tuple[str, ...]) -> tuple[str, Explained, str]:
 
     if len(words) == 1 and "/" in words[0]:
         words = tuple(words[0].split("/", 1))
+    if words and not words[-1].strip():
+        raise click.UsageError("the name is empty")
     match words:
         case ():
             raise click.UsageError("Missing argument 'NODE'.")

@@ -30,6 +30,21 @@ class KubectlFlags(click.Command):
         return super().parse_args(ctx, words)
 
 
+def node_names(ctx: click.Context, param: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of nodes, with or without `node/` before them. An empty one is an error of the command line."""
+    return tuple(node_name(name) for name in names)
+
+
+def node_name(word: str) -> str:
+    """Return the name of a node from NAME or node/NAME."""
+    kind, slash, name = word.rpartition("/")
+    if slash and kind.lower() not in ("node", "nodes", "no"):
+        raise click.BadParameter(f"{word!r} is not the name of a node (NAME or node/NAME)")
+    if not name.strip():
+        raise click.BadParameter("the name of a node is empty")
+    return name
+
+
 def label_selector(ctx: click.Context, param: click.Parameter, text: str) -> str:
     """A label selector, as given; what cannot be read is an error of the command line."""
     from haulout.base.selector import SelectorError, parse

@@ -44,11 +44,35 @@ class Lazy(click.Group):
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "help":
+            return _help
         if cmd_name not in COMMANDS:
             return None
         command = importlib.import_module(COMMANDS[cmd_name]).command
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command. The error for a word that is none names the command that is most like it."""
+        word = args[0] if args else ""
+        if word and not word.startswith("-") and word != "help" and word not in COMMANDS:
+            import difflib
+
+            close = difflib.get_close_matches(word, COMMANDS, 1)
+            hint = f" Did you mean {close[0]!r}?" if close else " `haulout help` lists the commands."
+            raise click.UsageError(f"No such command {word!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.command("help", short_help="Describe haulout or one of its commands.")
+@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+@click.pass_context
+def _help(ctx: click.Context, words: tuple[str, ...]) -> int:
+    """Describes haulout, or the command that the words name."""
+    root.main([*words, "--help"], prog_name="haulout", standalone_mode=False)
+    return 0
 
 
 @click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
@@ -67,8 +91,7 @@ def main(words: Sequence[str]) -> int | Made:
     except click.ClickException as error:
         error.show()
         return 1
-    except (click.Abort, KeyboardInterrupt):
-        return 1
-    except BrokenPipeError:
-        return 1
+    except click.Abort:
+        # What click makes of an interruption.
+        raise KeyboardInterrupt from None
     return result if isinstance(result, int | Made) else 0

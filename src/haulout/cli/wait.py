@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import click
 
-from haulout.cli.options import cluster_options
+from haulout.cli.options import cluster_options, node_name
 
 
 def _seconds(ctx: click.Context, param: click.Parameter, text: str) -> float:
@@ -36,9 +36,4 @@ def command(node: str, state: str, timeout: float, config: str, **cluster: str) 
     """
     from haulout.explain.status import wait_for
 
-    kind, slash, name = node.rpartition("/")
-    if slash and kind not in ("node", "nodes", "no"):
-        raise click.UsageError(f"only nodes can be waited for, not {kind!r}")
-    if not name:
-        raise click.UsageError("the name of the node is missing")
-    return wait_for(name, state, timeout, config, cluster)
+    return wait_for(node_name(node), state, timeout, config, cluster)

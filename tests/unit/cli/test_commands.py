@@ -131,6 +131,7 @@ class TestAsMaintenanceController:
             turns=False,
             alone=True,
             ready_at_once=True,
+            optional_kinds=("PodDisruptionBudget",),
             log_format="console",
             log_level=logging.DEBUG,
             blocks={"profiles": ProfilesSettings(config="./config/maintenance.yaml")},

@@ -27,6 +27,10 @@ from haulout.kube.transport import JSON
 _LARGEST_BODY = 3 * 2**20
 
 
+# The name of cluster, user and context in the kubeconfigs that are written.
+CONTEXT = "haulout-embedded"
+
+
 class HttpFace:
     """The HTTPS server in front of an embedded API server.
 
@@ -75,7 +79,7 @@ class HttpFace:
         cluster: Json = {"server": self.url}
         if self.pair:
             cluster["certificate-authority-data"] = base64.b64encode(self.pair.certificate).decode()
-        name = "haulout-embedded"
+        name = CONTEXT
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -87,7 +91,9 @@ class HttpFace:
         return yaml.safe_dump(config, sort_keys=False)
 
     def write_kubeconfig(self, path: Path) -> None:
-        """Write a kubeconfig that only its owner can read, as it holds the token."""
+        """Write a kubeconfig that only its owner can read, as it holds the token. Refuse to replace another file."""
+        if path.exists() and not _is_ours(path):
+            raise ValueError(f"{path} is there already and was not written by an embedded cluster: name another file")
         path.touch(mode=0o600)
         path.chmod(0o600)
         path.write_text(self.kubeconfig())
@@ -144,3 +150,13 @@ def _response(answer: Response) -> web.Response:
     for name, value in answer.headers:
         response.headers.add(name, value)
     return response
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file is the kubeconfig of an embedded cluster and of nothing else."""
+    try:
+        text = path.read_text()
+        found = yaml.safe_load(text) if text else {"contexts": [{"name": CONTEXT}]}
+        return [each["name"] for each in found["contexts"]] == [CONTEXT]
+    except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError):
+        return False

@@ -43,6 +43,8 @@ class TestLife:
         assert (ops.phase("demo"), ops.shows("demo", "n0", "n1")) == ("complete", ["complete", "complete"])
         assert ops.status("demo")["completeNodes"] == "2/2"
         assert ops.pods() == []
+        kinds = [each["type"] for each in ops.node("n0")["status"]["conditions"]]
+        assert kinds[:2] == [f"{P}demo/NotReady", f"{P}demo/Erroring"]
         assert quiet(ops)
 
     def test_dependents_wait_for_every_root(self) -> None:

@@ -93,4 +93,14 @@ def _deleted(kind: str) -> dict[str, Any]:
 
 
 def _patch(node: NodeRow, entries: list[dict[str, Any]]) -> tuple[Patch, ...]:
-    return (Patch(node.key, {"status": {"conditions": entries}}, "status", strategic=True),) if entries else ()
+    """Return the patch of these conditions. Those that are new stand before all others."""
+    if not entries:
+        return ()
+    body: dict[str, Any] = {"conditions": entries}
+    known = [kind for kind, _ in node.conditions]
+    new = [each["type"] for each in entries if each["type"] not in known]
+    if new:
+        gone = {each["type"] for each in entries if "$patch" in each}
+        order = (*new, *(kind for kind in known if kind not in gone))
+        body["$setElementOrder/conditions"] = [{"type": kind} for kind in order]
+    return (Patch(node.key, {"status": body}, "status", strategic=True),)

@@ -315,6 +315,16 @@ class TestFailures:
         assert ops.condition("bad", "SpecInvalid") is not None
         assert ops.made == []
 
+    def test_a_selector_that_cannot_be_read_leaves_nodes_as_they_are(self) -> None:
+        ops = Skyhooks()
+        ops.fate = lambda about: "hang"
+        ops.make("demo", {"base": pkg(interrupt=NOOP)}).run(10)
+        bad = {"matchExpressions": [{"key": "a", "operator": "Near", "values": ["b"]}]}
+        ops.edit("demo", {"spec": {"nodeSelectors": bad}}).run(10)
+        assert ops.condition("demo", "SpecInvalid") is not None
+        assert (len(ops.pods()), ops.node("n0")["spec"].get("unschedulable")) == (1, True)
+        assert ops.phase("demo") == "in_progress"
+
     def test_a_missing_policy_blocks_its_skyhook_alone(self) -> None:
         ops = Skyhooks()
         ops.make("held", {"base": pkg()}, deploymentPolicy="none").make("free", {"base": pkg()}, priority=1).run(30)

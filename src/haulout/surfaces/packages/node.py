@@ -57,6 +57,9 @@ def _decided(around: Around, node: NodeRow, plans: list[PlanRow]) -> Decision:
         if plan in selecting:
             found = visit(plan, draft, node, around, is_ready=predecessors_done)
             predecessors_done = predecessors_done and (plan.is_disabled or _lets_others(plan, found))
+        elif plan.selector is None and not plan.is_deleting:
+            # Whether it selects the node cannot be told: everything stays as it is.
+            found = Visit()
         else:
             found = leave(plan, draft, node, around)
             predecessors_done = predecessors_done and not _holds_back(plan)

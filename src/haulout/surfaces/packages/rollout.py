@@ -101,8 +101,19 @@ def _is_left(node: Standing) -> bool:
     return node.is_released and not node.is_complete
 
 
+def _unreadable(given: Given) -> Decision:
+    """Say that the nodes of a Skyhook cannot be told. What it has done on nodes stays as it is."""
+    stored = given.row.status
+    conditions = _conditions(given, stored.status or UNKNOWN, is_truncated=False)
+    none = ConfigChanges(stored.config_updates)
+    steps, marks, until = _writes(given, replace(stored, conditions=conditions), none, is_urgent=False, may_wait=False)
+    return Decision(actions=tuple(step for step in steps if step), marks=marks, until=until)
+
+
 def _going_on(given: Given) -> Decision:
     row, plan = given.row, given.plan
+    if plan.selector is None:
+        return _unreadable(given)
     status = skyhook_status.status_of(row, given.nodes, has_compartments=plan.has_compartments)
     picked = _kept_picks(given)
     batches = _batches(given, status, picked)

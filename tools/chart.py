@@ -11,10 +11,10 @@ import yaml
 from haulout.cli.install import profile_files, workload
 from haulout.cli.rbac import ACCOUNT, documents, head, namespaces_of, rule
 from haulout.core.rights import Right
+from haulout.core.surface_names import BUILT_IN
 from haulout.manifests.documents import Json, written
 from haulout.manifests.rights import Choice, PlacedRole, default_names, options, placed_roles
 from haulout.manifests.webhooks import configurations, surroundings
-from haulout.surfaces.registry import BUILT_IN
 from haulout.surfaces.registry import surface as declared
 
 CHART = Path(__file__).parent.parent / "deploy" / "chart"
@@ -53,7 +53,7 @@ KEEP = {"helm.sh/resource-policy": "keep"}
 def templates() -> Iterator[tuple[str, str]]:
     """The name and the text of each."""
     yield "kernel.yaml", _filled(_roles("kernel"))
-    for surface in (name for name in BUILT_IN if not declared(name).within):
+    for surface in BUILT_IN:
         text = (
             _namespaces(surface) + _roles(surface) + _text(list(configurations(declared(surface).webhooks, NAMESPACE)))
         )

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from haulout.manifests.documents import written
-from haulout.surfaces.registry import KERNEL, surface, surfaces
+from haulout.surfaces.registry import KERNEL, definition_of, surface, surfaces
 
 
 def picked(wanted: tuple[str, ...]) -> tuple[str, ...]:
@@ -30,4 +30,4 @@ def say_definitions(chosen: Iterable[str]) -> None:
     """Print the custom resource definitions of surfaces."""
     for each in map(surface, chosen):
         for name in each.crds:
-            click.echo(f"---\n{each.definition(name)}", nl=False)
+            click.echo(f"---\n{definition_of(each, name)}", nl=False)

@@ -10,6 +10,7 @@ import click
 
 from haulout import __version__
 from haulout.settings.settings import ClusterSettings, DemoSettings, PlanSettings, Settings
+from haulout.surfaces.registry import SurfaceProblem
 
 Made = Settings | DemoSettings | ClusterSettings | PlanSettings
 
@@ -90,6 +91,9 @@ def main(words: Sequence[str]) -> int | Made:
         return 2
     except click.ClickException as error:
         error.show()
+        return 1
+    except SurfaceProblem as error:
+        click.echo(f"Error: {error}", err=True)
         return 1
     except click.Abort:
         # What click makes of an interruption.

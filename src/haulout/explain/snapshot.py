@@ -37,6 +37,7 @@ from haulout.model.lease import Lease
 from haulout.model.node import Node
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
+from haulout.surfaces.registry import surface
 
 LIST_WITHIN = 60.0
 
@@ -119,7 +120,17 @@ async def narrowed(setup: Setup, transport: Transport, node: str | None = None) 
         if each.declaration.node_objects is not None
         and not await _has_objects(each.declaration, each.declaration.node_objects, transport, node)
     ]
-    return setup.without(*idle)
+    absent = (
+        [] if setup.together else [each.declaration.name for each in setup.enabled if await _is_absent(each, transport)]
+    )
+    return setup.without(*idle, *absent)
+
+
+async def _is_absent(enabled: Enabled, transport: Transport) -> bool:
+    """Whether no original of a surface can run here, because the API server does not know the kinds that it brings."""
+    brings = surface(enabled.declaration.name).crds
+    versions = {kind.api_version for kind in enabled.declaration.kinds if kind.plural in brings}
+    return bool(versions) and not any([await _is_served(version, transport) for version in versions])
 
 
 async def _has_objects(declaration: Declaration, objects: NodeObjects, transport: Transport, node: str | None) -> bool:
@@ -159,8 +170,8 @@ async def picture(setup: Setup, transport: Transport, labels: Mapping[str, str] 
     with _quiet():
         await _list(assembly, merged((Source("", "Node"), *wanted)), transport)
     await _know(setup, kernel.store, transport)
-    for surface, held in (await held_leases(setup, transport)).items():
-        kernel.store.write(lease_row(surface, held=held))
+    for name, held in (await held_leases(setup, transport)).items():
+        kernel.store.write(lease_row(name, held=held))
     settle(kernel, SystemClock().now())
     return kernel
 

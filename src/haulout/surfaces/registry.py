@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from haulout.core.surface import Surface
+from haulout.core.surface_names import BUILT_IN, WITHIN, foreign
+from haulout.core.surface_names import names as turn_names
 
-GROUP = "haulout.surfaces"
 # What all surfaces share is declared like one of them.
 KERNEL = "kernel"
-# The folders beside this module that hold a surface, in the order in which surfaces are printed.
-BUILT_IN = ("profiles", "esx", "kubernikus", "nodemaintenance", "clusterapi", "notify", "packages")
 
 
 class SurfaceProblem(Exception):
@@ -23,9 +23,8 @@ class SurfaceProblem(Exception):
 @cache
 def paths() -> dict[str, str]:
     """Return the path of each surface's declaration by the surface's name: ours, then those of other packages."""
-    own = {name: f"haulout.surfaces.{name}.declare:SURFACE" for name in BUILT_IN}
-    foreign = {name: path for name, path in _foreign().items() if name not in (*own, KERNEL)}
-    return {**own, **foreign}
+    own = {name: f"haulout.surfaces.{name}.declare:SURFACE" for name in (*BUILT_IN, *WITHIN)}
+    return {**own, **{name: path for name, path in foreign().items() if name != KERNEL}}
 
 
 def names() -> tuple[str, ...]:
@@ -76,17 +75,20 @@ def served(blocks: Mapping[str, Any]) -> tuple[Surface, ...]:
 
 def definition(crd: str) -> str:
     """Return the YAML of a CustomResourceDefinition by its name: the file is the truth about the resource."""
-    return next(each.definition(crd) for each in declared() if crd in each.crds)
+    return next(definition_of(each, crd) for each in declared() if crd in each.crds)
+
+
+def definition_of(declared: Surface, crd: str) -> str:
+    """Return the YAML of a definition of a surface. An enumeration that is marked so has the names of all surfaces."""
+    return re.sub(
+        r"enum: \[.*\](?= # surfaces$)",
+        f"enum: [{', '.join(turn_names())}]",
+        declared.definition(crd),
+        flags=re.MULTILINE,
+    )
 
 
 def load(path: str) -> Any:
     """Return what `module:name` names."""
     module, _, name = path.partition(":")
     return getattr(importlib.import_module(module), name)
-
-
-def _foreign() -> dict[str, str]:
-    # Imported here, because it takes longer than everything else in this module.
-    from importlib.metadata import entry_points
-
-    return {entry.name: entry.value for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)}

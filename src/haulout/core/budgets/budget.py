@@ -13,7 +13,8 @@ from haulout.base.selector import EVERYTHING, Selector, SelectorError, from_obje
 from haulout.base.windows import WindowError, Windows, window_from_object
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
-from haulout.core.budgets.wire import SURFACES, NodeBudgetRow
+from haulout.core.budgets.wire import NodeBudgetRow
+from haulout.core.surface_names import names
 
 _PERCENT = re.compile("(100|[1-9]?[0-9])%")
 
@@ -156,8 +157,8 @@ class _Reader:
             self.problems.append(f"{path}: must be a list with at least one surface (leave it out for all)")
             return None
         for name in value:
-            if name not in SURFACES:
-                self.problems.append(f"{path}: there is no surface {_shown(name)} (there are: {', '.join(SURFACES)})")
+            if name not in names():
+                self.problems.append(f"{path}: there is no surface {_shown(name)} (there are: {', '.join(names())})")
                 return None
         return frozenset(value)
 

@@ -11,8 +11,6 @@ from haulout.cluster.rows import ObjectRow
 from haulout.model.meta import ObjectMeta
 
 KIND = "NodeDisruptionBudget"
-# The surfaces that a budget may name. An unknown name would refuse no claim, and the mistake would not be noticed.
-SURFACES = ("profiles", "nodemaintenance", "notify", "clusterapi", "packages")
 
 
 class NodeDisruptionBudget(Struct, frozen=True):

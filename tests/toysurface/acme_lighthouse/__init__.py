@@ -1,0 +1,1 @@
+"""A surface of another package: a Beacon lights the node that it names."""

@@ -1,0 +1,51 @@
+"""What the process does for the surface: its settings become a row, its webhook and its metric are served."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+
+from acme_lighthouse.declare import BEACONS, KIND, WEBHOOK
+from acme_lighthouse.settings import LighthouseSettings
+from acme_lighthouse.surface import CONFIG_KEY, LIGHTHOUSE, LIT, BeaconRow
+from haulout.app.parts import Part, Surroundings
+from haulout.cluster.rows import Value
+from haulout.cluster.view import View
+from haulout.core.admission import ALLOWED, AdmissionRequest, Verdict, Webhook, denied
+from haulout.runtime.metrics import Sample
+from haulout.settings.settings import Settings
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    node_name: str = ""
+
+
+class _Beacon(msgspec.Struct, frozen=True):
+    spec: _Spec = _Spec()
+
+
+def admit(request: AdmissionRequest, view: View) -> Verdict:
+    names_node = isinstance(request.object, _Beacon) and request.object.spec.node_name
+    return ALLOWED if names_node else denied("a Beacon names a node")
+
+
+class Lighthouse(Part):
+    declaration = LIGHTHOUSE
+
+    def __init__(self, around: Surroundings) -> None:
+        super().__init__(around)
+        self.follow(around.settings)
+
+    def follow(self, settings: Settings) -> None:
+        value = settings.of(LighthouseSettings) or LighthouseSettings()
+        self.around.store.write(Value(key=CONFIG_KEY, value=value))
+
+    def samples(self) -> Iterable[Sample]:
+        rows = [row for row in self.around.store.rows("", KIND) if isinstance(row, BeaconRow)]
+        lit = Counter(str(row.labels.get(LIT) == "true").lower() for row in rows)
+        return [(BEACONS, (("lit", word),), float(count)) for word, count in lit.items()]
+
+    def webhooks(self) -> tuple[Webhook, ...]:
+        return (Webhook(WEBHOOK.name, WEBHOOK.path, admit, _Beacon, WEBHOOK.configuration),)

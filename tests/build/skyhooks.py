@@ -82,6 +82,8 @@ class Counting(VirtualDriver):
 class Skyhooks(Reports):
     """A small world with the packages operator in it. Every package succeeds after a second unless `fate` says otherwise."""
 
+    driver_type: type[Counting] = Counting
+
     def __init__(self, options: Options | None = None, *beside: Enabled, nodes: int = 1) -> None:
         self.world = World(QUICK, nodes=nodes)
         self.beside = beside
@@ -114,7 +116,7 @@ class Skyhooks(Reports):
             on_failure=lambda subject, error: self.failures.append(f"{subject}: {error!r}"),
         )
         self.kernel = assembly.kernel
-        driver = Counting(self.kernel, self.world.objects, self.world.time, self._stated, Kinds(assembly.kinds))
+        driver = self.driver_type(self.kernel, self.world.objects, self.world.time, self._stated, Kinds(assembly.kinds))
         driver.writes, driver.before = self.writes, self._sent
         self.driver = driver
         for source in sorted(assembly.sources(), key=repr):

@@ -25,7 +25,6 @@ from benchmarks.harness import (
     until_quiet,
     usage,
 )
-from benchmarks.hostile import tenants
 from tests.rig.api import Api, Json
 from tests.rig.clusterapi import (
     HOOK,
@@ -56,9 +55,6 @@ NAMESPACE = "fleet"
 MEASURED = "measured"
 # The one who writes to workload clusters, in the kubeconfigs of all.
 AWAY = "operator-b"
-# Between the writing of one hostile tenant and the next, and after many things have changed at once.
-TENANTS_PAUSE = 0.2
-SETTLING = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -272,7 +268,7 @@ class Measured:
 
 def measure(contender: Contender, clusters: int, shape: Shape) -> Measured:
     with planes(shape.nodes, clusters) as made, bridge(made.home, contender) as process:
-        watched = lambda: _watchers(made) >= clusters  # noqa: E731
+        watched = lambda: watchers(made) >= clusters  # noqa: E731
         connected_after = until_quiet(process.pid, quiet_for=5, may_rest=watched, within=1800)
         rested = usage(process.pid)
         time.sleep(shape.window)
@@ -283,7 +279,7 @@ def measure(contender: Contender, clusters: int, shape: Shape) -> Measured:
         return Measured(there, back, at_once, connected_after, rested, idle * 3600 / shape.window, asked)
 
 
-def _watchers(made: Planes) -> int:
+def watchers(made: Planes) -> int:
     """How many watch nodes, as the API servers have it."""
     return sum(_watches_of_nodes(plane.api()) for plane in (made.measured, made.crowd))
 
@@ -292,81 +288,6 @@ def _watches_of_nodes(api: Api) -> int:
     text = str(api.request("GET", "/metrics"))
     found = [line for line in text.splitlines() if line.startswith("apiserver_longrunning_requests{")]
     return sum(int(float(line.split()[-1])) for line in found if 'resource="nodes"' in line and 'verb="WATCH"' in line)
-
-
-# Hostile clusters among the others
-
-
-@dataclasses.dataclass
-class Phase:
-    """Signals of a healthy cluster over all rounds, and what the process took meanwhile."""
-
-    there: list[float] = dataclasses.field(default_factory=list)
-    back: list[float] = dataclasses.field(default_factory=list)
-    cpu: float = 0.0
-    rss: float = 0.0
-    told: int = 0
-    load: float = 0.0
-
-    def measure(self, process: Process, made: Planes, shape: Shape) -> None:
-        before = usage(process.pid).cpu
-        there, back = signals(made, shape)
-        self.there += there
-        self.back += back
-        after = usage(process.pid)
-        self.cpu += after.cpu - before
-        self.rss, self.load = max(self.rss, after.rss), load_average()
-        self.told = max(self.told, _told(made.home.api()))
-
-
-def among_hostile(contender: Contender, clusters: int, hostile: int, shape: Shape, rounds: int) -> tuple[Phase, Phase]:
-    """In turn without hostile clusters, and from the moment at which all of them come.
-
-    Their Secrets are written all the time: only whether Machines name them makes the difference.
-    """
-    without, during = Phase(), Phase()
-    with (
-        planes(shape.nodes, clusters - hostile) as made,
-        tenants(made.home.api(), NAMESPACE, hostile, pause=TENANTS_PAUSE) as them,
-        bridge(made.home, contender) as process,
-    ):
-        eventually(lambda: _watchers(made) >= clusters - hostile, "all healthy ones are connected", PATIENCE)
-        for _ in range(rounds):
-            time.sleep(SETTLING)
-            without.measure(process, made, shape)
-            made.home.load(
-                machine_object(f"m-{cluster}", NAMESPACE, cluster=cluster, node="n", labels={REQUEST: "requested"})
-                for cluster in them.clusters
-            )
-            during.measure(process, made, shape)
-            for cluster in them.clusters:
-                Machine(f"m-{cluster}", NAMESPACE, made.home.api(), made.home.api()).purge()
-    return without, during
-
-
-def _told(api: Api) -> int:
-    """About how many of the hostile clusters there was a warning."""
-    warnings = api.items("events", NAMESPACE, fieldSelector="type=Warning")
-    names = {event["involvedObject"]["name"] for event in warnings}
-    return sum(1 for name in names if name.startswith("m-hostile-"))
-
-
-def hostile_row(contender: Contender, what: str, phase: Phase) -> dict[str, Cell]:
-    return {
-        "program": contender.name,
-        "hostile clusters": what,
-        "signals": len(phase.there),
-        "Machine to Node p50, ms": median(phase.there),
-        "p99": percentile(phase.there, 0.99),
-        "max": max(phase.there),
-        "Node to Machine p50, ms": median(phase.back),
-        "p99 ": percentile(phase.back, 0.99),
-        "max ": max(phase.back),
-        "CPU, s": phase.cpu,
-        "RSS, MiB": phase.rss,
-        "told of": phase.told,
-        "load": phase.load,
-    }
 
 
 def row(contender: Contender, clusters: int, shape: Shape, found: Measured) -> dict[str, Cell]:
@@ -394,20 +315,10 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=100, help="in each workload cluster (default %(default)s)")
     parser.add_argument("--signals", type=int, default=100, help="each way (default %(default)s)")
     parser.add_argument("--window", type=float, default=120.0, help="seconds at rest (default %(default)s)")
-    parser.add_argument(
-        "--hostile", type=int, default=0, help="measure signals with and without so many hostile clusters, nothing else"
-    )
     chosen = parser.parse_args()
     shape = Shape(chosen.nodes, chosen.signals, chosen.window)
     report = Report("bridge", chosen)
     rows: list[dict[str, Cell]] = []
-    if chosen.hostile:
-        for contender in contenders(chosen.peers):
-            without, during = among_hostile(contender, chosen.clusters, chosen.hostile, shape, chosen.runs)
-            rows += [hostile_row(contender, "none", without), hostile_row(contender, f"{chosen.hostile}", during)]
-        report.table(f"Signals of one of {chosen.clusters - chosen.hostile} healthy clusters", rows)
-        report.finish()
-        return
     costs: list[dict[str, Cell]] = []
     asked: list[dict[str, Cell]] = []
     figures: dict[str, dict[str, float]] = {}

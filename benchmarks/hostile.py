@@ -62,6 +62,58 @@ def _bomb() -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], object]:
     return answer
 
 
+async def _many_labels(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Watches without an end, of objects just below the length that is held whole, each with other labels."""
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(HEAD + b"Connection: close\r\n\r\n")
+    for number in count(1):
+        if writer.is_closing():
+            return
+        labels = ",".join(f'"{i:x}":"{number % 10}"' for i in range(24_000))
+        metadata = f'{{"name":"n","resourceVersion":"{number}","labels":{{{labels}}}}}'
+        writer.write(f'{{"type":"ADDED","object":{{"metadata":{metadata}}}}}\n'.encode())
+        await writer.drain()
+
+
+async def _many_events(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Watches that tell of a change of a hundred small objects as fast as it is read."""
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(HEAD + b"Connection: close\r\n\r\n")
+    for number in count(1):
+        if writer.is_closing():
+            return
+        metadata = f'{{"name":"n{number % 100 or ""}","resourceVersion":"{number}","labels":{{"a":"{number}"}}}}'
+        writer.write(f'{{"type":"ADDED","object":{{"metadata":{metadata}}}}}\n'.encode())
+        if number == 100:
+            mark = '{"resourceVersion":"100","annotations":{"k8s.io/initial-events-end":"true"}}'
+            writer.write(f'{{"type":"BOOKMARK","object":{{"metadata":{mark}}}}}\n'.encode())
+        await writer.drain()
+
+
+async def _many_values(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """No watch that begins with all objects, but pages without an end, each with almost as many values as are decoded."""
+    for number in count():
+        asked = await reader.readuntil(b"\r\n\r\n")
+        if b"watch=true" in asked.partition(b"\r\n")[0]:
+            writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+            continue
+        items = ",".join(f'{{"metadata":{{"name":"n{i}"}}}}' for i in range(9_000))
+        body = f'{{"metadata":{{"resourceVersion":"1","continue":"{number}"}},"items":[{items}]}}'.encode()
+        writer.write(HEAD + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        await writer.drain()
+
+
+def _answers() -> dict[str, Callable[[asyncio.StreamReader, asyncio.StreamWriter], object]]:
+    return {
+        "silent": _silent,
+        "endless": _endless,
+        "bomb": _bomb(),
+        "many labels": _many_labels,
+        "many events": _many_events,
+        "many values": _many_values,
+    }
+
+
 async def _serve(certificate: bytes, told: Connection) -> None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     with trustme.Blob(certificate).tempfile() as path:
@@ -76,7 +128,7 @@ async def _serve(certificate: bytes, told: Connection) -> None:
         return run
 
     ports = {}
-    for name, answer in {"silent": _silent, "endless": _endless, "bomb": _bomb()}.items():
+    for name, answer in _answers().items():
         server = await asyncio.start_server(careless(answer), "127.0.0.1", 0, ssl=context)  # type: ignore[arg-type]
         ports[name] = server.sockets[0].getsockname()[1]
     told.send(ports)

@@ -37,7 +37,7 @@ PODS = st.fixed_dictionaries(
         ),
         "spec": st.fixed_dictionaries(
             {
-                "containers": ANYTHING,
+                "ephemeralContainers": ANYTHING,
                 "nodeName": TEXTS,
                 "priority": st.integers(-(2**31), 2**31),
                 "volumes": st.lists(st.fixed_dictionaries({"emptyDir": st.just({}) | st.none(), "x": ANYTHING})),

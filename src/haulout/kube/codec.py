@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from haulout.kube.errors import KubeError, Status, shortened
-from haulout.kube.excerpt import SCALAR, Excerpt, Shape, shape_of
+from haulout.kube.excerpt import SCALAR, Excerpt, Shape, count_values, shape_of
 from haulout.model.meta import ObjectMeta, PartialObject
 
 
@@ -77,6 +77,10 @@ class Broken(Struct, frozen=True, gc=False):
     why: str
 
 
+class TooManyValues(msgspec.DecodeError):
+    """A text that is not decoded, because that would take too long."""
+
+
 class Garbled(KubeError):
     """Bytes that are no event and no list: cut off, or not from an API server."""
 
@@ -120,6 +124,7 @@ class _ListHead(Struct, frozen=True):
 
 
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
+_ANY_META = msgspec.json.Decoder(_AnyMeta)
 _ANY_OBJECT = msgspec.json.Decoder(_AnyObject)
 _META_ONLY = msgspec.json.Decoder(_MetaOnly)
 _LIST = msgspec.json.Decoder(_List)
@@ -161,9 +166,10 @@ class Page(Generic[K]):
 
 
 class Kind(Generic[K]):
-    """The decoders of one type of object."""
+    """The decoders of one type of object. One with more than `most_values` values is not decoded; 0 is any number."""
 
-    def __init__(self, kind: type[K]) -> None:
+    def __init__(self, kind: type[K], most_values: int = 0) -> None:
+        self._most_values = most_values
         # A type that is only known at run time: mypy cannot follow, msgspec can.
         union: Any = Added[kind] | Modified[kind] | Deleted[kind] | Bookmark | Failure  # type: ignore[valid-type]
         self._event: msgspec.json.Decoder[Event[K]] = msgspec.json.Decoder(union)
@@ -176,12 +182,14 @@ class Kind(Generic[K]):
     def event(self, line: bytes) -> Event[K] | None:
         """One line of a watch; None for an event type that we do not know. Raises `Garbled`."""
         try:
+            self._check_values(line)
             return self._event.decode(line)
         except _UNFIT as error:
             return self._salvage(line, error)
 
     def item(self, raw: Raw | bytes) -> K | Broken:
         try:
+            self._check_values(raw)
             return self._item.decode(raw)
         except _UNFIT as error:
             return _broken(raw, error)
@@ -197,6 +205,11 @@ class Kind(Generic[K]):
             raise Garbled(f"not a list: {error}") from error
         length = body.length if isinstance(body, Excerpt) else 0
         return Page(self, found.metadata, found.items or [], length)
+
+    def _check_values(self, raw: Raw | bytes) -> None:
+        # The shortest value has two quotes.
+        if self._most_values and len(raw) > 2 * self._most_values and count_values(raw) > self._most_values:
+            raise TooManyValues(f"it has more than {self._most_values} values")
 
     def _salvage(self, line: bytes, error: Exception) -> Event[K] | None:
         try:
@@ -217,7 +230,10 @@ class Kind(Generic[K]):
     def _deleted(self, raw: Raw, error: Exception) -> Deleted[K] | Broken:
         """Of a deleted object only the metadata matters: what else is wrong with it must not keep it alive."""
         try:
-            return Deleted(self._item.decode(b'{"metadata":' + bytes(_META_ONLY.decode(raw).metadata) + b"}"))
+            meta = bytes(_META_ONLY.decode(raw).metadata)
+            if isinstance(error, TooManyValues):
+                meta = msgspec.json.encode(_ANY_META.decode(meta))
+            return Deleted(self._item.decode(b'{"metadata":' + meta + b"}"))
         except _UNFIT:
             return _broken(raw, error)
 

@@ -281,7 +281,8 @@ class HttpTransport:
         async def take_turns(
             session: aiohttp.ClientSession, context: Any, params: aiohttp.TraceConnectionCreateStartParams
         ) -> None:
-            if shared is not None:
+            # A cluster that is being watched opens another connection only because we have something to write.
+            if shared is not None and not self._open:
                 async with shared.connecting.turn():
                     pass
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from random import Random
 from typing import Generic, Never, Protocol, TypeVar, assert_never
 
@@ -43,7 +43,7 @@ from haulout.kube.errors import (
 from haulout.kube.excerpt import Excerpt
 from haulout.kube.listing import Pages
 from haulout.kube.transport import Transport
-from haulout.kube.turns import Turns
+from haulout.kube.turns import Allowance, Turns
 from haulout.model.meta import ObjectMeta
 
 T = TypeVar("T", bound=HasMetadata)
@@ -118,6 +118,7 @@ class Tuning(Struct, frozen=True):
     patience: float = 300.0  # the longest Retry-After that is obeyed
     batch: int = 100  # objects taken in between two looks at other work: about 2 ms
     batch_bytes: int = 256 * 2**10  # the same as the length of their texts
+    most_values: int = 0  # an object with more is left alone; 0 is any number
 
 
 class State(enum.Enum):
@@ -157,7 +158,7 @@ class Reflector(Generic[T]):
     It tells `sink` of every object under `path`, for as long as `run` runs: for ever, unless it `gives_up` on an error.
 
     `always_served`: a server that does not know this kind is no API server, and its 404 does not mean "no objects".
-    `turns`: those of other reflectors, with which it takes turns at taking in objects.
+    `turns`: those of other reflectors. It takes turns with them at taking in objects, once its own allowance is used up.
     """
 
     def __init__(
@@ -179,14 +180,15 @@ class Reflector(Generic[T]):
     ) -> None:
         self._transport = transport
         self._turns = turns
+        self._allowance = Allowance(turns, clock) if turns else None
         # What has been taken in since others had a turn.
         self._objects = self._bytes = 0
         self._path = path
-        self._kind = Kind(kind)
         self._sink = sink
         self._clock = clock
         self._selectors = {k: v for k, v in (("labelSelector", labels), ("fieldSelector", fields)) if v}
         self._tuning = tuning or Tuning()
+        self._kind = Kind(kind, self._tuning.most_values)
         self._random = random or Random()  # noqa: S311
         share = self._tuning.backoff_share
         self._backoff = Backoff(self._tuning.backoff_from, self._tuning.backoff_to, self._random, share)
@@ -295,7 +297,7 @@ class Reflector(Generic[T]):
         extended_at = loop.time()
         self._sink.begin()
         async for line in lines:
-            event = self._take(line)
+            event = await self._take(line)
             if isinstance(event, Bookmark) and event.ends_list:
                 self._listed(event.object.metadata.resource_version)
                 self.state = State.WATCH
@@ -315,7 +317,7 @@ class Reflector(Generic[T]):
         count = 0
         try:
             async for line in lines:
-                match self._take(line):
+                match await self._take(line):
                     case Added(obj) | Modified(obj) | Deleted(obj):
                         self._version = obj.metadata.resource_version or self._version
                     case Bookmark(mark):
@@ -331,7 +333,15 @@ class Reflector(Generic[T]):
             settled.cancel()
         return count > 0
 
-    def _take(self, line: bytes) -> Added[T] | Modified[T] | Deleted[T] | Bookmark | Broken | None:
+    async def _take(self, line: bytes) -> Added[T] | Modified[T] | Deleted[T] | Bookmark | Broken | None:
+        """Take in one line of a watch; of another cluster, once there is time for it."""
+        if self._allowance is None:
+            return self._take_now(line)
+        await self._allowance.wait()
+        with self._allowance.work():
+            return self._take_now(line)
+
+    def _take_now(self, line: bytes) -> Added[T] | Modified[T] | Deleted[T] | Bookmark | Broken | None:
         event = self._kind.event(line)
         match event:
             case Added(obj) | Modified(obj):
@@ -351,6 +361,10 @@ class Reflector(Generic[T]):
         pages = Pages(self._transport, self._path, self._kind, self._selectors, size=self._page_size, within=within)
         version = await self._take_page(await pages.next(), begins=True)
         while not pages.complete:
+            if self._turns is not None:
+                # A page may have no object for which a turn is taken.
+                async with self._turns.turn():
+                    pass
             await self._take_page(await pages.next())
         self._listed(version)
         return State.WATCH
@@ -359,30 +373,40 @@ class Reflector(Generic[T]):
         """Takes in one page, and lets go of it; returns its version."""
         if begins:
             self._sink.begin()
-        for item in page:
-            match item:
-                case Broken(name, _, why):
-                    self._sink.broken(name, why)
-                case Shortened(obj, length):
-                    self._sink.put(obj)
-                    self._sink.oversized(obj.metadata, length)
-                case _:
-                    self._sink.put(item)
+        items = iter(page)
+        while await self._take_item(items):
             await self._let_others_work(0)
         return page.version
 
+    async def _take_item(self, items: Iterator[T | Shortened[T] | Broken]) -> bool:
+        """Decode and take in the next item of a page; whether there was one. Of another cluster, once there is time."""
+        if self._allowance is None:
+            return self._take_item_now(items)
+        await self._allowance.wait()
+        with self._allowance.work():
+            return self._take_item_now(items)
+
+    def _take_item_now(self, items: Iterator[T | Shortened[T] | Broken]) -> bool:
+        match next(items, None):
+            case None:
+                return False
+            case Broken(name, _, why):
+                self._sink.broken(name, why)
+            case Shortened(obj, length):
+                self._sink.put(obj)
+                self._sink.oversized(obj.metadata, length)
+            case item:
+                self._sink.put(item)
+        return True
+
     async def _let_others_work(self, length: int) -> None:
-        """Wait for a turn after each batch of objects. `length`: that of the text of the object that was taken in."""
+        """Let other work go on after each batch of objects. `length`: that of the text of the object that was taken in."""
         self._objects += 1
         self._bytes += length
         if self._objects < self._tuning.batch and self._bytes < self._tuning.batch_bytes:
             return
         self._objects = self._bytes = 0
-        if self._turns is None:
-            await asyncio.sleep(0)
-        else:
-            async with self._turns.turn():
-                pass
+        await asyncio.sleep(0)
 
     async def _probe(self) -> State:
         query = {"limit": "1", "resourceVersion": self._version, "resourceVersionMatch": "NotOlderThan"}

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from haulout.base.clock import Clock
+
+# The work that one turn pays for. With a pause of four times as long after each turn, all reflectors together take at
+# most a fifth of the time.
+GRANT = 0.001
+# The work that each reflector may do without a turn: so many seconds of it in a second, and at most so many at once.
+SHARE, MOST_SAVED = 0.002, 0.010
 
 
 class Turns:
@@ -34,6 +43,41 @@ class Turns:
             finally:
                 ended_at = loop.time()
                 self._free_at = ended_at + max(self._pause, self._rest * (ended_at - began_at))
+
+
+class Allowance:
+    """The time that one reflector may work. It grows slowly by itself, and by `GRANT` with each turn.
+
+    So a quiet reflector waits for nobody, however many busy ones wait for a turn. Work that takes longer than there was
+    time left is owed: it is made up for by as many turns before the next work begins.
+    """
+
+    def __init__(self, turns: Turns, clock: Clock, spent: Callable[[], float] = time.thread_time) -> None:
+        """`spent`: the processor time of this thread. Unlike real time, it does not count what other programs take."""
+        self._turns = turns
+        self._clock = clock
+        self._spent = spent
+        # Nothing, so that many reflectors that begin at once take turns.
+        self._left = 0.0
+        self._grown_at = clock.elapsed()
+
+    async def wait(self) -> None:
+        """Wait until there is time left, with turns if need be."""
+        now = self._clock.elapsed()
+        self._left = max(self._left, min(self._left + SHARE * (now - self._grown_at), MOST_SAVED))
+        self._grown_at = now
+        while self._left <= 0:
+            async with self._turns.turn():
+                self._left += GRANT
+
+    @contextmanager
+    def work(self) -> Iterator[None]:
+        """Take off what is spent within."""
+        began = self._spent()
+        try:
+            yield
+        finally:
+            self._left -= self._spent() - began
 
 
 class Shared:

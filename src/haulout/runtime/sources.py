@@ -87,6 +87,9 @@ class Sources:
         self._coming: dict[str, _Way] = {}
         self._refused: dict[str, Hashable] = {}
         self._readings: dict[str, _Reading] = {}
+        # How often the accesses of clusters that are gone have been read, for some minutes: a Machine that is deleted and
+        # created again brings no new burst.
+        self._left_paces: dict[str, Pace] = {}
         # One after the other, so that many costly ones together take no more processor time than one.
         self._reader = asyncio.Semaphore(1)
         # What the open watches were last made equal to: the configurations' count and the decisions' demands.
@@ -220,7 +223,7 @@ class Sources:
 
     def _read_anew(self, source: Source, before: _Reading | None, group: asyncio.TaskGroup) -> _Reading:
         self._drop_reading(source.cluster, group)
-        pace = before.pace if before else FIRST_PACE
+        pace = before.pace if before else self._left_paces.pop(source.cluster, FIRST_PACE)
         reading = self._readings[source.cluster] = _Reading(source.access, pace=pace)
         name = f"read access {source.cluster}"
         reading.task = group.create_task(self._read(source, reading, group), name=name)
@@ -270,6 +273,7 @@ class Sources:
 
     def _close(self, cluster: str, group: asyncio.TaskGroup) -> None:
         self._refused.pop(cluster, None)
+        self._remember_pace(cluster)
         self._drop_reading(cluster, group)
         self._stay(cluster, group)
         for opened, kind in self._pump.opened():
@@ -280,6 +284,17 @@ class Sources:
             del self._sender.writers[cluster]
             group.create_task(way.transport.close(), name=f"close {cluster}")
         self._pump.connections.closed(cluster)
+
+    def _remember_pace(self, cluster: str) -> None:
+        reading = self._readings.get(cluster)
+        unsettled_for = reading.pace.settled_at - self._clock.elapsed() if reading is not None else 0.0
+        if reading is not None and unsettled_for > 0:
+            self._left_paces[cluster] = reading.pace
+            asyncio.get_running_loop().call_later(unsettled_for + 1, self._forget_paces)
+
+    def _forget_paces(self) -> None:
+        now = self._clock.elapsed()
+        self._left_paces = {name: pace for name, pace in self._left_paces.items() if pace.settled_at > now}
 
     def _merged(self, sources: Set[Source]) -> set[Source]:
         """One watch a kind and cluster, which keeps what any of those who want it reads.

@@ -18,6 +18,7 @@ from haulout.cluster.view import CONFIG, MARK, View
 from haulout.core.decision import NOTHING, Decider, Decision, Source
 from haulout.kube.errors import ConfigInvalid, ConfigRefused, ConnectionFailed
 from haulout.runtime.metrics import Metrics
+from haulout.runtime.sources import READ_BURST, READ_REFILL
 from haulout.runtime.traffic import Traffic
 from tests.build.clusters import Clusters, Way, server
 from tests.build.examples import examples
@@ -85,6 +86,10 @@ def ways() -> dict[Hashable, Way | Exception]:
     }
 
 
+# How often an access was read is remembered for some minutes after the cluster is gone.
+SETTLED = READ_BURST * READ_REFILL + 10
+
+
 async def visited(world: Clusters, cluster: str, fates: Iterable[str]) -> None:
     """A cluster comes, fares one way after the other, and goes."""
     for fate in fates:
@@ -118,9 +123,11 @@ def test_k17_nothing_is_remembered_of_clusters_that_are_gone(visits: list[list[s
             # One for each way to fare, so that what is built once stands.
             for fate in FATES:
                 await visited(world, f"first-{fate}", [fate])
+            await asyncio.sleep(SETTLED)
             before, tables = size(world), set(world.store._tables)
             for number, fates in enumerate(visits):
                 await visited(world, f"far-{number}", fates)
+            await asyncio.sleep(SETTLED)
             grown = {place: entries for place, entries in size(world).items() if entries > before.get(place, 0)}
             assert not grown, f"something is remembered of clusters that are gone: {grown}"
             assert set(world.store._tables) == tables

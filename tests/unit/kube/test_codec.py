@@ -167,3 +167,24 @@ def test_pod_with_what_decisions_ask() -> None:
     assert term.preference.match_expressions[0].values == ("v",)
     assert pod.status.init_container_statuses[0].state.terminated is not None
     assert pod.status.init_container_statuses[0].state.terminated.exit_code == 3
+
+
+FEW = Kind(Node, most_values=100)
+
+
+def labelled(count: int) -> bytes:
+    labels = ",".join(f'"{i}":"x"' for i in range(count))
+    return f'{{"metadata":{{"name":"a","resourceVersion":"7","labels":{{{labels}}}}}}}'.encode()
+
+
+def test_object_with_too_many_values_is_left_alone_in_event_and_page() -> None:
+    left = Broken("a", "7", "it has more than 100 values")
+    assert FEW.event(b'{"type":"ADDED","object":' + labelled(60) + b"}") == left
+    first, second = FEW.page(b'{"items":[' + labelled(60) + b"," + labelled(40) + b"]}")
+    assert (first, isinstance(second, Node)) == (left, True)
+    assert isinstance(FEW.event(b'{"type":"ADDED","object":' + labelled(40) + b"}"), Added)
+
+
+def test_object_with_too_many_values_can_be_deleted() -> None:
+    event = FEW.event(b'{"type":"DELETED","object":' + labelled(60) + b"}")
+    assert event == Deleted(Node(metadata=ObjectMeta(name="a", resource_version="7")))

@@ -13,6 +13,7 @@ import pytest
 from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout, TooLarge
 from haulout.kube.reflector import Reflector, State, Tuning
 from haulout.kube.transport import Reply
+from haulout.kube.turns import Turns
 from haulout.model.node import Node
 from tests.build.fakeapi import Server, Streaming, refusal
 from tests.build.picture import Picture
@@ -455,6 +456,24 @@ async def test_pages_without_end_are_not_followed_for_ever() -> None:
         await asyncio.sleep(100)
         assert set(it.picture.told) == {"begin", "trouble garbled"}
         assert len(server.requests) < 60
+
+
+class Meandering(Server):
+    """Each page is followed by another one, and none has an object."""
+
+    async def request(self, *args: Any, **more: Any) -> Reply:
+        await super().request(*args)
+        number = len(self.requests)
+        return Reply(200, f'{{"metadata":{{"resourceVersion":"7","continue":"{number}"}},"items":[]}}'.encode())
+
+
+@virtual
+async def test_pages_of_another_cluster_take_turns_though_they_are_empty() -> None:
+    server = Meandering()
+    server.streaming = "422"
+    async with running(server, turns=Turns(0.1)):
+        await asyncio.sleep(100)
+        assert 900 < len(server.requests) < 1100
 
 
 @pytest.mark.parametrize("streaming", ["works", "422"], ids=["stream", "page"])

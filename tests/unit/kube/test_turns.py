@@ -115,3 +115,29 @@ async def test_connections_to_other_clusters_are_opened_in_turns() -> None:
     assert last - began_at >= 4 * PAUSE
     assert len(opened) == 10
     assert first < last
+
+
+async def test_cluster_that_is_being_watched_waits_for_no_turn_when_it_is_written_to() -> None:
+    shared = Shared()
+    shared.connecting = Turns(3600)
+
+    async def watch(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"{}\n")
+        await asyncio.Event().wait()
+        return response
+
+    async def write(request: web.Request) -> web.Response:
+        return web.Response(body=b"{}")
+
+    app = web.Application()
+    app.router.add_get("/watch", watch)
+    app.router.add_patch("/write", write)
+    async with serve(app, None) as url:
+        way = HttpTransport(Endpoint(name="e", server=url), LoopClock(), bounds=AWAY, shared=shared)
+        async with way.stream("/watch") as lines:
+            assert await anext(lines) == b"{}\n"
+            reply = await way.request("PATCH", "/write", body=b"{}", timeout=10)
+        await way.close()
+    assert reply.status == 200

@@ -467,6 +467,19 @@ async def test_however_often_an_access_changes_it_is_read_at_a_pace() -> None:
 
 
 @virtual
+async def test_a_cluster_that_goes_and_comes_again_is_read_at_the_same_pace() -> None:
+    ways = {f"w{number}": Way(server("a")) for number in range(100)}
+    async with Clusters(**ways).running() as clusters:
+        for number in range(99):
+            await clusters.want(f"w{number}", seconds=2)
+            await clusters.want(None, seconds=1)
+        assert len(clusters.tried) == pytest.approx(99 * 3 / READ_REFILL + READ_BURST, abs=1)
+        await asyncio.sleep((READ_BURST + 1) * READ_REFILL)
+        await clusters.want("w99", seconds=1)
+        assert clusters.tried[-1] == "w99", "after a rest it is read at once"
+
+
+@virtual
 async def test_an_access_that_changes_for_hours_is_read_slowly() -> None:
     ways = {f"w{number}": Way(server("a")) for number in range(3600)}
     async with Clusters(**ways).running() as clusters:

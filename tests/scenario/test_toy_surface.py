@@ -144,7 +144,7 @@ def test_it_is_served_with_its_webhook_and_its_metric(served: Served) -> None:
         served.make(beacon("one", "a"))
         served.until(lambda: served.node("a")["metadata"].get("labels", {}).get(LIT) == "red")
         scraped = f"http://127.0.0.1:{http}/metrics"
-        wanted = b'lighthouse_beacons{lit="true"} 1.0'
+        wanted = b'lighthouse_beacons{lit="true"} 1\n'
         served.until(lambda: wanted in urllib.request.urlopen(scraped, timeout=PATIENCE).read())
         page = urllib.request.urlopen(scraped, timeout=PATIENCE).read()
         assert b"# HELP lighthouse_beacons Beacons by whether their node is lit.\n" in page

@@ -119,6 +119,15 @@ class TestVersions:
         ops.run(40)
         assert (ops.phase("demo"), ops.state("n0", "demo")) == ("complete", {"base|3.0.0": "config/complete"})
 
+    def test_a_node_whose_upgrade_is_taken_back_keeps_its_place(self) -> None:
+        ops = Skyhooks(nodes=2)
+        ops.make("demo", {"base": pkg(interrupt=NOOP)}, interruptionBudget={"count": 1}).run(60)
+        ops.fate = lambda about: "hang"
+        ops.packages("demo", {"base": pkg("1.1.0", interrupt=NOOP)}).run(5)
+        ops.packages("demo", {"base": pkg("1.0.0", interrupt=NOOP)}).run(5)
+        assert list(ops.status("demo")["nodePriority"]) == ["n0"]
+        assert {each.node for each in ops.pods()} == {"n0"}
+
     def test_a_package_that_leaves_is_uninstalled_beside_an_upgrade(self) -> None:
         ops = Skyhooks(nodes=2).make("demo", {"a-pkg": pkg("1.0.0"), "b-pkg": pkg()}).run(30)
         before = len(ops.made)

@@ -22,7 +22,7 @@ from haulout.surfaces.packages.cordoning import cordoning, releasing
 from haulout.surfaces.packages.eligibility import CORDONED, is_ignored, tolerated, toleration_of
 from haulout.surfaces.packages.gate import Gate, gate_of, is_cordoned
 from haulout.surfaces.packages.node_draft import NodeDraft
-from haulout.surfaces.packages.node_state import MalformedNodeState, NodeState, parse, to_text
+from haulout.surfaces.packages.node_state import Entry, MalformedNodeState, NodeState, parse, to_text
 from haulout.surfaces.packages.options import STAMP_VERSION, Options
 from haulout.surfaces.packages.plan import Pick, PlanRow, held_key, pick_key
 from haulout.surfaces.packages.pod_results import with_results
@@ -97,18 +97,25 @@ def _work(scene: Scene, stored: NodeState) -> Work:
     state = dict(done.state)
     if migration.is_due(scene.node.annotations.get(node_names.version(plan.skyhook))):
         state = migration.migrated(state, plan.packages)
-    state = with_versions(state, plan.packages)
     over = list(done.old_pods)
+    before, state = with_versions(state, plan.packages), announced(plan, state)
     for name in sorted(plan.changing):
-        changed = with_new_config(state, plan.packages[name])
-        if changed != state:
+        key = plan.packages[name].key
+        if before.get(key) != state.get(key):
             over += [pod for pod in _living(scene, over) if pod.about is not None and pod.about.name == name]
-            state = changed
     over += [pod for pod in _living(scene, over) if not is_valid(pod, scene.place, plan.packages, state)]
     if scene.may_run and not plan.is_done(state):
         following = advance(scene, state)
         return Work(following.state, done.tells, following.new_pods, tuple(over), earliest(done.until, following.until))
     return Work(state, done.tells, old_pods=tuple(over), until=done.until)
+
+
+def announced(plan: PlanRow, state: NodeState) -> dict[str, Entry]:
+    """Return the entries with everything that the Skyhook has changed since."""
+    changed = with_versions(state, plan.packages)
+    for name in sorted(plan.changing):
+        changed = with_new_config(changed, plan.packages[name])
+    return changed
 
 
 def _living(scene: Scene, over: list[PackagePodRow]) -> list[PackagePodRow]:
@@ -283,7 +290,8 @@ def _standing(
         labels=node.labels,
         status=node.annotations.get(node_names.status(plan.skyhook), ""),
         state=state,
-        is_complete=not is_malformed and plan.is_done(state),
+        # What the Skyhook has changed makes the node incomplete before that is stored on it.
+        is_complete=not is_malformed and plan.is_done(announced(plan, state) if plan.acts else state),
         is_ready=is_ready,
         is_ignored=is_ignored(node),
         is_tainted=not _tolerates(node, plan, around.options),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -188,7 +189,12 @@ def _namespaces(setup: Setup) -> Iterator[str]:
     for each in declared():
         options = setup.options(each.name)
         if options is not None:
-            yield from (getattr(options, name.name) for name in each.names if name.is_namespace)
+            yield from (getattr(options, _field(name.setting)) for name in each.names if name.is_namespace)
+
+
+def _field(setting: str) -> str:
+    """Return the field of a surface's options that a setting becomes, as lease_namespace for `...leaseNamespace`."""
+    return re.sub("([A-Z])", lambda found: f"_{found[1].lower()}", setting.rpartition(".")[2])
 
 
 def _maintained(wanted: str, nodes: list[Json]) -> list[str]:

@@ -101,7 +101,12 @@ class Scene:
         passed_over = ("/secrets", "/events", *apart)
         health = f"127.0.0.1:{free_port()}"
         argv: list[str | Path] = [HAULOUT, "as", "pika", "--config", self.file, f"--health-probe-bind-address={health}"]
-        argv += [f"--metrics-port={free_port()}", f"--cert-dir={self.directory}", "--zap-devel=false"]
+        argv += [
+            f"--metrics-port={free_port()}",
+            f"--cert-dir={self.directory}",
+            "--zap-devel=false",
+            "--listen-webhooks=0",
+        ]
         return CrashTest(
             self.plane,
             self.directory,

@@ -36,6 +36,12 @@ ORIGINAL = Original(
             sets="health",
         ),
         Flag(
+            "listen-webhooks",
+            ":9443",
+            "The address on which the webhook is served; with 0 there is none, and no certificate for metrics.",
+            sets="webhooks.address",
+        ),
+        Flag(
             "cert-dir",
             "/certs",
             "The directory with tls.crt and tls.key for webhook and metrics.",
@@ -60,7 +66,6 @@ ORIGINAL = Original(
         "metrics_over_tls": True,
         "lease.outside": "pika-system",
         "lease.release": False,
-        "webhooks.address": ":9443",
         "webhooks.published": True,
         "webhooks.service": "pika-controller-manager-webhook-service",
         "webhooks.services": ("pika-controller-manager-metrics-service",),

@@ -102,27 +102,33 @@ def choose(
     for flight in flights:
         places.take(flight)
         in_flight[flight.group] += 1
-    scored = [(each, score(each.estimate, each.since, each.priority, options, now)) for each in candidates]
-    ranked = [(each, rank_of(each[0], settings, now)) for each in scored]
+    ranked = [(each, rank_of(each, settings, now)) for each in candidates]
     outcomes: list[Outcome] = []
-    for (candidate, _), rank in ranked:
+    for candidate, rank in ranked:
         if candidate.place in standing and not places.holds(candidate.node):
             places.take(candidate)
             in_flight[candidate.group] += 1
             outcomes.append(Outcome(candidate, SELECTED, rank))
     chosen = {outcome.candidate.place for outcome in outcomes}
-    waiting = [(each, rank) for each, rank in ranked if each[0].place not in chosen]
+    waiting = [(each, rank) for each, rank in ranked if each.place not in chosen]
     for rank in (UNPLANNED, STARVED):
-        for each in by_age(each for each, found in waiting if found == rank):
-            outcomes.append(_first(each[0], rank, places, settings))
+        for candidate in by_age(each for each, found in waiting if found == rank):
+            outcomes.append(_first(candidate, rank, places, settings))
     longest = longest_drain(settings.min_likelihood, settings.half_life.total_seconds())
 
     def take(each: Scored) -> bool:
         outcomes.append(_rest(each, places, longest, settings))
         return outcomes[-1].chosen
 
-    rest = [each for each, rank in waiting if rank == PLANNED]
-    for _ in in_turn(rest, in_flight, settings.fairness.weights, take):
+    scored: list[Scored] = []
+    for candidate in (each for each, rank in waiting if rank == PLANNED):
+        # While a budget is full, which it is nearly always, its candidates need not be scored.
+        full = None if settings.min_likelihood > 0 else _full(candidate, places, settings, reserved=True)
+        if full is not None and not places.holds(candidate.node):
+            outcomes.append(Outcome(candidate, exhausted(full), PLANNED))
+        else:
+            scored.append((candidate, score(candidate.estimate, candidate.since, candidate.priority, options, now)))
+    for _ in in_turn(scored, in_flight, settings.fairness.weights, take):
         pass
     unlikely = (outcome.candidate for outcome in outcomes if outcome.reason == UNLIKELY)
     until = earliest(*(_likely_at(each, longest, settings, now) for each in unlikely))
@@ -140,11 +146,15 @@ def bypasses(candidate: Candidate, settings: Scheduler) -> bool:
     return candidate.unplanned and settings.unplanned.bypass_budgets
 
 
+def _full(candidate: Candidate, places: Places, settings: Scheduler, *, reserved: bool) -> str | None:
+    return None if bypasses(candidate, settings) else places.full(candidate, reserved=reserved)
+
+
 def _first(candidate: Candidate, rank: str, places: Places, settings: Scheduler) -> Outcome:
     """Judge one of those that come before the rest. A budget that refuses it keeps its next place for it."""
     if places.holds(candidate.node):
         return Outcome(candidate, BUSY, rank)
-    budget = None if bypasses(candidate, settings) else places.full(candidate, reserved=False)
+    budget = _full(candidate, places, settings, reserved=False)
     if budget is not None:
         places.close(budget)
         return Outcome(candidate, exhausted(budget), rank)
@@ -159,7 +169,7 @@ def _rest(each: Scored, places: Places, longest: float, settings: Scheduler) -> 
     # An unplanned one that does not come first is still let start on a node that drains slowly.
     if found.drain > longest and not candidate.unplanned:
         return Outcome(candidate, UNLIKELY, PLANNED)
-    budget = None if bypasses(candidate, settings) else places.full(candidate, reserved=True)
+    budget = _full(candidate, places, settings, reserved=True)
     if budget is not None:
         return Outcome(candidate, exhausted(budget), PLANNED)
     places.take(candidate)

@@ -27,8 +27,8 @@ def group_of(row: NoticeRow, settings: Scheduler) -> str:
             return ""
 
 
-def by_age(candidates: Iterable[Scored]) -> list[Scored]:
-    return sorted(candidates, key=lambda each: (each[0].since, each[0].place))
+def by_age(candidates: Iterable[Candidate]) -> list[Candidate]:
+    return sorted(candidates, key=lambda each: (each.since, each.place))
 
 
 def in_turn(

@@ -12,7 +12,7 @@ import multiprocessing
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from itertools import count
+from itertools import chain, count
 from multiprocessing.connection import Connection
 
 import trustme
@@ -24,6 +24,10 @@ BOMB = 800 * MIB
 # About as many as fit into a file that is still read.
 AUTHORITIES = 250
 BEGUN = b'{"type":"ADDED","object":{"metadata":{"name":"'
+LIST_ENDS = (
+    b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"100",'
+    b'"annotations":{"k8s.io/initial-events-end":"true"}}}}\n'
+)
 PBES2, PBKDF2, HMAC_SHA256, AES_256 = (
     bytes.fromhex(oid) for oid in ("2a864886f70d01050d", "2a864886f70d01050c", "2a864886f70d0209", "60864801650304012a")
 )
@@ -47,6 +51,7 @@ async def _endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     while not writer.is_closing():
         writer.write(b"a" * 2**16)
         await writer.drain()
+        await asyncio.sleep(0)
 
 
 def _bomb() -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], object]:
@@ -62,42 +67,48 @@ def _bomb() -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], object]:
     return answer
 
 
-async def _many_labels(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Watches without an end, of objects just below the length that is held whole, each with other labels."""
+async def _send_lines(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lines: Iterator[bytes]) -> None:
+    """Answer any request with lines without an end, as fast as they are read."""
     await reader.readuntil(b"\r\n\r\n")
     writer.write(HEAD + b"Connection: close\r\n\r\n")
-    for number in count(1):
+    for line in lines:
+        writer.write(line)
+        await writer.drain()
+        # Draining alone gives way to nobody while the other side keeps up, and never learns that it is gone.
+        await asyncio.sleep(0)
         if writer.is_closing():
             return
-        labels = ",".join(f'"{i:x}":"{number % 10}"' for i in range(24_000))
-        metadata = f'{{"name":"n","resourceVersion":"{number}","labels":{{{labels}}}}}'
-        writer.write(f'{{"type":"ADDED","object":{{"metadata":{metadata}}}}}\n'.encode())
-        await writer.drain()
+
+
+async def _many_labels(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Watches of an object just below the length that is held whole, with other labels each time."""
+    labels = [",".join(f'"{i:x}":"{value}"' for i in range(24_000)) for value in range(2)]
+    objects = (f'"name":"n","resourceVersion":"{i}","labels":{{{labels[i % 2]}}}' for i in count(1))
+    await _send_lines(
+        reader, writer, (f'{{"type":"ADDED","object":{{"metadata":{{{each}}}}}}}\n'.encode() for each in objects)
+    )
 
 
 async def _many_events(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Watches that tell of a change of a hundred small objects as fast as it is read."""
-    await reader.readuntil(b"\r\n\r\n")
-    writer.write(HEAD + b"Connection: close\r\n\r\n")
-    for number in count(1):
-        if writer.is_closing():
-            return
-        metadata = f'{{"name":"n{number % 100 or ""}","resourceVersion":"{number}","labels":{{"a":"{number}"}}}}'
-        writer.write(f'{{"type":"ADDED","object":{{"metadata":{metadata}}}}}\n'.encode())
-        if number == 100:
-            mark = '{"resourceVersion":"100","annotations":{"k8s.io/initial-events-end":"true"}}'
-            writer.write(f'{{"type":"BOOKMARK","object":{{"metadata":{mark}}}}}\n'.encode())
-        await writer.drain()
+    """Watches that tell of a change of a hundred small objects after the other."""
+    await _send_lines(
+        reader, writer, chain(map(_small_event, range(1, 101)), [LIST_ENDS], map(_small_event, count(101)))
+    )
+
+
+def _small_event(number: int) -> bytes:
+    metadata = f'{{"name":"n{number % 100 or ""}","resourceVersion":"{number}","labels":{{"a":"{number}"}}}}'
+    return f'{{"type":"ADDED","object":{{"metadata":{metadata}}}}}\n'.encode()
 
 
 async def _many_values(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """No watch that begins with all objects, but pages without an end, each with almost as many values as are decoded."""
+    items = ",".join(f'{{"metadata":{{"name":"n{i}"}}}}' for i in range(7_500))
     for number in count():
         asked = await reader.readuntil(b"\r\n\r\n")
         if b"watch=true" in asked.partition(b"\r\n")[0]:
             writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
             continue
-        items = ",".join(f'{{"metadata":{{"name":"n{i}"}}}}' for i in range(9_000))
         body = f'{{"metadata":{{"resourceVersion":"1","continue":"{number}"}},"items":[{items}]}}'.encode()
         writer.write(HEAD + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
         await writer.drain()

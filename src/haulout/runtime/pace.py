@@ -1,4 +1,4 @@
-"""How often a foreign object may be read: a few times at once, then slowly."""
+"""How often a foreign object may be read: a few times at once, then more and more slowly."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ import msgspec
 class Pace(msgspec.Struct, frozen=True):
     """At most one reading every `least` seconds, and after `burst` of them one every `refill` seconds.
 
-    All that is kept of the past is two instants, by a clock of elapsed seconds: `last_at`, that of the last reading,
-    and `settled_at`, from which on a whole burst is allowed again.
+    Each reading that had to wait for a refill doubles the time until the next, up to `longest` seconds. Once a whole
+    burst is allowed again, all of that is forgotten.
+
+    `last_at`: the instant of the last reading, by a clock of elapsed seconds. `settled_at`: the instant from which on a
+    whole burst is allowed again. `waits`: how many readings since then had to wait for a refill.
     """
 
     least: float
     burst: int
     refill: float
+    longest: float
     last_at: float = float("-inf")
     settled_at: float = float("-inf")
+    waits: int = 0
 
     @property
     def next_at(self) -> float:
@@ -25,4 +30,10 @@ class Pace(msgspec.Struct, frozen=True):
 
     def read(self, now: float) -> Pace:
         """Return the pace after a reading."""
-        return msgspec.structs.replace(self, last_at=now, settled_at=max(now, self.settled_at) + self.refill)
+        settles_at = max(now, self.settled_at) + self.refill
+        if settles_at - now <= (self.burst - 1) * self.refill:
+            waits = self.waits if self.settled_at > now else 0
+            return msgspec.structs.replace(self, last_at=now, settled_at=settles_at, waits=waits)
+        # The exponent is bounded because the writer of the object chooses how often it is read.
+        more = min(self.refill * 2 ** min(self.waits, 16), self.longest) - self.refill
+        return msgspec.structs.replace(self, last_at=now, settled_at=settles_at + more, waits=self.waits + 1)

@@ -28,8 +28,8 @@ LONGEST_AWAY = 10.0
 # How often a cluster's access is read. The author of a kubeconfig can make it as costly as the bounds of reading allow,
 # and write another one at any time; each also begins its connections anew, without the back-off of those before. Some
 # changes in a row are ordinary: credentials are rotated, or a person tries what works.
-READ_EVERY, READ_BURST, READ_REFILL = 2.0, 10, 30.0
-FIRST_PACE = Pace(READ_EVERY, READ_BURST, READ_REFILL)
+READ_EVERY, READ_BURST, READ_REFILL, READ_LONGEST = 2.0, 10, 30.0, 300.0
+FIRST_PACE = Pace(READ_EVERY, READ_BURST, READ_REFILL, READ_LONGEST)
 # A reading that takes longer is given up.
 READ_WITHIN = 10.0
 

@@ -18,7 +18,7 @@ from haulout.cluster.view import CONFIG, MARK, View
 from haulout.core.decision import NOTHING, Decider, Decision, Source
 from haulout.kube.errors import ConfigInvalid, ConfigRefused, ConnectionFailed
 from haulout.runtime.metrics import Metrics
-from haulout.runtime.sources import READ_BURST, READ_REFILL
+from haulout.runtime.sources import READ_BURST, READ_LONGEST, READ_REFILL
 from haulout.runtime.traffic import Traffic
 from tests.build.clusters import Clusters, Way, server
 from tests.build.examples import examples
@@ -87,7 +87,7 @@ def ways() -> dict[Hashable, Way | Exception]:
 
 
 # How often an access was read is remembered for some minutes after the cluster is gone.
-SETTLED = READ_BURST * READ_REFILL + 10
+SETTLED = READ_BURST * READ_REFILL + READ_LONGEST + 10
 
 
 async def visited(world: Clusters, cluster: str, fates: Iterable[str]) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from haulout.runtime.pace import Pace
 
-PACE = Pace(least=2, burst=4, refill=30)
+PACE = Pace(least=2, burst=4, refill=30, longest=300)
 
 
 def read_as_often_as_allowed(pace: Pace, until: float) -> list[float]:
@@ -20,8 +20,8 @@ def read_as_often_as_allowed(pace: Pace, until: float) -> list[float]:
     return readings
 
 
-def test_few_are_read_soon_and_the_rest_slowly() -> None:
-    assert read_as_often_as_allowed(PACE, 100) == [0, 2, 4, 6, 30, 60, 90]
+def test_few_are_read_soon_and_the_rest_more_and_more_slowly() -> None:
+    assert read_as_often_as_allowed(PACE, 1200) == [0, 2, 4, 6, 30, 90, 210, 450, 750, 1050]
 
 
 def test_after_a_rest_a_whole_burst_is_allowed_again() -> None:

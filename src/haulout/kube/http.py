@@ -35,6 +35,7 @@ from haulout.kube.errors import (
 )
 from haulout.kube.excerpt import Shape
 from haulout.kube.failures import BROKEN, CONNECT_SECONDS, failure
+from haulout.kube.handshakes import MOST, REFUSED_FOR, metered
 from haulout.kube.login import Login
 from haulout.kube.proxies import through
 from haulout.kube.tls import CertPair, client_context
@@ -92,6 +93,10 @@ class HttpTransport:
         self._shared = shared
         self._reading = shared.reading if shared else None
         self._on_close = on_close
+        # Until then no connection is opened, because a handshake took too long.
+        self._costly_until = -math.inf
+        if tls is not None and shared is not None:
+            tls.sslobject_class = metered(self._handshake_took)
         self._host = urlsplit(endpoint.server).netloc
         self._answered = answered or (lambda host, method, code: None)
         self._login = Login(endpoint, clock)
@@ -281,6 +286,8 @@ class HttpTransport:
         async def take_turns(
             session: aiohttp.ClientSession, context: Any, params: aiohttp.TraceConnectionCreateStartParams
         ) -> None:
+            if self._clock.elapsed() < self._costly_until:
+                raise ConnectionFailed(f"{self._endpoint.name}: the server's certificates take too long to verify")
             # A cluster that is being watched opens another connection only because we have something to write.
             if shared is not None and not self._open:
                 async with shared.connecting.turn():
@@ -295,6 +302,12 @@ class HttpTransport:
         trace.on_connection_create_start.append(take_turns)
         trace.on_connection_create_end.append(check)
         return trace
+
+    def _handshake_took(self, seconds: float) -> None:
+        if self._shared is not None:
+            self._shared.connecting.charge(seconds)
+        if seconds > MOST:
+            self._costly_until = self._clock.elapsed() + REFUSED_FOR
 
     def _check_time(self, call: _Call) -> None:
         """Raise if the request's time is over. A suspended computer goes on in the middle of its work."""

@@ -44,6 +44,11 @@ class Turns:
                 ended_at = loop.time()
                 self._free_at = ended_at + max(self._pause, self._rest * (ended_at - began_at))
 
+    def charge(self, seconds: float) -> None:
+        """Lengthen the pause for work that was done outside of a turn, as if it had been done within."""
+        now = asyncio.get_running_loop().time()
+        self._free_at = max(self._free_at, now) + self._rest * seconds
+
 
 class Allowance:
     """The time that one reflector may work. It grows slowly by itself, and by `GRANT` with each turn.

@@ -1,7 +1,8 @@
-"""Two hundred nodes, a tenth of them at a time, with pods that fail, hang and vanish, and a Skyhook that is edited meanwhile."""
+"""A fleet of nodes, a tenth of them at a time, with pods that fail, hang and vanish, and a Skyhook that is edited meanwhile."""
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kube-controller-manage
 
 SKYHOOKS = "skyhook.nvidia.com/v1alpha1/skyhooks"
 P = "skyhook.nvidia.com/"
-NODES, PERCENT, CEILING = 200, 10, 20
+# HAULOUT_FLEET=200 is the fleet that the figures are about; a smaller one shows the same in a third of the time.
+NODES = int(os.environ.get("HAULOUT_FLEET", "60"))
+PERCENT, CEILING = 10, NODES // 10
 MANAGED = "haulout.test/managed"
 
 
@@ -124,11 +127,11 @@ def test_the_budget_holds_whatever_happens_to_the_roll(
         SkyhookOperator(managed_plane, tmp_path, roll.name, user=user) as operator,
     ):
         roll.create()
-        eventually(lambda: roll.complete() >= 20, "a tenth is complete", 180)
+        eventually(lambda: roll.complete() >= CEILING, "a tenth is complete", 180)
         # Everything begins anew, on nodes that were done and on those that were not.
         roll.change(kernel={"version": "1.1.0"}, tuning={"dependsOn": {"kernel": "1.1.0"}})
-        eventually(lambda: roll.complete() < 20, "they are not complete any more", 60)
-        eventually(lambda: roll.complete() >= 20, "a tenth is complete again", 240)
+        eventually(lambda: roll.complete() < CEILING, "they are not complete any more", 60)
+        eventually(lambda: roll.complete() >= CEILING, "a tenth is complete again", 240)
         roll.change(tuning={"configMap": {"a.conf": "2"}})
         roll.edit(priority=150)
         _pause(managed_plane, roll)
@@ -139,7 +142,7 @@ def test_the_budget_holds_whatever_happens_to_the_roll(
         assert {key for state in roll.states() for key in state} == {"kernel|1.1.0", "tuning|1.0.0"}
         assert cordons.inside == set()
         roll.change(kernel={"version": "1.2.0"}, tuning={"dependsOn": {"kernel": "1.2.0"}})
-        eventually(lambda: len(cordons.inside) >= 5, "another roll has begun", 60)
+        eventually(lambda: len(cordons.inside) > 1, "another roll has begun", 60)
         roll.api.delete(SKYHOOKS, roll.name)
         eventually(lambda: roll.api.find(SKYHOOKS, roll.name) is None, "the Skyhook is gone", 120)
         eventually(lambda: not cordons.inside, "and so are its cordons")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,46 +12,35 @@ from haulout.agent.digest import digest_of
 from tests.build.agent import step
 from tests.build.agent_table import MODES, ROWS, TRACE
 from tests.rig.api import Json
-from tests.rig.image import CHECKOUT, tree
+from tests.rig.host_commands import stand_in
+from tests.rig.image import tree
 from tests.rig.node import Node
 from tests.rig.package_pods import AGENT, UID, PackagePods, told
+from tests.rig.packages import ship_example
 from tests.rig.wait import eventually
 
 pytestmark = [pytest.mark.root, pytest.mark.tools("etcd", "kube-apiserver", "kubectl", "kubelet")]
 
-EXAMPLES = CHECKOUT / "examples/packages"
 QUICK = {"SKYHOOK_AGENT_STEP_DELAY": "0"}
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?"
-COMMANDS = "var/commands-of-the-test"
 FIRST_BOOT, SECOND_BOOT = (f"00000000-0000-4000-8000-00000000000{number}" for number in (1, 2))
 
 
 @pytest.fixture(scope="module")
 def host(node: Node) -> Path:
-    """The host's root on a node that has the agent's image; its commands for interrupts are stand-ins."""
+    """The host's root on a node that has the agent's image."""
     node.load_agent(AGENT)
-    for command in ("reboot", "systemctl"):
-        file = node.root / "usr/local/sbin" / command
-        file.unlink(missing_ok=True)
-        file.write_text(f'#!/bin/sh\necho "{command} $*" >> /{COMMANDS}\n')
-        file.chmod(0o755)
     return node.root
 
 
 @pytest.fixture(autouse=True)
-def commands(host: Path) -> Path:
-    (host / COMMANDS).write_text("")
-    return host / COMMANDS
+def commands(node: Node, host: Path) -> Path:
+    return stand_in(node, "reboot", "systemctl")
 
 
 def load_example(node: Node, name: str, shipped: Path) -> str:
     """Make the image of an example from the files that its container file ships. Return their digest."""
-    for part in ("config.json", "skyhook_dir", "root_dir"):
-        source = EXAMPLES / name / part
-        if source.is_dir():
-            shutil.copytree(source, shipped / part)
-        elif source.exists():
-            shutil.copy(source, shipped / part)
+    ship_example(name, shipped)
     files = {f"skyhook-package/{path}": source for path, source in tree(shipped).items()}
     node.load_image(f"haulout.test/{name}:1.0.0", files)
     return digest_of(str(shipped))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.rig.api import Json
@@ -34,40 +35,50 @@ def layer(files: Mapping[str, bytes | Path], links: Mapping[str, str]) -> bytes:
     return content.getvalue()
 
 
-def write_image(
-    path: Path,
-    tag: str,
+@dataclass(frozen=True)
+class Image:
+    """An image of one layer: its configuration and the layer, as the bytes that a registry keeps of them."""
+
+    config: bytes
+    layer: bytes
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def make_image(
     files: Mapping[str, bytes | Path],
     *,
     links: Mapping[str, str] | None = None,
     command: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
-) -> None:
-    """The archive that `docker save` would write, for `ctr images import`."""
+) -> Image:
     content = layer(files, links or {})
-    digest = hashlib.sha256(content).hexdigest()
     config: Json = {
         "architecture": "amd64",
         "os": "linux",
         "config": {"Entrypoint": list(command), "Env": [f"{key}={value}" for key, value in (env or {}).items()]},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest(content)}"]},
     }
-    settings = json.dumps(config).encode()
-    name = f"{hashlib.sha256(settings).hexdigest()}.json"
-    manifest = json.dumps([{"Config": name, "RepoTags": [tag], "Layers": [f"{digest}.tar"]}]).encode()
+    return Image(json.dumps(config).encode(), content)
+
+
+def write_image(path: Path, tag: str, image: Image) -> None:
+    """Write the archive that `docker save` would write, for `ctr images import`."""
+    name, content = f"{digest(image.config)}.json", f"{digest(image.layer)}.tar"
+    manifest = json.dumps([{"Config": name, "RepoTags": [tag], "Layers": [content]}]).encode()
     with tarfile.open(path, "w") as tar:
-        for member, data in ((name, settings), (f"{digest}.tar", content), ("manifest.json", manifest)):
+        for member, data in ((name, image.config), (content, image.layer), ("manifest.json", manifest)):
             entry = tarfile.TarInfo(member)
             entry.size = len(data)
             tar.addfile(entry, io.BytesIO(data))
 
 
-def write_busybox_image(path: Path, tag: str, files: Mapping[str, bytes | Path] | None = None) -> None:
+def busybox_image(files: Mapping[str, bytes | Path] | None = None) -> Image:
     """A shell and the usual tools, and what else is given. Sleeps unless a pod has a command of its own."""
     applets = subprocess.run([BUSYBOX, "--list"], check=True, capture_output=True, text=True).stdout.split()
-    write_image(
-        path,
-        tag,
+    return make_image(
         {"bin/busybox": BUSYBOX, "etc/passwd": b"root:x:0:0:root:/:/bin/sh\n", **(files or {})},
         links={f"bin/{applet}": "busybox" for applet in applets if applet != "busybox"},
         command=["/bin/busybox", "sleep", "1000000000"],
@@ -89,7 +100,7 @@ def tree(root: Path) -> dict[str, bytes | Path]:
     return {str(path.relative_to(root)): path for path in root.rglob("*") if path.is_file()}
 
 
-def write_agent_image(path: Path, tag: str, root: Path) -> None:
+def agent_image(root: Path) -> Image:
     """The agent's image, with the entrypoint and the environment of deploy/Dockerfile."""
     name, _, value = (root / "usr/share/skyhook-agent/image-env").read_text().strip().partition("=")
-    write_image(path, tag, tree(root), command=["/usr/bin/skyhook-agent"], env={name: value})
+    return make_image(tree(root), command=["/usr/bin/skyhook-agent"], env={name: value})

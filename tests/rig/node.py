@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.rig.api import Json
-from tests.rig.image import BUSYBOX, collect_agent, write_agent_image, write_busybox_image
+from tests.rig.image import BUSYBOX, agent_image, busybox_image, collect_agent, write_image
 from tests.rig.plane import ControlPlane, tool
 from tests.rig.process import Process, free_port
 from tests.rig.wait import eventually
@@ -200,13 +200,13 @@ class Node:
     def load_image(self, tag: str, files: Mapping[str, bytes | Path] | None = None) -> None:
         """A busybox image with these files in it; pods must not ask for it to be pulled."""
         archive = self.directory / "image.tar"
-        write_busybox_image(archive, tag, files)
+        write_image(archive, tag, busybox_image(files))
         self._import(archive)
 
     def load_agent(self, tag: str) -> None:
         """The package agent's image, as deploy/Dockerfile makes it."""
         archive = self.directory / "agent.tar"
-        write_agent_image(archive, tag, collect_agent(self.directory / "agent"))
+        write_image(archive, tag, agent_image(collect_agent(self.directory / "agent")))
         self._import(archive)
 
     def _import(self, archive: Path) -> None:
@@ -217,6 +217,18 @@ class Node:
     def boot(self, boot_id: str) -> None:
         """Let the node's kernel tell another boot id, as after a reboot."""
         (self.directory / "settings" / BOOT_ID).write_text(f"{boot_id}\n")
+
+    def reboot(self, boot_id: str) -> None:
+        """End the kubelet and everything in containers, and start the kubelet with another boot id."""
+        self.kubelet.kill()
+        self.kill("")
+        self.boot(boot_id)
+        self.kubelet.start()
+        self._wait(self.kubelet, lambda: self._boot_id() == boot_id)
+
+    def _boot_id(self) -> str:
+        found: str = self.plane.api().get("nodes", self.name)["status"]["nodeInfo"]["bootID"]
+        return found
 
     def containers(self) -> list[str]:
         """The command lines of the processes in the node's containers."""

@@ -26,7 +26,8 @@ from haulout.surfaces.packages.wire import (
 
 PAUSE_RESOURCES = {"cpu": "100m", "memory": "20Mi"}
 INTERRUPT_RESOURCES = {"cpu": "500m", "memory": "64Mi"}
-COPY = 'mkdir -p "/root/${SKYHOOK_DIR}" && cp -r /skyhook-package/* "/root/${SKYHOOK_DIR}"'
+# Every stage copies again, over the links that ConfigMap volumes left there: some builds of busybox refuse that without -f.
+COPY = 'mkdir -p "/root/${SKYHOOK_DIR}" && cp -rf /skyhook-package/* "/root/${SKYHOOK_DIR}"'
 # The variables of the agent that the operator sets, beside those of the package.
 OWN_VARIABLES = frozenset(
     {"SKYHOOK_LOG_DIR", "SKYHOOK_ROOT_DIR", "COPY_RESOLV", "SKYHOOK_RESOURCE_ID", "SKYHOOK_NODE_ORDER"}

@@ -1,0 +1,168 @@
+"""The packages operator on a real node: the example packages are installed, configured, upgraded and uninstalled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.rig.api import CRDS, Api, ApiError, Json
+from tests.rig.host_commands import stand_in
+from tests.rig.image import agent_image, collect_agent
+from tests.rig.node import IMAGE, Node
+from tests.rig.operator import SkyhookOperator
+from tests.rig.package_pods import NOT_READY
+from tests.rig.packages import example_image
+from tests.rig.registry import Registry
+from tests.rig.rights import grant, printed
+from tests.rig.wait import eventually
+
+pytestmark = [pytest.mark.root, pytest.mark.tools("etcd", "kube-apiserver", "kubectl", "kubelet")]
+
+SKYHOOKS = "skyhook.nvidia.com/v1alpha1/skyhooks"
+P = "skyhook.nvidia.com/"
+EXAMPLES = ("kernel-tuning", "node-hardening", "registry-mirror")
+FIRST_BOOT, SECOND_BOOT = (f"00000000-0000-4000-8000-0000000000{number}" for number in (11, 12))
+QUICK = [{"name": "SKYHOOK_AGENT_STEP_DELAY", "value": "0"}]
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    with Registry() as made:
+        made.add("skyhook-agent", "1", agent_image(collect_agent(tmp_path_factory.mktemp("agent"))))
+        for name, version in (*((name, "1.0.0") for name in EXAMPLES), ("registry-mirror", "1.1.0")):
+            made.add(name, version, example_image(name, tmp_path_factory.mktemp(name), version))
+        yield made
+
+
+@pytest.fixture
+def commands(node: Node) -> Path:
+    # The last two are used by node-hardening, whose settings would be those of the machine under the node.
+    return stand_in(node, "reboot", "systemctl", "sysctl", "sshd")
+
+
+@pytest.fixture
+def operator(node: Node, registry: Registry, namespace: str, tmp_path: Path) -> Iterator[SkyhookOperator]:
+    """With the rights that are printed for it, and no others."""
+    api = node.plane.api()
+    for crd in printed("crds", "packages"):
+        if api.find(CRDS, crd["metadata"]["name"]) is None:
+            api.create(CRDS, crd)
+    eventually(lambda: api.items(SKYHOOKS) is not None, "Skyhooks are served", refused=(ApiError,))
+    words = ("kernel", "packages", "-n", namespace, f"--packages-namespace={namespace}")
+    variables = {
+        "AGENT_IMAGE": f"{registry.address}/skyhook-agent:1",
+        "PAUSE_IMAGE": IMAGE,
+        "REAPPLY_ON_REBOOT": "true",
+    }
+    user = grant(node.plane, namespace, *words).user
+    with SkyhookOperator(node.plane, tmp_path, namespace, user=user, **variables) as made:
+        yield made
+
+
+class Installed:
+    """One Skyhook for the node, and what became of it."""
+
+    def __init__(self, api: Api, name: str, node: str) -> None:
+        self.api, self.name, self.node = api, name, node
+
+    def create(self, packages: Json) -> None:
+        spec = {
+            "nodeSelectors": {"matchLabels": {"kubernetes.io/hostname": self.node}},
+            "additionalTolerations": [NOT_READY],
+            "packages": packages,
+        }
+        body = {"apiVersion": f"{P}v1alpha1", "kind": "Skyhook", "metadata": {"name": self.name}, "spec": spec}
+        self.api.create(SKYHOOKS, body)
+
+    def change(self, package: str, fields: Json | None) -> None:
+        self.api.patch(SKYHOOKS, self.name, {"spec": {"packages": {package: fields}}})
+
+    def completes(self) -> None:
+        eventually(self._is_complete, "the Skyhook is complete", 180)
+
+    def _is_complete(self) -> bool:
+        found = self.api.get(SKYHOOKS, self.name)
+        status = found.get("status", {})
+        seen: bool = status.get("observedGeneration") == found["metadata"]["generation"]
+        return seen and status["status"] == "complete"
+
+    @property
+    def state(self) -> dict[str, str]:
+        """The stage of every package that the node has."""
+        annotations = self.api.get("nodes", self.node)["metadata"]["annotations"]
+        entries = json.loads(annotations[f"{P}nodeState_{self.name}"])
+        return {key: entry["stage"] for key, entry in entries.items() if entry["state"] == "complete"}
+
+    def is_cordoned(self) -> bool:
+        return bool(self.api.get("nodes", self.node)["spec"].get("unschedulable"))
+
+    def history(self, host: Path, package: str) -> list[str]:
+        """The versions of a package that the host knows of, the last one first."""
+        found = json.loads((host / "var/lib/skyhook" / self.name / f"history/{package}.json").read_text())
+        return [entry["version"] for entry in found["history"]]
+
+
+@pytest.mark.timeout(900)
+def test_packages_come_to_a_host_and_leave_it(
+    node: Node, registry: Registry, namespace: str, commands: Path, operator: SkyhookOperator
+) -> None:
+    host, installed = node.root, Installed(node.plane.api(), namespace, node.name)
+    (host / "run/systemd/system").mkdir(parents=True, exist_ok=True)
+    containerd = host / "etc/containerd/config.toml"
+    containerd.parent.mkdir(exist_ok=True)
+    containerd.write_text("version = 2\n")
+    node.reboot(FIRST_BOOT)
+    images = {name: {"version": "1.0.0", "image": f"{registry.address}/{name}", "env": QUICK} for name in EXAMPLES}
+    # The one setting that every kernel is booted with.
+    tuning = {"interrupt": {"type": "reboot"}, "configMap": {"sysctl.conf": "kernel.ostype = Linux\n", "cmdline": ""}}
+    mirror = {
+        "interrupt": {"type": "service", "services": ["containerd"]},
+        "configMap": {"mirrors": "docker.io https://one.example.com\n"},
+    }
+    more: dict[str, Json] = {"kernel-tuning": tuning, "registry-mirror": mirror}
+    installed.create({name: {**image, **more.get(name, {})} for name, image in images.items()})
+
+    # One reboot serves the package that wants a service restarted, too.
+    eventually(lambda: "reboot" in commands.read_text(), "the host is asked to reboot", 180)
+    assert installed.is_cordoned()
+    node.reboot(SECOND_BOOT)
+    installed.completes()
+    assert not installed.is_cordoned()
+    stages = {"kernel-tuning|1.0.0": "post-interrupt", "node-hardening|1.0.0": "config"}
+    assert installed.state == {**stages, "registry-mirror|1.0.0": "post-interrupt"}
+    calls = commands.read_text().splitlines()
+    assert [call for call in calls if call.startswith(("reboot", "systemctl"))] == [
+        "reboot ",
+        "systemctl is-active containerd",
+    ]
+    assert (host / "etc/sysctl.d/95-kernel-tuning.conf").read_text() == "kernel.ostype=Linux\n"
+    assert (host / "etc/sysctl.d/60-node-hardening.conf").exists()
+    hosts = host / "etc/containerd/certs.d/docker.io/hosts.toml"
+    assert '[host."https://one.example.com"]' in hosts.read_text()
+
+    commands.write_text("")
+    installed.change("registry-mirror", {"configMap": {"mirrors": "docker.io https://two.example.com\n"}})
+    eventually(lambda: "two.example.com" in hosts.read_text(), "the new mirror is in the file")
+    installed.completes()
+    assert commands.read_text() == "", "containerd reads this file with every pull"
+
+    installed.change("registry-mirror", {"version": "1.1.0"})
+    eventually(lambda: "registry-mirror|1.1.0" in installed.state, "the new version has begun")
+    installed.completes()
+    assert installed.state == {**stages, "registry-mirror|1.1.0": "post-interrupt"}
+    assert commands.read_text().splitlines() == [
+        "systemctl daemon-reload",
+        "systemctl restart containerd",
+        "systemctl is-active containerd",
+    ]
+    assert installed.history(host, "registry-mirror")[0] == "1.1.0"
+
+    installed.change("registry-mirror", None)
+    eventually(lambda: "registry-mirror|1.1.0" not in installed.state and not hosts.exists(), "it has left the host")
+    installed.completes()
+    assert installed.state == stages
+    assert installed.history(host, "registry-mirror")[0] == "uninstalled"
+    assert (host / "etc/sysctl.d/60-node-hardening.conf").exists()

@@ -11,10 +11,11 @@ from haulout.cluster.key import node_key
 from haulout.cluster.rows import Value
 from haulout.cluster.view import FactDemand
 from haulout.embedded import NODES, PODS, Resource
+from haulout.surfaces.packages import names
 from haulout.surfaces.packages.failure_log import PACE_FOR, PROBE
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.wire import skyhook_key
-from tests.build.skyhooks import CONFIG_MAPS, SKYHOOKS, P, Skyhooks, pkg
+from tests.build.skyhooks import CONFIG_MAPS, IMAGE, SKYHOOKS, About, P, Skyhooks, pkg
 from tests.build.workloads import budget, deployment
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments")
@@ -138,6 +139,47 @@ class TestVersions:
             *["b-pkg/uninstall"] * 2,
         ]
         assert ops.phase("demo") == "complete"
+
+    @pytest.mark.parametrize("then", [None, pkg("0.9.0")], ids=["removed", "downgraded"])
+    def test_a_package_is_uninstalled_with_what_it_had(self, then: dict[str, object] | None) -> None:
+        had = pkg(
+            env=[{"name": "A", "value": "1"}],
+            configMap={"a.conf": "1"},
+            containerSHA="sha256:" + "0" * 64,
+            agentImageOverride="reg.test/agent:2",
+            gracefulShutdown="90s",
+        )
+        ops = Skyhooks().make("demo", {"base": had, "other": pkg()}).run(30)
+        ops.packages("demo", {"base": None}).run(0)
+        ops = ops.begin() if then is None else ops.packages("demo", {"base": then})
+        ops.run(30)
+        (pod,) = (each.pod for each in ops.made if each.stage == "uninstall")
+        copying, running, _ = pod["spec"]["initContainers"]
+        assert copying["image"] == f"{IMAGE}@{had['containerSHA']}"
+        assert (running["image"], running["env"][0]) == ("reg.test/agent:2", {"name": "A", "value": "1"})
+        assert pod["spec"]["terminationGracePeriodSeconds"] == 90
+        assert pod["spec"]["volumes"][-1]["configMap"]["name"] == "demo-base-1.0.0"
+        assert "base|1.0.0" not in ops.state("n0", "demo")
+        assert ops.world.objects.get(CONFIG_MAPS, "skyhook", "demo-base-1.0.0") is None, "nothing needs it any more"
+        record = ops.world.get(CONFIG_MAPS, names.applied_config_map("demo"), "skyhook")
+        left = {"other-1.0.0"} if then is None else {"other-1.0.0", "base-0.9.0"}
+        assert (record["data"].keys(), quiet(ops)) == (left, True)
+
+    def test_a_lost_configuration_comes_back_for_the_uninstall(self) -> None:
+        ops = Skyhooks().make("demo", {"base": pkg(configMap={"a.conf": "1"})}).run(30)
+        ops.edit("demo", {"metadata": {"annotations": {f"{P}pause": "true"}}}).run(5)
+        ops.packages("demo", {"base": None}).run(5)
+        ops.world.objects.delete(CONFIG_MAPS, "skyhook", "demo-base-1.0.0")
+        ops.edit("demo", {"metadata": {"annotations": {f"{P}pause": None}}})
+        there: list[bool] = []
+
+        def fate(about: About) -> str:
+            there.append(ops.world.objects.get(CONFIG_MAPS, "skyhook", "demo-base-1.0.0") is not None)
+            return "ok"
+
+        ops.fate = fate
+        ops.run(30)
+        assert (there, ops.state("n0", "demo")) == ([True], {})
 
     def test_an_explicit_uninstall_ends_without_an_entry(self) -> None:
         ops = Skyhooks().make("demo", {"base": pkg(interrupt=NOOP, uninstall={"enabled": True})}).run(60)

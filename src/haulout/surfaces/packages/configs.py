@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from haulout.core.action import Create, Delete, Patch
-from haulout.surfaces.packages.changes import CONFIGURED, is_settled
+from haulout.surfaces.packages.changes import CONFIGURED, is_settled, with_versions
 from haulout.surfaces.packages.config_maps import CHANGING, PackageConfigRow, config_key, package_config
-from haulout.surfaces.packages.node_state import ERRORING
+from haulout.surfaces.packages.node_state import ERRORING, entry_key
 from haulout.surfaces.packages.plan import PlanRow
 from haulout.surfaces.packages.pods import Place
-from haulout.surfaces.packages.stages import ConfigUpdates, is_package_complete
+from haulout.surfaces.packages.stages import LEAVING, ConfigUpdates, is_package_complete
 from haulout.surfaces.packages.standing import Standing
 from haulout.surfaces.packages.wire import Package
 
@@ -35,9 +35,19 @@ def config_changes(
 ) -> ConfigChanges:
     """Return the next writes. A change waits until the package is done on every node that has it, or fails on one."""
     known = {(each.package, each.package_version): each for each in configs}
+    leaving = _leaving(plan, nodes)
     changed, announced = dict(updates), list[Patch]()
     published: list[Create | Patch | Delete] = [
-        Delete(each.key, each.uid) for each in configs if not _is_current(each, plan) and each.deleting_at is None
+        Delete(each.key, each.uid)
+        for each in configs
+        if not _is_current(each, plan)
+        and entry_key(each.package, each.package_version) not in leaving
+        and each.deleting_at is None
+    ]
+    published += [
+        Create(config_key(place.options.namespace, plan.skyhook, package), package_config(place, package))
+        for package in leaving.values()
+        if (package.name, package.version) not in known
     ]
     for package in plan.packages.values():
         live = known.get((package.name, package.version))
@@ -56,6 +66,17 @@ def config_changes(
             announced.append(Patch(live.key, {"metadata": {"annotations": {CHANGING: "true"}}}))
     kept_updates = {name: keys for name, keys in changed.items() if keys}
     return ConfigChanges(kept_updates, tuple(announced), tuple(published))
+
+
+def _leaving(plan: PlanRow, nodes: Sequence[Standing]) -> dict[str, Package]:
+    """Return the packages that are still to be uninstalled on a node with the configuration that they had."""
+    found = {}
+    for node in nodes if plan.departed else ():
+        for key, entry in with_versions(node.state, plan.packages).items():
+            package = plan.departed.get(key)
+            if package is not None and package.config_map and entry.stage in LEAVING:
+                found[key] = package
+    return found
 
 
 def changed_keys(live: PackageConfigRow, package: Package) -> tuple[str, ...]:

@@ -36,6 +36,10 @@ def package_config_map(skyhook: str, package: str, version: str) -> str:
     return f"{skyhook}-{package}-{version}".lower()
 
 
+def applied_config_map(skyhook: str) -> str:
+    return safe_name(LONGEST_NAME, skyhook, "applied")
+
+
 def package_label(package: str, version: str) -> str:
     return f"{package}-{version}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
@@ -13,8 +14,9 @@ from haulout.cluster.rows import Row, Value
 from haulout.cluster.store import Index
 from haulout.cluster.view import MARK, View
 from haulout.core.decision import NOTHING, Decision
+from haulout.surfaces.packages.applied import AppliedRow, applied_key, departed
 from haulout.surfaces.packages.config_maps import CONFIGS_OF_SKYHOOK, PackageConfigRow
-from haulout.surfaces.packages.node_state import NodeState
+from haulout.surfaces.packages.node_state import NodeState, entry_key
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.pods import Place
 from haulout.surfaces.packages.stages import NOTHING_CHANGED, ConfigUpdates, is_node_complete, is_unwanted
@@ -39,8 +41,9 @@ class PlanRow(Row, frozen=True, kw_only=True):
     """A Skyhook as nodes see it.
 
     `shows`: `paused` or `disabled`, where all its nodes show that. `updates`: the configuration keys of each package that
-    the last change touched. `published`: the packages whose ConfigMap is as pods need it; `changing`: those whose nodes
-    have to configure them again before it is. `is_complete`: on all its nodes. `is_uninstalling`: it is being deleted, and
+    the last change touched. `published`: the packages, as entries name them, whose ConfigMap is as pods need it;
+    `changing`: those whose nodes have to configure them again before it is. `departed`: packages as they were last
+    applied that it does not have in that version any more. `is_complete`: on all its nodes. `is_uninstalling`: it is being deleted, and
     has packages that are uninstalled before.
     """
 
@@ -58,6 +61,7 @@ class PlanRow(Row, frozen=True, kw_only=True):
     updates: ConfigUpdates = NOTHING_CHANGED
     published: frozenset[str] = frozenset()
     changing: frozenset[str] = frozenset()
+    departed: Mapping[str, Package] = {}
     is_complete: bool = False
     is_uninstalling: bool = False
     problem: str = ""
@@ -130,12 +134,15 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     policy = row.spec.deployment_policy
     has_compartments = not policy or view.get(policy_key(policy), PolicyRow) is not None
     configs = view.rows(CONFIGS_OF_SKYHOOK, row.name, PackageConfigRow)
-    plan = plan_of(row, configs, has_compartments=has_compartments)
+    record = view.get(applied_key(setting.value.namespace, row.name), AppliedRow)
+    plan = plan_of(row, configs, departed(record, row.spec.packages), has_compartments=has_compartments)
     boots = boots_of(row) if setting.value.reapply_on_reboot else ()
     return Decision(marks=(plan, *picks_of(row), *boots))
 
 
-def plan_of(row: SkyhookRow, configs: list[PackageConfigRow], *, has_compartments: bool) -> PlanRow:
+def plan_of(
+    row: SkyhookRow, configs: list[PackageConfigRow], leaving: Mapping[str, Package], *, has_compartments: bool
+) -> PlanRow:
     is_complete = row.status.status == COMPLETE and row.status.observed_generation == row.generation
     can_leave = any(
         package.uninstall is not None and package.uninstall.enabled for package in row.spec.packages.values()
@@ -156,7 +163,8 @@ def plan_of(row: SkyhookRow, configs: list[PackageConfigRow], *, has_compartment
         is_deleting=row.deleting_at is not None,
         has_compartments=has_compartments,
         updates=updates_of(row),
-        published=_published(row, configs),
+        published=_published(row, configs, leaving),
+        departed=leaving,
         changing=frozenset(
             each.package
             for each in configs
@@ -229,11 +237,11 @@ def _version_of(row: SkyhookRow, package: str) -> str | None:
     return found.version if found is not None else None
 
 
-def _published(row: SkyhookRow, configs: list[PackageConfigRow]) -> frozenset[str]:
-    there = {(each.package, each.package_version): each for each in configs}
+def _published(row: SkyhookRow, configs: list[PackageConfigRow], leaving: Mapping[str, Package]) -> frozenset[str]:
+    there = {entry_key(each.package, each.package_version): each for each in configs}
     found = set()
-    for name, package in row.spec.packages.items():
-        config = there.get((name, package.version))
-        if not package.config_map or (config is not None and not config.is_changing):
-            found.add(name)
+    for package in (*row.spec.packages.values(), *leaving.values()):
+        config = there.get(package.key)
+        if not package.config_map or (config is not None and (not config.is_changing or package.key in leaving)):
+            found.add(package.key)
     return frozenset(found)

@@ -15,6 +15,7 @@ from haulout.core.decision import NOTHING, Decision
 from haulout.core.holds import Claim
 from haulout.model.meta import Condition, wire_time
 from haulout.surfaces.packages import claims, compartments, skyhook_conditions, skyhook_status
+from haulout.surfaces.packages.applied import AppliedRow, applied_key, recording
 from haulout.surfaces.packages.batches import Batch, batch_of
 from haulout.surfaces.packages.config_maps import CONFIGS_OF_SKYHOOK, NODE_METADATA, PackageConfigRow
 from haulout.surfaces.packages.configs import ConfigChanges, config_changes
@@ -186,7 +187,13 @@ def _configs(given: Given) -> ConfigChanges:
     if not plan.acts:
         return ConfigChanges(given.row.status.config_updates)
     place = plan.place("", given.options)
-    return config_changes(plan, place, given.configs, given.nodes, plan.updates)
+    changes = config_changes(plan, place, given.configs, given.nodes, plan.updates)
+    if plan.is_deleting:
+        return changes
+    entries = (entry for node in given.nodes for entry in node.state.values())
+    record = given.view.get(applied_key(given.options.namespace, given.row.name), AppliedRow)
+    written = recording(place, record, plan.packages, entries)
+    return replace(changes, published=(written, *changes.published)) if written is not None else changes
 
 
 def _status(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from haulout.surfaces.packages import names, node_names, pods
+from haulout.surfaces.packages.applied import for_uninstall
 from haulout.surfaces.packages.changes import new_entry
 from haulout.surfaces.packages.interrupts import Group, group_of, interrupts_of
 from haulout.surfaces.packages.node_state import (
@@ -23,6 +24,7 @@ from haulout.surfaces.packages.node_state import (
     NodeState,
     entry_key,
 )
+from haulout.surfaces.packages.plan import PlanRow
 from haulout.surfaces.packages.runnable import runnable
 from haulout.surfaces.packages.scene import NewPod, Scene, Work
 from haulout.surfaces.packages.stages import LEAVING, complete_keys, has_interrupt, is_unwanted, next_stage
@@ -48,7 +50,7 @@ def to_run(scene: Scene, state: NodeState) -> list[Run]:
     plan = scene.plan
     done = complete_keys(plan.packages.values(), state, plan.updates)
     leaving = [
-        Run(_to_uninstall(entry, plan.packages), entry.stage, entry)
+        Run(_to_uninstall(entry, plan), entry.stage, entry)
         for entry in state.values()
         if entry.stage in LEAVING and entry.state in (IN_PROGRESS, ERRORING)
     ]
@@ -63,12 +65,12 @@ def to_run(scene: Scene, state: NodeState) -> list[Run]:
     return sorted([*leaving, *others], key=lambda run: (run.package.name, run.key))
 
 
-def _to_uninstall(entry: Entry, packages: dict[str, Package]) -> Package:
-    """Return what is known of a package that leaves: all of it where the Skyhook still has it, else its image alone."""
-    package = packages.get(entry.name)
+def _to_uninstall(entry: Entry, plan: PlanRow) -> Package:
+    """Return what is known of a package that leaves: all of it where the Skyhook still has it."""
+    package = plan.packages.get(entry.name)
     if package is not None and package.version == entry.version and is_unwanted(package):
         return package
-    return Package(name=entry.name, version=entry.version, image=entry.image, container_sha=entry.container_sha)
+    return for_uninstall(entry, plan.departed.get(entry.key))
 
 
 def needs_gate(scene: Scene, run: Run) -> bool:
@@ -121,9 +123,15 @@ def _step(
         return _interrupted(scene, state, run, package.interrupt)
     if run.stage == INTERRUPT:
         return _interrupting(scene, state, run, runs, group)
-    if package.name not in scene.plan.published and run.stage != UNINSTALL:
+    if not _is_published(scene.plan, run):
         return None
     return _started(scene, run)
+
+
+def _is_published(plan: PlanRow, run: Run) -> bool:
+    """Whether the ConfigMap of a package is as the pod needs it. An explicit uninstall takes it as it is."""
+    key = run.package.key
+    return key in plan.published or (run.stage == UNINSTALL and key not in plan.departed)
 
 
 def _has_pod(scene: Scene, package: Package) -> bool:

@@ -14,6 +14,7 @@ from haulout.core.declaration import Declaration
 from haulout.core.drain.options import POD_ANNOTATION
 from haulout.core.holds import PRIORITY_ANNOTATION
 from haulout.surfaces.packages import claims, node, plan, rollout
+from haulout.surfaces.packages.applied import APPLIED, APPLIED_RESOURCE
 from haulout.surfaces.packages.config_maps import (
     KEPT_ANNOTATIONS,
     METADATA_RESOURCE,
@@ -44,7 +45,7 @@ DECIDERS = (
     Decider(NODE_DECISION, "Node", node.decide, phase=-1, nodes=_none, within=SURFACE),
     Decider(claims.ROLLOUT, KIND, rollout.decide, nodes=_nodes, within=SURFACE),
 )
-OWN_KINDS = (RESOURCE, POLICY_RESOURCE, POD_RESOURCE, PACKAGE_CONFIG_RESOURCE, METADATA_RESOURCE)
+OWN_KINDS = (RESOURCE, POLICY_RESOURCE, POD_RESOURCE, PACKAGE_CONFIG_RESOURCE, METADATA_RESOURCE, APPLIED_RESOURCE)
 CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 
 
@@ -58,6 +59,7 @@ def sources(options: Options) -> frozenset[Source]:
             Source("", PACKAGE_POD),
             Source("", PACKAGE_CONFIG, Keep(KEPT_ANNOTATIONS)),
             Source("", NODE_METADATA),
+            Source("", APPLIED),
             Source("", "PodDisruptionBudget"),
             Source("", "DaemonSet"),
         }

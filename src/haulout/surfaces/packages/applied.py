@@ -1,0 +1,102 @@
+"""The record of a Skyhook's packages as they were last applied: one that is removed is uninstalled with what it had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.project import Resource
+from haulout.cluster.rows import ObjectRow
+from haulout.core.action import Create, Patch
+from haulout.surfaces.packages import names
+from haulout.surfaces.packages.config_maps import ConfigMap
+from haulout.surfaces.packages.node_state import Entry, go_json
+from haulout.surfaces.packages.pods import Place, owner_of
+from haulout.surfaces.packages.wire import Package
+
+APPLIED = "AppliedPackages"
+# Not the label of the packages' ConfigMaps: an operator deletes those that belong to no package.
+LABEL = "haulout.dev/applied"
+
+
+class AppliedRow(ObjectRow, frozen=True, kw_only=True):
+    """The ConfigMap that is the record. `data`: each package as JSON, under its name and version."""
+
+    data: Mapping[str, str] = {}
+
+
+def _project(obj: ConfigMap, common: dict[str, Any]) -> AppliedRow:
+    return AppliedRow(**common, data=obj.data)
+
+
+APPLIED_RESOURCE = Resource(APPLIED, "/api/v1", "configmaps", True, ConfigMap, _project, labels=LABEL)
+
+
+def applied_key(namespace: str, skyhook: str) -> Key:
+    return Key("", APPLIED, namespace, names.applied_config_map(skyhook))
+
+
+def departed(record: AppliedRow | None, packages: Mapping[str, Package]) -> dict[str, Package]:
+    """Return the recorded packages, by their entries' names, that the Skyhook does not have in that version any more."""
+    current = {_name(package) for package in packages.values()}
+    texts = record.data if record is not None else {}
+    found = (_read(text) for name, text in sorted(texts.items()) if name not in current)
+    return {package.key: package for package in found if package is not None}
+
+
+def for_uninstall(entry: Entry, record: Package | None) -> Package:
+    """Return what is known of a package that leaves: its image, and what it was given when it was applied."""
+    package = Package(name=entry.name, version=entry.version, image=entry.image, container_sha=entry.container_sha)
+    if record is None:
+        return package
+    return msgspec.structs.replace(
+        package,
+        image=entry.image or record.image,
+        container_sha=record.container_sha,
+        agent_image_override=record.agent_image_override,
+        config_map=record.config_map,
+        env=record.env,
+        graceful_shutdown=record.graceful_shutdown,
+    )
+
+
+def recording(
+    place: Place, record: AppliedRow | None, packages: Mapping[str, Package], entries: Iterable[Entry]
+) -> Create | Patch | None:
+    """Return the write that brings the record up to date. What any node has an entry of is kept."""
+    wanted = {_name(package): _text(package) for package in packages.values()}
+    if record is None:
+        return Create(applied_key(place.options.namespace, place.skyhook), _body(place, wanted)) if wanted else None
+    kept = {names.package_label(entry.name, entry.version) for entry in entries}
+    changes: dict[str, str | None] = {name: text for name, text in wanted.items() if record.data.get(name) != text}
+    changes |= dict.fromkeys(name for name in record.data if name not in wanted and name not in kept)
+    return Patch(record.key, {"data": changes}) if changes else None
+
+
+def _name(package: Package) -> str:
+    return names.package_label(package.name, package.version)
+
+
+def _text(package: Package) -> str:
+    fields = msgspec.to_builtins(package)
+    return go_json({name: value for name, value in fields.items() if value not in (None, "", {}, [], ())})
+
+
+def _read(text: str) -> Package | None:
+    try:
+        return msgspec.json.decode(text, type=Package)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _body(place: Place, data: Mapping[str, str]) -> dict[str, Any]:
+    metadata = {
+        "name": names.applied_config_map(place.skyhook),
+        "namespace": place.options.namespace,
+        "labels": {LABEL: place.skyhook},
+        "ownerReferences": [owner_of(place)],
+    }
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)}

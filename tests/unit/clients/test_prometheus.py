@@ -138,3 +138,15 @@ async def test_what_fails_is_said_without_the_login(server: Served, answer: tupl
         await ask(f"{server.url.replace('//', '//user:hunter2@')}?token=hunter2")
     assert "hunter2" not in str(failure.value)
     assert "...@127.0.0.1" in str(failure.value)
+
+
+@pytest.mark.parametrize(("values", "expected"), [((), False), (("1",), True), (("1", "2"), True)])
+async def test_whether_a_query_returns_rows(server: Served, values: tuple[str, ...], expected: bool) -> None:
+    server.answers = [(200, vector(*values))]
+    assert await Prometheus(ManualClock(START)).has_rows(server.url, "ALERTS") is expected
+
+
+async def test_an_answer_without_rows_to_count_is_no_answer(server: Served) -> None:
+    server.answers = [(200, {"status": "success", "data": {"resultType": "scalar", "result": [1, "2"]}})]
+    with pytest.raises(ProbeFailed, match="neither a vector nor a matrix"):
+        await Prometheus(ManualClock(START)).has_rows(server.url, "1")

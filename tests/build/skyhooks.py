@@ -58,6 +58,8 @@ class About:
 
 # What becomes of a pod: it succeeds, fails, or hangs.
 Fate = Callable[[About], str]
+# The way of a write to the API server: it carries the write out, or answers by itself, or never returns.
+Way = Callable[[Body, Callable[[], Answer]], Answer]
 
 
 class Counting(VirtualDriver):
@@ -65,17 +67,22 @@ class Counting(VirtualDriver):
 
     writes: list[tuple[str, str]]
     before: Callable[[Body], None]
+    way: Callable[[], Way]
 
     def _carried_out(self, body: Body) -> Answer:
         assert isinstance(body, Change | Create | Evict | Delete | Look | ListPods)
         self.before(body)
-        if not isinstance(body, Look | ListPods):
-            place = (
-                f"{body.target.kind}/{body.subresource}"
-                if isinstance(body, Change) and body.subresource
-                else body.target.kind
-            )
-            self.writes.append((type(body).__name__, place))
+        if isinstance(body, Look | ListPods):
+            return super()._carried_out(body)
+        return self.way()(body, lambda: self._written(body))
+
+    def _written(self, body: Change | Create | Evict | Delete) -> Answer:
+        place = (
+            f"{body.target.kind}/{body.subresource}"
+            if isinstance(body, Change) and body.subresource
+            else body.target.kind
+        )
+        self.writes.append((type(body).__name__, place))
         return super()._carried_out(body)
 
 
@@ -96,6 +103,7 @@ class Skyhooks(Reports):
         self.failures: list[str] = []
         self.writes: list[tuple[str, str]] = []
         self.before: Callable[[Body], None] = lambda body: None
+        self.way: Way = lambda body, carry_out: carry_out()
         objects = self.world.objects
         others = ("nodedisruptionbudgets", "nodemaintenances") if beside else ()
         for crd in (*DECLARED.crds, *others):
@@ -117,7 +125,7 @@ class Skyhooks(Reports):
         )
         self.kernel = assembly.kernel
         driver = self.driver_type(self.kernel, self.world.objects, self.world.time, self._stated, Kinds(assembly.kinds))
-        driver.writes, driver.before = self.writes, self._sent
+        driver.writes, driver.before, driver.way = self.writes, self._sent, lambda: self.way
         self.driver = driver
         for source in sorted(assembly.sources(), key=repr):
             driver.watch(source.kind, source.keep)

@@ -208,9 +208,11 @@ def _status(
     states, is_truncated = skyhook_status.node_states(nodes)
     departed = len(stored.node_priority.keys() - picked.keys())
     is_done = status == COMPLETE
+    # Nodes that have not heard of a new configuration yet are complete for the one before.
+    is_changing = bool(configs.announced or given.plan.changing)
     return replace(
         stored,
-        observed_generation=row.generation if is_done else stored.observed_generation,
+        observed_generation=row.generation if is_done and not is_changing else stored.observed_generation,
         status=status,
         node_state=states,
         node_status={node.node: node.status for node in nodes if node.status},

@@ -1,0 +1,86 @@
+"""The life of a package with an interrupt, disturbed at each of its writes: it ends as if nothing had been."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+
+from haulout.kernel.requests import Answer, Lost, Refused
+from tests.build.package_life import STAGES, Life, OperatorKilled
+
+CarryOut = Callable[[], Answer]
+
+
+@cache
+def undisturbed() -> Life:
+    return Life().live()
+
+
+def before(carry_out: CarryOut) -> Answer:
+    raise OperatorKilled
+
+
+def after(carry_out: CarryOut) -> Answer:
+    carry_out()
+    raise OperatorKilled
+
+
+def lost(carry_out: CarryOut) -> Answer:
+    return Lost("timed out")
+
+
+def lost_when_done(carry_out: CarryOut) -> Answer:
+    carry_out()
+    return Lost("timed out")
+
+
+def refused(code: int, retry_after: float | None = None) -> Callable[[CarryOut], Answer]:
+    return lambda carry_out: Refused(code, "no", retry_after)
+
+
+DISTURBANCES = {
+    "killed before": before,
+    "killed after": after,
+    "409": refused(409),
+    "429 with Retry-After": refused(429, 3.0),
+    "500": refused(500),
+    "time-out, not carried out": lost,
+    "time-out, carried out": lost_when_done,
+}
+
+
+# One write in so many is disturbed in a life; as many lives disturb each write once.
+STRIDE = 6
+
+
+def disturbed(first: int, how: Callable[[CarryOut], Answer]) -> Life:
+    life = Life()
+    life.disturb = lambda number, body, carry_out: how(carry_out) if number % STRIDE == first else carry_out()
+    return life.live()
+
+
+def test_undisturbed_each_stage_runs_once() -> None:
+    life = undisturbed()
+    assert life.stages == STAGES
+    assert (life.ops.failures, life.ops.refusals) == ([], [])
+
+
+@pytest.mark.parametrize("first", range(STRIDE))
+@pytest.mark.parametrize("how", DISTURBANCES.values(), ids=DISTURBANCES)
+def test_disturbed_at_any_write_it_ends_the_same(how: Callable[[CarryOut], Answer], first: int) -> None:
+    """The stages are the same too, so that no interrupt has a second pod; pods are evicted once."""
+    plain, life = undisturbed(), disturbed(first, how)
+    assert life.ops.failures == []
+    assert life.stages == STAGES
+    assert life.pictures == plain.pictures
+    assert len(life.evicted) == len(plain.evicted)
+
+
+def test_killed_after_every_write_it_ends_the_same() -> None:
+    """Each operator makes one write."""
+    plain, life = undisturbed(), Life()
+    life.disturb = lambda number, body, carry_out: after(carry_out)
+    life.live()
+    assert (life.stages, life.pictures) == (STAGES, plain.pictures)

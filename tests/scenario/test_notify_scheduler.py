@@ -136,6 +136,15 @@ class TestBudgets:
         given.run(10)
         assert in_flight(given, "a0", "a1", "a2") == ["a0", "a2"]
 
+    def test_what_somebody_else_has_started_takes_its_place(self) -> None:
+        per = {"key": "rack", "max": 1}
+        given = ops(nodes=0, budgets=[{**ALL, "maxUnavailable": 5, "perTopology": per}])
+        given.world.make(node("n0", rack="r0"), node("n1", rack="r0"))
+        given.started("a", "n0", "m0", annotations={"haulout.dev/operators": "none"})
+        given.make("b", "n1", "m1").run(10)
+        assert reason(given, "b") == "waiting BudgetExhausted(all)"
+        assert NODE_UID not in given.annotations("a")
+
     def test_unplanned_ones_may_bypass_budgets(self) -> None:
         given = ops(unplanned={"bypassBudgets": True}).make("a", "n0").run(5)
         given.make("b", "n1", "m2", maintenanceType="unplanned").run(5)

@@ -42,16 +42,18 @@ JOINED, DRY_RUN, CHOSEN = "Joined", "DryRun", "Selected"
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
     given = given_of(key, view, now)
-    if given is None or not may_act(given.options, NAME, given.row, given.node) or not has_finalizer(given.row):
+    if given is None or not given.options.operators.scheduler.enabled or not has_finalizer(given.row):
         return NOTHING
+    is_ours = may_act(given.options, NAME, given.row, given.node)
     if given.node is not None and is_flying(given.row, given.node):
-        return _in_flight(given)
-    if given.row.state != SCHEDULED or is_final(given.row) or is_terminal(given.row):
+        return _in_flight(given, is_ours=is_ours)
+    if not is_ours or given.row.state != SCHEDULED or is_final(given.row) or is_terminal(given.row):
         return NOTHING
     return _candidate(given)
 
 
-def _in_flight(given: Given) -> Decision:
+def _in_flight(given: Given, *, is_ours: bool) -> Decision:
+    """Publish that the node is in maintenance, also for one that somebody else looks after: it takes a place."""
     node, row, settings = given.node, given.row, given.options.operators.scheduler
     assert node is not None
     mark = Flight(
@@ -62,8 +64,8 @@ def _in_flight(given: Given) -> Decision:
         out=is_out(node),
     )
     keeps = row.state != SCHEDULED and not is_terminal(row) and not is_final(row)
-    events: Step = halt_events(given)
-    steps = (*(keep_steps(given) if keeps else ()), *((events,) if events else ()))
+    events: Step = halt_events(given) if is_ours else ()
+    steps = (*(keep_steps(given) if keeps and is_ours else ()), *((events,) if events else ()))
     return Decision(actions=steps, marks=(mark,))
 
 

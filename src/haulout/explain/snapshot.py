@@ -15,7 +15,7 @@ import msgspec
 from haulout.base.clock import SystemClock
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.kinds import Kinds
-from haulout.cluster.project import RESOURCES, Keep, Projector
+from haulout.cluster.project import RESOURCES, Keep, Projector, Resource
 from haulout.cluster.store import Listing, Store
 from haulout.core.decision import Source
 from haulout.core.declaration import Declaration, Enabled, NodeObjects, ServerVersion
@@ -112,6 +112,12 @@ async def _one_picture(setup: Setup, surface: str, name: str, endpoint: Endpoint
         await transport.close()
 
 
+class _Items(msgspec.Struct, frozen=True):
+    """A list of any kind, of which only the number of objects counts."""
+
+    items: tuple[msgspec.Raw, ...] = ()
+
+
 async def narrowed(setup: Setup, transport: Transport, node: str | None = None) -> Setup:
     """Leave out surfaces none of whose objects is about the node, or about any: their pods and budgets need no reading."""
     idle = [
@@ -127,10 +133,22 @@ async def narrowed(setup: Setup, transport: Transport, node: str | None = None) 
 
 
 async def _is_absent(enabled: Enabled, transport: Transport) -> bool:
-    """Whether no original of a surface can run here, because the API server does not know the kinds that it brings."""
-    brings = surface(enabled.declaration.name).crds
-    versions = {kind.api_version for kind in enabled.declaration.kinds if kind.plural in brings}
-    return bool(versions) and not any([await _is_served(version, transport) for version in versions])
+    """Whether a surface has nothing to do here: its kinds are not served, or there is no object that it explains."""
+    declaration = enabled.declaration
+    brings = surface(declaration.name).crds
+    own = [kind for kind in declaration.kinds if kind.plural in brings and kind.kind in declaration.explains]
+    return bool(own) and not any([await _exists(kind, transport) for kind in own])
+
+
+async def _exists(resource: Resource, transport: Transport) -> bool:
+    """Whether there is an object of a kind. Where they may not be read there may be one."""
+    try:
+        reply = await transport.request("GET", resource.path, query={"limit": "1"})
+    except NotFound:
+        return False
+    except ApiError:
+        return await _is_served(resource.api_version, transport)
+    return bool(msgspec.json.decode(reply.body, type=_Items).items)
 
 
 async def _has_objects(declaration: Declaration, objects: NodeObjects, transport: Transport, node: str | None) -> bool:

@@ -338,7 +338,7 @@ class Reflector(Generic[T]):
         if self._allowance is None:
             return self._take_now(line)
         await self._allowance.wait()
-        with self._allowance.work():
+        with self._allowance.work(len(line)):
             return self._take_now(line)
 
     def _take_now(self, line: bytes) -> Added[T] | Modified[T] | Deleted[T] | Bookmark | Broken | None:
@@ -383,7 +383,7 @@ class Reflector(Generic[T]):
         if self._allowance is None:
             return self._take_item_now(items)
         await self._allowance.wait()
-        with self._allowance.work():
+        with self._allowance.work(0):
             return self._take_item_now(items)
 
     def _take_item_now(self, items: Iterator[T | Shortened[T] | Broken]) -> bool:

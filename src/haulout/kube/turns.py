@@ -9,11 +9,15 @@ from contextlib import asynccontextmanager, contextmanager
 
 from haulout.base.clock import Clock
 
-# The work that one turn pays for. With a pause of four times as long after each turn, all reflectors together take at
-# most a fifth of the time.
-GRANT = 0.001
+# The work that one turn pays for, and the pause between two turns: all busy reflectors together take at most a tenth of
+# the time.
+GRANT, GRANT_EVERY = 0.001, 0.010
+# The processor time that it takes to receive and decrypt a byte.
+PER_BYTE = 4e-9
 # The work that each reflector may do without a turn: so many seconds of it in a second, and at most so many at once.
 SHARE, MOST_SAVED = 0.002, 0.010
+# Timers of the event loop are up to so much late where there is nothing else to do.
+TIMERS = 0.002
 
 
 class Turns:
@@ -22,9 +26,12 @@ class Turns:
     A pause lasts `pause` seconds, and at least `rest` times as long as the turn before it. So work that is done within
     turns takes at most one part in `rest` + 1 of the time, however many ask for it and however costly their input is.
     Of work that only begins after an empty turn, the pace is bounded, and not the time.
+
+    A turn that begins later than its pause has ended shows that the event loop, or the machine, has too much to do.
+    Then the next pause lasts at least `rest` times as long as that delay.
     """
 
-    def __init__(self, pause: float, rest: float = 4.0) -> None:
+    def __init__(self, pause: float, rest: float = 9.0) -> None:
         self._pause = pause
         self._rest = rest
         self._free_at = float("-inf")
@@ -35,14 +42,16 @@ class Turns:
         """Wait for a turn. What runs within it must not wait for anything."""
         loop = asyncio.get_running_loop()
         async with self._order:
+            late = 0.0
             if (wait := self._free_at - loop.time()) > 0:
                 await asyncio.sleep(wait)
+                late = max(loop.time() - self._free_at - TIMERS, 0.0)
             began_at = loop.time()
             try:
                 yield
             finally:
                 ended_at = loop.time()
-                self._free_at = ended_at + max(self._pause, self._rest * (ended_at - began_at))
+                self._free_at = ended_at + max(self._pause, self._rest * (ended_at - began_at), self._rest * late)
 
     def charge(self, seconds: float) -> None:
         """Lengthen the pause for work that was done outside of a turn, as if it had been done within."""
@@ -76,13 +85,13 @@ class Allowance:
                 self._left += GRANT
 
     @contextmanager
-    def work(self) -> Iterator[None]:
-        """Take off what is spent within."""
+    def work(self, length: int) -> Iterator[None]:
+        """Take off what is spent within, and what it took to receive so many bytes."""
         began = self._spent()
         try:
             yield
         finally:
-            self._left -= self._spent() - began
+            self._left -= self._spent() - began + PER_BYTE * length
 
 
 class Shared:

@@ -19,7 +19,7 @@ from haulout.cluster.store import Listing, Store
 from haulout.kube.errors import Forbidden, KubeError, NotFound
 from haulout.kube.reflector import Reflector, Tuning, trouble_code
 from haulout.kube.transport import Transport
-from haulout.kube.turns import GRANT, Turns
+from haulout.kube.turns import GRANT_EVERY, Turns
 from haulout.runtime.connections import Connections
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.outages import Outage
@@ -94,8 +94,8 @@ class Pump:
         # Those that stand ready to take over.
         self._coming: dict[tuple[str, str], asyncio.Task[None]] = {}
         self.kinds = kinds or Kinds()
-        # At most one grant of time in five parts of it: 200 clusters of 100 Nodes, at 40 us each, in about 4 s.
-        self._turns = Turns(5 * GRANT)
+        # 200 clusters of 100 Nodes, at 40 us each, in about 8 s.
+        self._turns = Turns(GRANT_EVERY)
 
     def open(self, group: asyncio.TaskGroup, transport: Transport, cluster: str, kind: str, keep: Keep) -> None:
         standing = self._open.get((cluster, kind))

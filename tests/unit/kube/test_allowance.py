@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from haulout.kube.turns import GRANT, MOST_SAVED, SHARE, Allowance, Turns
+from haulout.kube.turns import GRANT, GRANT_EVERY, MOST_SAVED, PER_BYTE, SHARE, Allowance, Turns
 from tests.build.virtual import LoopClock, virtual
 
 
@@ -24,15 +24,15 @@ def allowance(turns: Turns, processor: Processor) -> Allowance:
     return Allowance(turns, LoopClock(), processor)
 
 
-async def work(allowance: Allowance, processor: Processor, seconds: float) -> None:
+async def work(allowance: Allowance, processor: Processor, seconds: float, length: int = 0) -> None:
     await allowance.wait()
-    with allowance.work():
+    with allowance.work(length):
         processor.time += seconds
 
 
 @virtual
-async def test_all_that_are_always_busy_take_no_more_than_a_fifth_of_the_time_beside_their_shares() -> None:
-    turns, processor, loop = Turns(5 * GRANT), Processor(), asyncio.get_running_loop()
+async def test_all_that_are_always_busy_take_no_more_than_a_tenth_of_the_time_beside_their_shares() -> None:
+    turns, processor, loop = Turns(GRANT_EVERY), Processor(), asyncio.get_running_loop()
 
     async def keep_busy(costs: float) -> None:
         own = allowance(turns, processor)
@@ -43,13 +43,13 @@ async def test_all_that_are_always_busy_take_no_more_than_a_fifth_of_the_time_be
         for number in range(10):
             group.create_task(keep_busy(0.0001 * 2**number))
     shares = 10 * SHARE * loop.time()
-    assert processor.time <= loop.time() / 5 + shares + sum(0.0001 * 2**number for number in range(10))
-    assert processor.time >= loop.time() / 5
+    assert processor.time <= loop.time() / 10 + shares + sum(0.0001 * 2**number for number in range(10))
+    assert processor.time >= loop.time() / 10
 
 
 @virtual
 async def test_quiet_one_waits_for_nobody_however_many_are_busy() -> None:
-    turns, processor, loop = Turns(5 * GRANT), Processor(), asyncio.get_running_loop()
+    turns, processor, loop = Turns(GRANT_EVERY), Processor(), asyncio.get_running_loop()
 
     async def keep_busy() -> None:
         own = allowance(turns, processor)
@@ -72,24 +72,34 @@ async def test_quiet_one_waits_for_nobody_however_many_are_busy() -> None:
 
 @virtual
 async def test_those_that_begin_at_once_take_turns() -> None:
-    turns, processor, loop = Turns(5 * GRANT), Processor(), asyncio.get_running_loop()
+    turns, processor, loop = Turns(GRANT_EVERY), Processor(), asyncio.get_running_loop()
     await asyncio.gather(*(work(allowance(turns, processor), processor, GRANT) for _ in range(50)))
-    assert loop.time() == pytest.approx(49 * 5 * GRANT)
+    assert loop.time() == pytest.approx(49 * GRANT_EVERY)
 
 
 @virtual
 async def test_costly_work_is_made_up_for_before_the_next() -> None:
-    turns, processor, loop = Turns(5 * GRANT), Processor(), asyncio.get_running_loop()
+    turns, processor, loop = Turns(GRANT_EVERY), Processor(), asyncio.get_running_loop()
     own = allowance(turns, processor)
     await work(own, processor, 10 * GRANT)
     began_at = loop.time()
     await work(own, processor, 0)
-    assert loop.time() - began_at >= 9 * 5 * GRANT
+    assert loop.time() - began_at >= 9 * GRANT_EVERY
+
+
+@virtual
+async def test_receiving_many_bytes_is_work() -> None:
+    turns, processor, loop = Turns(GRANT_EVERY), Processor(), asyncio.get_running_loop()
+    own = allowance(turns, processor)
+    await work(own, processor, 0, length=round(10 * GRANT / PER_BYTE))
+    began_at = loop.time()
+    await work(own, processor, 0)
+    assert loop.time() - began_at >= 9 * GRANT_EVERY
 
 
 @virtual
 async def test_no_more_than_a_little_is_saved_up() -> None:
-    turns, processor, loop = Turns(5 * GRANT), Processor(), asyncio.get_running_loop()
+    turns, processor, loop = Turns(GRANT_EVERY), Processor(), asyncio.get_running_loop()
     own = allowance(turns, processor)
     await asyncio.sleep(3600)
     await work(own, processor, MOST_SAVED + GRANT / 2)

@@ -12,7 +12,7 @@ from haulout.kube.bounds import AWAY, LONG, Text
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.excerpt import SLICE, Shape
 from haulout.kube.http import HttpTransport
-from haulout.kube.turns import Shared, Turns
+from haulout.kube.turns import TIMERS, Shared, Turns
 from tests.build.server import serve
 from tests.build.virtual import LoopClock, virtual
 
@@ -47,6 +47,20 @@ async def test_costly_turns_take_no_more_than_their_share_of_the_time() -> None:
             takes(0.1)
             spent += 0.1
     assert spent / loop.time() == pytest.approx(10 / 46)
+
+
+@virtual
+async def test_pause_is_longer_when_the_event_loop_is_late() -> None:
+    turns, loop = Turns(PAUSE, rest=9), asyncio.get_running_loop()
+    async with turns.turn():
+        pass
+    loop.call_later(PAUSE / 2, takes, 0.1)
+    async with turns.turn():
+        late_at = loop.time()
+    async with turns.turn():
+        pass
+    assert late_at == pytest.approx(PAUSE / 2 + 0.1)
+    assert loop.time() - late_at == pytest.approx(9 * (0.1 - PAUSE / 2 - TIMERS))
 
 
 @virtual

@@ -15,8 +15,10 @@ from tests.build.workloads import deployment
 
 NAME, NODE = "demo", "n0"
 TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+]00:00)")
-# The node's annotations as its last pod found them are in `annotations.json`.
-VOLATILE = frozenset({"annotations.json", "creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"})
+# In the JSON files the node's annotations and labels are as its last pod found them.
+VOLATILE = frozenset(
+    {"annotations.json", "creationTimestamp", "generation", "labels.json", "managedFields", "resourceVersion", "uid"}
+)
 # These conditions tell what happened last, not how things stand; a status that is written later can skip some of it.
 HISTORY = frozenset({f"{P}Transition", f"{P}ApplyPackage"})
 Write = Change | Create | Evict | Delete

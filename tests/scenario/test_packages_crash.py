@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
 
 import pytest
 
+from haulout.embedded import Json
 from haulout.kernel.requests import Answer, Lost, Refused
 from tests.build.package_life import STAGES, Life, OperatorKilled
+from tests.build.skyhooks import Skyhooks, pkg
 
 CarryOut = Callable[[], Answer]
 
@@ -84,3 +87,17 @@ def test_killed_after_every_write_it_ends_the_same() -> None:
     life.disturb = lambda number, body, carry_out: after(carry_out)
     life.live()
     assert (life.stages, life.pictures) == (STAGES, plain.pictures)
+
+
+@pytest.mark.parametrize(
+    ("package", "most"), [(pkg(), 6), (pkg(interrupt={"type": "noop"}), 12)], ids=["plain", "interrupt"]
+)
+def test_a_stage_costs_at_most_three_writes_of_its_node(package: Json, most: int) -> None:
+    """Two stages, or four; at rest nothing is written."""
+    ops = Skyhooks().make("demo", {"base": package}).run(60)
+    counts = Counter(kind for _, kind in ops.writes)
+    assert ops.phase("demo") == "complete"
+    assert counts["Node"] + counts["Node/status"] <= most
+    assert counts["NodeMetadataConfigMap"] == 1
+    before = len(ops.writes)
+    assert len(ops.run(60).writes) == before

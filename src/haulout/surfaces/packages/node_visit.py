@@ -32,7 +32,7 @@ from haulout.surfaces.packages.scene import Scene, Work, told
 from haulout.surfaces.packages.stages import has_begun, has_interrupt, is_package_complete
 from haulout.surfaces.packages.standing import Standing, is_failing, standing_key
 from haulout.surfaces.packages.validation import is_valid
-from haulout.surfaces.packages.wire import COMPLETE, Package
+from haulout.surfaces.packages.wire import COMPLETE, WAITING, Package
 
 replace = msgspec.structs.replace
 
@@ -155,7 +155,9 @@ def _visited(
         edits = cordoning(draft.node, skyhook, alone=around.options.alone, others=around.others)
         draft.apply(edits)
         draft.tells += [_draining(scene, asked.package)] if edits else []
-    _show(scene, draft, work, status, before, is_complete=complete)
+    # The first status of a Skyhook may pick the node at once: then one write says both, that it is known and that it runs.
+    if not (plan.is_new and not before and status == WAITING):
+        _show(scene, draft, work, status, before, is_complete=complete)
     if complete and status == COMPLETE:
         draft.apply(releasing(draft.node, skyhook, alone=around.options.alone, others=around.others))
     failed = failure_log.keep(scene, draft, around.view) if not complete else ()

@@ -62,6 +62,7 @@ class PlanRow(Row, frozen=True, kw_only=True):
     published: frozenset[str] = frozenset()
     changing: frozenset[str] = frozenset()
     departed: Mapping[str, Package] = {}
+    is_new: bool = False
     is_complete: bool = False
     is_uninstalling: bool = False
     problem: str = ""
@@ -170,6 +171,7 @@ def plan_of(
             for each in configs
             if each.is_changing and _version_of(row, each.package) == each.package_version
         ),
+        is_new=not row.status.status,
         is_complete=is_complete,
         is_uninstalling=is_uninstalling,
         problem=problem_of(row),

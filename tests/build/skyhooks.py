@@ -158,12 +158,12 @@ class Skyhooks(Reports):
         elif fate == "fail":
             self.finish(about, code=1, restarts=1)
 
-    def finish(self, about: About, code: int = 0, restarts: int = 0) -> None:
+    def finish(self, about: About, code: int = 0, restarts: int = 0, message: str = "") -> None:
         meta = about.pod["metadata"]
         found = self.world.objects.get(PODS, meta["namespace"], meta["name"])
         if found is None or found["metadata"]["uid"] != meta["uid"]:
             return
-        state = {"terminated": {"exitCode": code}}
+        state = {"terminated": {"exitCode": code, "message": message}}
         statuses = [
             {"name": each["name"], "image": "", "imageID": "", "ready": True, "restartCount": restarts, "state": state}
             for each in about.pod["spec"]["initContainers"]

@@ -165,4 +165,7 @@ def test_packages_come_to_a_host_and_leave_it(
     installed.completes()
     assert installed.state == stages
     assert installed.history(host, "registry-mirror")[0] == "uninstalled"
+    copies = (host / "var/lib/skyhook" / namespace).glob("registry-mirror-1.1.0-*")
+    last = max(copies, key=lambda each: int(each.name.rpartition("-")[2]))
+    assert "two.example.com" in (last / "configmaps/mirrors").read_text(), "it kept its configuration to the end"
     assert (host / "etc/sysctl.d/60-node-hardening.conf").exists()

@@ -14,6 +14,7 @@ from haulout.embedded import NODES, PODS, Resource
 from haulout.surfaces.packages import names
 from haulout.surfaces.packages.failure_log import PACE_FOR, PROBE
 from haulout.surfaces.packages.options import Options
+from haulout.surfaces.packages.reruns import RERUN
 from haulout.surfaces.packages.wire import skyhook_key
 from tests.build.skyhooks import CONFIG_MAPS, IMAGE, SKYHOOKS, About, P, Skyhooks, pkg
 from tests.build.workloads import budget, deployment
@@ -582,3 +583,27 @@ class TestReasons:
         ops.finish(pod)
         ops.run(20)
         assert (ops.phase("demo"), ops.annotation("n0", "lastError_demo")) == ("complete", None)
+
+    def test_an_event_names_the_step_that_failed(self) -> None:
+        ops = Skyhooks()
+        ops.fate = lambda about: "hang"
+        ops.make("demo", {"base": pkg()}).run(5)
+        (pod,) = ops.pods()
+        step = {"name": "install", "path": "install.sh", "exitCode": 5, "signal": None, "timedOut": False}
+        ops.finish(pod, code=1, message=json.dumps({"result": "failed", "failedStep": step, "log": "/var/log/x.log"}))
+        ops.run(5)
+        note = "Package [base:1.0.0] failed in stage [apply]: step install (install.sh) ended with exit code 5"
+        assert ops.told.count(f"{note}, see /var/log/x.log on the host") == 1
+
+    def test_steps_run_again_where_a_node_asks_for_it(self) -> None:
+        asked = {"metadata": {"annotations": {RERUN: "demo/base, other/base,demo/late"}}}
+        ops = Skyhooks().change_node("n0", asked).make("demo", {"base": pkg(), "more": pkg()}).run(30)
+        again = {"name": "OVERLAY_ALWAYS_RUN_STEP", "value": "true"}
+        ran = {
+            each.name: [again in container.get("env", []) for container in each.pod["spec"]["initContainers"]]
+            for each in ops.made
+        }
+        no = [False, False, False]
+        assert ran == {"base/apply": [False, True, True], "base/config": no, "more/apply": no, "more/config": no}
+        assert ops.node("n0")["metadata"]["annotations"][RERUN] == "other/base,demo/late"
+        assert ops.phase("demo") == "complete"

@@ -24,9 +24,11 @@ from haulout.surfaces.packages.gate import Gate, gate_of, is_cordoned
 from haulout.surfaces.packages.node_draft import NodeDraft
 from haulout.surfaces.packages.node_state import Entry, MalformedNodeState, NodeState, parse, to_text
 from haulout.surfaces.packages.options import STAMP_VERSION, Options
+from haulout.surfaces.packages.outcome import Result
 from haulout.surfaces.packages.plan import Pick, PlanRow, held_key, pick_key
 from haulout.surfaces.packages.pod_results import with_results
 from haulout.surfaces.packages.pod_rows import PackagePodRow
+from haulout.surfaces.packages.reruns import RERUN, without
 from haulout.surfaces.packages.run import advance, is_directory_of
 from haulout.surfaces.packages.scene import Scene, Work, told
 from haulout.surfaces.packages.stages import has_begun, has_interrupt, is_package_complete
@@ -149,6 +151,8 @@ def _visited(
         has_compartments=plan.has_compartments,
     )
     draft.tells += work.tells
+    reran = {pod.about.name for pod in work.old_pods if pod.about and pod.reruns and _has_succeeded(pod)}
+    draft.annotate(RERUN, without(draft.node, skyhook, reran))
     if work.state != stored:
         draft.annotate(node_names.node_state(skyhook), to_text(work.state))
     if gate is not None and not gate.is_cordoned and asked.package is not None:
@@ -181,6 +185,10 @@ def _visited(
         if around.view.explaining and not complete
         else (),
     )
+
+
+def _has_succeeded(pod: PackagePodRow) -> bool:
+    return pod.verdict.result is Result.SUCCEEDED
 
 
 def _show(scene: Scene, draft: NodeDraft, work: Work, status: str, before: str, *, is_complete: bool) -> None:

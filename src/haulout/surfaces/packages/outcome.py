@@ -31,13 +31,14 @@ class Result(Enum):
 
 
 class InitContainer(msgspec.Struct, frozen=True, gc=False):
-    """How one init container stands. `exit_code` None: it has not ended."""
+    """How one init container stands. `exit_code` None: it has not ended. `failure`: why it failed, in the agent's words."""
 
     name: str = ""
     exit_code: int | None = None
     waits_for: str = ""
     running: bool = False
     restarts: int = 0
+    failure: str = ""
 
     @property
     def has_failed(self) -> bool:

@@ -84,8 +84,13 @@ def _told(scene: Scene, before: Entry, after: NodeState, pod: PackagePodRow) -> 
         word = ERRORING
     else:
         return ()
-    note = f"Package [{before.name}:{before.version}] state {word} on [skyhook:{scene.plan.skyhook}]"
-    return (scene.tell_node("Apply", note),) if after.get(before.key) != before else ()
+    if after.get(before.key) == before:
+        return ()
+    named = f"Package [{before.name}:{before.version}]"
+    tells = [scene.tell_node("Apply", f"{named} state {word} on [skyhook:{scene.plan.skyhook}]")]
+    if word == ERRORING and (failure := pod.verdict.container.failure):
+        tells.append(scene.tell_node("Failed", f"{named} failed in stage [{before.stage}]: {failure}", warning=True))
+    return tuple(tells)
 
 
 def orphaned(state: NodeState, pod: PackagePodRow, about: About) -> dict[str, Entry]:

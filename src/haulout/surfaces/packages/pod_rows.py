@@ -14,9 +14,10 @@ from haulout.cluster.project import Resource
 from haulout.cluster.rows import ObjectRow, Row
 from haulout.cluster.store import Index
 from haulout.model.meta import ObjectMeta
+from haulout.surfaces.packages.agent_results import failure_of
 from haulout.surfaces.packages.node_state import go_json
 from haulout.surfaces.packages.outcome import InitContainer, Verdict, verdict
-from haulout.surfaces.packages.pods import COPY_VARIABLE, OWN_VARIABLES, About
+from haulout.surfaces.packages.pods import ALWAYS_RUN, COPY_VARIABLE, OWN_VARIABLES, RERUN_VARIABLE, About
 from haulout.surfaces.packages.wire import INTERRUPT_LABEL, NAME, PACKAGE
 
 PACKAGE_POD = "PackagePod"
@@ -26,6 +27,7 @@ LIMIT_RANGER = "kubernetes.io/limit-ranger"
 
 class _Terminated(Struct, frozen=True, rename="camel"):
     exit_code: int = 0
+    message: str = ""
 
 
 class _Waiting(Struct, frozen=True):
@@ -42,6 +44,7 @@ class _ContainerStatus(Struct, frozen=True, rename="camel"):
     name: str = ""
     restart_count: int = 0
     state: _State = _State()
+    last_state: _State = _State()
 
 
 class _Container(Struct, frozen=True):
@@ -81,6 +84,7 @@ class PackagePodRow(ObjectRow, frozen=True, kw_only=True):
 
     `about`: what it says of itself; None, if that cannot be read: such a pod is nobody's.
     `has_limits_set`: its resources come from the namespace. `is_package`: not an interrupt.
+    `reruns`: it runs the steps that have been done before, too.
     """
 
     node: str = ""
@@ -89,6 +93,7 @@ class PackagePodRow(ObjectRow, frozen=True, kw_only=True):
     shapes: tuple[Shape, ...] = ()
     has_limits_set: bool = False
     is_package: bool = True
+    reruns: bool = False
     skyhook: str = ""
     package: str = ""
 
@@ -101,7 +106,7 @@ def shape_of(container: Mapping[str, Any]) -> Shape:
     env = tuple(
         _variable(each)
         for each in container.get("env") or ()
-        if each.get("name") not in (*OWN_VARIABLES, COPY_VARIABLE)
+        if each.get("name") not in (*OWN_VARIABLES, COPY_VARIABLE, ALWAYS_RUN)
     )
     return Shape(container["name"], container["image"], env, _resources(container.get("resources") or {}))
 
@@ -156,12 +161,15 @@ def _about(text: str | None) -> About | None:
 
 def _container(status: _ContainerStatus) -> InitContainer:
     state = status.state
+    # While a container waits to be started again, its end is its last state.
+    ended = state.terminated or status.last_state.terminated
     return InitContainer(
         name=status.name,
         exit_code=state.terminated.exit_code if state.terminated is not None else None,
         waits_for=state.waiting.reason if state.waiting is not None else "",
         running=state.running is not None,
         restarts=status.restart_count,
+        failure=failure_of(ended.message) if ended is not None and ended.exit_code else "",
     )
 
 
@@ -175,6 +183,7 @@ def _project(obj: _Pod, common: dict[str, Any]) -> PackagePodRow:
         shapes=tuple(shape_of(msgspec.to_builtins(each)) for each in obj.spec.init_containers),
         has_limits_set=LIMIT_RANGER in annotations,
         is_package=INTERRUPT_LABEL not in labels,
+        reruns=any(RERUN_VARIABLE in each.env for each in obj.spec.init_containers),
         skyhook=labels.get(NAME, ""),
         package=labels.get(PACKAGE, ""),
     )

@@ -34,6 +34,9 @@ OWN_VARIABLES = frozenset(
 )
 # It names the generation of the Skyhook, which any edit raises.
 COPY_VARIABLE = "SKYHOOK_DIR"
+# It tells the agent to run steps that it has recorded as done.
+ALWAYS_RUN = "OVERLAY_ALWAYS_RUN_STEP"
+RERUN_VARIABLE = {"name": ALWAYS_RUN, "value": "true"}
 LONGEST_CONTAINER = 43
 
 
@@ -75,11 +78,14 @@ def copy_dir(place: Place, package: Package) -> str:
     return names.copy_dir(root, place.skyhook, place.uid, place.generation, package.name, package.version)
 
 
-def package_pod(place: Place, package: Package, stage: str) -> dict[str, Any]:
-    """Return the pod of one stage of a package: it copies the package to the host, runs the stage and checks it."""
+def package_pod(place: Place, package: Package, stage: str, *, reruns: bool = False) -> dict[str, Any]:
+    """Return the pod of one stage of a package: it copies the package to the host, runs the stage and checks it.
+
+    `reruns`: steps that have been done before run again.
+    """
     directory = copy_dir(place, package)
     mounts = _mounts(place, package)
-    agent = _agent(place, package, mounts)
+    agent = _agent(place, package, mounts, [RERUN_VARIABLE] if reruns else [])
     first = package.name[:LONGEST_CONTAINER]
     copying: dict[str, Any] = {
         "name": f"{first}-init",
@@ -161,11 +167,11 @@ def _volumes(place: Place, package: Package) -> list[dict[str, Any]]:
     return volumes
 
 
-def _agent(place: Place, package: Package, mounts: list[dict[str, Any]]) -> dict[str, Any]:
+def _agent(place: Place, package: Package, mounts: list[dict[str, Any]], more: list[dict[str, str]]) -> dict[str, Any]:
     return {
         "image": package.agent_image_override or place.options.agent_image,
         "imagePullPolicy": "Always",
-        "env": [*package.env, *_own_variables(place, package)],
+        "env": [*package.env, *_own_variables(place, package), *more],
         "securityContext": {"privileged": True},
         "volumeMounts": mounts,
     }

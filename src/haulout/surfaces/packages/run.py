@@ -25,6 +25,7 @@ from haulout.surfaces.packages.node_state import (
     entry_key,
 )
 from haulout.surfaces.packages.plan import PlanRow
+from haulout.surfaces.packages.reruns import reruns_of
 from haulout.surfaces.packages.runnable import runnable
 from haulout.surfaces.packages.scene import NewPod, Scene, Work
 from haulout.surfaces.packages.stages import LEAVING, complete_keys, has_interrupt, is_unwanted, next_stage
@@ -176,7 +177,8 @@ def _started(scene: Scene, run: Run) -> tuple[Entry, NewPod]:
         scene.tell_node("Apply", f"Applying package {named} from [skyhook:{skyhook}] stage [{run.stage}]"),
         scene.tell_skyhook("Apply", f"Applying package {named} to node [{node}] stage [{run.stage}]"),
     )
-    body = pods.package_pod(scene.place, package, run.stage)
+    reruns = package.name in reruns_of(scene.node, skyhook)
+    body = pods.package_pod(scene.place, package, run.stage, reruns=reruns)
     return _entered(run, scene), NewPod(body, tells, pods.copy_dir(scene.place, package))
 
 

@@ -1,0 +1,34 @@
+"""Packages whose steps a person wants to run again on a node, though the agent has recorded them as done."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from haulout.cluster.rows import NodeRow
+
+# On Nodes: a list of SKYHOOK/PACKAGE with commas. An entry goes when the next pod of the package has succeeded.
+RERUN = "haulout.dev/rerun"
+
+
+def reruns_of(node: NodeRow, skyhook: str) -> frozenset[str]:
+    """Return the packages of a Skyhook whose next pod on the node runs all steps again."""
+    found = (_parts(each) for each in _listed(node))
+    return frozenset(package for owner, package in found if owner == skyhook and package)
+
+
+def without(node: NodeRow, skyhook: str, done: Collection[str]) -> str | None:
+    """Return the list without the packages of a Skyhook that have run again; None: there is none any more."""
+    listed = node.annotations.get(RERUN)
+    if not done:
+        return listed
+    left = [each for each in _listed(node) if _parts(each) not in {(skyhook, package) for package in done}]
+    return ",".join(left) or None
+
+
+def _listed(node: NodeRow) -> list[str]:
+    return [text for each in node.annotations.get(RERUN, "").split(",") if (text := each.strip())]
+
+
+def _parts(entry: str) -> tuple[str, str]:
+    owner, _, package = entry.partition("/")
+    return owner.strip(), package.strip()

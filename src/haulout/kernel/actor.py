@@ -35,7 +35,7 @@ from haulout.kernel.work import Work
 class Actor:
     """Turns decisions into requests and takes in the answers.
 
-    `may_write`: whether this replica leads. It is asked once for a decision; whoever sends asks again for each write.
+    `may_write`: whether this replica leads. It is asked once for a decision; the driver asks again for each write.
     """
 
     loop: Wakes

@@ -48,7 +48,7 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def outcome(self) -> str:
-        """Under which name a refusal is kept for whoever asks."""
+        """Return the name under which a refusal is kept, for decisions that read it."""
         if self.other is not None:
             return self.other.outcome
         return next((edit.outcome for edit in self.edits if edit.outcome), "")

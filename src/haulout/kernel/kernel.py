@@ -33,7 +33,7 @@ class Kernel:
         self.leading = True
 
     def run(self, now: datetime, enough: Callable[[], bool] = lambda: False) -> bool:
-        """Asks whoever is due; True once nobody is. What is to be sent then waits in `take_requests`."""
+        """Run the decisions that are due. Return True once none is; what is to be sent then waits in `take_requests`."""
         if not self.leading:
             self.loop.follow()
             return True
@@ -53,12 +53,12 @@ class Kernel:
         self.loop.restart()
 
     def follow(self) -> None:
-        """Leadership lost: nothing more is decided or sent; what is under way is answered to nobody."""
+        """Stop deciding and sending after leadership was lost. Answers to requests under way are dropped."""
         self.leading = False
         self.actor.restart()
 
     def next_instant(self) -> datetime | None:
-        """When time alone makes something happen; while somebody else leads, it makes nothing happen."""
+        """Return the next instant at which time alone makes something happen; None while another replica leads."""
         if not self.leading:
             return None
         return earliest(self.store.next_instant(), self.loop.next_instant(), self.actor.next_instant())

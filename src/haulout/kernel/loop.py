@@ -259,7 +259,7 @@ class Loop:
         return self._sources.all()
 
     def forget_counts(self) -> None:
-        """Stops keeping up counts that nobody reads any more: another configuration asks about others."""
+        """Stop keeping up counts that no decision reads any more: another configuration asks about others."""
         read = {(topic.cluster, topic.of) for topic in self._readers if isinstance(topic, CountOf)}
         self._store.forget_counts(read | self._rooms.counts())
 
@@ -484,7 +484,7 @@ class Loop:
         if not readers:
             del self._readers[topic]
             if isinstance(topic, Key) and topic.kind == OUTCOME:
-                # The state that the message belonged to is stored: nobody asks what became of it any more.
+                # The state that the message belonged to is stored: no decision asks what became of it any more.
                 self._store.erase(topic)
             elif isinstance(topic, Key) and topic.kind == PROOF:
                 # The conclusion is drawn, or the node is not empty after all: the next one needs a list of its own.

@@ -62,7 +62,7 @@ class Turns:
 class Allowance:
     """The time that one reflector may work. It grows slowly by itself, and by `GRANT` with each turn.
 
-    So a quiet reflector waits for nobody, however many busy ones wait for a turn. Work that takes longer than there was
+    So a quiet reflector does not wait, however many busy ones wait for a turn. Work that takes longer than there was
     time left is owed: it is made up for by as many turns before the next work begins.
     """
 

@@ -156,7 +156,7 @@ class Retry(msgspec.Struct, frozen=True):
     What has been changed so far stands, and the trigger runs again. `node` is the draft by now.
 
     `marks` stand until then; `until`: time alone changes it no sooner; `says` is told once for as long as it is said.
-    `only_stores`: it goes on as soon as what it has changed is stored or what it reads is listed or proven, so that nobody
+    `only_stores`: it goes on as soon as what it has changed is stored or what it reads is listed or proven, so that nothing
     need know of it.
     """
 

@@ -39,7 +39,7 @@ STATES: list[tuple[str, Act, int, str, str]] = [
         lambda ops: ops.make("a", "n9").run(),
         0,
         "node n9, which is not there",
-        "whoever brings the node back",
+        "a person, who brings the node back",
     ),
     ("scheduled", lambda ops: ops.make("a").run(), 7, "the label maintenance/mid and a cordon", "a scheduler"),
     ("labelled", lambda ops: ops.make("a").label("n0", "mid").run(), 7, "a cordon on node n0", "a scheduler"),
@@ -49,15 +49,21 @@ STATES: list[tuple[str, Act, int, str, str]] = [
         lambda ops: ops.started("a").annotate("a", ready="false").run(),
         6,
         "maintenance/readyForMaintenance is 'false'",
-        "the drainer of somebody else",
+        "another drainer",
     ),
-    ("drained", lambda ops: ops.drained("a"), 7, "maintenance/maintenanceClient to be set", "a maintenance client"),
+    (
+        "drained",
+        lambda ops: ops.drained("a"),
+        7,
+        "maintenance/maintenanceClient to be set",
+        "another maintenance client",
+    ),
     (
         "at work",
         lambda ops: ops.drained("a").annotate("a", client="inprogress").run(),
         4,
         "it has to become 'complete' or 'incomplete'",
-        "a maintenance client",
+        "another maintenance client",
     ),
     (
         "validated",
@@ -67,8 +73,14 @@ STATES: list[tuple[str, Act, int, str, str]] = [
         "its owner",
     ),
     ("failed", lambda ops: ops.drained("a").annotate("a", client="incomplete").run(), 7, "to be repaired", "its owner"),
-    ("ending", lambda ops: ops.started("a").delete("a").run(), 7, "node n0 to be uncordoned", "whoever cordoned"),
-    ("released", lambda ops: ops.started("a").uncordon("n0").run(), 0, "nothing", "whoever wants it gone"),
+    (
+        "ending",
+        lambda ops: ops.started("a").delete("a").run(),
+        7,
+        "node n0 to be uncordoned",
+        "the operator or person that cordoned",
+    ),
+    ("released", lambda ops: ops.started("a").uncordon("n0").run(), 0, "nothing", "a person, who deletes it"),
 ]
 
 

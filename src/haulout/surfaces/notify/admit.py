@@ -154,7 +154,7 @@ def _create(new: Maintenance, request: AdmissionRequest, view: View) -> Verdict:
             f"nofityMainenance objects with the same maintenanceID ({spec.maintenance_id}) "
             f"cannot have the same nodeObject ({spec.node_object})"
         )
-    # Without an answer (the original's role does not allow to read ConfigMaps) nobody is refused.
+    # Without an answer (the original's role does not allow to read ConfigMaps) no request is refused.
     if spec.metadata_configmap and (named is None or request.answers[named] is None):
         return _not_found("ConfigMap", spec.metadata_configmap)
     if view.node(spec.node_object) is None:

@@ -85,7 +85,7 @@ def _decide(given: Given) -> Decision:
 
 
 def _without_node(given: Given) -> Decision:
-    """A maintenance of a node that is gone waits for it, unless somebody has deleted the maintenance."""
+    """A maintenance of a node that is gone waits for it, unless the maintenance is being deleted."""
     row = given.row
     if not is_final(row):
         return NOTHING
@@ -100,7 +100,7 @@ def _without_node(given: Given) -> Decision:
 
 
 def _delete(given: Given) -> Decision:
-    """Before the start nobody hears of it; after, its end is announced and the node waited for."""
+    """Before the start no message tells of it; after, its end is announced and the node waited for."""
     row, node = given.row, given.node
     if row.state not in AFTER_START:
         unlabel: Step = (Label(node.key, row.label, None),) if node is not None and is_labelled(row, node) else ()
@@ -179,7 +179,7 @@ def _wants_retry(given: Given) -> bool:
 
 
 def _retry(given: Given) -> Decision:
-    """Go back to the maintenance step: what clients have reported is cleared first, so that nobody acts upon it."""
+    """Go back to the maintenance step: what clients have reported is cleared first, so that no operator acts upon it."""
     row = given.row
     names = (CLIENT, VALIDATION, f"{OWNER_PREFIX}runner", f"{OWNER_PREFIX}validator")
     cleared = tuple(Annotate(row.key, name, None) for name in names if name in row.annotations)

@@ -75,17 +75,29 @@ def explanation(given: Given) -> Explanation:
 def _standing(given: Given) -> tuple[int, str, str]:
     row, node = given.row, given.node
     if is_released(row):
-        return 0, "nothing: its node was uncordoned, which completed it", "whoever wants it gone deletes it"
+        return (
+            0,
+            "nothing: its node was uncordoned, which completed it",
+            "a person, who deletes it when it is not needed any more",
+        )
     if is_completing(row):
         return 0, "the labels of its node and its finalizer to be removed", "the operator"
     if node is None:
-        return 0, f"node {row.node}, which is not there", "whoever brings the node back, or deletes the maintenance"
+        return (
+            0,
+            f"node {row.node}, which is not there",
+            "a person, who brings the node back or deletes the maintenance",
+        )
     if is_final(row) and not is_terminal(row):
         return 1, "its end to be announced", "the operator"
     if not row.state:
         return 2, "finalizer and label to be set", "the operator"
     if is_terminal(row):
-        return 7, f"node {row.node} to be uncordoned", _by(given, "returner", "whoever cordoned the node")
+        return (
+            7,
+            f"node {row.node} to be uncordoned",
+            _by(given, "returner", "the operator or person that cordoned the node"),
+        )
     if is_shadowed(row):
         return _reported(given)
     return _row_seven(given)
@@ -96,7 +108,7 @@ def _reported(given: Given) -> tuple[int, str, str]:
     row = given.row
     if row.state in DRAINING:
         text = f"{READY} is {row.annotations[READY]!r}: it has to become 'true'"
-        return 6, text, _by(given, "drainer", "the drainer of somebody else")
+        return 6, text, _by(given, "drainer", "another drainer")
     role = RUNNER if row.state == OBJECTS_DRAINED else VALIDATOR
     rule, value = (4, row.annotations[CLIENT]) if role is RUNNER else (5, row.annotations[VALIDATION])
     if role is VALIDATOR and value == "validated":
@@ -124,7 +136,7 @@ def _row_seven(given: Given) -> tuple[int, str, str]:
 
 
 def _by(given: Given, operator: str, otherwise: str) -> str:
-    """Return who acts: the operator of this name where it is on and matches, else somebody else."""
+    """Return who acts: the operator of this name where it is on and matches, else another operator."""
     return f"the {operator} of Haulout" if may_act(given.options, operator, given.row, given.node) else otherwise
 
 
@@ -134,7 +146,7 @@ def _client(given: Given, role: Role) -> str:
     if recipe is not None and not external and may_act(given.options, role.name, given.row, given.node):
         return f"the {role.name} of Haulout, by the recipe {recipe.name}"
     word = "maintenance" if role is RUNNER else "validation"
-    return f"a {word} client of somebody else"
+    return f"another {word} client"
 
 
 def _notes(given: Given) -> list[str]:

@@ -143,7 +143,7 @@ def _pod(
     elif placement == OFF_NODE:
         _keep_off(spec, node.key.name)
     environment = environment_of(row, node, attempt)
-    # Always with a prefix: whoever may edit the ConfigMap must not set PATH or LD_PRELOAD in a privileged container.
+    # Always with a prefix: a person who may edit the ConfigMap must not set PATH or LD_PRELOAD in a privileged container.
     reference = {"name": row.configmap, "optional": True}
     metadata = [{"prefix": "META_", "configMapRef": reference}] if row.configmap and same else []
     for container in (*(spec.get("containers") or []), *(spec.get("initContainers") or [])):

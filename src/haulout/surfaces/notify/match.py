@@ -47,5 +47,5 @@ def is_owned(row: NoticeRow, name: str) -> bool:
 
 
 def is_external(row: NoticeRow, name: str, annotation: str) -> bool:
-    """Whether somebody else has taken this step: the annotation is there, and we did not set it."""
+    """Whether another operator has taken this step: the annotation is there, and we did not set it."""
     return annotation in row.annotations and not is_owned(row, name)

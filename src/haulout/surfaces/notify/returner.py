@@ -40,7 +40,7 @@ ORPHANED_AFTER_FOR = timedelta(seconds=30)
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    """End a maintenance that was validated, whoever has validated it."""
+    """End a maintenance that was validated, whichever client has validated it."""
     given = given_of(key, view, now)
     if given is None or not given.options.operators.returner.delete_validated:
         return NOTHING
@@ -137,7 +137,7 @@ def _returned(node: NodeRow, options: Options, view: View) -> Step:
 
 
 def _waiting(row: NoticeRow) -> Tell:
-    note = f"node {row.node} was cordoned by somebody else, who has to uncordon it"
+    note = f"node {row.node} was cordoned by a person or another operator, who has to uncordon it"
     return Tell(row.key, "WaitingForUncordon", "WaitingForUncordon", note, REPORTER, core=True)
 
 

@@ -33,7 +33,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 
 
 def cancelled(given: Given, role: Role, recipes: tuple[Recipe, ...]) -> Decision:
-    """Delete the Jobs that still run for a maintenance that somebody has deleted, where their recipes say so."""
+    """Delete the Jobs that still run for a maintenance that is being deleted, where their recipes say so."""
     if not may_act(given.options, role.name, given.row, given.node):
         return NOTHING
     known = {recipe.name: recipe for recipe in recipes}

@@ -28,7 +28,7 @@ DECIDED_BY = {STARTED: READY, SLA_EXPIRED: READY, OBJECTS_DRAINED: CLIENT, VALID
 
 
 def is_final(row: NoticeRow) -> bool:
-    """Whether somebody has deleted it."""
+    """Whether it is being deleted."""
     return row.deleting_at is not None
 
 

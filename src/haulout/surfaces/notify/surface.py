@@ -41,7 +41,7 @@ def _nodes(key: Key, store: Store) -> tuple[Key, ...]:
 
 
 def _none(key: Key, store: Store) -> tuple[Key, ...]:
-    """Return no node: what fails here keeps nobody from any."""
+    """Return no node: what fails here keeps no surface from a node."""
     return ()
 
 

@@ -41,7 +41,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 
 
 def _without_recipe(given: Given) -> Decision:
-    """Pass what nobody is there to validate, if that is what the settings say."""
+    """Pass what no client is there to validate, if that is what the settings say."""
     row = given.row
     if given.options.operators.validator.on_missing_recipe != "Pass":
         return NOTHING

@@ -157,7 +157,7 @@ def admit_skyhook(request: AdmissionRequest, view: View) -> Verdict:
     if isinstance(new, Verdict):
         return new
     is_update = isinstance(old, ReviewedSkyhook)
-    # A spec that was stored before there was a webhook must not keep anybody from pausing or deleting the Skyhook.
+    # A spec that was stored before there was a webhook must not keep people from pausing or deleting the Skyhook.
     if new.metadata.deletion_timestamp or (isinstance(old, ReviewedSkyhook) and old.spec == new.spec):
         return ALLOWED
     problem = "" if is_update else name_problem(new.metadata.name or request.name)

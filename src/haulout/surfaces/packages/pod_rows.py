@@ -82,7 +82,7 @@ class Shape(Struct, frozen=True):
 class PackagePodRow(ObjectRow, frozen=True, kw_only=True):
     """What is kept of a pod with the label of a Skyhook.
 
-    `about`: what it says of itself; None, if that cannot be read: such a pod is nobody's.
+    `about`: what it says of itself; None, if that cannot be read: such a pod belongs to no Skyhook.
     `has_limits_set`: its resources come from the namespace. `is_package`: not an interrupt.
     `reruns`: it runs the steps that have been done before, too.
     """

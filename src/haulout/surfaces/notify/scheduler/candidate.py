@@ -53,7 +53,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 
 
 def _in_flight(given: Given, *, is_ours: bool) -> Decision:
-    """Publish that the node is in maintenance, also for one that somebody else looks after: it takes a place."""
+    """Publish that the node is in maintenance, also for one that another operator looks after: it takes a place."""
     node, row, settings = given.node, given.row, given.options.operators.scheduler
     assert node is not None
     mark = Flight(

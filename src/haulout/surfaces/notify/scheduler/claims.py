@@ -1,4 +1,4 @@
-"""What notify claims of nodes: the nodes that are in maintenance, whoever has started that."""
+"""What notify claims of nodes: the nodes that are in maintenance, whichever operator has started that."""
 
 from __future__ import annotations
 

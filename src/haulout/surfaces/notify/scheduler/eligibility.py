@@ -97,7 +97,7 @@ def _no_node(given: Given) -> Block | None:
 
 
 def _cordoned_elsewhere(given: Given) -> Block | None:
-    """A node that somebody else has cordoned is left to them."""
+    """Return why a node that another operator or a person has cordoned is not taken."""
     node, settings = given.node, given.options.operators.scheduler
     assert node is not None
     if not node.unschedulable or settings.adopt_cordoned:

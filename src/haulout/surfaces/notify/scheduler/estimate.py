@@ -1,7 +1,7 @@
 """How long a node takes to drain, as far as its pods tell.
 
 An estimate is kept as instants and spans that do not move with the clock, so that it changes only when a pod does. What it
-means in seconds is worked out for the instant at which somebody asks.
+means in seconds is worked out for the instant of the question.
 """
 
 from __future__ import annotations

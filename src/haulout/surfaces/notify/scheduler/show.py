@@ -21,7 +21,10 @@ TEXTS: dict[str, tuple[str, str]] = {
     "Held": (f"its annotation {HOLD} holds it", f"remove the annotation {HOLD}"),
     "NotBefore": (f"its annotation {NOT_BEFORE} names a later time", ""),
     "NodeNotFound": ("its node does not exist", "create the Node, or delete the maintenance"),
-    "NodeCordonedElsewhere": ("somebody else has cordoned its node", "uncordon the node, or set adoptCordoned"),
+    "NodeCordonedElsewhere": (
+        "its node was cordoned by a person or another operator",
+        "uncordon the node, or set adoptCordoned",
+    ),
     "FailureThreshold": (
         "too many maintenances of its ID have failed",
         "delete or retry the failed ones, or raise failureThreshold",

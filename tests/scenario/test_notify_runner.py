@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from haulout.embedded import JOBS, NODES, Json
+from haulout.kernel.requests import Change, Refused
 from haulout.surfaces.notify.wire import INCOMPLETE, OBJECTS_DRAINED, VALIDATING
 from tests.build.notices import HOME, OWN, Notices, options
 
@@ -204,3 +205,16 @@ class TestValidator:
         assert "maintenance/validationClient" not in self.validating({}).run(60).annotations("a")
         passed = self.validating({"onMissingRecipe": "Pass"})
         assert passed.annotations("a")["maintenance/validationClient"] == "validated"
+
+
+def test_a_validation_by_checks_that_a_restart_interrupts_is_begun_again() -> None:
+    """Between the annotations that take the step and the condition that says what it does."""
+    given = ops(validator={"default": "smoke", "recipes": [{"name": "smoke", "type": "builtin"}]})
+    given.drained("a")
+    given.refuses[Change, "NotifyMaintenance/status"] = Refused(500, "not now")
+    given.annotate("a", client="complete")
+    given.patch("a", {"status": {"maintenanceStatus": VALIDATING}}, "status").run(0)
+    assert given.annotations("a")["maintenance/validationClient"] == "inprogress"
+    given.refuses.clear()
+    given.begin().run(40)
+    assert given.annotations("a")["maintenance/validationClient"] == "validated"

@@ -63,3 +63,19 @@ def test_one_budget_holds_for_both() -> None:
     ops.before = look
     ops.make("demo", {"base": pkg(interrupt=NOOP)}).run(300)
     assert (ops.failures, ops.phase("demo"), max(seen), ledgers(ops)) == ([], "complete", 1, [])
+
+
+def test_a_maintenance_that_comes_while_a_package_is_at_work_neither_evicts_it_nor_blocks_it() -> None:
+    """The drain of a NodeMaintenance begins before its turn, with a taint that no Skyhook tolerates."""
+    ops = together(1)
+    ops.make("demo", {"base": pkg(interrupt=NOOP)}).run(1.5)
+    made = len(ops.made)
+    maintain(ops, "n0")
+    ops.run(0.2)
+    taints = [taint["key"] for taint in ops.node("n0")["spec"]["taints"]]
+    assert ("medik8s.io/drain" in taints, len(ops.pods()), len(ops.made)) == (True, 1, made)
+    ops.run(60)
+    assert (ops.phase("demo"), ops.failures) == ("complete", [])
+    assert len(ops.made) == len(set(ops.trail())), "each stage has run once"
+    held = ops.world.objects.get(MAINTENANCES, "", "held") or {}
+    assert held["status"]["phase"] == "Succeeded"

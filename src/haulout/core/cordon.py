@@ -16,6 +16,8 @@ from haulout.core.action import Annotate, Cordon, Edit, SetTaint
 ANNOTATION = "haulout.dev/cordon"
 # The node lifecycle controller keeps it on every cordoned node, in its own time.
 TAINT = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+# NodeMaintenances set it with their cordon. They may do so on a node on which another surface is working, which goes on.
+DRAIN_TAINT = Taint("medik8s.io/drain", "NoSchedule")
 
 
 class Ledger(msgspec.Struct, frozen=True):
@@ -78,16 +80,21 @@ def claim(
     return tuple(edits)
 
 
-def release(node: NodeRow, surface: str, *, others: bool, restore: bool = True) -> tuple[Edit, ...]:
+def release(
+    node: NodeRow, surface: str, *, others: bool, restore: bool = True, labels: Iterable[str] = ()
+) -> tuple[Edit, ...]:
     """A surface lets go. After the last claim the node is as it was before, or schedulable where not to `restore`.
 
     `others`: claims of other surfaces stand that their own objects show. Without a ledger there is nothing of ours
-    to undo, unless the surface insists by `restore=False`. Labels are the surface's own to put back.
+    to undo, unless the surface insists by `restore=False`. `labels`: those that the surface had set and puts back itself.
+    What other surfaces have to put back stays remembered.
     """
     stood = ledger(node)
     if others or others_noted(node, surface):
         rest = tuple(name for name in stood.by if name != surface) if stood else ()
-        entry = msgspec.structs.replace(stood, by=rest, labels={}) if stood else None
+        mine = frozenset(labels)
+        kept = {name: value for name, value in stood.labels.items() if name not in mine} if stood else {}
+        entry = msgspec.structs.replace(stood, by=rest, labels=kept) if stood else None
         return (_written(node, entry),) if entry is not None and entry != stood else ()
     edits: list[Edit] = []
     if ANNOTATION in node.annotations:

@@ -82,6 +82,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     `files`: the paths of its own configuration files in its settings, which `options` finds in the context.
     `rows`: the configuration rows that its decisions read, made from the options.
     `drains`: whether its decisions want nodes drained, so that the drain engine has to be there.
+    `working_pods`: a label selector of the pods by which it works on a node. No drain evicts them while it has the turn.
     `claims`: whether it ever claims a node. Grants wait until the claims of every such surface are known.
     `within`: the surface whose turn it shares, if it is not a surface of its own.
     `controllers`: the controller name under which a decision is counted, where that differs from the decision's name.
@@ -103,6 +104,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     rows: Callable[[Any], Iterable[Row]] = _no_rows
     kinds: tuple[Resource, ...] = ()
     drains: bool = False
+    working_pods: str = ""
     claims: bool = True
     within: str = ""
     controllers: Mapping[str, str] = {}

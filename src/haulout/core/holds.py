@@ -169,3 +169,9 @@ def is_kept_by_others(view: View, node: Key, surface: str) -> bool:
         and not hold.claim.ending
         for hold in view.rows(HOLDS_OF_NODE, node, Row, node.cluster)
     )
+
+
+def is_wanted_by_others(view: View, node: Key, surface: str) -> bool:
+    """Whether another surface keeps the node out of service, or wants to."""
+    rows = view.rows(HOLDS_OF_NODE, node, Row, node.cluster)
+    return any(isinstance(hold, Hold) and hold.surface != surface and hold.claim.disrupts for hold in rows)

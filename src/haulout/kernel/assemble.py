@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
+from haulout.base import selector
 from haulout.cluster.project import Keep, Resource
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.budgets.decisions import BUDGETS
 from haulout.core.decision import Decider, Source
 from haulout.core.declaration import Declaration, Enabled
+from haulout.core.drain import working_pods
 from haulout.core.drain.deciders import DRAIN_DECIDERS
+from haulout.core.drain.working_pods import WorkingPods
 from haulout.core.surface_lease import leased
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
@@ -74,8 +77,17 @@ def assemble(
     for each in enabled:
         for row in each.rows:
             kernel.store.write(row)
+    if together:
+        kernel.store.write(working_pods.row_of(_working_pods(declared)))
     kinds = tuple(kind for each in declared for kind in each.kinds)
     return Assembly(kernel, enabled, kinds)
+
+
+def _working_pods(declared: Iterable[Declaration]) -> Iterator[WorkingPods]:
+    for each in declared:
+        if each.working_pods:
+            names = frozenset(decider.name for decider in each.deciders)
+            yield WorkingPods(names, selector.parse(each.working_pods))
 
 
 def _deciders(enabled: Enabled) -> Iterator[Decider]:

@@ -234,3 +234,14 @@ def test_labels_are_remembered_as_the_first_claim_found_them() -> None:
     assert ledger(row) == Ledger(before=False, labels={"x": "1", "y": None})
     changed = msgspec.structs.replace(row, labels={"x": "2"})
     assert claim(changed, "s", shown=True, labels=("x",)) == ()
+
+
+def test_a_surface_that_lets_go_leaves_what_another_has_to_put_back() -> None:
+    held = patched(
+        node("a", labels={"keep": "person"}),
+        claim(node("a", labels={"keep": "person"}), "x", shown=True, labels=["keep"]),
+    )
+    left = patched(held, release(held, "y", others=True))
+    assert ledger(left) == Ledger(labels={"keep": "person"})
+    gone = patched(held, release(held, "x", others=True, labels=["keep"]))
+    assert ledger(gone) == Ledger()

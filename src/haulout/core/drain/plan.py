@@ -15,6 +15,7 @@ from haulout.core.decision import NOTHING as NO_DECISION
 from haulout.core.decision import Decider, Decision, earliest
 from haulout.core.drain.options import ACTS, DRAINS_OF_NODE, POD_ANNOTATION, Act, DrainRow
 from haulout.core.drain.selection import Fate, Selection, changes_at, forced_at, select
+from haulout.core.drain.working_pods import without_working
 from haulout.core.holds import LONG_AGO, Rank
 
 REPORTER = "haulout"
@@ -117,7 +118,8 @@ def selected(view: View, drain: DrainRow, pods: list[PodRow], node: NodeRow | No
             return None
         return view.get(Key(cluster, "DaemonSet", namespace, name), WorkloadRow) is not None
 
-    return select(pods, drain.options, daemonset, now, rules=drain.rules, node=node)
+    mine = without_working(view, pods, drain.node)
+    return select(mine, drain.options, daemonset, now, rules=drain.rules, node=node)
 
 
 def _evictions(node: Key, chosen: list[tuple[DrainRow, Selection]], now: datetime) -> list[EvictionRow]:

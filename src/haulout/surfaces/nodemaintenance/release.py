@@ -69,7 +69,8 @@ def _returned(row: MaintenanceRow, node: NodeRow, options: Options, others: bool
             # From when there were other surfaces, or it was to be restored: it must not be used later.
             edits.append(Annotate(node.key, cordon.ANNOTATION, None))
     else:
-        released = cordon.release(node, SURFACE, others=others, restore=restores and not is_taken_over(node))
+        restore = restores and not is_taken_over(node)
+        released = cordon.release(node, SURFACE, others=others, restore=restore, labels=(EXCLUDE_LABEL,))
         stays = node.unschedulable and not any(isinstance(edit, Cordon) for edit in released)
         edits += released
         # The ledger that remembers it goes with this patch, so that the label is put back by the same.

@@ -12,7 +12,7 @@ from msgspec import Struct
 from haulout.base.bounds import instant
 from haulout.cluster.key import Key
 from haulout.cluster.project import Resource
-from haulout.cluster.rows import ObjectRow, Row, Taint
+from haulout.cluster.rows import ObjectRow, Row
 from haulout.cluster.store import Index
 from haulout.core import cordon
 from haulout.model.meta import Condition, ObjectMeta, OwnerReference
@@ -21,7 +21,7 @@ GROUP, VERSION, KIND, PLURAL = "nodemaintenance.medik8s.io", "v1beta1", "NodeMai
 API_VERSION = f"{GROUP}/{VERSION}"
 FINALIZER = "foregroundDeleteNodeMaintenance"
 UNSCHEDULABLE_TAINT = cordon.TAINT
-DRAIN_TAINT = Taint("medik8s.io/drain", "NoSchedule")
+DRAIN_TAINT = cordon.DRAIN_TAINT
 EXCLUDE_LABEL = "remediation.medik8s.io/exclude-from-remediation"
 LEASE_NAMESPACE = "medik8s-leases"
 LEASE_HOLDER = "node-maintenance"

@@ -109,6 +109,7 @@ NOTIFY = Declaration(
     rows=_rows,
     kinds=OWN_KINDS,
     drains=True,
+    working_pods=jobs.ROLE,
     controllers=dict.fromkeys((decider.name for decider in DECIDERS), CONTROLLER),
     lease=ORIGINAL.lease,
     explains={KIND: SURFACE},

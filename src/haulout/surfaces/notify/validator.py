@@ -69,6 +69,9 @@ def _validate(given: Given, recipe: Recipe) -> Decision:
         is_early = at is not None and given.now < at
         return Decision(until=at) if is_early else _checking(given, attempt.number + 1, attempt)
     stood = given.status.condition(VALIDATOR.condition)
+    if attempt.state == RUNNING and stood is None and attempt.job is None:
+        # The process ended between the write that takes the step and the one that says what it does.
+        return _checking(given, max(1, attempt.number), attempt)
     if attempt.state != RUNNING or stood is None or stood.reason != CHECKING:
         return execute(given, VALIDATOR, recipe, attempt)
     return _checked(given, recipe, checks, attempt)

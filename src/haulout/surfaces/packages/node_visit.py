@@ -6,7 +6,9 @@ import msgspec
 
 from haulout.cluster.rows import NodeRow, Value
 from haulout.core.action import Create, Patch, Tell
+from haulout.core.cordon import DRAIN_TAINT
 from haulout.core.decision import earliest
+from haulout.core.holds import is_wanted_by_others
 from haulout.surfaces.packages import explain, failure_log, migration, node_names, node_status, reboots
 from haulout.surfaces.packages.around import Around, Visit
 from haulout.surfaces.packages.changes import with_new_config, with_versions
@@ -23,7 +25,7 @@ from haulout.surfaces.packages.eligibility import CORDONED, is_ignored, tolerate
 from haulout.surfaces.packages.gate import Gate, gate_of, is_cordoned
 from haulout.surfaces.packages.node_draft import NodeDraft
 from haulout.surfaces.packages.node_state import Entry, MalformedNodeState, NodeState, parse, to_text
-from haulout.surfaces.packages.options import STAMP_VERSION, Options
+from haulout.surfaces.packages.options import STAMP_VERSION
 from haulout.surfaces.packages.outcome import Result
 from haulout.surfaces.packages.plan import Pick, PlanRow, held_key, pick_key
 from haulout.surfaces.packages.pod_results import with_results
@@ -33,8 +35,9 @@ from haulout.surfaces.packages.run import advance, is_directory_of
 from haulout.surfaces.packages.scene import Scene, Work, told
 from haulout.surfaces.packages.stages import has_begun, has_interrupt, is_package_complete
 from haulout.surfaces.packages.standing import Standing, is_failing, standing_key
+from haulout.surfaces.packages.taints import has_taint
 from haulout.surfaces.packages.validation import is_valid
-from haulout.surfaces.packages.wire import COMPLETE, WAITING, Package
+from haulout.surfaces.packages.wire import COMPLETE, SURFACE, WAITING, Package
 
 replace = msgspec.structs.replace
 
@@ -65,7 +68,7 @@ def visit(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around, *, is_
         return Visit(marks=(_standing(plan, node, around, {}, is_ready=is_ready, is_malformed=True),))
     if around.options.reapply_on_reboot and reboots.needs_reset(around.view, plan, node, state):
         return _reset(plan, draft, node, around, state)
-    is_eligible = is_ready and not is_ignored(node) and _tolerates(draft.node, plan, around.options)
+    is_eligible = is_ready and not is_ignored(node) and _tolerates(draft.node, plan, around)
     pick = around.view.get(pick_key(plan.skyhook, node.key.name), Pick)
     if pick is None and around.view.get(held_key(plan.skyhook, node.key.name), Value) is not None:
         is_eligible = False
@@ -85,9 +88,16 @@ def visit(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around, *, is_
     return _visited(scene, draft, around, work, asked, state, is_ready=is_ready, is_eligible=is_eligible)
 
 
-def _tolerates(node: NodeRow, plan: PlanRow, options: Options) -> bool:
-    runtime = (toleration_of(options.runtime_required),) if plan.spec.runtime_required else ()
-    return tolerated(node, (CORDONED, *plan.spec.additional_tolerations, *runtime))
+def _tolerates(node: NodeRow, plan: PlanRow, around: Around) -> bool:
+    runtime = (toleration_of(around.options.runtime_required),) if plan.spec.runtime_required else ()
+    draining = (toleration_of(DRAIN_TAINT),) if _is_drained_by_another(node, around) else ()
+    return tolerated(node, (CORDONED, *plan.spec.additional_tolerations, *runtime, *draining))
+
+
+def _is_drained_by_another(node: NodeRow, around: Around) -> bool:
+    """Whether the taint of drains is a NodeMaintenance's that waits for its turn: each would wait for the other for ever."""
+    is_tainted = not around.options.alone and has_taint(node, DRAIN_TAINT)
+    return is_tainted and is_wanted_by_others(around.view, node.key, SURFACE)
 
 
 def _work(scene: Scene, stored: NodeState) -> Work:
@@ -304,7 +314,7 @@ def _standing(
         is_complete=not is_malformed and plan.is_done(announced(plan, state) if plan.acts else state),
         is_ready=is_ready,
         is_ignored=is_ignored(node),
-        is_tainted=not _tolerates(node, plan, around.options),
+        is_tainted=not _tolerates(node, plan, around),
         has_begun=bool(pods) or is_cordoned(node, plan.skyhook) or has_begun(packages, state, plan.updates),
         is_cordoned=node_names.cordon(plan.skyhook) in node.annotations,
         needs_drain=needs_drain,

@@ -25,7 +25,7 @@ from haulout.surfaces.packages.config_maps import (
 from haulout.surfaces.packages.declare import LEASE
 from haulout.surfaces.packages.options import Options, served
 from haulout.surfaces.packages.pod_rows import PACKAGE_POD, POD_RESOURCE
-from haulout.surfaces.packages.wire import DISABLE, KIND, PAUSE, RESOURCE, STAMP, SURFACE, SkyhookRow
+from haulout.surfaces.packages.wire import DISABLE, KIND, NAME, PAUSE, RESOURCE, STAMP, SURFACE, SkyhookRow
 from haulout.surfaces.packages.wire_policy import POLICY, POLICY_RESOURCE
 
 
@@ -77,6 +77,7 @@ PACKAGES = Declaration(
     options=served,
     rows=_rows,
     kinds=OWN_KINDS,
+    working_pods=NAME,
     drains=True,
     controllers=dict.fromkeys((decider.name for decider in DECIDERS), SURFACE),
     lease=LEASE,

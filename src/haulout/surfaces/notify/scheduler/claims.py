@@ -6,20 +6,28 @@ from datetime import datetime
 
 from haulout.core.holds import LONG_AGO, Claim, Want, read_priority
 from haulout.surfaces.notify.given import Given
+from haulout.surfaces.notify.returner import is_clean
 from haulout.surfaces.notify.scheduler.budgets import limits_of, shares_of
 from haulout.surfaces.notify.scheduler.eligibility import is_flying
-from haulout.surfaces.notify.states import is_terminal
-from haulout.surfaces.notify.wire import SCHEDULED, NoticeRow
+from haulout.surfaces.notify.states import is_final, is_terminal
+from haulout.surfaces.notify.wire import FORCE_RETURN, SCHEDULED, NoticeRow
 
 WANTS = frozenset({Want.DRAIN, Want.EXCLUSIVE})
 
 
 def standing_claim(given: Given) -> Claim | None:
-    """Return the claim on a node that is in maintenance. The original alone, without scheduler, claims nothing."""
+    """Return the claim on a node that is in maintenance. The original alone, without scheduler, claims nothing.
+
+    A maintenance that has ended cleanly claims nothing, although it stays until the node is uncordoned: another surface
+    that keeps the node cordoned waits for the turn, and uncordons it only after that.
+    """
     node, scheduler = given.node, given.options.operators.scheduler
     if (given.options.alone and not scheduler.enabled) or node is None:
         return None
     if not node.unschedulable or not is_flying(given.row, node):
+        return None
+    has_ended = is_final(given.row) and is_terminal(given.row)
+    if has_ended and is_clean(given.row) and not given.options.alone:
         return None
     # Only the places count, not how many there are: what has begun is never refused.
     limits = limits_of(scheduler, shares_of(scheduler, node), {}, out=True) if scheduler.enabled else ()
@@ -31,7 +39,7 @@ def standing_claim(given: Given) -> Claim | None:
         since=since_of(given.row),
         priority=priority_of(given.row),
         begun=True,
-        ending=is_terminal(given.row),
+        ending=has_ended and node.annotations.get(FORCE_RETURN) == "true",
     )
 
 

@@ -101,6 +101,7 @@ class Skyhooks(Reports):
         self.told: list[str] = []
         self.refusals: list[tuple[int, str]] = []
         self.failures: list[str] = []
+        self.slowed: list[Key] = []
         self.writes: list[tuple[str, str]] = []
         self.before: Callable[[Body], None] = lambda body: None
         self.way: Way = lambda body, carry_out: carry_out()
@@ -133,6 +134,9 @@ class Skyhooks(Reports):
 
     def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
         self.refusals.append((answer.code, answer.message))
+
+    def restless(self, subject: Subject, target: Key) -> None:
+        self.slowed.append(target)
 
     def _sent(self, body: Body) -> None:
         self.before(body)

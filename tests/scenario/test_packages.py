@@ -348,6 +348,18 @@ class TestFailures:
         ops.run(30)
         assert ops.phase("demo") == "complete"
 
+    def test_stages_that_fail_once_each_do_not_slow_their_node_down(self) -> None:
+        ops = Skyhooks()
+        ops.takes = timedelta(milliseconds=300)
+
+        def fails_once(about: About) -> str:
+            ops.world.time.at(ops.world.time.now() + timedelta(seconds=1), lambda: ops.finish(about, restarts=1))
+            return "fail"
+
+        ops.fate = fails_once
+        ops.make("demo", {"base": pkg(interrupt=NOOP), "top": pkg(dependsOn={"base": "1.0.0"})}).run(30)
+        assert (ops.phase("demo"), ops.slowed) == ("complete", [])
+
     def test_a_failing_node_that_is_cordoned_takes_its_place(self) -> None:
         ops = Skyhooks(nodes=3)
         ops.fate = lambda about: "fail" if about.node == "n0" else "ok"

@@ -1,4 +1,7 @@
-"""K9: a subject that keeps editing one object without a new reason is slowed down and reported."""
+"""K9: a subject that keeps editing one object without a new reason is slowed down and reported.
+
+An object and its status are written apart, each with edits of its own: one change of state may need both.
+"""
 
 from __future__ import annotations
 
@@ -30,23 +33,23 @@ class Edits(msgspec.Struct, frozen=True):
 
 
 class EditRates:
-    """How often each subject has edited each object lately."""
+    """How often each subject has edited each object, or a subresource of it, lately."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         # In the order of the last edit, so that those that are over are found at the front.
-        self._edits: dict[tuple[Subject, Key], Edits] = {}
+        self._edits: dict[tuple[Subject, Key, str], Edits] = {}
 
-    def record(self, subject: Subject, target: Key, now: datetime) -> None:
+    def record(self, subject: Subject, target: Key, subresource: str, now: datetime) -> None:
         """Note an edit that is being sent."""
-        known = self._edits.pop((subject, target), None)
+        known = self._edits.pop((subject, target, subresource), None)
         row = self._own_row(subject, target)
         times = known.times if known is not None and known.row is row else ()
-        self._edits[subject, target] = Edits(row, (*times, now)[-RESTLESS_EDITS:])
+        self._edits[subject, target, subresource] = Edits(row, (*times, now)[-RESTLESS_EDITS:])
 
-    def restless_until(self, subject: Subject, target: Key, now: datetime) -> datetime | None:
+    def restless_until(self, subject: Subject, target: Key, subresource: str, now: datetime) -> datetime | None:
         """Return when the subject may edit the object again, or None if it may do so now."""
-        edits = self._edits.get((subject, target))
+        edits = self._edits.get((subject, target, subresource))
         if edits is None or edits.row is not self._own_row(subject, target) or not edits.are_restless(now):
             return None
         return edits.times[0] + RESTLESS_FOR

@@ -167,7 +167,7 @@ class Steps:
     def _delayed_until(self, subject: Subject, job: Job, now: datetime) -> datetime | None:
         until = self._delays.until(subject, job, now)
         if until is None and job.edits:
-            until = self._edit_rates.restless_until(subject, job.target, now)
+            until = self._edit_rates.restless_until(subject, job.target, job.subresource, now)
             if until is not None:
                 self._reports.restless(subject, job.target)
         return until
@@ -179,7 +179,7 @@ class Steps:
         self._store.hold_open(job.target)
         work.sent.add(self._outbox.send(request_body(job, row), work, job))
         if job.edits:
-            self._edit_rates.record(work.subject, job.target, now)
+            self._edit_rates.record(work.subject, job.target, job.subresource, now)
 
     def _free(self, target: Key, now: datetime) -> None:
         """Try the writes that wait for an object, in order, until one of them makes it busy again."""

@@ -135,11 +135,18 @@ class SkyhookOperator(Operator):
     """`haulout as skyhook-operator`, without webhooks; `variables` are those of its environment."""
 
     def __init__(
-        self, plane: Cluster, directory: Path, namespace: str, *, user: str = "operator", **variables: str
+        self,
+        plane: Cluster,
+        directory: Path,
+        namespace: str,
+        *,
+        user: str = "operator",
+        server: str | None = None,
+        **variables: str,
     ) -> None:
         super().__init__(directory, "")
         env = environment(
-            KUBECONFIG=str(plane.kubeconfig(user)),
+            KUBECONFIG=str(plane.kubeconfig(user, server=server)),
             NAMESPACE=namespace,
             ENABLE_WEBHOOKS="false",
             METRICS_PORT=f"127.0.0.1:{self.port}",

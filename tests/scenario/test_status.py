@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,8 +113,8 @@ def test_a_cordon_by_hand_is_a_state_of_its_own(served: Served) -> None:
 @pytest.mark.parametrize(
     "words, text",
     [
-        (("wait", "pod/a", "--for", "returned"), "only nodes can be waited for, not 'pod'"),
-        (("wait", "node/", "--for", "returned"), "the name of the node is missing"),
+        (("wait", "pod/a", "--for", "returned"), "'pod/a' is not the name of a node"),
+        (("wait", "node/", "--for", "returned"), "the name of a node is empty"),
         (("wait", "a", "--for", "returned", "--timeout", "soon"), "soon"),
         (("status", "-w", "-o", "json"), "--watch draws a picture"),
     ],
@@ -128,3 +129,12 @@ def test_a_node_that_is_not_there(served: Served) -> None:
     done = served.run("wait", "node/ghost", "--for", "returned")
     assert done.returncode == 1
     assert "there is no node named ghost" in done.stderr
+
+
+@pytest.mark.parametrize("words", [("status",), ("wait", "a", "--for", "returned")])
+def test_a_server_that_does_not_answer(served: Served, words: tuple[str, ...]) -> None:
+    config = (served.folder / "kubeconfig").read_text()
+    (served.folder / "elsewhere").write_text(re.sub(r"server: \S+", "server: https://127.0.0.1:1", config))
+    done = served.run(*words, "--kubeconfig", str(served.folder / "elsewhere"))
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: https://127.0.0.1:1 cannot be read: ")

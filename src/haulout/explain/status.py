@@ -58,11 +58,22 @@ def _run(config: str, cluster: Mapping[str, Any], work: Any) -> int:
     endpoint, setup = endpoint_of(cluster), read_setup(config)
     try:
         code: int = asyncio.run(work(setup, endpoint))
-    except* KubeError as group:
-        raise click.ClickException(f"{endpoint.server} cannot be read: {group.exceptions[0]}") from None
-    except* TimeoutError:
-        raise click.ClickException(f"{endpoint.server} did not list its nodes within {LIST_WITHIN:g} s") from None
+    except (KubeError, TimeoutError, BaseExceptionGroup) as error:
+        # What ends one task of a group comes out of it as a group.
+        cause = _first(error)
+        if isinstance(cause, KubeError):
+            raise click.ClickException(f"{endpoint.server} cannot be read: {cause}") from None
+        if isinstance(cause, TimeoutError):
+            text = f"{endpoint.server} did not list its nodes within {LIST_WITHIN:g} s"
+            raise click.ClickException(text) from None
+        raise cause from None
     return code
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 async def _status(request: Request, setup: Setup, endpoint: Endpoint) -> int:

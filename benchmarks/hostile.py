@@ -74,7 +74,7 @@ async def _send_lines(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     for line in lines:
         writer.write(line)
         await writer.drain()
-        # Draining alone gives way to nobody while the other side keeps up, and never learns that it is gone.
+        # Draining alone never yields to other tasks while the peer keeps up, and never learns that the peer is gone.
         await asyncio.sleep(0)
         if writer.is_closing():
             return

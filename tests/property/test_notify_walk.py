@@ -1,4 +1,4 @@
-"""Whatever happens to NotifyMaintenances, by whomever: their paths are legal, no message is lost, and all of them end."""
+"""Random changes to NotifyMaintenances by people and operators: their paths are legal, no message is lost, and all of them end."""
 
 from __future__ import annotations
 

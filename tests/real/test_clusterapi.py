@@ -291,7 +291,7 @@ def test_hosts_are_switched_off_by_whom_they_belong_to(
 def test_a_host_of_another_namespace_is_left_alone_beside_other_surfaces(
     fleet: Fleet, plane: ControlPlane, prefix: str, tmp_path: Path
 ) -> None:
-    """Whoever may write Machines in one namespace names a host of another; `explain` gives the operator's reason."""
+    """A tenant who may write Machines in one namespace names a host of another; `explain` gives the operator's reason."""
     theirs = Fleet(plane, f"{prefix}-b")
     plane.api().create("namespaces", {"metadata": {"name": theirs.ns}})
     theirs.host("h", consumerRef={"name": "m3", "namespace": prefix})
@@ -302,7 +302,7 @@ def test_a_host_of_another_namespace_is_left_alone_beside_other_surfaces(
     metal3 = "{clusterapi: {enableMetal3Maintenance: true}}"
     with Platform(plane, tmp_path, "", f"namespace: {prefix}", surfaces=metal3):
         stranger.await_event("HostOwnershipMismatch")
-        # Whoever comes now is served after the stranger was refused.
+        # A Machine that comes now is served after the stranger was refused.
         fleet.machine(f"{prefix}-rightful", plane, provider=f"metal3://{prefix}/own/m3", **approved)
         fleet.await_host("own", off=True, within=30)
         words = ["explain", "machine", stranger.name, "-n", prefix, "--kubeconfig", str(plane.kubeconfig("operator"))]

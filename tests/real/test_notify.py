@@ -96,7 +96,7 @@ class Scene:
         return normalised([labels, marks, found["spec"].get("unschedulable", False), jobs])
 
     def crash(self, act: Callable[[], None], *apart: str) -> CrashTest:
-        """`apart`: parts of the paths of writes at which nobody is killed."""
+        """`apart`: parts of the paths of writes at which the operator is not killed."""
         # The certificate of the webhook is kept apart from decisions.
         passed_over = ("/secrets", "/events", *apart)
         health = f"127.0.0.1:{free_port()}"

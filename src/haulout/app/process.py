@@ -105,6 +105,10 @@ def run(settings: Settings) -> int:
                 log.error("settings cannot be used, the last good ones stay in force")
                 settings, last, refused = last, None, settings
                 continue
+            except Exception:
+                # A bug: the entry point tells people that it is one, the log says where it happened.
+                log.exception("the process failed")
+                return 1
             if process.replaced_by is None:
                 return code
             settings, last, refused = process.replaced_by, process.settings, None

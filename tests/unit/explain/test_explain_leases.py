@@ -66,7 +66,7 @@ def test_a_surface_that_does_not_hold_it_waits(
 
 
 class _Barred(InProcessTransport):
-    """A server that lets nobody read a Lease."""
+    """A server that forbids every user to read a Lease."""
 
     async def request(self, method: str, path: str, **more: Any) -> Reply:
         if "/leases/" in path:

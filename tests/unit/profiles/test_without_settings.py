@@ -1,4 +1,4 @@
-"""The decisions about virtual machines and servers while their files are invalid: nothing is done, and nobody else is let in between."""
+"""The decisions about virtual machines and servers while their files are invalid: nothing is done, and no other surface gets the turn."""
 
 from __future__ import annotations
 

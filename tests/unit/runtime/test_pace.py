@@ -1,4 +1,4 @@
-"""What somebody else writes is read a few times at once, then slowly."""
+"""Foreign kubeconfigs are read a few times at once, then slowly."""
 
 from __future__ import annotations
 

@@ -80,6 +80,7 @@ class Classes(msgspec.Struct, frozen=True):
     """How a surface classes the pods of a node, where it does not do so by the filters of `kubectl drain`."""
 
     def act(self, pod: PodRow, daemonset: DaemonSetLookup, now: datetime) -> Act:
+        """Return what is done with a pod. A surface that classes pods itself has its own."""
         raise NotImplementedError
 
     def changes_at(self, pod: PodRow, now: datetime) -> datetime | None:

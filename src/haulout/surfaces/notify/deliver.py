@@ -118,7 +118,7 @@ def outcome_name(row: NoticeRow, event: str, notifier: str) -> str:
 
 
 def _again_at(outcome: Value | None, settings: object) -> datetime | None:
-    """Return when a failed message is sent again. Whoever has mended the settings is not kept waiting."""
+    """Return when a failed message is sent again. Mended settings take effect at once."""
     if outcome is None or outcome.state != "failed" or not isinstance(outcome.value, datetime):
         return None
     if outcome.settings != settings:

@@ -44,6 +44,10 @@ def options(text: str = "slaPeriod: 1h", **fields: Any) -> Options:
     return msgspec.structs.replace(read, **{"namespace": OWN, **fields})
 
 
+class Killed(Exception):
+    """The operator was killed just before it sent a message."""
+
+
 class Driver(VirtualDriver):
     """Answers in the place of the server and of the notifiers as the test wants it."""
 
@@ -68,6 +72,8 @@ class Driver(VirtualDriver):
             return Done()
         assert isinstance(content, Announcement)
         self.notices.tried.append(content.event)
+        if content.event == self.notices.dies_at:
+            raise Killed
         if content.notifier in self.notices.dead:
             return Refused(0, "the transport is dead")
         self.notices.sent.append(content)
@@ -77,7 +83,7 @@ class Driver(VirtualDriver):
 class Notices(Reports):
     """One operator of the notify surface. `sent` are delivered messages, `told` reasons of events with their object.
 
-    `stored`: the histories of run times that were to be stored.
+    `stored`: the histories of run times that were to be stored. `dies_at`: the message before which it is killed.
     """
 
     def __init__(self, options: Options, nodes: int = 3, world: World | None = None) -> None:
@@ -91,6 +97,7 @@ class Notices(Reports):
         self.writes: list[tuple[type, str]] = []
         self.refuses: dict[tuple[type, str], Refused] = {}
         self.dead: set[str] = set()
+        self.dies_at = ""
         objects = self.world.objects
         if objects.get(DEFINITIONS, "", f"{PLURAL}.{GROUP}") is None:
             objects.create(DEFINITIONS, yaml.load(definition(PLURAL)))
@@ -187,6 +194,10 @@ class Notices(Reports):
 
     def conditions(self, name: str) -> dict[str, str]:
         return {each["type"]: each["status"] for each in self.get(name).get("status", {}).get("conditions", [])}
+
+    def message(self, name: str, condition: str) -> str:
+        found = self.get(name).get("status", {}).get("conditions", [])
+        return next(str(each.get("message", "")) for each in found if each["type"] == condition)
 
     def annotations(self, name: str) -> dict[str, str]:
         return dict(self.get(name)["metadata"].get("annotations") or {})

@@ -7,9 +7,11 @@ from datetime import timedelta
 import pytest
 
 from haulout.embedded import NODES
+from haulout.kernel.requests import Change, Refused
 from haulout.surfaces.notify.wire import (
     FINALIZER,
     INCOMPLETE,
+    KIND,
     OBJECTS_DRAINED,
     SCHEDULED,
     SLA_EXPIRED,
@@ -17,7 +19,7 @@ from haulout.surfaces.notify.wire import (
     TERMINATED,
     VALIDATING,
 )
-from tests.build.notices import Notices, options
+from tests.build.notices import Killed, Notices, options
 from tests.build.workloads import node
 
 HOOK = "slaPeriod: 1h\nnotifications: {webhook: {url: 'https://x'}}"
@@ -325,6 +327,70 @@ class TestMessages:
         ops.begin().run(5)
         assert ops.events("a")[-1] == "Validating"
         assert "haulout.dev/undelivered" not in ops.annotations("a")
+
+    @pytest.mark.parametrize(
+        ("event", "client", "state"),
+        [("Validating", "complete", VALIDATING), ("MaintenanceIncomplete", "incomplete", INCOMPLETE)],
+    )
+    def test_a_kill_between_a_transition_and_its_message_does_not_lose_it(
+        self, event: str, client: str, state: str
+    ) -> None:
+        ops = Notices(options(HOOK))
+        ops.drained("a")
+        ops.dies_at = event
+        with pytest.raises(Killed):
+            ops.annotate("a", client=client).run(5)
+        ops.dies_at = ""
+        assert (ops.status("a"), event in ops.events("a")) == (state, False)
+        ops.begin().run(5)
+        assert ops.events("a").count(event) == 1
+        assert "haulout.dev/undelivered" not in ops.annotations("a")
+        ops.begin().run(5)
+        assert ops.events("a").count(event) == 1
+
+    def test_a_kill_before_the_first_message_does_not_lose_it_where_it_is_wanted(self) -> None:
+        ops = Notices(options("slaPeriod: 1h\nnotifications: {webhook: {url: 'https://x', events: [Scheduled]}}"))
+        ops.dies_at = "Scheduled"
+        with pytest.raises(Killed):
+            ops.make("a").run()
+        ops.dies_at = ""
+        ops.begin().run(5)
+        assert (ops.status("a"), ops.events("a"), ops.annotations("a")) == (SCHEDULED, ["Scheduled"], {})
+
+    def test_what_follows_a_transition_is_not_sent_before_it(self) -> None:
+        ops = Notices(options(HOOK))
+        ops.drained("a")
+        ops.refuses = {(Change, f"{KIND}/status"): Refused(500, "not now")}
+        ops.annotate("a", client="complete").run(5)
+        ops.begin().run(5)
+        assert ops.annotations("a")["haulout.dev/undelivered"] == "Validating"
+        assert "Validating" not in ops.tried
+        ops.refuses = {}
+        ops.run(120)
+        assert (ops.status("a"), ops.events("a").count("Validating")) == (VALIDATING, 1)
+
+    def test_a_retried_step_has_messages_of_its_own(self) -> None:
+        ops = Notices(options(f"{HOOK}\ncore: {{allowRetry: true}}"))
+        ops.drained("a").annotate("a", client="incomplete").run(5)
+        ops.patch("a", {"metadata": {"annotations": {"haulout.dev/retry": "1"}}}).run(5)
+        ops.annotate("a", client="incomplete").run(5)
+        keys = [each.key.removeprefix(ops.get("a")["metadata"]["uid"]) for each in ops.sent]
+        assert keys == [
+            *("-SLAStarted", "-ObjectsDrained", "-MaintenanceIncomplete"),
+            *("-ObjectsDrained-1", "-MaintenanceIncomplete-1"),
+        ]
+
+    def test_messages_come_in_order_although_one_fails(self) -> None:
+        ops = Notices(options(HOOK))
+        ops.drained("a")
+        ops.dead = {"webhook"}
+        ops.annotate("a", client="complete").run(30).annotate("a", validation="failed").run(30)
+        assert ops.status("a") == INCOMPLETE
+        ops.delete("a").run(30)
+        ops.dead = set()
+        ops.uncordon("n0").run(600)
+        assert ops.found("a") is None
+        assert ops.events("a")[2:] == ["Validating", "MaintenanceIncomplete", "MaintenanceComplete"]
 
     def test_it_is_given_up_after_a_day(self) -> None:
         ops = Notices(options(HOOK))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from haulout.embedded import DISRUPTION_BUDGETS, NODES, PODS, Json
+from haulout.embedded import DISRUPTION_BUDGETS, NODES, PODS, Change, Json
 from haulout.surfaces.notify.wire import OBJECTS_DRAINED, SLA_EXPIRED, STARTED
 from tests.build.notices import HOME, Notices, options
 from tests.build.workloads import budget, daemon_set, deployment, pod
@@ -99,6 +99,44 @@ class TestDrainer:
         given.world.change(DISRUPTION_BUDGETS, "web", {"spec": {"minAvailable": 0}})
         given.run(120)
         assert pods(given) == before
+
+    def test_the_progress_says_how_long_it_waits_for_finite_pods(self) -> None:
+        given = ops({"policies": [{"restartPolicies": ["Never"], "action": "Wait"}]})
+        body = single("train", restartPolicy="Never")
+        body["metadata"]["annotations"] = {"haulout.dev/expected-duration": "32m30s"}
+        given.world.make(body)
+        given.run(60).started("a").run(30)
+        assert given.message("a", "drainProgress") == "1 of 1 pods left; blocked: default/train (waiting, est. 31m)"
+        writes = len(given.writes)
+        given.run(240)
+        assert len(given.writes) == writes
+        given.run(400)
+        assert given.message("a", "drainProgress") == "1 of 1 pods left; blocked: default/train (waiting, est. 21m)"
+        assert given.reasons("a").count("DrainBlocked") == 1
+        assert len(given.writes) <= writes + 2
+
+    def test_so_many_pods_go_at_a_time_and_one_that_its_budget_keeps_takes_no_place(self) -> None:
+        given = ops({"maxConcurrentEvictions": 2, "unmanagedPods": "Evict"})
+        going: list[int] = []
+
+        def look(change: Change) -> None:
+            found = [each for each in given.world.objects.list(PODS) if each["spec"].get("nodeName") == "n0"]
+            going.append(sum("deletionTimestamp" in each["metadata"] for each in found))
+
+        given.world.make(budget("a", maxUnavailable=0), budget("b", maxUnavailable=0))
+        given.world.make(*(pod(f"{app}{number}", app=app, nodeName="n0") for app in "abcd" for number in range(3)))
+        given.world.objects.subscribe(PODS, look)
+        given.run(30).started("a").run(120)
+        assert max(going) == 2
+        assert pods(given) == ["a0", "a1", "a2", "b0", "b1", "b2"]
+
+    def test_a_pod_that_hangs_takes_no_place_for_longer_than_its_grace(self) -> None:
+        given = ops({"maxConcurrentEvictions": 1, "unmanagedPods": "Evict"})
+        hangs = single("a", terminationGracePeriodSeconds=20)
+        hangs["metadata"]["finalizers"] = ["example.com/hangs"]
+        given.world.make(hangs, single("b"))
+        given.run(5).started("a").run(60)
+        assert pods(given) == ["a"]
 
     def test_all_maintenances_of_a_node_are_reported(self) -> None:
         given = ops({}).started("a", mid="id1").make("b", mid="id2").run().label("n0", "id2").run(30)

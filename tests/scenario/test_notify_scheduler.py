@@ -205,6 +205,25 @@ class TestBlocks:
         given = ops().make("a", annotations=annotations).run(5)
         assert reason(given, "a") == f"waiting {expected}"
 
+    def test_the_numbers_of_the_condition_follow_what_they_tell_of(self) -> None:
+        given = ops(halfLife="15m")
+        given.world.make(busy("train", "n0", "2h"))
+        given.make("a", annotations={"haulout.dev/hold": "true"}).run(30)
+        writes = len(given.writes)
+        assert message(given, "a") == "score=0.004 likelihood=0.004 drain=2h0m0s"
+        given.run(240)
+        assert len(given.writes) == writes
+        given.run(4800)
+        assert reason(given, "a") == "waiting Held"
+        assert float(message(given, "a").partition("likelihood=")[2].split()[0]) > 0.1
+        # At most every five minutes, and much less often while they hardly move.
+        assert 2 <= len(given.writes) - writes <= 10
+        quiet = ops()
+        quiet.make("a", annotations={"haulout.dev/hold": "true"}).run(30)
+        writes = len(quiet.writes)
+        quiet.run(3600)
+        assert len(quiet.writes) == writes
+
     def test_it_starts_at_the_time_that_is_given(self) -> None:
         given = ops()
         at = given.now + timedelta(minutes=10)
@@ -329,6 +348,23 @@ class TestHistory:
         assert samples == [pytest.approx(100, abs=10)]
         given.run(4000)
         assert len(given.stored) == 1
+
+    def test_a_process_that_ends_stores_what_has_ended_since(self) -> None:
+        given = self.loaded(json.dumps({"default/Job/other": [5]}))
+        assert recording.unstored(given.kernel.store, given.now) is None
+        given.world.make(pod("train-1", nodeName="n0", restartPolicy="Never", app="train"))
+        given.run(100)
+        given.world.objects.delete(PODS, "default", "train-1")
+        given.run(30)
+        assert given.stored == []
+        left = recording.unstored(given.kernel.store, given.now)
+        assert left is not None
+        assert (left.namespace, sorted(json.loads(left.text))) == (
+            "pika-system",
+            ["default/Job/other", "default/Pod/train"],
+        )
+        given.run(400)
+        assert recording.unstored(given.kernel.store, given.now) is None
 
     def test_an_estimate_uses_what_is_stored(self) -> None:
         given = self.loaded(json.dumps({"default/Pod/train": [600] * 5}))

@@ -27,12 +27,12 @@ from haulout.runtime.probes import Probe
 from haulout.runtime.sender import Channel
 from haulout.settings.context import context_of
 from haulout.settings.settings import Settings
-from haulout.surfaces.notify.admit import webhook
+from haulout.surfaces.notify.admit import webhooks
 from haulout.surfaces.notify.deliver import CHANNEL, PATIENT_CHANNEL
 from haulout.surfaces.notify.hooks import CHANNEL as HOOKS
 from haulout.surfaces.notify.hooks import PROBE as HOOK_STATUS
 from haulout.surfaces.notify.load import load
-from haulout.surfaces.notify.metrics import RELOAD_ERRORS
+from haulout.surfaces.notify.metrics import RELOAD_ERRORS, REMOVALS, REMOVED_PODS
 from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.present import samples
 from haulout.surfaces.notify.scheduler.alerts import PROBE as ALERT_PROBE
@@ -40,9 +40,10 @@ from haulout.surfaces.notify.scheduler.alerts import AlertQuery
 from haulout.surfaces.notify.scheduler.present import samples as choices
 from haulout.surfaces.notify.scheduler.recording import CHANNEL as HISTORY_CHANNEL
 from haulout.surfaces.notify.scheduler.recording import PROBE as HISTORY_PROBE
+from haulout.surfaces.notify.scheduler.recording import unstored
 from haulout.surfaces.notify.settings import NotifySettings
 from haulout.surfaces.notify.surface import CONFIG_KEY, NOTIFY, sources
-from haulout.surfaces.notify.wire import KIND, NoticeRow
+from haulout.surfaces.notify.wire import KIND, SURFACE, NoticeRow
 
 log = logging.getLogger("haulout.notify")
 
@@ -90,6 +91,11 @@ class Notices(Part):
         rows = [row for row in self.around.store.rows("", KIND) if isinstance(row, NoticeRow)]
         yield from samples(rows, self.around.clock.now())
         yield from choices(self.around.store.rows("", MARK))
+        for action, counter in REMOVALS.items():
+            for labels, value in self.around.metrics.series(counter).items():
+                if ("surface", SURFACE) in labels:
+                    result = tuple(each for each in labels if each[0] == "result")
+                    yield REMOVED_PODS, (("action", action), *result), value
 
     def channels(self, transport: Transport) -> Mapping[str, Channel]:
         writer = Writer(transport)
@@ -113,8 +119,13 @@ class Notices(Part):
             ALERT_PROBE: alerts,
         }
 
+    async def leave(self, writer: Writer) -> None:
+        content = unstored(self.around.store, self.around.clock.now())
+        if content is not None:
+            await RunTimes(writer).store(content)
+
     def webhooks(self) -> tuple[Webhook, ...]:
-        return (webhook(),)
+        return webhooks()
 
     def _changed(self, content: bytes | OSError) -> None:
         problems = [f"{self._path}: {content.strerror}"] if isinstance(content, OSError) else []

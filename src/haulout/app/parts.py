@@ -112,6 +112,9 @@ class Part:
     async def introduce(self, transport: Transport) -> None:
         """What has to be known of the cluster before anything is served; raises KubeError where it cannot be."""
 
+    async def leave(self, writer: Writer) -> None:
+        """What is stored when the process ends while it leads. The process waits for it for a short time only."""
+
     def webhooks(self) -> tuple[Webhook, ...]:
         """Served on every replica."""
         return ()

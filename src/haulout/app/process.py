@@ -74,6 +74,7 @@ ITSELF = "haulout"
 # What a server that is slow, away or busy answers, or does not: another time it may be otherwise.
 PASSING = (ConnectionFailed, RequestTimeout, ServerFailure, TooManyRequests)
 LOOK_AT_FILES_EVERY = 1.0
+LEAVES_WITHIN = 2.0
 # Not every file system shows every change in a file's times: each so many looks it is read whatever they say.
 CLOSELY_EVERY = 10
 
@@ -291,6 +292,7 @@ class Process:
                 await asyncio.wait(tasks)
                 # Every event is written before the Lease is given back; a process that has lost it writes no more.
                 if code == 0:
+                    await self._leave()
                     await self.recorder.flush(within=2.0)
                 leading.cancel()
                 await asyncio.wait([leading])
@@ -308,6 +310,17 @@ class Process:
         elif self.ending.replaced_by is None:
             log.info(self.ending.why)
         return code
+
+    async def _leave(self) -> None:
+        """Let parts store what they would lose. What fails is lost, and does not keep the process from ending."""
+        if self.leadership.may_write_for() is None:
+            return
+        for part in self.parts:
+            try:
+                async with asyncio.timeout(LEAVES_WITHIN):
+                    await part.leave(self._writer)
+            except (KubeError, TimeoutError) as error:
+                log.warning("something could not be stored at the end", extra={"part": part.name, "error": str(error)})
 
     def _way_to(self, cluster: str) -> Transport | None:
         return self._sources.transport(cluster)

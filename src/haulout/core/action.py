@@ -115,12 +115,14 @@ class Delete(msgspec.Struct, frozen=True):
     """Deletes the object with this name and UID. `outcome` names the row for a refusal.
 
     `grace_for`: seconds that the object may take to end; None leaves that to the object.
+    `surface`: for whose drain, so that it can be counted.
     """
 
     target: Key
     uid: str
     grace_for: int | None = None
     outcome: str = ""
+    surface: str = ""
 
 
 class Tell(msgspec.Struct, frozen=True):

@@ -86,7 +86,7 @@ Rule = Callable[[AdmissionRequest, View], Verdict]
 class Webhook(msgspec.Struct, frozen=True):
     """An admission webhook: which objects it reviews, and the rule that answers.
 
-    `name` is that of its entry in the webhook configuration `registration`.
+    `name` is that of its entry in the webhook configuration `registration`. Empty: it is served, and we register it nowhere.
 
     `reads`: the fields that the rule reads of an object. Nothing else is decoded, however much is sent.
 
@@ -99,7 +99,7 @@ class Webhook(msgspec.Struct, frozen=True):
     path: str
     rule: Rule
     reads: type[msgspec.Struct]
-    registration: str
+    registration: str = ""
     mutates: bool = False
     rules: tuple[Mapping[str, Any], ...] = ()
 

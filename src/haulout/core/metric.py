@@ -59,6 +59,9 @@ KERNEL_METRICS = (
     Metric(
         "haulout_oversized_objects", COUNTER, "Objects that were too large to be read whole, each time they were seen."
     ),
+    Metric(
+        "haulout_pod_deletions", COUNTER, "Pods that drains have deleted without an eviction, by surface and result."
+    ),
     Metric("haulout_refusals", COUNTER, "Writes that an API server refused, by surface and code."),
     Metric("haulout_requests", COUNTER, "Requests to API servers by verb, kind and outcome."),
     Metric("haulout_restless_keys", COUNTER, "Keys slowed down because they keep writing without an outside cause."),

@@ -43,6 +43,7 @@ acts = logging.getLogger("haulout.acts")
 
 # Gateways say this when they gave up waiting: the server behind may have carried the request out all the same.
 UNKNOWN_EFFECT = frozenset({502, 504})
+DELETIONS = "haulout_pod_deletions"
 
 # What it returns is part of the outcome.
 Channel = Callable[[Any], Awaitable[object]]
@@ -154,9 +155,10 @@ class Sender:
         answer = await self._outcome(writer, body, guard)
         verb = type(body).__name__.lower()
         self._metrics.count("haulout_requests", verb=verb, kind=body.target.kind, outcome=_outcome_name(answer))
-        if isinstance(body, Evict):
+        if isinstance(body, Evict) or (isinstance(body, Delete) and body.surface):
+            counter, done = ("haulout_evictions", "evicted") if isinstance(body, Evict) else (DELETIONS, "deleted")
             surface = self._surfaces.get(body.surface, body.surface)
-            self._metrics.count("haulout_evictions", surface=surface, result=_eviction_result(answer))
+            self._metrics.count(counter, surface=surface, result=_removal_result(answer, done))
         if isinstance(answer, Refused | Lost) and not _is_closed_budget(answer):
             log.warning("write failed", extra={"verb": verb, "object": str(body.target), "error": answer.message})
         return answer
@@ -253,10 +255,10 @@ def _is_closed_budget(answer: Answer) -> bool:
     return isinstance(answer, Refused) and answer.by_budget
 
 
-def _eviction_result(answer: Answer) -> str:
+def _removal_result(answer: Answer, done: str) -> str:
     match answer:
         case Done():
-            return "evicted"
+            return done
         case Refused():
             return "blocked" if answer.by_budget else "failed"
         case _:

@@ -71,7 +71,7 @@ class Registrations:
 
     def __init__(self, transport: Transport, webhooks: Iterable[Webhook]) -> None:
         self._transport = transport
-        self._webhooks = {(_place(webhook), webhook.name): webhook for webhook in webhooks}
+        self._webhooks = {(_place(webhook), webhook.name): webhook for webhook in webhooks if webhook.registration}
         self._said: set[str] = set()
 
     @property

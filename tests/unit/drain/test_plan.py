@@ -157,7 +157,7 @@ class TestEvicting:
     def test_not_what_is_on_its_way_out(self) -> None:
         assert done(controlled("p", deleting_at=at(5))) == []
         assert done(controlled("p", deleting_at=at(5)), delete=True, grace_for=0) == [
-            Delete(pod_key("p"), "uid-p", 0, NAME)
+            Delete(pod_key("p"), "uid-p", 0, NAME, "toy")
         ]
 
     def test_again_after_a_while_where_it_failed(self) -> None:

@@ -13,7 +13,7 @@ from haulout.cluster.store import Store
 from haulout.cluster.view import View
 from haulout.core.admission import AdmissionRequest, Question, Unanswered, Unreadable, Verdict
 from haulout.model.meta import PartialObject
-from haulout.surfaces.notify.admit import LIST, Maintenance, Maintenances, admit
+from haulout.surfaces.notify.admit import LIST, Maintenance, Maintenances, admit, webhooks
 from haulout.surfaces.notify.wire import KIND, NoticeRow
 
 READY, CLIENT, VALIDATION = (
@@ -158,3 +158,15 @@ def test_what_cannot_be_decoded_is_a_bad_request() -> None:
 
 def test_deletions_are_never_looked_at() -> None:
     assert admit(AdmissionRequest(uid="1", operation="DELETE"), view()).allowed
+
+
+def test_the_handler_for_defaults_is_served_and_changes_nothing() -> None:
+    validating, defaulting = webhooks()
+    assert (validating.mutates, defaulting.mutates) == (False, True)
+    assert defaulting.path == "/mutate-ngn2-nvidia-com-v1alpha1-notifymaintenance"
+    # No configuration object of that name exists, so that there is none to write an authority into.
+    assert (validating.registration != "", defaulting.registration) == (True, "")
+    for wrong in (body(maintenanceType="sometimes"), Unreadable("not an object"), None):
+        assert defaulting.rule(AdmissionRequest(uid="u", operation="CREATE", object=wrong), view()) == Verdict(
+            allowed=True
+        )

@@ -428,6 +428,17 @@ async def test_evictions_are_counted_to_the_surface_that_wants_them() -> None:
 
 
 @virtual
+async def test_pods_that_drains_delete_are_counted_to_their_surface() -> None:
+    objects = objects_with()
+    shell = Shell(objects)
+    objects.faults.append(refusal(403, "Forbidden"))
+    for surface in ("toy", ""):
+        await performed(shell, Delete(P, "u", surface=surface))
+    found = {tuple(dict(labels).values()) for labels in shell.metrics.series("haulout_pod_deletions")}
+    assert found == {("failed", "toy")}
+
+
+@virtual
 async def test_a_message_goes_by_its_channel_and_any_failure_is_an_outcome() -> None:
     sent: list[Any] = []
 

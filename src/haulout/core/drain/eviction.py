@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+import msgspec
+
 from haulout.cluster.key import Key
-from haulout.cluster.rows import PodRow
+from haulout.cluster.limits import Count, Group, Limit, Membership
+from haulout.cluster.rows import PodRow, Row, Value
 from haulout.cluster.store import Listing, Store
-from haulout.cluster.view import EVICTION, View
+from haulout.cluster.view import EVICTION, MARK, View
 from haulout.core.action import Delete, Evict, Refusal, Tell, Write
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.drain import requests
@@ -17,6 +21,7 @@ from haulout.core.drain.plan import EvictionRow, outcome_name
 from haulout.core.holds import Rank
 
 EVICTING = ("Evicting", "Evicting pod during node drain")
+ASKED = "pods-asked-to-go"
 FORCED = ("ForceDeleting", "Force deleting pod that exceeded grace period during node drain")
 
 
@@ -31,7 +36,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     outcome = view.outcome(name)
     if wanted.delete:
         what = EVICTING if pod.deleting_at is None else FORCED
-        return _going(wanted, what, (Delete(pod.key, pod.uid, wanted.grace_for, name),))
+        return _in_turn(view, wanted, what, (Delete(pod.key, pod.uid, wanted.grace_for, name, wanted.surface),))
     if pod.deleting_at is not None:
         return NOTHING
     retry_at = _retry_at(view, wanted, outcome.value if outcome is not None else None)
@@ -41,7 +46,34 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return _going(wanted, EVICTING, requests.asked(view, pod, name))
     if wanted.by_budget and not _permitted(view, wanted):
         return _going(wanted, EVICTING)
-    return _going(wanted, EVICTING, (Evict(pod.key, pod.uid, wanted.grace_for, name, wanted.surface),))
+    return _in_turn(view, wanted, EVICTING, (Evict(pod.key, pod.uid, wanted.grace_for, name, wanted.surface),))
+
+
+class Asked(Count, frozen=True):
+    """Pods of a node that were asked to go and do not show it yet."""
+
+    @property
+    def kind(self) -> str:
+        return MARK
+
+    def groups(self, row: Row) -> Iterable[Membership]:
+        return (Membership(row.value),) if row.key.namespace == ASKED and isinstance(row, Value) else ()
+
+    def describe(self, group: Group) -> str:
+        return f"pods of node {group} that are asked to go"
+
+
+def _in_turn(view: View, wanted: EvictionRow, what: tuple[str, str], writes: tuple[Write, ...]) -> Decision:
+    """Ask a pod to go once its node has a place for that. A pod that its budget refuses holds no place meanwhile."""
+    decision = _going(wanted, what, writes)
+    if wanted.places is None:
+        return decision
+    mark = Value(
+        key=Key("", MARK, ASKED, f"{wanted.key.cluster}/{wanted.pod.namespace}/{wanted.pod.name}"), value=wanted.node
+    )
+    if view.recall(mark.key, Value) is None and view.fits([Limit(Asked(), wanted.node, wanted.places)]):
+        return _going(wanted, what)
+    return msgspec.structs.replace(decision, marks=(mark,))
 
 
 def _going(

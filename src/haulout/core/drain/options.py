@@ -131,7 +131,8 @@ class DrainOptions(msgspec.Struct, frozen=True):
 class DrainRow(Row, frozen=True, kw_only=True):
     """The row by which a surface asks for a node to be drained.
 
-    With `force_after`, pods that are left after `deadline_at` are deleted.
+    With `force_after`, pods that are left after `deadline_at` are deleted. `most_at_once`: so many pods of the node may be
+    on their way out at a time. One that should have been gone by now does not count.
     """
 
     surface: str
@@ -146,6 +147,7 @@ class DrainRow(Row, frozen=True, kw_only=True):
     # Under whose name evictions are told as events; empty: they are not.
     reporter: str = ""
     retry_for: float = 5.0
+    most_at_once: int | None = None
 
 
 def drain_row(surface: str, owner: Key, node: Key, **fields: object) -> DrainRow:

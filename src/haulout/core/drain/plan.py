@@ -28,6 +28,7 @@ class EvictionRow(Row, frozen=True, kw_only=True):
     """The row by which a drain asks for one pod to be evicted or deleted.
 
     `by_budget`: budgets are asked. `healthy`: the pod counts as available under them.
+    `places`: how many pods of the node may be asked to go at a time, beside those that are leaving already.
     """
 
     pod: Key
@@ -42,6 +43,7 @@ class EvictionRow(Row, frozen=True, kw_only=True):
     surface: str = ""
     by_request: bool = False
     reporter: str = ""
+    places: int | None = None
 
     @property
     def rank(self) -> Rank:
@@ -93,6 +95,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
             for drain, _ in able
             if drain.force_after and drain.deadline_at and drain.deadline_at > now
         ),
+        *(pod.deleting_at for drain in drains if drain.most_at_once is not None for pod in _leaving(pods, now)),
     )
     odd = tuple(_misread(pods)) if any(drain.rules.annotation for drain in drains) else ()
     return Decision(actions=(odd,) if odd else (), marks=marks, until=until)
@@ -128,15 +131,25 @@ def _evictions(node: Key, chosen: list[tuple[DrainRow, Selection]], now: datetim
     for drain, selection in chosen:
         late = drain.force_after and drain.deadline_at is not None and now >= drain.deadline_at
         awaited = [(pod, fate) for pod, fate in selection.pods if fate.awaited]
+        places = None
+        if drain.most_at_once is not None:
+            places = max(0, drain.most_at_once - len(_leaving((pod for pod, _ in awaited), now)))
         first = min((fate.order for _, fate in awaited if fate.act is not Act.BLOCK), default=0)
         for pod, fate in awaited:
-            row = _eviction(node, drain, pod, fate, now, late=late)
+            row = _eviction(node, drain, pod, fate, now, late=late, places=places)
             if row is not None and (fate.order == first or late):
                 found[pod.key] = _stronger(found.get(pod.key), row)
     return [found[key] for key in sorted(found)]
 
 
-def _eviction(node: Key, drain: DrainRow, pod: PodRow, fate: Fate, now: datetime, *, late: bool) -> EvictionRow | None:
+def _leaving(pods: Iterable[PodRow], now: datetime) -> list[PodRow]:
+    """Return the pods that are on their way out and not late: one that hangs must not keep the others from going."""
+    return [pod for pod in pods if pod.deleting_at is not None and pod.deleting_at > now]
+
+
+def _eviction(
+    node: Key, drain: DrainRow, pod: PodRow, fate: Fate, now: datetime, *, late: bool, places: int | None
+) -> EvictionRow | None:
     """A pod that is on its way out needs no more pushing, unless its grace is to be cut short."""
     options = drain.options
     if pod.deleting_at is not None and not late and not options.force_ending:
@@ -165,6 +178,7 @@ def _eviction(node: Key, drain: DrainRow, pod: PodRow, fate: Fate, now: datetime
         surface=drain.surface,
         by_request=options.by_request,
         reporter=drain.reporter,
+        places=places if pod.deleting_at is None else None,
     )
 
 

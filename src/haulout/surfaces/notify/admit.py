@@ -24,6 +24,8 @@ from haulout.model.meta import PartialObject
 from haulout.surfaces.notify.wire import (
     API_VERSION,
     CLIENT,
+    DEFAULTING_PATH,
+    DEFAULTING_WEBHOOK,
     NOTICES_OF_NODE,
     PLANNED,
     PLURAL,
@@ -76,8 +78,17 @@ class Maintenances(msgspec.Struct, frozen=True):
 LIST = Question(f"/apis/{API_VERSION}/{PLURAL}", Maintenances)
 
 
-def webhook() -> Webhook:
-    return Webhook(WEBHOOK, WEBHOOK_PATH, admit, Maintenance, REGISTRATION)
+def webhooks() -> tuple[Webhook, ...]:
+    """Return the webhook, and the handler of the original that sets no defaults: some clusters register it themselves."""
+    return (
+        Webhook(WEBHOOK, WEBHOOK_PATH, admit, Maintenance, REGISTRATION),
+        Webhook(DEFAULTING_WEBHOOK, DEFAULTING_PATH, set_no_defaults, Maintenance, mutates=True),
+    )
+
+
+def set_no_defaults(request: AdmissionRequest, view: View) -> Verdict:
+    """Let every request pass unchanged. What is wrong with an object is for the validating webhook to say."""
+    return ALLOWED
 
 
 def admit(request: AdmissionRequest, view: View) -> Verdict:

@@ -13,11 +13,10 @@ from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.surfaces.notify import messages
 from haulout.surfaces.notify.completion import complete, finish
 from haulout.surfaces.notify.deadline import deadline, is_expired, repaired
-from haulout.surfaces.notify.deliver import AFTER, CONTINUE, background, delivery, noted
+from haulout.surfaces.notify.deliver import AFTER, CONTINUE, background, delivery, noted, owed
 from haulout.surfaces.notify.given import Given, given_of, timed, told
 from haulout.surfaces.notify.states import (
     AFTER_START,
-    BEFORE_START,
     DECIDED_BY,
     DRAINING,
     has_finalizer,
@@ -61,7 +60,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if given is None:
         return NOTHING
     decision = _decide(given)
-    if given.row.state in BEFORE_START:
+    if not given.row.state:
         return decision
     also = background(given)
     if not also.steps and also.until is None:
@@ -112,7 +111,7 @@ def _delete(given: Given) -> Decision:
 
 def _initialize(given: Given) -> Decision:
     row = given.row
-    edits: list[Finalize | Label] = []
+    edits: list[Finalize | Label | Annotate] = [*owed(row, given.options, messages.SCHEDULED)]
     if not has_finalizer(row):
         edits.append(Finalize(row.key, FINALIZER, present=True))
     if row.label not in row.labels:
@@ -165,8 +164,9 @@ def _mirrored(given: Given, annotation: str) -> Decision:
         status = with_condition(status, RETRIED, row.annotations[RETRY], given.now)
     event = AFTER[state]
     spent = timed(given, row.state, row.status.last_at)
+    remember: Step = owed(row, given.options, event)
     step: Step = (*patch(row, status), *_events(given, event), *spent, *delivery(given, event).sends)
-    return Decision(actions=(step,))
+    return Decision(actions=(*((remember,) if remember else ()), step))
 
 
 def _wants_retry(given: Given) -> bool:

@@ -7,13 +7,15 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from haulout.cluster.key import Key
 from haulout.cluster.rows import Value
+from haulout.cluster.view import OUTCOME
 from haulout.core.action import Annotate, Say, Send, Step
 from haulout.core.decision import earliest
 from haulout.surfaces.notify import messages
 from haulout.surfaces.notify.given import Given
 from haulout.surfaces.notify.options import Options
-from haulout.surfaces.notify.wire import INCOMPLETE, UNDELIVERED, VALIDATING, NoticeRow
+from haulout.surfaces.notify.wire import INCOMPLETE, OBJECTS_DRAINED, SCHEDULED, UNDELIVERED, VALIDATING, NoticeRow
 
 CHANNEL = "notify-messages"
 # For the last message of a maintenance whose object is about to go: the channel itself keeps trying.
@@ -23,7 +25,7 @@ FIRST_FOR, LONGEST_FOR = timedelta(seconds=1), timedelta(minutes=5)
 TRIED_FOR = timedelta(hours=24)
 CONTINUE = "Continue"
 # Messages that follow their transition; all others go before it.
-AFTER = {VALIDATING: messages.VALIDATING, INCOMPLETE: messages.INCOMPLETE}
+AFTER = {SCHEDULED: messages.SCHEDULED, VALIDATING: messages.VALIDATING, INCOMPLETE: messages.INCOMPLETE}
 
 
 class Announcement(msgspec.Struct, frozen=True):
@@ -87,7 +89,11 @@ def announcement(row: NoticeRow, notifier: str, event: str) -> Announcement:
 
 
 def delivery(given: Given, event: str) -> Delivery:
-    """Return what became of an event, and what has to be sent now. Asking keeps the outcomes known."""
+    """Return what became of an event, and what has to be sent now. Asking keeps the outcomes known.
+
+    A notifier gets the events of a maintenance in their order: one that it still has to get is waited for.
+    """
+    earlier = _earlier(given.row, event)
     done, failed = True, True
     sends: list[Send] = []
     untils: list[datetime] = []
@@ -96,6 +102,11 @@ def delivery(given: Given, event: str) -> Delivery:
         name = outcome_name(given.row, event, notifier)
         outcome = given.view.outcome(name)
         if outcome is not None and outcome.state == "done":
+            continue
+        first = next(_missing(given, earlier, notifier), None)
+        if first is not None:
+            done, failed = False, failed and first.failures > 0
+            errors += [f"{notifier}: {first.error}"] if first.error else []
             continue
         done, failed = False, failed and outcome is not None and bool(outcome.failures)
         again_at = _again_at(outcome, given.options.notifications)
@@ -111,10 +122,25 @@ def delivery(given: Given, event: str) -> Delivery:
     return Delivery(done, not done and failed, tuple(sends), min(untils, default=None), tuple(errors))
 
 
+def _earlier(row: NoticeRow, event: str) -> tuple[str, ...]:
+    """Return the undelivered events that come before an event."""
+    standing = undelivered(row)
+    before = standing[: standing.index(event)] if event in standing else standing
+    return tuple(each for each in before if _has_happened(row, each))
+
+
+def _missing(given: Given, events: Iterable[str], notifier: str) -> Iterator[Value]:
+    """Yield the outcomes of those events that a notifier is to get and has not got yet."""
+    for event in events:
+        if notifier in notifiers(given.row, given.options, event):
+            name = outcome_name(given.row, event, notifier)
+            outcome = given.view.outcome(name)
+            if outcome is None or outcome.state != "done":
+                yield outcome or Value(key=Key("", OUTCOME, "", name))
+
+
 def outcome_name(row: NoticeRow, event: str, notifier: str) -> str:
-    # One that was tried again enters the same state a second time, which is another transition.
-    stamps = len(row.status.transition_timestamps)
-    return f"notify/{row.uid}/{event}/{notifier}/{stamps if event == messages.OBJECTS_DRAINED else 0}"
+    return f"notify/{row.uid}/{event}/{notifier}/{messages.retries(row, event)}"
 
 
 def _again_at(outcome: Value | None, settings: object) -> datetime | None:
@@ -139,6 +165,14 @@ def undelivered(row: NoticeRow) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in words if word in messages.VERBS))
 
 
+def owed(row: NoticeRow, options: Options, event: str) -> tuple[Annotate, ...]:
+    """Return the edit that remembers an event before the transition that it follows, if any notifier is to get it.
+
+    An operator that is killed between the transition and the message finds the annotation, and sends the message.
+    """
+    return noted(row, event) if any(notifiers(row, options, event)) else ()
+
+
 def noted(row: NoticeRow, *events: str) -> tuple[Annotate, ...]:
     """Return the edit that remembers events as undelivered, if they are not remembered yet."""
     known = undelivered(row)
@@ -147,16 +181,18 @@ def noted(row: NoticeRow, *events: str) -> tuple[Annotate, ...]:
 
 
 def background(given: Given) -> Background:
-    """Try undelivered messages again, and remember from the first failure on that a message is undelivered."""
+    """Send what the annotation names as undelivered, for a day, and drop from it what is delivered."""
     row = given.row
     standing, left = undelivered(row), []
     sends: list[Send] = []
     untils: list[datetime | None] = []
     given_up: list[str] = []
-    for event in (*standing, *(event for event in _followed(given) if event not in standing)):
+    for event in standing:
+        if not _has_happened(row, event):
+            left.append(event)
+            continue
         state = delivery(given, event)
-        is_noted = event in standing
-        if state.done or (not is_noted and not state.errors):
+        if state.done:
             continue
         ends_at = _since(row, event, given.now) + TRIED_FOR
         if given.now >= ends_at:
@@ -174,14 +210,16 @@ def background(given: Given) -> Background:
     return Background(tuple(steps), earliest(*untils))
 
 
-def _followed(given: Given) -> Iterable[str]:
-    """Return the events that were sent after the last transition and whose outcome may still come."""
-    event = AFTER.get(given.row.state)
-    if event is None:
-        return ()
-    names = [outcome_name(given.row, event, each) for each in notifiers(given.row, given.options, event)]
-    outcomes = [given.view.outcome(name) for name in names]
-    return (event,) if any(outcomes) else ()
+def _has_happened(row: NoticeRow, event: str) -> bool:
+    """Whether the transition that an event follows is stored. Others go before theirs, and are remembered when they failed."""
+    if event not in AFTER.values():
+        return True
+    states = [AFTER.get(each.maintenance_status, each.maintenance_status) for each in row.status.transition_timestamps]
+    if event == messages.SCHEDULED:
+        return event in states
+    # After a retry, what happened before it was announced then.
+    begun = max((number for number, state in enumerate(states) if state == OBJECTS_DRAINED), default=-1)
+    return event in states[begun + 1 :]
 
 
 def _since(row: NoticeRow, event: str, now: datetime) -> datetime:

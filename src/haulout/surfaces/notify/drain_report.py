@@ -12,8 +12,12 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import Row, Value
 from haulout.cluster.view import MARK
 from haulout.core.action import Measure, Step
+from haulout.core.decision import earliest
+from haulout.core.drain.options import Act
 from haulout.core.drain.progress import PodStanding, Progress, Standing
 from haulout.surfaces.notify.given import Given, told
+from haulout.surfaces.notify.scheduler.estimate import PodContext, estimate
+from haulout.surfaces.notify.scheduler.samples import samples_of
 from haulout.surfaces.notify.status import patch, with_condition
 from haulout.surfaces.notify.wire import STARTED
 
@@ -21,6 +25,8 @@ IN_PROGRESS, BLOCKED, DRAINED = "inprogress", "blocked", "drained"
 CONDITION = "drainProgress"
 MOST_SHOWN = 5
 REPORT_EVERY_FOR, BLOCKED_AFTER_FOR = timedelta(seconds=10), timedelta(minutes=5)
+# Estimates move with the clock. They alone are no reason to write more often than this.
+ESTIMATES_EVERY_FOR = timedelta(minutes=5)
 _TOTAL = re.compile(r"\d+ of (\d{1,7}) pods left")
 _ESTIMATE = re.compile(r"drain=(\S+)")
 
@@ -34,7 +40,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Remembered(msgspec.Struct, frozen=True):
-    """The last report: how many pods were left, since when, what was said, and when."""
+    """The last report: how many pods were left, since when, what was said without its estimates, and when."""
 
     left: int
     since: datetime
@@ -51,23 +57,32 @@ def report(given: Given, state: Progress) -> Report:
     blocked_at = since + BLOCKED_AFTER_FOR
     status = BLOCKED if now >= blocked_at else IN_PROGRESS
     text = f"{status}: {_message(given, pods)}"
-    if last is not None and last.text == text:
-        mark = Value(key=key, value=msgspec.structs.replace(last, left=len(pods), since=since))
-        return Report(marks=(mark,), until=blocked_at if now < blocked_at else None)
-    if last is not None and last.at is not None and now < last.at + REPORT_EVERY_FOR:
-        mark = Value(key=key, value=msgspec.structs.replace(last, left=len(pods), since=since))
-        return Report(marks=(mark,), until=last.at + REPORT_EVERY_FOR)
+    has_estimates = any(each.standing is Standing.WAITING for each in pods)
+    changes_at = blocked_at if now < blocked_at else None
+    if last is not None and last.at is not None:
+        is_same = last.text == text
+        again_at = last.at + (ESTIMATES_EVERY_FOR if is_same else REPORT_EVERY_FOR)
+        if now < again_at or (is_same and not has_estimates):
+            mark = Value(key=key, value=msgspec.structs.replace(last, left=len(pods), since=since))
+            at = again_at if not is_same or has_estimates else None
+            return Report(marks=(mark,), until=earliest(changes_at, at))
     reason = "DrainBlocked" if status == BLOCKED else "Draining"
-    condition = with_condition(given.status, CONDITION, status, now, reason, _message(given, pods))
+    message = _message(given, pods, estimates=True)
+    condition = with_condition(given.status, CONDITION, status, now, reason, message)
+    # An event is about what is blocked: a later estimate does not make another.
     events = told(given, "DrainBlocked", _message(given, pods), warning=True) if status == BLOCKED else ()
     mark = Value(key=key, value=Remembered(len(pods), since, text, now))
     writes = patch(given.row, condition)
-    step: Step = (*writes, *events) if writes else ()
-    return Report(step, (mark,), blocked_at if now < blocked_at else None)
+    step: Step = (*writes, *(events if last is None or last.text != text else ())) if writes else ()
+    at = now + ESTIMATES_EVERY_FOR if has_estimates else None
+    return Report(step, (mark,), earliest(changes_at, at))
 
 
-def _message(given: Given, pods: tuple[PodStanding, ...]) -> str:
-    """Return how many pods are left of how many, and what keeps those that do not just leave."""
+def _message(given: Given, pods: tuple[PodStanding, ...], *, estimates: bool = False) -> str:
+    """Return how many pods are left of how many, and what keeps those that do not just leave.
+
+    With `estimates` it says how long each pod that ends by itself is expected to run on.
+    """
     stood = given.status.condition(CONDITION)
     before = _TOTAL.match(stood.message) if stood is not None else None
     total = max(int(before[1]) if before else 0, len(pods))
@@ -75,7 +90,10 @@ def _message(given: Given, pods: tuple[PodStanding, ...]) -> str:
     text = f"{len(pods)} of {total} pods left"
     if not kept:
         return text
-    names = [f"{each.pod.key.namespace}/{each.pod.key.name} ({_why(each)})" for each in kept[:MOST_SHOWN]]
+    names = [
+        f"{each.pod.key.namespace}/{each.pod.key.name} ({_why(each)}{_expected(given, each) if estimates else ''})"
+        for each in kept[:MOST_SHOWN]
+    ]
     return f"{text}; blocked: {', '.join(names)}"
 
 
@@ -84,6 +102,19 @@ def _why(each: PodStanding) -> str:
         return ", ".join(f"pdb {key.namespace}/{key.name}" for key in each.budgets)
     words = {Standing.WAITING: "waiting", Standing.HELD: "held"}
     return words.get(each.standing, each.message or str(each.standing))
+
+
+def _expected(given: Given, each: PodStanding) -> str:
+    """Return how long a pod that is waited for is expected to run on, by the rules of the scheduler."""
+    if each.standing is not Standing.WAITING:
+        return ""
+    known = PodContext(Act.WAIT, samples=samples_of(given.view, each.pod))
+    seconds = estimate([each.pod], lambda pod: known, given.options, given.now).drain_seconds(given.now)
+    minutes, rest = divmod(int(seconds), 60)
+    if not minutes:
+        return f", est. {rest}s"
+    hours, minutes = divmod(minutes, 60)
+    return f", est. {hours}h{minutes}m" if hours else f", est. {minutes}m"
 
 
 def estimate_error(given: Given) -> tuple[Measure, ...]:

@@ -64,6 +64,7 @@ def drain_of(given: Given, node: NodeRow) -> DrainRow:
         rules=given.options.rules,
         since=given.status.entered_at(STARTED) or given.now,
         retry_for=settings.retry_interval.total_seconds(),
+        most_at_once=settings.max_concurrent_evictions,
     )
 
 

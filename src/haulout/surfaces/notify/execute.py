@@ -12,6 +12,7 @@ from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.refusals import refused
 from haulout.surfaces.notify import baseline
 from haulout.surfaces.notify.attempts import FAILED, RUNNING, SUCCEEDED, Attempt, retry_at, told
+from haulout.surfaces.notify.deliver import owed
 from haulout.surfaces.notify.given import Given
 from haulout.surfaces.notify.given import told as events
 from haulout.surfaces.notify.hooks import call, hook_outcome
@@ -176,6 +177,7 @@ def succeed(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Decis
     end: Step = (
         Annotate(row.key, role.annotation, role.success),
         Annotate(row.key, owner_mark(role.name), IN_BOX),
+        *_owed(given, role, role.success),
         *_measured(role, recipe, attempt, SUCCEEDED),
     )
     return Decision(actions=(*((said,) if said else ()), end))
@@ -198,11 +200,18 @@ def _after_failure(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -
     row = given.row
     if attempt.is_last:
         names = (role.annotation, role.failure), (owner_mark(role.name), IN_BOX)
-        return Decision(actions=(tuple(Annotate(row.key, name, value) for name, value in names),))
+        end: Step = tuple(Annotate(row.key, name, value) for name, value in names)
+        return Decision(actions=((*end, *_owed(given, role, role.failure)),))
     at = retry_at(attempt, recipe)
     if at is not None and given.now < at:
         return Decision(until=at)
     return begin(given, role, recipe, replace(attempt, number=attempt.number + 1))
+
+
+def _owed(given: Given, role: Role, value: str) -> tuple[Annotate, ...]:
+    """Return the note of the message that follows the end of the step, in the same write: otherwise it is one more."""
+    event = role.announces.get(value)
+    return owed(given.row, given.options, event) if event is not None else ()
 
 
 def _measured(role: Role, recipe: Recipe, attempt: Attempt, result: str) -> tuple[Measure, ...]:

@@ -68,11 +68,28 @@ def group_id(row: NoticeRow) -> str:
 def deduplication_id(row: NoticeRow, event: str) -> str:
     """Return the id by which a FIFO topic knows a message that it got before."""
     created = row.created_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S +0000 UTC") if row.created_at else ""
-    return _md5(f"{row.place}/{row.node}/{event}/{created}")
+    return _md5(f"{row.place}/{row.node}/{event}/{created}{_again(row, event)}")
 
 
 def idempotency_key(row: NoticeRow, event: str) -> str:
-    return f"{row.uid}-{event}"
+    return f"{row.uid}-{event}{_again(row, event)}"
+
+
+def retries(row: NoticeRow, event: str) -> int:
+    """Return how often the maintenance was retried before the transition that an event is about.
+
+    The number is the same before and after that transition is stored, so that a repetition has the key of the first message.
+    """
+    if event not in (OBJECTS_DRAINED, VALIDATING, INCOMPLETE):
+        return 0
+    failures = sum(each.maintenance_status == INCOMPLETE for each in row.status.transition_timestamps)
+    return failures - (event == INCOMPLETE and row.state == INCOMPLETE)
+
+
+def _again(row: NoticeRow, event: str) -> str:
+    """Return what tells the message of a retried step from that of an earlier try."""
+    number = retries(row, event)
+    return f"-{number}" if number else ""
 
 
 def client_of(row: NoticeRow) -> str:

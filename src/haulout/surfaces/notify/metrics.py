@@ -13,6 +13,9 @@ STATUS_GAUGE = "pika_maintenance_status"
 TIMES = "pika_maintenance_status_transition_time_minutes"
 SUCCESSES, FAILURES = "pika_notification_success_total", "pika_notification_fail_total"
 RELOAD_ERRORS = "nm_config_reload_errors_total"
+REMOVED_PODS = "nm_drain_pods_total"
+# What the drain engine counts for every surface, by the action that it counts.
+REMOVALS = {"evict": "haulout_evictions", "delete": "haulout_pod_deletions"}
 
 METRICS = (
     Metric(SUCCESSES, COUNTER, "Messages that were delivered, by notifier."),
@@ -33,7 +36,7 @@ METRICS = (
         buckets=LONG_BUCKETS,
     ),
     Metric("nm_drain_duration_seconds", HISTOGRAM, "How long drains took, by phase.", buckets=LONG_BUCKETS),
-    Metric("nm_drain_pods_total", COUNTER, "Pods that were made to leave nodes, by action and result."),
+    Metric(REMOVED_PODS, COUNTER, "Pods that were made to leave nodes, by action and result."),
     Metric("nm_run_total", COUNTER, "Attempts of maintenances and validations by result."),
     Metric(
         "nm_run_duration_seconds",

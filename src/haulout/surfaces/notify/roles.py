@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
+from haulout.surfaces.notify import messages
 from haulout.surfaces.notify.wire import CLIENT, OBJECTS_DRAINED, VALIDATING, VALIDATION
 
 IN_PROGRESS = "inprogress"
@@ -13,7 +16,7 @@ class Role(msgspec.Struct, frozen=True):
     """A step: in which state it is done, which annotation reports it, and with which values.
 
     `condition`: the type of the condition that tells how far it is. `phase`: its name in calls of webhooks.
-    `event`: the message that such a call carries.
+    `event`: the message that such a call carries. `announces`: the messages that follow its ends, by the annotation's value.
     """
 
     name: str
@@ -24,12 +27,29 @@ class Role(msgspec.Struct, frozen=True):
     condition: str
     phase: str
     event: str
+    announces: Mapping[str, str]
 
 
 RUNNER = Role(
-    "runner", OBJECTS_DRAINED, CLIENT, "complete", "incomplete", "maintenanceRun", "maintenance", "ObjectsDrained"
+    "runner",
+    OBJECTS_DRAINED,
+    CLIENT,
+    "complete",
+    "incomplete",
+    "maintenanceRun",
+    "maintenance",
+    "ObjectsDrained",
+    {"complete": messages.VALIDATING, "incomplete": messages.INCOMPLETE},
 )
 VALIDATOR = Role(
-    "validator", VALIDATING, VALIDATION, "validated", "failed", "validationRun", "validation", "Validating"
+    "validator",
+    VALIDATING,
+    VALIDATION,
+    "validated",
+    "failed",
+    "validationRun",
+    "validation",
+    "Validating",
+    {"failed": messages.INCOMPLETE},
 )
 ROLES = (RUNNER, VALIDATOR)

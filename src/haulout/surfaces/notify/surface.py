@@ -72,13 +72,13 @@ def sources(options: Options | None) -> frozenset[Source]:
     found = {Source("", KIND, Keep(ANNOTATIONS)), Source("", "Node", node)}
     if executes:
         found.add(Source("", jobs.JOB_KIND, Keep(frozenset({jobs.NOTICE}))))
+    pods = Keep(POD_ANNOTATIONS | {POD_ANNOTATION}, details=True)
     if operators.validator.enabled:
         found.add(Source("", "Pod"))
     if operators.drainer.enabled:
         kinds = ("PodDisruptionBudget", "DaemonSet")
-        found |= {Source("", "Pod", Keep(frozenset({POD_ANNOTATION}))), *(Source("", kind) for kind in kinds)}
+        found |= {Source("", "Pod", pods), *(Source("", kind) for kind in kinds)}
     if operators.scheduler.enabled:
-        pods = Keep(POD_ANNOTATIONS | {POD_ANNOTATION}, details=True)
         found |= {Source("", "Pod", pods), Source("", "PodDisruptionBudget")}
     if operators.drainer.enabled and operators.drainer.wait_for_volume_detach:
         found.add(Source("", volumes.VOLUME_KIND))

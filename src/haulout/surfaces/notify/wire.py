@@ -25,6 +25,8 @@ FINALIZER = "ngn2.nvidia.com/finalNotice"
 WEBHOOK = "vnotifymaintenance.kb.io"
 REGISTRATION = "pika-validating-webhook-configuration"
 WEBHOOK_PATH = "/validate-ngn2-nvidia-com-v1alpha1-notifymaintenance"
+DEFAULTING_WEBHOOK = "mnotifymaintenance.kb.io"
+DEFAULTING_PATH = "/mutate-ngn2-nvidia-com-v1alpha1-notifymaintenance"
 
 # On the NotifyMaintenance and, without the node's own meaning of it, on the Node: the label of one maintenance.
 PREFIX = "maintenance/"

@@ -84,9 +84,9 @@ def _candidate(given: Given) -> Decision:
         return Decision(marks=(mark,), until=until)
     if not chosen.chosen:
         reason = Block(chosen.reason)
-        actions = shown(given, WAITING, chosen.reason, found)
+        show = shown(given, WAITING, chosen.reason, found)
         reasons = (reason_of(given, reason, found),)
-        return Decision(actions=(actions,) if actions else (), marks=(mark,), reasons=reasons, until=until)
+        return Decision(actions=show.steps, marks=(mark, show.mark), reasons=reasons, until=earliest(until, show.until))
     return _claimed(given, CHOSEN, chosen, found, mark, until)
 
 
@@ -108,12 +108,12 @@ def _mark(given: Given, estimate: Estimate) -> Candidate:
 
 
 def _blocked(given: Given, block: Block, found: Score, until: datetime | None) -> Decision:
-    actions = shown(given, WAITING, block.reason, found)
+    show = shown(given, WAITING, block.reason, found)
     return Decision(
-        actions=(actions,) if actions else (),
-        marks=(Waiting(key=mark_key(BLOCKED, given.row), reason=block.reason.partition("(")[0]),),
+        actions=show.steps,
+        marks=(Waiting(key=mark_key(BLOCKED, given.row), reason=block.reason.partition("(")[0]), show.mark),
         reasons=(reason_of(given, block, found),),
-        until=until,
+        until=earliest(until, show.until),
     )
 
 
@@ -123,18 +123,24 @@ def _claimed(
     """Claim the node, and start once the claim is granted. In a dry run, only say so."""
     marks = (mark,) if mark is not None else ()
     if given.options.operators.scheduler.dry_run:
-        actions = shown(given, SELECTED, DRY_RUN, found)
-        return Decision(actions=(actions,) if actions else (), marks=marks, until=until)
+        show = shown(given, SELECTED, DRY_RUN, found)
+        return Decision(actions=show.steps, marks=(*marks, show.mark), until=earliest(until, show.until))
     claim = _claim(given, verdict)
     if is_granted(given.view, DECIDER, claim):
-        said = shown(given, SELECTED, reason, found)
-        steps = (*((said,) if said else ()), start_step(given, verdict.rank, found))
+        steps = (*shown(given, SELECTED, reason, found).steps, start_step(given, verdict.rank, found))
         return Decision(actions=steps, claims=(claim,), marks=marks, until=until)
     refused = refusals(given.view, DECIDER, claim)
     word = refusal(refused)
-    actions = shown(given, WAITING, word, found) if word else ()
-    reasons = (reason_of(given, Block(word), found, refused),) if word else refused
-    return Decision(actions=(actions,) if actions else (), claims=(claim,), marks=marks, reasons=reasons, until=until)
+    if not word:
+        return Decision(claims=(claim,), marks=marks, reasons=refused, until=until)
+    show = shown(given, WAITING, word, found)
+    return Decision(
+        actions=show.steps,
+        claims=(claim,),
+        marks=(*marks, show.mark),
+        reasons=(reason_of(given, Block(word), found, refused),),
+        until=earliest(until, show.until),
+    )
 
 
 def _claim(given: Given, verdict: Verdict) -> Claim:

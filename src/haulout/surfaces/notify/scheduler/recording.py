@@ -6,7 +6,7 @@ when it is stored as well.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 import msgspec
@@ -14,8 +14,8 @@ import msgspec
 from haulout.cluster.indexes import PODS_OF_NODE
 from haulout.cluster.key import Key
 from haulout.cluster.rows import PodRow, Row, Value
-from haulout.cluster.store import Index
-from haulout.cluster.view import MARK, FactDemand, View
+from haulout.cluster.store import Index, Store
+from haulout.cluster.view import CONFIG, MARK, OUTCOME, FactDemand, View
 from haulout.core.action import Say, Send, Step
 from haulout.core.decision import NOTHING, Decision
 from haulout.surfaces.notify.jobs import ROLE
@@ -118,13 +118,31 @@ def decide_history(key: Key, view: View, now: datetime) -> Decision:
         return _loaded(options, view, now)
     due_at = known.taken_at + STORED_EVERY_FOR
     if rows and now >= due_at:
-        ended = sorted((run for row in rows for run in row.ended), key=lambda run: (run.ended_at or now, run.uid))
-        samples = [(run.workload, ((run.ended_at or now) - run.started_at).total_seconds()) for run in ended]
-        known = HistoryRow(key=HISTORY_KEY, history=with_samples(known.history, samples), taken_at=now, changed=True)
+        known = _with_ended_runs(known, rows, now)
         due_at = now + STORED_EVERY_FOR
     steps, again_at = _storing(known, options, view, now)
     until = again_at if again_at is not None else due_at if rows else None
     return Decision(actions=steps, marks=(known,), until=until)
+
+
+def _with_ended_runs(known: HistoryRow, rows: Iterable[Runs], now: datetime) -> HistoryRow:
+    ended = sorted((run for row in rows for run in row.ended), key=lambda run: (run.ended_at or now, run.uid))
+    samples = [(run.workload, ((run.ended_at or now) - run.started_at).total_seconds()) for run in ended]
+    return HistoryRow(key=HISTORY_KEY, history=with_samples(known.history, samples), taken_at=now, changed=True)
+
+
+def unstored(store: Store, now: datetime) -> StoredHistory | None:
+    """Return the history with all that has ended since it was last stored, for a process that ends; None: nothing has."""
+    known, setting = store.row(HISTORY_KEY), store.row(Key("", CONFIG, "", SURFACE))
+    if not isinstance(known, HistoryRow) or not isinstance(setting, Value) or not isinstance(setting.value, Options):
+        return None
+    found = store.bucket(ENDED_RUNS, "", RUNS)
+    rows = [row for row in found if isinstance(row, Runs)]
+    outcome = store.row(Key("", OUTCOME, "", _storing_name(known)))
+    is_stored = not known.changed or (isinstance(outcome, Value) and outcome.state == "done")
+    if not rows and is_stored:
+        return None
+    return StoredHistory(setting.value.namespace, encoded(_with_ended_runs(known, rows, now).history))
 
 
 def _loaded(options: Options, view: View, now: datetime) -> Decision:
@@ -139,12 +157,16 @@ def _loaded(options: Options, view: View, now: datetime) -> Decision:
     return Decision(actions=(said,) if read is None else (), marks=(begun,))
 
 
+def _storing_name(known: HistoryRow) -> str:
+    return f"notify-history/{known.taken_at.isoformat()}"
+
+
 def _storing(
     known: HistoryRow, options: Options, view: View, now: datetime
 ) -> tuple[tuple[Step, ...], datetime | None]:
     if not known.changed:
         return (), None
-    name = f"notify-history/{known.taken_at.isoformat()}"
+    name = _storing_name(known)
     outcome = view.outcome(name)
     if outcome is not None and outcome.state in ("done", "pending"):
         return (), None

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 
-from haulout.core.action import Patch
+import msgspec
+
+from haulout.cluster.rows import Value
+from haulout.core.action import Step
 from haulout.core.reason import Reason
 from haulout.surfaces.notify.given import Given
 from haulout.surfaces.notify.scheduler.choose import exhausted
 from haulout.surfaces.notify.scheduler.eligibility import Block
 from haulout.surfaces.notify.scheduler.score import Score
+from haulout.surfaces.notify.scheduler.standing import mark_key
 from haulout.surfaces.notify.status import patch, with_condition
 from haulout.surfaces.notify.wire import HOLD, NOT_BEFORE
 
 CONDITION = "schedulerDecision"
 SELECTED, WAITING = "selected", "waiting"
+SHOWN = "notify-shown"
+FIRST_FOR, LONGEST_FOR = timedelta(minutes=5), timedelta(hours=1)
+VISIBLE = 0.01
+_NUMBERS = re.compile(r"score=(-?\d{1,9}\.\d{1,9}) likelihood=(\d{1,9}\.\d{1,9}) ")
 
 # What each reason means to a person, and what that person could do about it.
 TEXTS: dict[str, tuple[str, str]] = {
@@ -40,15 +50,44 @@ TEXTS: dict[str, tuple[str, str]] = {
 }
 
 
-def shown(given: Given, status: str, reason: str, score: Score) -> tuple[Patch, ...]:
-    """Return the write of the condition, if its status or its reason has changed.
+class Shown(msgspec.Struct, frozen=True):
+    """What is written of a choice now, what is remembered of it, and when its numbers are looked at again."""
 
-    The numbers alone are no reason to write: they move all the time. `haulout explain` prints those of the moment.
+    steps: tuple[Step, ...]
+    mark: Value
+    until: datetime
+
+
+class Look(msgspec.Struct, frozen=True):
+    """When the numbers of a condition were written or found to be much the same, and how long they are left alone."""
+
+    at: datetime
+    rests_for: timedelta = FIRST_FOR
+
+
+def shown(given: Given, status: str, reason: str, score: Score) -> Shown:
+    """Return the write of the condition, if its status or its reason has changed or its numbers are out of date.
+
+    Numbers move all the time. They are looked at every five minutes, and less often the longer they stay about the same.
     """
+    key = mark_key(SHOWN, given.row)
+    known = given.view.recall(key, Value)
+    look = known.value if known is not None and isinstance(known.value, Look) else Look(given.now)
     stood = given.status.condition(CONDITION)
-    if stood is not None and (stood.status, stood.reason) == (status, reason):
-        return ()
-    return patch(given.row, with_condition(given.status, CONDITION, status, given.now, reason, str(score)))
+    is_same = stood is not None and (stood.status, stood.reason) == (status, reason)
+    if is_same and given.now < look.at + look.rests_for:
+        return Shown((), Value(key=key, value=look), look.at + look.rests_for)
+    if stood is not None and is_same and not _has_moved(stood.message, score):
+        look = Look(given.now, min(2 * look.rests_for, LONGEST_FOR))
+        return Shown((), Value(key=key, value=look), given.now + look.rests_for)
+    step = patch(given.row, with_condition(given.status, CONDITION, status, given.now, reason, str(score)))
+    return Shown((step,) if step else (), Value(key=key, value=Look(given.now)), given.now + FIRST_FOR)
+
+
+def _has_moved(message: str, score: Score) -> bool:
+    """Whether the numbers in a condition differ visibly from those of now."""
+    found = _NUMBERS.match(message)
+    return found is None or max(abs(float(found[1]) - score.value), abs(float(found[2]) - score.likelihood)) >= VISIBLE
 
 
 def reason_of(given: Given, block: Block, score: Score | None = None, because: Iterable[Reason] = ()) -> Reason:

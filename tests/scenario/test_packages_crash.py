@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from functools import cache
+from string import ascii_lowercase
 
 import pytest
 
 from haulout.embedded import Json
 from haulout.kernel.requests import Answer, Lost, Refused
 from tests.build.package_life import STAGES, Life, OperatorKilled
-from tests.build.skyhooks import Skyhooks, pkg
+from tests.build.skyhooks import About, Skyhooks, pkg
 
 CarryOut = Callable[[], Answer]
 
@@ -90,14 +92,37 @@ def test_killed_after_every_write_it_ends_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("package", "most"), [(pkg(), 6), (pkg(interrupt={"type": "noop"}), 12)], ids=["plain", "interrupt"]
+    ("package", "fails", "most"),
+    [(pkg(), False, 4), (pkg(), True, 6), (pkg(interrupt={"type": "noop"}), False, 12)],
+    ids=["plain", "each fails once", "interrupt"],
 )
-def test_a_stage_costs_at_most_three_writes_of_its_node(package: Json, most: int) -> None:
+def test_a_stage_costs_at_most_three_writes_of_its_node(package: Json, fails: bool, most: int) -> None:
     """Two stages, or four; at rest nothing is written."""
-    ops = Skyhooks().make("demo", {"base": package}).run(60)
+    ops = Skyhooks()
+
+    def fails_once(about: About) -> str:
+        ops.world.time.at(ops.world.time.now() + ops.takes, lambda: ops.finish(about, restarts=1))
+        return "fail"
+
+    ops.fate = fails_once if fails else ops.fate
+    ops.make("demo", {"base": package}).run(60)
     counts = Counter(kind for _, kind in ops.writes)
     assert ops.phase("demo") == "complete"
     assert counts["Node"] + counts["Node/status"] <= most
     assert counts["NodeMetadataConfigMap"] == 1
     before = len(ops.writes)
     assert len(ops.run(60).writes) == before
+
+
+def test_many_packages_of_one_node_are_not_slowed_down() -> None:
+    """Each ends at an instant of its own, so that the node is written for each."""
+    ops = Skyhooks()
+
+    def ends_later(about: About) -> str:
+        later = timedelta(milliseconds=50 * (ord(about.package[1]) - ord("a")))
+        ops.world.time.at(ops.world.time.now() + later, lambda: ops.finish(about))
+        return "later"
+
+    ops.fate = ends_later
+    ops.make("demo", {f"p{letter}": pkg() for letter in ascii_lowercase[:20]}).run(60)
+    assert (ops.phase("demo"), ops.slowed) == ("complete", [])

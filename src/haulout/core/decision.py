@@ -78,12 +78,17 @@ def _itself(key: Key, store: Store) -> Iterable[Key]:
     return (key,) if key.kind == "Node" else ()
 
 
+# A subject that edits one object this often within ten seconds chases its own tail.
+USUAL_EDITS = 20
+
+
 class Decider(msgspec.Struct, frozen=True):
     """A decision function and the rows that it is asked for: each row of `kind`, in every cluster or the given one.
 
     Keys of an earlier phase are asked first, so that the arbiter sees all the claims of an instant. `nodes` says on
     whose grants a decision that throws must not be trusted. `within`: the surface that it belongs to, where that has
-    another name: what it claims, it claims for that.
+    another name: what it claims, it claims for that. `edits`: how often it may edit one object within ten seconds before
+    it is slowed down (K9).
     """
 
     name: str
@@ -94,6 +99,7 @@ class Decider(msgspec.Struct, frozen=True):
     rank: Callable[[Key, Store], Rank] = _alike
     nodes: Callable[[Key, Store], Iterable[Key]] = _itself
     within: str = ""
+    edits: int = USUAL_EDITS
 
     @property
     def surface(self) -> str:

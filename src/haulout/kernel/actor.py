@@ -5,14 +5,14 @@ It does no I/O itself: it hands out requests and is given what became of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from haulout.cluster.key import Key
 from haulout.cluster.store import Store, TableName
 from haulout.cluster.view import PROOF
 from haulout.core.action import Send
-from haulout.core.decision import Decision
+from haulout.core.decision import Decider, Decision
 from haulout.core.holds import grant_key, hold_key
 from haulout.kernel.answers import Answers
 from haulout.kernel.delays import CONFLICT_FOR, Delays, spans_of
@@ -40,7 +40,7 @@ class Actor:
 
     loop: Wakes
 
-    def __init__(self, store: Store, reports: Reports | None = None) -> None:
+    def __init__(self, store: Store, reports: Reports | None = None, deciders: Iterable[Decider] = ()) -> None:
         reports = reports or Reports()
         self._store = store
         self.may_write: Callable[[], bool] = lambda: True
@@ -50,7 +50,7 @@ class Actor:
         self._statements = Statements(store, self._outbox)
         self._outcomes = Outcomes(store, self._outbox)
         self._looks = Looks(store, self._outbox)
-        self._edit_rates = EditRates(store)
+        self._edit_rates = EditRates(store, {decider.name: decider.edits for decider in deciders})
         self._delays = Delays(self)
         self._effects = Effects(store, self._timers, self._statements, self, self._busy.__contains__)
         self._proofs = Proofs(store, self._outbox.send, self._timers.at, self.wake, _delay)

@@ -5,6 +5,7 @@ An object and its status are written apart, each with edits of its own: one chan
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 import msgspec
@@ -12,10 +13,9 @@ import msgspec
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Row
 from haulout.cluster.store import Store
+from haulout.core.decision import USUAL_EDITS
 from haulout.kernel.rooms import Subject
 
-# A subject that edits one object this often within the window chases its own tail.
-RESTLESS_EDITS = 20
 RESTLESS_FOR = timedelta(seconds=10)
 
 
@@ -28,15 +28,19 @@ class Edits(msgspec.Struct, frozen=True):
     row: Row | None
     times: tuple[datetime, ...]
 
-    def are_restless(self, now: datetime) -> bool:
-        return len(self.times) == RESTLESS_EDITS and self.times[0] + RESTLESS_FOR > now
+    def are_restless(self, now: datetime, most: int) -> bool:
+        return len(self.times) == most and self.times[0] + RESTLESS_FOR > now
 
 
 class EditRates:
-    """How often each subject has edited each object, or a subresource of it, lately."""
+    """How often each subject has edited each object, or a subresource of it, lately.
 
-    def __init__(self, store: Store) -> None:
+    `most`: by decider, how often a subject of it may edit one object within the window.
+    """
+
+    def __init__(self, store: Store, most: Mapping[str, int]) -> None:
         self._store = store
+        self._most = most
         # In the order of the last edit, so that those that are over are found at the front.
         self._edits: dict[tuple[Subject, Key, str], Edits] = {}
 
@@ -45,12 +49,16 @@ class EditRates:
         known = self._edits.pop((subject, target, subresource), None)
         row = self._own_row(subject, target)
         times = known.times if known is not None and known.row is row else ()
-        self._edits[subject, target, subresource] = Edits(row, (*times, now)[-RESTLESS_EDITS:])
+        self._edits[subject, target, subresource] = Edits(row, (*times, now)[-self._most_of(subject) :])
 
     def restless_until(self, subject: Subject, target: Key, subresource: str, now: datetime) -> datetime | None:
         """Return when the subject may edit the object again, or None if it may do so now."""
         edits = self._edits.get((subject, target, subresource))
-        if edits is None or edits.row is not self._own_row(subject, target) or not edits.are_restless(now):
+        if (
+            edits is None
+            or edits.row is not self._own_row(subject, target)
+            or not edits.are_restless(now, self._most_of(subject))
+        ):
             return None
         return edits.times[0] + RESTLESS_FOR
 
@@ -72,6 +80,9 @@ class EditRates:
 
     def size(self) -> int:
         return len(self._edits)
+
+    def _most_of(self, subject: Subject) -> int:
+        return self._most.get(subject.decider, USUAL_EDITS)
 
     def _own_row(self, subject: Subject, target: Key) -> Row | None:
         """Return the object that the decision is about, where it edits another: if it changes, editing again is right."""

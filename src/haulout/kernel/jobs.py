@@ -97,8 +97,27 @@ def _batch(step: Step) -> Batch:
                 others.append(Job(action.target, other=action))
             case _:
                 edits.setdefault((action.target, _subresource(action)), []).append(action)
-    jobs = [Job(target, tuple(several)) for (target, _), several in edits.items()]
+    jobs = [Job(target, tuple(several)) for (target, _), several in _with_status(edits).items()]
     return Batch((*jobs, *others), tuple(tells), tuple(sends))
+
+
+def _with_status(edits: dict[tuple[Key, str], list[Edit]]) -> dict[tuple[Key, str], list[Edit]]:
+    """Return the edits with the labels and annotations of a Node moved to the patch of its status in the same step.
+
+    The server takes both in one request (kubelets write annotations so). It does not for other parts of a Node, and
+    not for custom resources.
+    """
+    merged = dict(edits)
+    for target, subresource in edits:
+        own = edits.get((target, ""), [])
+        if target.kind == "Node" and subresource == "status" and _is_metadata(own):
+            merged[target, "status"] = [*own, *edits[target, "status"]]
+            merged.pop((target, ""), None)
+    return merged
+
+
+def _is_metadata(edits: Sequence[Edit]) -> bool:
+    return all(isinstance(edit, Label | Annotate) for edit in edits)
 
 
 def _merged(first: Batch, second: Batch) -> Batch | None:

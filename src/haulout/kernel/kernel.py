@@ -27,7 +27,7 @@ class Kernel:
         on_failure: Callable[[Subject, Exception], None] = lambda subject, error: None,
     ) -> None:
         self.store = Store()
-        self.actor = Actor(self.store, reports)
+        self.actor = Actor(self.store, reports, deciders)
         self.loop = Loop(self.store, deciders, self.actor, on_failure)
         self.actor.loop = self.loop
         self.leading = True

@@ -8,7 +8,7 @@ from datetime import datetime
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
-from haulout.core.action import Create, Delete, Patch, Step
+from haulout.core.action import Cordon, Create, Delete, Patch, SetTaint, Step
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.holds import is_kept_by_others
 from haulout.surfaces.packages import node_names, taints
@@ -105,6 +105,15 @@ def _holds_back(plan: PlanRow) -> bool:
 def _steps(draft: NodeDraft, visits: list[Visit]) -> Iterator[Step]:
     """The state is stored before a pod is made for it, and a pod's outcome before the pod is deleted."""
     edits = draft.edits()
+    conditions = tuple(each for found in visits for each in found.conditions)
+    if any(isinstance(edit, Cordon) and edit.unschedulable for edit in edits):
+        # A cordon makes the cluster add a taint, with which a write that follows at once would collide.
+        if conditions:
+            yield conditions
+        conditions = ()
+    elif edits and not any(isinstance(edit, Cordon | SetTaint) for edit in edits):
+        # Where only metadata changes, one write says both.
+        edits, conditions = (*edits, *conditions), ()
     if edits:
         yield (*edits, *draft.tells)
     config_maps: list[Create | Patch | Delete] = [each for found in visits for each in found.config_maps]
@@ -118,9 +127,8 @@ def _steps(draft: NodeDraft, visits: list[Visit]) -> Iterator[Step]:
             *deletions,
             *(tell for pod in made for tell in pod.tells),
         )
-    conditions = [each for found in visits for each in found.conditions]
     if conditions:
-        yield tuple(conditions)
+        yield conditions
     stated = [tell for found in visits for tell in found.statements]
     if stated:
         yield tuple(stated)

@@ -170,7 +170,8 @@ def _visited(
         draft.apply(edits)
         draft.tells += [_draining(scene, asked.package)] if edits else []
     # The first status of a Skyhook may pick the node at once: then one write says both, that it is known and that it runs.
-    if not (plan.is_new and not before and status == WAITING):
+    is_shown = not (plan.is_new and not before and status == WAITING)
+    if is_shown:
         _show(scene, draft, work, status, before, is_complete=complete)
     if complete and status == COMPLETE:
         draft.apply(releasing(draft.node, skyhook, alone=around.options.alone, others=around.others))
@@ -188,7 +189,9 @@ def _visited(
             around.now,
             is_complete=complete,
             is_failing=is_failing(work.state) or (gate is not None and gate.is_late),
-        ),
+        )
+        if is_shown
+        else (),
         statements=(*_blocked(scene, gate), *failed),
         until=earliest(work.until, gate.until if gate is not None else None),
         reasons=explain.node_reasons(scene, gate, around, is_ready=is_ready)

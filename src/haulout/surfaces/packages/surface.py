@@ -39,10 +39,12 @@ def _none(key: Key, store: Store) -> Iterable[Key]:
 
 
 NODE_DECISION = "packages-nodes"
+# Packages of a node end each at an instant of its own, and the node is written at the beginning and at the end of each stage.
+NODE_EDITS = 100
 # What nodes read of Skyhooks is there before nodes are asked, and what they tell before the rollout is.
 DECIDERS = (
     Decider("packages-plans", KIND, plan.decide, phase=-2, nodes=_none, within=SURFACE),
-    Decider(NODE_DECISION, "Node", node.decide, phase=-1, nodes=_none, within=SURFACE),
+    Decider(NODE_DECISION, "Node", node.decide, phase=-1, nodes=_none, within=SURFACE, edits=NODE_EDITS),
     Decider(claims.ROLLOUT, KIND, rollout.decide, nodes=_nodes, within=SURFACE),
 )
 OWN_KINDS = (RESOURCE, POLICY_RESOURCE, POD_RESOURCE, PACKAGE_CONFIG_RESOURCE, METADATA_RESOURCE, APPLIED_RESOURCE)

@@ -402,6 +402,34 @@ class TestTogether:
         assert given.status("a") == STARTED
 
 
+class TestEstimateError:
+    """The error is what the drain took less what was estimated, whoever has drained the node."""
+
+    def error(self, given: Notices) -> list[float]:
+        found = [each for each in given.measured if each.counter == "nm_scheduler_estimate_error_seconds"]
+        assert all(each.signed for each in found)
+        return [round((given.now - each.since).total_seconds()) for each in found if each.since is not None]
+
+    def test_a_drain_that_is_faster_than_estimated_has_a_negative_error(self) -> None:
+        given = ops()
+        given.world.make(busy("train", "n0", "30m"))
+        given.run(5).make("a").run(600)
+        given.annotate("a", ready="true").run(1)
+        (error,) = self.error(given)
+        assert -1260 < error < -1140
+
+    def test_a_drain_that_is_slower_than_estimated_has_a_positive_error(self) -> None:
+        given = ops().make("a").run(600).annotate("a", ready="true").run(1)
+        (error,) = self.error(given)
+        assert 540 < error < 660
+
+    def test_what_a_person_has_started_is_not_measured(self) -> None:
+        given = ops().make("a", annotations={"haulout.dev/hold": "true"}).run(5)
+        assert reason(given, "a") == "waiting Held"
+        given.claim("n0", "mid").run(5).annotate("a", ready="true").run(1)
+        assert (given.status("a"), self.error(given)) == ("ObjectsDrained", [])
+
+
 def test_a_place_that_comes_free_wakes_few() -> None:
     given = ops(nodes=60)
     for number in range(60):

@@ -146,6 +146,7 @@ class Measure(msgspec.Struct, frozen=True):
 
     What is stated once for as long as it holds is counted anew on another `occasion`. With `since` it is a histogram,
     and what is added the time from then until it is stated, or until `until`. `unit`: the seconds that count as 1.
+    `signed`: `since` may lie ahead, and the time is then less than 0; otherwise a clock that goes wrong adds 0.
     """
 
     counter: str
@@ -155,6 +156,7 @@ class Measure(msgspec.Struct, frozen=True):
     since: datetime | None = None
     until: datetime | None = None
     unit: float = 1.0
+    signed: bool = False
 
 
 class Say(msgspec.Struct, frozen=True):

@@ -17,6 +17,8 @@ LONG_BUCKETS: tuple[float, ...] = (
     *(1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0),
     *(4 * 3600.0, 12 * 3600.0, 24 * 3600.0, 72 * 3600.0, 168 * 3600.0),
 )
+# Of a difference between two of these, whose sign counts.
+SIGNED_BUCKETS: tuple[float, ...] = (*(-edge for edge in reversed(LONG_BUCKETS)), 0.0, *LONG_BUCKETS)
 # Of controller-runtime's queues.
 QUEUE_BUCKETS: tuple[float, ...] = tuple(10.0**power for power in range(-8, 4))
 

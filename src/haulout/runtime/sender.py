@@ -107,7 +107,8 @@ class Sender:
             self._metrics.add(measure.counter, measure.labels, measure.amount)
         else:
             seconds = ((measure.until or self._clock.now()) - measure.since).total_seconds()
-            self._metrics.observe(measure.counter, max(seconds, 0.0) / measure.unit, **dict(measure.labels))
+            counted = seconds if measure.signed else max(seconds, 0.0)
+            self._metrics.observe(measure.counter, counted / measure.unit, **dict(measure.labels))
 
     def _tell(self, tell: Tell, row: ObjectRow | None) -> None:
         reporter = Reporter(tell.reporter, f"{tell.reporter}-{self._host}", "v1" if tell.core else "events.k8s.io/v1")

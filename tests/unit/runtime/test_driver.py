@@ -505,6 +505,12 @@ async def test_what_is_measured_since_then_is_a_time() -> None:
     assert b'waits_sum{flow="x"} 40' in text, "a clock that goes wrong takes nothing away"
 
 
+async def test_what_is_measured_with_its_sign_may_be_less_than_nothing() -> None:
+    shell = Shell(Objects())
+    shell.sender.state(Measure("errors", since=shell.clock.now() + timedelta(seconds=5), signed=True))
+    assert b"errors_sum -4.9" in shell.metrics.render()
+
+
 # Until when a process may write
 
 

@@ -8,13 +8,14 @@ import msgspec
 
 from haulout.cluster.key import Key
 from haulout.cluster.view import View
-from haulout.core.action import Annotate, Finalize, Label, Step, Tell
+from haulout.core.action import Annotate, Finalize, Label, Measure, Step, Tell
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.surfaces.notify import messages
 from haulout.surfaces.notify.completion import complete, finish
 from haulout.surfaces.notify.deadline import deadline, is_expired, repaired
 from haulout.surfaces.notify.deliver import AFTER, CONTINUE, background, delivery, noted, owed
 from haulout.surfaces.notify.given import Given, given_of, timed, told
+from haulout.surfaces.notify.scheduler.estimate_error import estimate_error
 from haulout.surfaces.notify.states import (
     AFTER_START,
     DECIDED_BY,
@@ -146,7 +147,7 @@ def _drained(given: Given) -> Decision:
     if row.annotations[READY] != "true":
         return NOTHING
     status = with_condition(row.status, _type(READY), "true", given.now)
-    return _moved(given, messages.OBJECTS_DRAINED, entered(status, OBJECTS_DRAINED, given.now))
+    return _moved(given, messages.OBJECTS_DRAINED, entered(status, OBJECTS_DRAINED, given.now), estimate_error(given))
 
 
 def _mirrored(given: Given, annotation: str) -> Decision:
@@ -186,7 +187,7 @@ def _retry(given: Given) -> Decision:
     status = without_conditions(row.status, _type(CLIENT), _type(VALIDATION))
     status = with_condition(status, RETRIED, row.annotations[RETRY], given.now)
     status = entered(status, OBJECTS_DRAINED, given.now)
-    return _moved(given, messages.OBJECTS_DRAINED, status, *((cleared,) if cleared else ()))
+    return _moved(given, messages.OBJECTS_DRAINED, status, before=(cleared,) if cleared else ())
 
 
 def _node_row(given: Given) -> Decision:
@@ -208,9 +209,11 @@ def _start(given: Given) -> Decision:
     return replace(decision, actions=(*decision.actions, told(given, "SLAPeriodInvalid", problem, warning=True)))
 
 
-def _moved(given: Given, event: str, status: Status, *before: Step) -> Decision:
+def _moved(
+    given: Given, event: str, status: Status, measured: tuple[Measure, ...] = (), before: tuple[Step, ...] = ()
+) -> Decision:
     """Take a transition whose message goes first."""
-    spent = timed(given, given.row.state, given.status.last_at)
+    spent = (*timed(given, given.row.state, given.status.last_at), *measured)
     return announced(given, event, (*patch(given.row, status), *spent), *before)
 
 

@@ -1,4 +1,4 @@
-"""What a maintenance says of its drain: how many pods are left, what keeps them, and how good the estimate was."""
+"""What a maintenance says of its drain: how many pods are left, and what keeps them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from haulout.base.duration import DurationError, parse
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Row, Value
 from haulout.cluster.view import MARK
-from haulout.core.action import Measure, Step
+from haulout.core.action import Step
 from haulout.core.decision import earliest
 from haulout.core.drain.options import Act
 from haulout.core.drain.progress import PodStanding, Progress, Standing
@@ -19,7 +18,6 @@ from haulout.surfaces.notify.given import Given, told
 from haulout.surfaces.notify.scheduler.estimate import PodContext, estimate
 from haulout.surfaces.notify.scheduler.samples import samples_of
 from haulout.surfaces.notify.status import patch, with_condition
-from haulout.surfaces.notify.wire import STARTED
 
 IN_PROGRESS, BLOCKED, DRAINED = "inprogress", "blocked", "drained"
 CONDITION = "drainProgress"
@@ -28,7 +26,6 @@ REPORT_EVERY_FOR, BLOCKED_AFTER_FOR = timedelta(seconds=10), timedelta(minutes=5
 # Estimates move with the clock. They alone are no reason to write more often than this.
 ESTIMATES_EVERY_FOR = timedelta(minutes=5)
 _TOTAL = re.compile(r"\d+ of (\d{1,7}) pods left")
-_ESTIMATE = re.compile(r"drain=(\S+)")
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -115,16 +112,3 @@ def _expected(given: Given, each: PodStanding) -> str:
         return f", est. {rest}s"
     hours, minutes = divmod(minutes, 60)
     return f", est. {hours}h{minutes}m" if hours else f", est. {minutes}m"
-
-
-def estimate_error(given: Given) -> tuple[Measure, ...]:
-    """Return by how much the drain took longer than the scheduler estimated when it chose the node."""
-    stood, started_at = given.status.condition("schedulerDecision"), given.status.entered_at(STARTED)
-    found = _ESTIMATE.search(stood.message) if stood is not None else None
-    if found is None or started_at is None:
-        return ()
-    try:
-        estimate = parse(found[1])
-    except DurationError:
-        return ()
-    return (Measure("nm_scheduler_estimate_error_seconds", since=started_at + estimate),)

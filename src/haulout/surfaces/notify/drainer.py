@@ -12,7 +12,7 @@ from haulout.core.action import Annotate, Measure, Step, Tell
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
 from haulout.core.drain.progress import Progress, conclusion, explained, progress
-from haulout.surfaces.notify.drain_report import DRAINED, estimate_error, report
+from haulout.surfaces.notify.drain_report import DRAINED, report
 from haulout.surfaces.notify.given import Given, given_of, told
 from haulout.surfaces.notify.jobs import ROLE
 from haulout.surfaces.notify.match import is_external, may_act, owner_mark
@@ -133,6 +133,5 @@ def _reported(given: Given) -> tuple[Step, ...]:
         Annotate(row.key, READY, "true"),
         Annotate(row.key, owner_mark(NAME), IN_BOX),
         took,
-        *estimate_error(given),
     )
     return (*((said,) if said else ()), ready)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from haulout.core.metric import COUNTER, GAUGE, HISTOGRAM, LONG_BUCKETS, Metric
+from haulout.core.metric import COUNTER, GAUGE, HISTOGRAM, LONG_BUCKETS, SIGNED_BUCKETS, Metric
 
 # Minutes, as the original has them.
 STATE_BUCKETS: tuple[float, ...] = (
@@ -32,8 +32,8 @@ METRICS = (
     Metric(
         "nm_scheduler_estimate_error_seconds",
         HISTOGRAM,
-        "By how much drains took longer than they were estimated to.",
-        buckets=LONG_BUCKETS,
+        "By how much drains took longer than they were estimated to; below 0: they were faster.",
+        buckets=SIGNED_BUCKETS,
     ),
     Metric("nm_drain_duration_seconds", HISTOGRAM, "How long drains took, by phase.", buckets=LONG_BUCKETS),
     Metric(REMOVED_PODS, COUNTER, "Pods that were made to leave nodes, by action and result."),

@@ -1,0 +1,30 @@
+"""How far the scheduler's estimate of a drain was off, measured when the node is drained, whoever has drained it."""
+
+from __future__ import annotations
+
+import re
+
+from haulout.base.duration import DurationError, parse
+from haulout.core.action import Measure
+from haulout.surfaces.notify.given import Given
+from haulout.surfaces.notify.wire import STARTED
+
+CONDITION, SELECTED = "schedulerDecision", "selected"
+ERROR = "nm_scheduler_estimate_error_seconds"
+_ESTIMATE = re.compile(r"drain=(\S+)")
+
+
+def estimate_error(given: Given) -> tuple[Measure, ...]:
+    """Return the time from the estimated end of the drain until now, below 0 if the drain was faster.
+
+    A maintenance that a person has started has no estimate for that moment, and is not measured.
+    """
+    stood, started_at = given.status.condition(CONDITION), given.status.entered_at(STARTED)
+    if stood is None or stood.status != SELECTED or started_at is None:
+        return ()
+    found = _ESTIMATE.search(stood.message)
+    try:
+        ends_at = started_at + parse(found[1]) if found else None
+    except (DurationError, OverflowError):
+        return ()
+    return (Measure(ERROR, since=ends_at, signed=True),) if ends_at is not None else ()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from haulout.core.drain.options import PodRules
 from haulout.embedded import DISRUPTION_BUDGETS, NODES, PODS, Change, Json
 from haulout.surfaces.notify.wire import OBJECTS_DRAINED, SLA_EXPIRED, STARTED
 from tests.build.notices import HOME, Notices, options
@@ -52,6 +53,19 @@ class TestDrainer:
         given.run(3700)
         assert pods(given) == []
         assert given.path("a")[-2:] == [SLA_EXPIRED, OBJECTS_DRAINED]
+
+    @pytest.mark.parametrize("alone", [True, False], ids=["as pika", "run"])
+    def test_pods_that_ask_to_be_waited_for_are_until_the_sla(self, alone: bool) -> None:
+        content = {"slaPeriod": "1h", "operators": {"drainer": {"enabled": True}}}
+        rules = PodRules() if alone else PodRules(annotation=True)
+        given = Notices(options(json.dumps(content), alone=alone, rules=rules))
+        body = single("train", restartPolicy="Never")
+        body["metadata"]["annotations"] = {"haulout.dev/drain": "wait"}
+        given.world.make(body)
+        given.run(5).started("a").run(3000)
+        assert pods(given) == ["train"]
+        given.run(700)
+        assert (pods(given), given.path("a")[-2:]) == ([], [SLA_EXPIRED, OBJECTS_DRAINED])
 
     def test_pods_without_a_controller_block(self) -> None:
         given = ops({})

@@ -17,8 +17,11 @@ from haulout.base import yaml as strict_yaml
 from haulout.core.budgets.declare import SURFACE as SHARED
 from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, NODES, Change, Json, Resource, World
 from haulout.surfaces.nodemaintenance.declare import SURFACE as NODEMAINTENANCE
+from haulout.surfaces.notify.declare import SURFACE as NOTIFY
+from haulout.surfaces.notify.wire import OBJECTS_DRAINED, STARTED
 from tests.build.served import PATIENCE, Served
 from tests.build.workloads import deployment, node
+from tests.scenario.test_plan_of_notify import notice, run
 from tests.scenario.test_plan_surfaces import PROFILES, budget, maintenance
 
 MAINTENANCES = Resource("nodemaintenance.medik8s.io", "v1beta1", "nodemaintenances")
@@ -34,7 +37,9 @@ class Cluster:
         self.served = served
         self.succeeded: list[str] = []
         definitions = [
-            strict_yaml.load(surface.definition(name)) for surface in (SHARED, NODEMAINTENANCE) for name in surface.crds
+            strict_yaml.load(surface.definition(name))
+            for surface in (SHARED, NODEMAINTENANCE, NOTIFY)
+            for name in surface.crds
         ]
         served.call(lambda world: [world.server.create(CUSTOM_RESOURCE_DEFINITIONS, each) for each in definitions])
 
@@ -211,3 +216,56 @@ def _work(world: World, change: Change, works: list[float]) -> None:
         _later(
             world, 2 * WORK_FOR, lambda: world.server.patch(NODES, "", "a", {"metadata": {"labels": {"booted": "v2"}}})
         )
+
+
+NOTICES = Resource("ngn2.nvidia.com", "v1alpha1", "notifymaintenances")
+NOTIFY_FILE = {
+    "slaPeriod": "3s",
+    "operators": {
+        "scheduler": {"enabled": True, "budgets": [{"name": "all", "maxUnavailable": 1}]},
+        "drainer": {"enabled": True, "settle": "100ms"},
+        "returner": {"enabled": True},
+    },
+}
+
+
+class Notices:
+    """What becomes of NotifyMaintenances: each is deleted some time after its node is drained."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.started: list[str] = []
+        self.drained: list[str] = []
+        cluster.served.call(lambda world: world.server.subscribe(NOTICES, lambda change: self._seen(world, change)))
+
+    def _seen(self, world: World, change: Change) -> None:
+        state = (change.object.get("status") or {}).get("maintenanceStatus")
+        name, of = change.object["metadata"]["name"], change.object["spec"]["nodeObject"]
+        if state == STARTED and of not in self.started:
+            self.started.append(of)
+        if state == OBJECTS_DRAINED and of not in self.drained:
+            self.drained.append(of)
+            _later(world, WORK_FOR, lambda: world.server.delete(NOTICES, "fleet", name))
+
+
+def test_the_scheduler_of_notify_chooses_the_nodes_that_the_plan_names(cluster: Cluster) -> None:
+    cluster.configured(surfaces={"notify": {"config": "notify.yaml"}})
+    (cluster.served.folder / "notify.yaml").write_text(yaml.safe_dump(NOTIFY_FILE))
+    fleet = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet"}}
+    runs = [run("long", "a", "3h"), run("short", "b", "5m")]
+    for each in runs:
+        # What ends by itself ends when it was announced to: not while the test runs.
+        each["metadata"] = {name: each["metadata"][name] for name in ("name", "namespace", "annotations")}
+        each["metadata"]["annotations"]["haulout.dev/drain"] = "wait"
+    cluster.served.make(fleet, node("a"), node("b"), node("c"), *runs)
+    cluster.served.until(lambda: len(cluster.served.pods_on("a")) == len(cluster.served.pods_on("b")) == 1)
+    cluster.served.make(*(notice(f"m{name}", name) for name in "abc"))
+    done = cluster.served.run("plan", "--work-for", f"{WORK_FOR}s", "--days", "0.1", "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    choices = json.loads(done.stdout)["choices"]
+    foretold = [choice["node"] for choice in choices]
+    assert foretold == ["c", "b", "a"]
+    notices = Notices(cluster)
+    with Running(cluster.served):
+        cluster.served.until(lambda: len(notices.drained) == 3)
+    assert (notices.started, notices.drained) == (foretold, foretold)
+    assert choices[0]["why"] == "Selected: score=1.000 likelihood=1.000 drain=0s"

@@ -29,10 +29,10 @@ STATES = ("operational", "maintenance-required", "in-maintenance")
     "--maintain",
     default="",
     metavar="NODES",
-    help="Make a NodeMaintenance for each of these nodes: names such as a,b, or a label selector such as pool=blue.",
+    help="Make a NodeMaintenance (or NotifyMaintenance) for each of these nodes: names such as a,b, or labels: pool=blue.",
 )
 @click.option(
-    "--work-for", default="1h", metavar="TIME", show_default=True, help="How long the work of a NodeMaintenance takes."
+    "--work-for", default="1h", metavar="TIME", show_default=True, help="How long the work of a maintenance takes."
 )
 @click.option("--days", default=30.0, metavar="N", show_default=True, help="How far to look ahead.")
 @click.option("--set", "labels", multiple=True, metavar="LABEL=VALUE", help="Set a label on every node at the start.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -94,6 +95,8 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     `facts`: what can be known of the outside world from rows and the version alone, for explanations.
     `planned_objects`: its objects that a plan follows. `node_state`: the state that it writes on a Node, as the API has it.
     `planned_options`: the options for a plan, whose cluster cannot do everything that a real one can.
+    `planned_pods`: the running pods that end by themselves, as a plan has them, each with the time that it still runs. Without
+    it, no such pods are in a plan.
     """
 
     name: str
@@ -116,6 +119,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     facts: Callable[[Store, ServerVersion], Iterable[Value]] | None = None
     planned_objects: PlannedObjects | None = None
     planned_options: Callable[[Any], Any] = lambda options: options
+    planned_pods: Callable[[Any, Iterable[Json], datetime], Iterable[tuple[Json, timedelta]]] | None = None
     node_state: Callable[[Json], str] = no_state
 
     @property

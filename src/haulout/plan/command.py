@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
 
 from haulout.base import yaml
-from haulout.base.clock import SystemClock
+from haulout.base.duration import to_text
 from haulout.base.selector import SelectorError, parse
 from haulout.core.budgets.decisions import BUDGETS
 from haulout.core.declaration import Declaration
@@ -25,25 +23,26 @@ from haulout.embedded import (
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
     NODES,
+    PODS,
     STATEFUL_SETS,
     UNMANAGED,
     Json,
     Resource,
 )
-from haulout.explain.setup import Setup, read_setup
-from haulout.explain.snapshot import endpoint_of
-from haulout.kube.errors import Forbidden, KubeError, NotFound
-from haulout.kube.http import HttpTransport
-from haulout.kube.listing import read_list
-from haulout.model.meta import wire_micro_time
-from haulout.plan.chart import svg_chart, text_chart
+from haulout.explain.setup import Setup, declaration_of, read_setup
+from haulout.plan.bodies import in_cluster, in_file
+from haulout.plan.chart import svg_chart
 from haulout.plan.collector import without_collector
-from haulout.plan.forecast import Done, Forecast, Simulation, planned_resource
+from haulout.plan.forecast import SETTLING_FOR, Done, Forecast, Simulation, planned_resource
+from haulout.plan.output import as_json, as_text
 from haulout.plan.progress import progress_bar
 from haulout.settings.settings import PlanSettings
 from haulout.surfaces.profiles.wire import PROFILE_LABEL, attached_profiles
-from haulout.surfaces.registry import declared, definition
+from haulout.surfaces.registry import declared, definition, surface
 
+# A pod that ends by itself, beside all others, which follow from their owners.
+FINITE_POD = "FinitePod"
+EXITS_AFTER = "simulate.haulout.dev/exits-after"
 ZONE = "topology.kubernetes.io/zone"
 NAMESPACES = Resource("", "v1", "namespaces")
 # What a plan takes along; pods follow from their owners.
@@ -64,8 +63,6 @@ MADE_BY_SERVER = (
     "ownerReferences",
     "selfLink",
 )
-LIST_WITHIN = 30.0
-MOST_SHOWN = 5
 
 Objects = list[tuple[Resource, Json]]
 
@@ -81,7 +78,7 @@ def plan(settings: PlanSettings) -> int:
     except click.ClickException as error:
         error.show()
         return 1
-    lines = [_json(forecast, lacks)] if settings.output == "json" else [*_incomplete(lacks), *_text(forecast)]
+    lines = [as_json(forecast, lacks)] if settings.output == "json" else as_text(forecast, lacks)
     for line in lines:
         click.echo(line)
     return 0
@@ -90,12 +87,18 @@ def plan(settings: PlanSettings) -> int:
 def _setup(settings: PlanSettings) -> Setup:
     """The surfaces that the configuration switches on, with what of their options a plan can follow."""
     setup = read_setup(settings.config, settings.surfaces)
+    for name, options in setup.apart.items():
+        # What has a command of its own to be explained takes part in a plan all the same.
+        if declaration_of(surface(name)).planned_objects is not None:
+            setup = setup.with_options(name, options)
     enabled = tuple(
         msgspec.structs.replace(each, options=each.declaration.planned_options(each.options)) for each in setup.enabled
     )
     setup = msgspec.structs.replace(setup, enabled=enabled)
     if settings.maintain and not _planned(setup):
-        raise click.ClickException("--maintain makes NodeMaintenances: switch on nodemaintenance (--surfaces)")
+        raise click.ClickException(
+            "--maintain makes NodeMaintenances or NotifyMaintenances: switch on nodemaintenance or notify (--surfaces)"
+        )
     profiles = setup.options("profiles")
     known = profiles.config.profiles if profiles else {}
     unknown = [name for name in attached_profiles(settings.profile) if name not in known]
@@ -123,6 +126,11 @@ def _custom(setup: Setup) -> dict[str, Resource]:
     return {kind: resource for each in declarations for kind, resource in _own_kinds(each).items()}
 
 
+def _begins_at(settings: PlanSettings) -> datetime:
+    at = datetime.fromisoformat(settings.at).astimezone(UTC) if settings.at else datetime.now(UTC)
+    return at.replace(microsecond=0)
+
+
 def _draw(forecast: Forecast, path: str) -> None:
     try:
         Path(path).write_text(svg_chart(forecast))
@@ -131,13 +139,13 @@ def _draw(forecast: Forecast, path: str) -> None:
 
 
 def _simulated(settings: PlanSettings, setup: Setup, objects: Objects, lacks: list[str]) -> Forecast:
-    begins_at = datetime.fromisoformat(settings.at).astimezone(UTC) if settings.at else datetime.now(UTC)
+    begins_at = _begins_at(settings)
     done = [Done(state, timedelta(seconds=seconds), label, value) for state, seconds, label, value in settings.after]
     with without_collector(), progress_bar() as on_progress:
         simulation = Simulation(
             setup.enabled,
             objects,
-            begins_at=begins_at.replace(microsecond=0),
+            begins_at=begins_at,
             together=setup.together,
             done=done,
             work_for=timedelta(seconds=settings.work_for),
@@ -153,12 +161,7 @@ def _simulated(settings: PlanSettings, setup: Setup, objects: Objects, lacks: li
 
 def _objects(settings: PlanSettings, setup: Setup, lacks: list[str]) -> Objects:
     """The objects to plan with. What could not be taken into account is added to `lacks`, a line each."""
-    if settings.nodes:
-        found = list(_made_up(settings.nodes, settings.zones))
-    elif settings.snapshot:
-        found = _snapshot(settings.snapshot, {**TAKEN, **_custom(setup)})
-    else:
-        found = asyncio.run(_live(dict(settings.cluster), lacks, _custom(setup)))
+    found = list(_made_up(settings.nodes, settings.zones)) if settings.nodes else _read(settings, setup, lacks)
     nodes = [body for resource, body in found if resource == NODES]
     if not nodes:
         raise click.ClickException("there are no nodes to plan for (--nodes N makes some up)")
@@ -168,6 +171,31 @@ def _objects(settings: PlanSettings, setup: Setup, lacks: list[str]) -> Objects:
     for resource, planned in _planned(setup)[:1]:
         found += [(resource, planned.make(name)) for name in _maintained(settings.maintain, nodes)]
     return [*_ground(setup, found), *found]
+
+
+def _read(settings: PlanSettings, setup: Setup, lacks: list[str]) -> Objects:
+    """Return the objects of a snapshot or a cluster, as a plan begins with them."""
+    custom = _custom(setup)
+    kinds = {**TAKEN, **custom}
+    wants_pods = any(each.declaration.planned_pods is not None for each in setup.enabled)
+    if settings.snapshot:
+        bodies = in_file(settings.snapshot)
+    else:
+        read = {**kinds, **({"Pod": PODS} if wants_pods else {})}
+        bodies = asyncio.run(in_cluster(dict(settings.cluster), read, frozenset(custom), lacks))
+    kept = {planned.kind for _, planned in _planned(setup) if planned.keeps_status}
+    pods = [body for body in bodies if body.get("kind") == "Pod"]
+    return _ordered([*bodies, *_finite_pods(setup, pods, _begins_at(settings))], {**kinds, FINITE_POD: PODS}, kept)
+
+
+def _finite_pods(setup: Setup, pods: list[Json], now: datetime) -> Iterator[Json]:
+    """Yield the pods that end by themselves, with the time at which they do in the plan."""
+    finite = [body for body in pods if (body.get("spec") or {}).get("restartPolicy", "Always") != "Always"]
+    for each in setup.enabled:
+        made = each.declaration.planned_pods
+        for body, left in made(each.options, finite, now) if made is not None else ():
+            notes = {**body["metadata"].get("annotations", {}), EXITS_AFTER: to_text(left + SETTLING_FOR)}
+            yield {**body, "kind": FINITE_POD, "metadata": {**body["metadata"], "annotations": notes}}
 
 
 def _ground(setup: Setup, found: Objects) -> Iterator[tuple[Resource, Json]]:
@@ -220,78 +248,24 @@ def _made_up(count: int, zones: int) -> Iterator[tuple[Resource, Json]]:
         yield NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
 
 
-def _snapshot(path: str, taken: Mapping[str, Resource]) -> Objects:
-    try:
-        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-        documents = [document for document in _documents(data) if isinstance(document, dict)]
-    except OSError as error:
-        raise click.ClickException(f"{path}: {error.strerror}") from None
-    except yaml.YamlError as error:
-        raise click.ClickException(f"{path} is not YAML: {error}") from None
-    bodies = [body for document in documents for body in document.get("items", [document])]
-    return _ordered([body for body in bodies if isinstance(body, dict)], taken)
-
-
-def _documents(data: bytes) -> list[Any]:
-    """Return what YAML or JSON holds. JSON is YAML, too, but is read far faster as what it is."""
-    try:
-        return [msgspec.json.decode(data)]
-    except (msgspec.DecodeError, RecursionError):
-        return yaml.load_all(data, bounds=yaml.SNAPSHOT)
-
-
-async def _live(cluster: dict[str, Any], lacks: list[str], custom: Mapping[str, Resource]) -> Objects:
-    endpoint = endpoint_of(cluster)
-    transport = HttpTransport(endpoint, SystemClock())
-    bodies: list[Json] = []
-    try:
-        async with asyncio.timeout(LIST_WITHIN):
-            for kind, resource in {**TAKEN, **custom}.items():
-                bodies += await _listed(transport, kind, resource, lacks, optional=kind in custom)
-    except TimeoutError:
-        raise click.ClickException(f"{endpoint.server} did not list its objects within {LIST_WITHIN:g} s") from None
-    except KubeError as error:
-        raise click.ClickException(f"{endpoint.server} cannot be read: {error}") from None
-    finally:
-        await transport.close()
-    return _ordered(bodies, {**TAKEN, **custom})
-
-
-async def _listed(
-    transport: HttpTransport, kind: str, resource: Resource, lacks: list[str], *, optional: bool
-) -> list[Json]:
-    group = f"/apis/{resource.group}" if resource.group else "/api"
-    try:
-        kept: Any = dict[str, Any]
-        bodies: list[Any] = await read_list(transport, f"{group}/{resource.version}/{resource.plural}", kept)
-    except Forbidden as error:
-        if kind == "Node":
-            raise
-        lacks.append(f"{resource.plural} cannot be read: {error}")
-        return []
-    except NotFound:
-        # Custom resources need not be installed: then there are none.
-        if not optional:
-            raise
-        return []
-    return [{**body, "kind": kind} for body in bodies]
-
-
-def _ordered(bodies: list[Json], taken: Mapping[str, Resource]) -> Objects:
-    """Return the objects as they would be created, namespaces first."""
-    found = [(taken[body["kind"]], _fresh(body)) for body in bodies if body.get("kind") in taken]
+def _ordered(bodies: list[Json], taken: Mapping[str, Resource], kept: Set[str]) -> Objects:
+    """Return the objects as they would be created, namespaces first. `kept`: the kinds that go on from where they stand."""
+    found = [(taken[body["kind"]], _fresh(body, kept)) for body in bodies if body.get("kind") in taken]
     places = {body["metadata"].get("namespace", "") for _, body in found} - {""}
     known = {body["metadata"]["name"] for resource, body in found if resource == NAMESPACES}
     missing = [(NAMESPACES, {"metadata": {"name": name}}) for name in sorted(places - known)]
     order = list(taken.values())
     own = ("default", "kube-system", "kube-public", "kube-node-lease")
-    kept = [each for each in (*missing, *found) if each[0] != NAMESPACES or each[1]["metadata"]["name"] not in own]
-    return sorted(kept, key=lambda each: (each[0] != NAMESPACES, order.index(each[0])))
+    made = [each for each in (*missing, *found) if each[0] != NAMESPACES or each[1]["metadata"]["name"] not in own]
+    return sorted(made, key=lambda each: (each[0] != NAMESPACES, order.index(each[0])))
 
 
-def _fresh(body: Json) -> Json:
+def _fresh(body: Json, keeps_status: Set[str]) -> Json:
     metadata = {name: value for name, value in body.get("metadata", {}).items() if name not in MADE_BY_SERVER}
-    kept = {name: value for name, value in body.items() if name != "status"}
+    is_kept = body.get("kind") in keeps_status
+    kept = {name: value for name, value in body.items() if is_kept or name != "status"}
+    if body.get("kind") == FINITE_POD:
+        kept["kind"] = "Pod"
     if body.get("kind") == "Node":
         if not _is_ready(body):
             # Without a simulated kubelet the node stays out of service, and counts as such.
@@ -305,72 +279,3 @@ def _is_ready(node: Json) -> bool:
     conditions = (node.get("status") or {}).get("conditions") or []
     ready = [each.get("status") for each in conditions if isinstance(each, dict) and each.get("type") == "Ready"]
     return ready in ([], ["True"])
-
-
-# What comes of it
-
-
-def _incomplete(lacks: list[str]) -> Iterator[str]:
-    if lacks:
-        yield (
-            f"INCOMPLETE: {len(lacks)} things could not be taken into account:"
-            if len(lacks) > 1
-            else ("INCOMPLETE: one thing could not be taken into account:")
-        )
-        yield from (f"  {text}" for text in lacks)
-
-
-def _text(forecast: Forecast) -> Iterator[str]:
-    going = [course for course in forecast.courses if course.goes]
-    if not going:
-        yield f"None of {len(forecast.courses)} nodes leaves operational until {_shown(forecast.ends_at)}."
-        return
-    yield from text_chart(forecast)
-    yield ""
-    stuck = [course for course in going if course.returns_at is None]
-    finished = forecast.finished_at
-    back = len(going) - len(stuck)
-    yield f"{back} of {len(going)} nodes go and come back" + (f", the last {_shown(finished)}" if finished else "")
-    for course in stuck[:MOST_SHOWN]:
-        yield f"  {course.node} is {course.spans[-1].state} until the end: {course.waits_for}"
-    if len(stuck) > MOST_SHOWN:
-        yield f"  and {len(stuck) - MOST_SHOWN} more"
-    if forecast.kept:
-        yield "waited for, all nodes together:"
-        for text, span in forecast.kept[:MOST_SHOWN]:
-            yield f"  {_span(span)}: {text}"
-
-
-def _shown(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M} UTC"
-
-
-def _span(span: timedelta) -> str:
-    hours, seconds = divmod(int(span.total_seconds()), 3600)
-    return f"{hours} h {seconds // 60} min" if hours else f"{seconds // 60} min {seconds % 60} s"
-
-
-def _json(forecast: Forecast, lacks: list[str]) -> str:
-    body = {
-        "incomplete": lacks,
-        "beginsAt": wire_micro_time(forecast.begins_at),
-        "endsAt": wire_micro_time(forecast.ends_at),
-        "finishedAt": wire_micro_time(forecast.finished_at) if forecast.finished_at else None,
-        "waitedFor": [{"seconds": int(span.total_seconds()), "cause": text} for text, span in forecast.kept],
-        "nodes": [
-            {
-                "name": course.node,
-                "states": [
-                    {
-                        "state": span.state,
-                        "from": wire_micro_time(span.begins_at),
-                        "to": wire_micro_time(span.ends_at) if span.ends_at else None,
-                    }
-                    for span in course.spans
-                ],
-                "waitsFor": course.waits_for,
-            }
-            for course in forecast.courses
-        ],
-    }
-    return msgspec.json.format(msgspec.json.encode(body), indent=2).decode()

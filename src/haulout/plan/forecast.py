@@ -9,15 +9,25 @@ from functools import partial
 
 import msgspec
 
-from haulout.cluster.key import node_key
+from haulout.cluster.key import Key, node_key
 from haulout.cluster.kinds import Kinds
 from haulout.cluster.project import Resource
 from haulout.cluster.view import NotListed
 from haulout.core.declaration import Enabled
 from haulout.core.holds import HOLDS_OF_NODE, Hold
-from haulout.core.planned import DRAINING, IN_MAINTENANCE, OPERATIONAL, REQUIRED, PlannedObjects, no_state
+from haulout.core.planned import DRAINING, IN_MAINTENANCE, OPERATIONAL, REQUIRED, Pick, PlannedObjects, no_state
 from haulout.core.reason import Reason, roots
-from haulout.embedded import NODES, ActorOptions, Actors, Change, Json, Server, VirtualTimers
+from haulout.embedded import (
+    NODES,
+    ActorOptions,
+    Actors,
+    Change,
+    Json,
+    KubeletOptions,
+    PodBehaviour,
+    Server,
+    VirtualTimers,
+)
 from haulout.embedded import Resource as WorldResource
 from haulout.kernel.assemble import assemble
 from haulout.kernel.rooms import Subject
@@ -29,6 +39,8 @@ FURTHER = {"": -1, OPERATIONAL: 0, REQUIRED: 1, DRAINING: 2, IN_MAINTENANCE: 3}
 # Nodes come up and pods are placed before the clock that people see begins.
 SETTLING_FOR = timedelta(minutes=5)
 LOOK_AFTER_FOR = timedelta(seconds=1)
+# The resource, namespace and name of an object.
+Place = tuple[WorldResource, str, str]
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -63,16 +75,26 @@ class Course(msgspec.Struct, frozen=True):
         return last.begins_at if self.goes and last is not None and last.state == OPERATIONAL else None
 
 
+class Choice(msgspec.Struct, frozen=True):
+    """One choice of a surface in a plan: which object was to go next, of which node, and why."""
+
+    at: datetime
+    object: str
+    node: str
+    pick: Pick
+
+
 class Forecast(msgspec.Struct, frozen=True):
     """The result of a plan: when each node goes and comes back, and what it waits for.
 
-    `kept`: how long nodes waited together for what, the longest first.
+    `kept`: how long nodes waited together for what, the longest first. `choices`: in their order in time.
     """
 
     begins_at: datetime
     ends_at: datetime
     courses: tuple[Course, ...]
     kept: tuple[tuple[str, timedelta], ...] = ()
+    choices: tuple[Choice, ...] = ()
 
     @property
     def finished_at(self) -> datetime | None:
@@ -115,7 +137,9 @@ class Simulation:
         self._begins_at = begins_at
         self._time = VirtualTimers(begins_at - SETTLING_FOR)
         self._world = Server(self._time, seed=seed, brief=True)
-        self._actors = Actors(self._world, self._time, ActorOptions(seed=seed, heartbeats=False, brief=True))
+        kubelet = KubeletOptions(behave=self._behave)
+        actors = ActorOptions(seed=seed, heartbeats=False, brief=True, kubelet=kubelet)
+        self._actors = Actors(self._world, self._time, actors)
         self._assembly = assemble(surfaces, together=together)
         self._kernel = self._assembly.kernel
         self._driver = VirtualDriver(self._kernel, self._world, self._time, kinds=Kinds(self._assembly.kinds))
@@ -124,8 +148,12 @@ class Simulation:
             each.declaration.node_state for each in surfaces if each.declaration.node_state is not no_state
         ]
         self._planned = dict(_planned(surfaces))
+        self._kinds = {planned_resource(kind): kind.kind for each in surfaces for kind in each.declaration.kinds}
+        self._choices: dict[str, Choice] = {}
+        # By object: since when only the end of the work is waited for.
+        self._done_since: dict[Place, datetime] = {}
         # By node and object: the states that the object gives to the node while it is schedulable, and while cordoned.
-        self._standing: dict[str, dict[str, tuple[str, str]]] = {}
+        self._standing: dict[str, dict[Place, tuple[str, str]]] = {}
         self._waiting: dict[str, datetime] = {}
         self._kept: Counter[str] = Counter()
         self._looked_at = begins_at
@@ -156,7 +184,7 @@ class Simulation:
         self._driver.run(ends_at, lambda: self._show_progress(within))
         courses = [self._course(name, spans) for name, spans in sorted(self._spans.items())]
         kept = tuple((text, timedelta(seconds=seconds)) for text, seconds in self._kept.most_common())
-        return Forecast(self._begins_at, ends_at, tuple(courses), kept)
+        return Forecast(self._begins_at, ends_at, tuple(courses), kept, tuple(self._choices.values()))
 
     def _show_progress(self, within: timedelta) -> bool:
         """Show how far the clock has come. Always False: the plan goes on."""
@@ -168,8 +196,15 @@ class Simulation:
         return False
 
     def _create(self, resource: WorldResource, obj: Json, on_problem: Callable[[str], None]) -> None:
+        metadata = obj.get("metadata", {})
+        place = metadata.get("namespace", ""), metadata.get("name", "")
+        leaves = metadata.pop("deletionTimestamp", None) is not None
         try:
             self._world.create(resource, obj)
+            if resource in self._planned and self._planned[resource].keeps_status and obj.get("status"):
+                self._world.patch(resource, *place, {"status": obj["status"]}, subresource="status")
+            if leaves:
+                self._world.delete(resource, *place)
         except ApiError as error:
             name = obj.get("metadata", {}).get("name", "")
             on_problem(f"{resource.plural} {name} is left out: {error}")
@@ -183,26 +218,50 @@ class Simulation:
             self._note(change.object)
 
     def _object_changed(self, resource: WorldResource, change: Change) -> None:
-        planned, obj, metadata = self._planned[resource], change.object, change.object["metadata"]
-        name, namespace = metadata["name"], metadata.get("namespace", "")
+        planned, obj = self._planned[resource], change.object
+        place = resource, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+        self._follow_work(place, change)
+        self._note_choice(planned, obj)
         standing = self._standing.setdefault(planned.node(obj), {})
         states = (planned.state(obj, False), planned.state(obj, True))
-        known = standing.get(f"{resource.plural}/{namespace}/{name}")
         if change.type == "DELETED":
-            standing.pop(f"{resource.plural}/{namespace}/{name}", None)
-        elif known == states:
+            standing.pop(place, None)
+        elif standing.get(place) == states:
             return
         else:
-            standing[f"{resource.plural}/{namespace}/{name}"] = states
-            if planned.is_done(obj):
-                self._time.at(self._time.now() + self._work_for, lambda: self._end(resource, namespace, name))
+            standing[place] = states
         node = self._world.get(NODES, "", planned.node(obj))
         if node is not None:
             self._note(node)
 
-    def _end(self, resource: WorldResource, namespace: str, name: str) -> None:
-        if self._world.get(resource, namespace, name) is not None:
-            self._world.delete(resource, namespace, name)
+    def _follow_work(self, place: Place, change: Change) -> None:
+        """Have an object deleted once the work is done that the plan has no client for."""
+        planned, obj = self._planned[place[0]], change.object
+        if change.type == "DELETED" or not planned.is_done(obj):
+            self._done_since.pop(place, None)
+        elif place not in self._done_since:
+            since = self._done_since[place] = self._time.now()
+            self._time.at(since + (planned.work_for(obj) or self._work_for), lambda: self._end(place, since))
+
+    def _end(self, place: Place, since: datetime) -> None:
+        if self._done_since.get(place) == since and self._world.get(*place) is not None:
+            self._world.delete(*place)
+
+    def _note_choice(self, planned: PlannedObjects, obj: Json) -> None:
+        """Remember why an object was chosen, when it is for the first time."""
+        metadata = obj["metadata"]
+        place = f"{metadata.get('namespace', '')}/{metadata['name']}".removeprefix("/")
+        if place not in self._choices and (pick := planned.pick(obj, self._kernel.store, self._time.now())):
+            self._choices[place] = Choice(self._time.now(), place, planned.node(obj), pick)
+
+    def _behave(self, pod: Json, behaviour: PodBehaviour) -> PodBehaviour:
+        """Let the pods by which a surface does the work of an object run for as long as that takes."""
+        for resource, planned in self._planned.items():
+            if place := planned.worker_of(pod):
+                obj = self._world.get(resource, *place.split("/", 1))
+                work_for = planned.work_for(obj) if obj is not None else None
+                return msgspec.structs.replace(behaviour, exits_after=work_for or self._work_for)
+        return behaviour
 
     def _written(self, node: Json) -> str:
         """Return the state that surfaces have written on a node."""
@@ -222,6 +281,9 @@ class Simulation:
         if not state and not spans:
             return
         state = state or OPERATIONAL
+        if spans and spans[-1].begins_at == now == self._begins_at:
+            # It is only being made: an object and its status are two writes.
+            spans.pop()
         if spans:
             spans[-1] = msgspec.structs.replace(spans[-1], ends_at=now)
         spans.append(Span(state, now))
@@ -265,6 +327,11 @@ class Simulation:
         rows = self._kernel.store.bucket(HOLDS_OF_NODE, "", node_key(name))
         for hold in sorted((row for row in rows if isinstance(row, Hold)), key=lambda hold: hold.claim.begun):
             yield Subject(hold.surface, hold.claim.owner)
+        for resource, namespace, own in self._standing.get(name, {}):
+            kind = self._kinds[resource]
+            for each in self._assembly.enabled:
+                if kind in each.declaration.explains:
+                    yield Subject(each.declaration.explains[kind], Key("", kind, namespace, own))
         for each in self._assembly.enabled:
             if "Node" in each.declaration.explains:
                 yield Subject(each.declaration.explains["Node"], node_key(name))

@@ -87,6 +87,10 @@ class Classes(msgspec.Struct, frozen=True):
         """Return when time alone changes the class of a pod."""
         return None
 
+    def overrules(self, act: Act) -> bool:
+        """Whether the surface's deadline has passed, so that it decides itself where a rule of all drains says this."""
+        return False
+
 
 class DrainOptions(msgspec.Struct, frozen=True):
     """How one drain treats the pods of its node.

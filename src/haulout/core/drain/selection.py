@@ -107,7 +107,7 @@ def fate_of(
         return IGNORED
     if rules.any:
         ruled = _ruled(pod, rules, node)
-        if ruled is not None:
+        if ruled is not None and not (options.classes is not None and options.classes.overrules(ruled.act)):
             return ruled
     if options.keeps_some and _is_kept(pod, options):
         return IGNORED

@@ -29,6 +29,10 @@ class PodClasses(Classes, frozen=True):
     def changes_at(self, pod: PodRow, now: datetime) -> datetime | None:
         return self._deleted_at(pod) if self.forced_since is not None else None
 
+    def overrules(self, act: Act) -> bool:
+        """Whether a pod that a rule of all drains keeps goes all the same: after the SLA, one that is waited for."""
+        return self.forced_since is not None and act is Act.WAIT
+
     def _deleted_at(self, pod: PodRow) -> datetime | None:
         """Return from when on a pod that its budget keeps is deleted past the budget."""
         if self.settings.pdb_timeout < timedelta() or self.forced_since is None:

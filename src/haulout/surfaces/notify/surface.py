@@ -20,6 +20,7 @@ from haulout.surfaces.notify import drainer, jobs, returner, runner, validator, 
 from haulout.surfaces.notify.declare import ORIGINAL
 from haulout.surfaces.notify.load import load
 from haulout.surfaces.notify.options import Operators, Options
+from haulout.surfaces.notify.planned import PLANNED_OBJECTS, planned_options, planned_pods
 from haulout.surfaces.notify.scheduler import candidate, recording, rounds
 from haulout.surfaces.notify.scheduler.decide import decide
 from haulout.surfaces.notify.scheduler.estimate import POD_ANNOTATIONS
@@ -116,4 +117,7 @@ NOTIFY = Declaration(
     options=served,
     files=lambda settings: (settings.config,),
     node_objects=NodeObjects(kind=KIND, index=NOTICES_OF_NODE, node=lambda row: str(row.node), reason=_reason),
+    planned_objects=PLANNED_OBJECTS,
+    planned_options=planned_options,
+    planned_pods=planned_pods,
 )

@@ -26,7 +26,9 @@ from tests.build.workloads import World, is_leaving
 
 LABEL = "drain"
 WATCHED = ("Node", "Pod", "PodDisruptionBudget", "DaemonSet")
-QUICK = ActorOptions(heartbeats=False, kubelet=KubeletOptions(pod=PodBehaviour(stops_after=timedelta(seconds=3))))
+QUICK = ActorOptions(
+    heartbeats=False, kubelet=KubeletOptions(pod=PodBehaviour(stops_after=timedelta(seconds=3), init_runs_for=None))
+)
 
 
 def declared(*deciders: Decider, drains: bool = False) -> Declaration:

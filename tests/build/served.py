@@ -30,9 +30,10 @@ PATIENCE = 120.0
 class Served:
     """`run` a command against it; look at it and change it by `call`, which is carried out in its own thread."""
 
-    def __init__(self, folder: Path, **variables: str) -> None:
+    def __init__(self, folder: Path, kubelet: KubeletOptions = QUICK, **variables: str) -> None:
         """`variables` stand in the environment of every command."""
         self.folder = folder
+        self._kubelet = kubelet
         self._variables = variables
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
@@ -51,7 +52,7 @@ class Served:
         self._loop.close()
 
     async def _start(self) -> None:
-        self.world = World(kubelet=QUICK)
+        self.world = World(kubelet=self._kubelet)
         await self._stack.enter_async_context(self.world.served(str(self.folder / "kubeconfig")))
 
     async def _stop(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,6 +11,8 @@ import msgspec
 from haulout.cluster.store import Store
 
 OPERATIONAL, REQUIRED, DRAINING, IN_MAINTENANCE = "operational", "maintenance-required", "draining", "in-maintenance"
+# Something is done to the node while it is in service.
+CHANGING = "changing"
 
 Json = dict[str, Any]
 
@@ -38,7 +40,6 @@ class PlannedObjects(msgspec.Struct, frozen=True, kw_only=True):
     `state`: the state of that node, from the object and whether the node is cordoned.
     `is_done`: the work may be done, so that the object is deleted after the time that work takes.
     `make`: returns an object that asks for the maintenance of a node, for `plan --maintain`.
-    `keeps_status`: an object goes on from where it stands; otherwise it begins anew with the plan.
     `pick`: returns why an object was chosen, from what stands in the API and in the kernel's store; None: it is not.
     `work_for`: how long the work takes, where the object says so.
     `worker_of`: the NAMESPACE/NAME of the object whose work a pod does, if it does any.
@@ -49,10 +50,32 @@ class PlannedObjects(msgspec.Struct, frozen=True, kw_only=True):
     state: Callable[[Json, bool], str]
     is_done: Callable[[Json], bool]
     make: Callable[[str], Json]
-    keeps_status: bool = False
     pick: Callable[[Json, Store, datetime], Pick | None] = no_pick
     work_for: Callable[[Json], timedelta | None] = lambda obj: None
     worker_of: Callable[[Json], str] = lambda pod: ""
+
+
+class PodRun(msgspec.Struct, frozen=True):
+    """How long a pod that a surface makes runs in a plan.
+
+    `what`: the work, such as a package and its stage. `count`: how many runs of it were seen; 0: the time is a guess.
+    `reboots`: the pod reboots its node, which is away for that time.
+    """
+
+    what: str
+    runs_for: timedelta
+    count: int = 0
+    reboots: bool = False
+
+
+def no_runs(nodes: Iterable[Json]) -> Callable[[Json], PodRun | None]:
+    """Return what knows no pod: the surface makes none that end."""
+    return lambda pod: None
+
+
+def no_status(kind: str, obj: Json) -> Json | None:
+    """Return no status: an object begins anew with the plan."""
+    return None
 
 
 def no_state(node: Json) -> str:

@@ -6,17 +6,20 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from html import escape
 
-from haulout.core.planned import DRAINING, IN_MAINTENANCE, REQUIRED
-from haulout.plan.forecast import Course, Forecast
+from haulout.core.planned import CHANGING, DRAINING, IN_MAINTENANCE, REQUIRED
+from haulout.plan.courses import Course, Forecast
 
-MARKS = {REQUIRED: ".", DRAINING: "-", IN_MAINTENANCE: "#"}
-COLOURS = {REQUIRED: "#e0b13c", DRAINING: "#d9772b", IN_MAINTENANCE: "#c0392b"}
+MARKS = {REQUIRED: ".", CHANGING: "~", DRAINING: "-", IN_MAINTENANCE: "#"}
+COLOURS = {REQUIRED: "#e0b13c", CHANGING: "#4a7fb5", DRAINING: "#d9772b", IN_MAINTENANCE: "#c0392b"}
 ROW, LEFT, WIDTH = 14, 180, 900
 
 
 def text_chart(forecast: Forecast, width: int = 60) -> Iterator[str]:
-    """One line a node that goes anywhere, in the order in which they go; `.` waits, `-` is drained, `#` is in maintenance."""
-    going = _going(forecast)
+    """Yield one line for each node that goes anywhere, in the order in which they go.
+
+    `.` waits, `~` is changed in service, `-` is drained, `#` is in maintenance.
+    """
+    going = in_order(forecast)
     longest = max((len(course.node) for course in going), default=0)
     begins_at, ends_at = _extent(forecast, going)
     first, last = (f"{at:%Y-%m-%d %H:%M}" for at in (begins_at, ends_at))
@@ -41,12 +44,13 @@ def _place(at: datetime, begins_at: datetime, ends_at: datetime, width: int) -> 
     return int((at - begins_at) / max(ends_at - begins_at, timedelta(seconds=1)) * width)
 
 
-def _going(forecast: Forecast) -> list[Course]:
+def in_order(forecast: Forecast) -> list[Course]:
+    """Return the nodes that leave operational, in the order in which something is done to them."""
     return sorted((course for course in forecast.courses if course.goes), key=_entered)
 
 
 def _entered(course: Course) -> tuple[bool, datetime, str]:
-    entered = [span.begins_at for span in course.spans if span.state == IN_MAINTENANCE]
+    entered = [span.begins_at for span in course.spans if span.state in (IN_MAINTENANCE, CHANGING)]
     return not entered, entered[0] if entered else course.spans[0].begins_at, course.node
 
 
@@ -58,7 +62,7 @@ def _extent(forecast: Forecast, going: list[Course]) -> tuple[datetime, datetime
 
 
 def svg_chart(forecast: Forecast) -> str:
-    going = _going(forecast)
+    going = in_order(forecast)
     begins_at, ends_at = _extent(forecast, going)
     height = ROW * (len(going) + 2)
     parts = [

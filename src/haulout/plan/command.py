@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -33,7 +33,8 @@ from haulout.explain.setup import Setup, declaration_of, read_setup
 from haulout.plan.bodies import in_cluster, in_file
 from haulout.plan.chart import svg_chart
 from haulout.plan.collector import without_collector
-from haulout.plan.forecast import SETTLING_FOR, Done, Forecast, Simulation, planned_resource
+from haulout.plan.courses import Forecast
+from haulout.plan.forecast import SETTLING_FOR, Done, Simulation, planned_resource
 from haulout.plan.output import as_json, as_text
 from haulout.plan.progress import progress_bar
 from haulout.settings.settings import PlanSettings
@@ -57,8 +58,6 @@ TAKEN = {
 MADE_BY_SERVER = (
     "uid",
     "resourceVersion",
-    "generation",
-    "creationTimestamp",
     "managedFields",
     "ownerReferences",
     "selfLink",
@@ -183,9 +182,8 @@ def _read(settings: PlanSettings, setup: Setup, lacks: list[str]) -> Objects:
     else:
         read = {**kinds, **({"Pod": PODS} if wants_pods else {})}
         bodies = asyncio.run(in_cluster(dict(settings.cluster), read, frozenset(custom), lacks))
-    kept = {planned.kind for _, planned in _planned(setup) if planned.keeps_status}
     pods = [body for body in bodies if body.get("kind") == "Pod"]
-    return _ordered([*bodies, *_finite_pods(setup, pods, _begins_at(settings))], {**kinds, FINITE_POD: PODS}, kept)
+    return _ordered([*bodies, *_finite_pods(setup, pods, _begins_at(settings))], {**kinds, FINITE_POD: PODS})
 
 
 def _finite_pods(setup: Setup, pods: list[Json], now: datetime) -> Iterator[Json]:
@@ -248,9 +246,9 @@ def _made_up(count: int, zones: int) -> Iterator[tuple[Resource, Json]]:
         yield NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
 
 
-def _ordered(bodies: list[Json], taken: Mapping[str, Resource], kept: Set[str]) -> Objects:
-    """Return the objects as they would be created, namespaces first. `kept`: the kinds that go on from where they stand."""
-    found = [(taken[body["kind"]], _fresh(body, kept)) for body in bodies if body.get("kind") in taken]
+def _ordered(bodies: list[Json], taken: Mapping[str, Resource]) -> Objects:
+    """Return the objects as they would be created, namespaces first."""
+    found = [(taken[body["kind"]], _fresh(body)) for body in bodies if body.get("kind") in taken]
     places = {body["metadata"].get("namespace", "") for _, body in found} - {""}
     known = {body["metadata"]["name"] for resource, body in found if resource == NAMESPACES}
     missing = [(NAMESPACES, {"metadata": {"name": name}}) for name in sorted(places - known)]
@@ -260,10 +258,12 @@ def _ordered(bodies: list[Json], taken: Mapping[str, Resource], kept: Set[str]) 
     return sorted(made, key=lambda each: (each[0] != NAMESPACES, order.index(each[0])))
 
 
-def _fresh(body: Json, keeps_status: Set[str]) -> Json:
+def _fresh(body: Json) -> Json:
     metadata = {name: value for name, value in body.get("metadata", {}).items() if name not in MADE_BY_SERVER}
-    is_kept = body.get("kind") in keeps_status
-    kept = {name: value for name, value in body.items() if is_kept or name != "status"}
+    if not _is_instant(metadata.get("creationTimestamp")):
+        metadata.pop("creationTimestamp", None)
+    # The status of a custom kind is its surface's to take (`Declaration.planned_status`).
+    kept = {name: value for name, value in body.items() if name != "status" or body.get("kind") not in TAKEN}
     if body.get("kind") == FINITE_POD:
         kept["kind"] = "Pod"
     if body.get("kind") == "Node":
@@ -272,6 +272,13 @@ def _fresh(body: Json, keeps_status: Set[str]) -> Json:
             metadata["annotations"] = {**(metadata.get("annotations") or {}), UNMANAGED: "not ready in the snapshot"}
         kept["spec"] = {name: value for name, value in (body.get("spec") or {}).items() if name != "podCIDRs"}
     return {**kept, "metadata": metadata}
+
+
+def _is_instant(text: object) -> bool:
+    try:
+        return datetime.fromisoformat(str(text)).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def _is_ready(node: Json) -> bool:

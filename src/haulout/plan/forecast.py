@@ -15,7 +15,18 @@ from haulout.cluster.project import Resource
 from haulout.cluster.view import NotListed
 from haulout.core.declaration import Enabled
 from haulout.core.holds import HOLDS_OF_NODE, Hold
-from haulout.core.planned import DRAINING, IN_MAINTENANCE, OPERATIONAL, REQUIRED, Pick, PlannedObjects, no_state
+from haulout.core.planned import (
+    CHANGING,
+    DRAINING,
+    IN_MAINTENANCE,
+    OPERATIONAL,
+    REQUIRED,
+    PlannedObjects,
+    PodRun,
+    no_runs,
+    no_state,
+    no_status,
+)
 from haulout.core.reason import Reason, roots
 from haulout.embedded import (
     NODES,
@@ -32,76 +43,17 @@ from haulout.embedded import Resource as WorldResource
 from haulout.kernel.assemble import assemble
 from haulout.kernel.rooms import Subject
 from haulout.kube.errors import ApiError
+from haulout.plan.courses import Choice, Course, Forecast, Span
 from haulout.plan.virtual import VirtualDriver
 
 # Where several surfaces want a node, it is in the state that is furthest from service.
-FURTHER = {"": -1, OPERATIONAL: 0, REQUIRED: 1, DRAINING: 2, IN_MAINTENANCE: 3}
+FURTHER = {"": -1, OPERATIONAL: 0, REQUIRED: 1, CHANGING: 2, DRAINING: 3, IN_MAINTENANCE: 4}
+CORDONED = "cordoned"
 # Nodes come up and pods are placed before the clock that people see begins.
 SETTLING_FOR = timedelta(minutes=5)
 LOOK_AFTER_FOR = timedelta(seconds=1)
 # The resource, namespace and name of an object.
 Place = tuple[WorldResource, str, str]
-
-
-class Span(msgspec.Struct, frozen=True):
-    """A stretch of time in a plan during which a node was in one state.
-
-    `ends_at` None: it still was when the plan ended.
-    """
-
-    state: str
-    begins_at: datetime
-    ends_at: datetime | None = None
-
-
-class Course(msgspec.Struct, frozen=True):
-    """The way of one node through a plan.
-
-    `waits_for`: where it does not get back, what it last waited for.
-    """
-
-    node: str
-    spans: tuple[Span, ...]
-    waits_for: str = ""
-
-    @property
-    def goes(self) -> bool:
-        return any(span.state != OPERATIONAL for span in self.spans)
-
-    @property
-    def returns_at(self) -> datetime | None:
-        """When it is back in service for good; None: it is not, or never left."""
-        last = self.spans[-1] if self.spans else None
-        return last.begins_at if self.goes and last is not None and last.state == OPERATIONAL else None
-
-
-class Choice(msgspec.Struct, frozen=True):
-    """One choice of a surface in a plan: which object was to go next, of which node, and why."""
-
-    at: datetime
-    object: str
-    node: str
-    pick: Pick
-
-
-class Forecast(msgspec.Struct, frozen=True):
-    """The result of a plan: when each node goes and comes back, and what it waits for.
-
-    `kept`: how long nodes waited together for what, the longest first. `choices`: in their order in time.
-    """
-
-    begins_at: datetime
-    ends_at: datetime
-    courses: tuple[Course, ...]
-    kept: tuple[tuple[str, timedelta], ...] = ()
-    choices: tuple[Choice, ...] = ()
-
-    @property
-    def finished_at(self) -> datetime | None:
-        """When the last node is back; None: one is not, or none went."""
-        gone = [course for course in self.courses if course.goes]
-        times = [course.returns_at for course in gone]
-        return max((at for at in times if at is not None), default=None) if None not in times else None
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -143,7 +95,18 @@ class Simulation:
         self._assembly = assemble(surfaces, together=together)
         self._kernel = self._assembly.kernel
         self._driver = VirtualDriver(self._kernel, self._world, self._time, kinds=Kinds(self._assembly.kinds))
+        declarations = [each.declaration for each in surfaces]
+        nodes = [obj for resource, obj in objects if resource == NODES]
+        self._pod_runs = [each.planned_runs(nodes) for each in declarations if each.planned_runs is not no_runs]
+        self._runs: dict[str, PodRun] = {}
+        self._statuses = {
+            planned_resource(kind): partial(each.planned_status, kind.kind)
+            for each in declarations
+            for kind in each.kinds
+            if each.planned_status is not no_status
+        }
         self._spans: dict[str, list[Span]] = {}
+        self._cordons: dict[str, list[Span]] = {}
         self._node_states = [
             each.declaration.node_state for each in surfaces if each.declaration.node_state is not no_state
         ]
@@ -180,11 +143,13 @@ class Simulation:
         for source in sorted(self._assembly.sources(), key=lambda source: source.kind):
             self._driver.watch(source.kind, source.keep)
         for obj in self._world.list(NODES):
+            self._note_cordon(obj)
             self._note(obj)
         self._driver.run(ends_at, lambda: self._show_progress(within))
         courses = [self._course(name, spans) for name, spans in sorted(self._spans.items())]
         kept = tuple((text, timedelta(seconds=seconds)) for text, seconds in self._kept.most_common())
-        return Forecast(self._begins_at, ends_at, tuple(courses), kept, tuple(self._choices.values()))
+        runs = tuple(self._runs[what] for what in sorted(self._runs))
+        return Forecast(self._begins_at, ends_at, tuple(courses), kept, tuple(self._choices.values()), runs)
 
     def _show_progress(self, within: timedelta) -> bool:
         """Show how far the clock has come. Always False: the plan goes on."""
@@ -199,10 +164,11 @@ class Simulation:
         metadata = obj.get("metadata", {})
         place = metadata.get("namespace", ""), metadata.get("name", "")
         leaves = metadata.pop("deletionTimestamp", None) is not None
+        status = self._statuses[resource](obj) if resource in self._statuses else None
         try:
-            self._world.create(resource, obj)
-            if resource in self._planned and self._planned[resource].keeps_status and obj.get("status"):
-                self._world.patch(resource, *place, {"status": obj["status"]}, subresource="status")
+            self._world.create(resource, {name: value for name, value in obj.items() if name != "status"})
+            if status:
+                self._world.patch(resource, *place, {"status": status}, subresource="status")
             if leaves:
                 self._world.delete(resource, *place)
         except ApiError as error:
@@ -215,7 +181,16 @@ class Simulation:
             self._written(old),
             _is_cordoned(old),
         ):
+            self._note_cordon(change.object)
             self._note(change.object)
+
+    def _note_cordon(self, node: Json) -> None:
+        spans, now = self._cordons.setdefault(node["metadata"]["name"], []), self._time.now()
+        is_known = bool(spans) and spans[-1].ends_at is None
+        if is_known and not _is_cordoned(node):
+            spans[-1] = msgspec.structs.replace(spans[-1], ends_at=now)
+        elif not is_known and _is_cordoned(node):
+            spans.append(Span(CORDONED, now))
 
     def _object_changed(self, resource: WorldResource, change: Change) -> None:
         planned, obj = self._planned[resource], change.object
@@ -255,13 +230,17 @@ class Simulation:
             self._choices[place] = Choice(self._time.now(), place, planned.node(obj), pick)
 
     def _behave(self, pod: Json, behaviour: PodBehaviour) -> PodBehaviour:
-        """Let the pods by which a surface does the work of an object run for as long as that takes."""
+        """Let the pods by which a surface does its work run for as long as that takes."""
         for resource, planned in self._planned.items():
             if place := planned.worker_of(pod):
                 obj = self._world.get(resource, *place.split("/", 1))
                 work_for = planned.work_for(obj) if obj is not None else None
                 return msgspec.structs.replace(behaviour, exits_after=work_for or self._work_for)
-        return behaviour
+        run = next(filter(None, (known(pod) for known in self._pod_runs)), None)
+        if run is None:
+            return behaviour
+        self._runs[run.what] = run
+        return behaviour.of_work(pod, run.runs_for, reboots=run.reboots)
 
     def _written(self, node: Json) -> str:
         """Return the state that surfaces have written on a node."""
@@ -341,7 +320,7 @@ class Simulation:
 
     def _course(self, name: str, spans: list[Span]) -> Course:
         stays = spans and spans[-1].state != OPERATIONAL
-        return Course(name, tuple(spans), self._cause(name) if stays else "")
+        return Course(name, tuple(spans), self._cause(name) if stays else "", tuple(self._cordons.get(name, ())))
 
 
 def planned_resource(kind: Resource) -> WorldResource:

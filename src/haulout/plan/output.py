@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
+from haulout.core.planned import PodRun
 from haulout.model.meta import wire_micro_time
-from haulout.plan.chart import text_chart
-from haulout.plan.forecast import Choice, Forecast
+from haulout.plan.chart import in_order, text_chart
+from haulout.plan.courses import Choice, Course, Forecast, Span
 
 MOST_SHOWN = 5
 
@@ -34,13 +36,20 @@ def _forecast_lines(forecast: Forecast) -> Iterator[str]:
     if not going:
         yield f"None of {len(forecast.courses)} nodes leaves operational until {_shown(forecast.ends_at)}."
         return
+    yield from _guesses(forecast.guesses)
     yield from text_chart(forecast)
     yield ""
+    if forecast.runs:
+        yield from _table(forecast)
+        yield ""
     yield from _choice_lines(forecast)
     stuck = [course for course in going if course.returns_at is None]
     finished = forecast.finished_at
     back = len(going) - len(stuck)
     yield f"{back} of {len(going)} nodes go and come back" + (f", the last {_shown(finished)}" if finished else "")
+    if forecast.cordoned_for:
+        whole, most = _span(forecast.cordoned_for), forecast.most_cordoned
+        yield f"cordoned for {whole}, all nodes together, and at most {most} at once"
     for course in stuck[:MOST_SHOWN]:
         yield f"  {course.node} is {course.spans[-1].state} until the end: {course.waits_for}"
     if len(stuck) > MOST_SHOWN:
@@ -81,6 +90,45 @@ def _choice(choice: Choice) -> dict[str, object]:
     }
 
 
+def _guesses(guesses: tuple[PodRun, ...]) -> Iterator[str]:
+    if guesses:
+        yield "GUESS: no node has told yet how long this takes, so it counts as:"
+        for run in guesses[:MOST_SHOWN]:
+            yield f"  {_span(run.runs_for)}: {run.what}"
+        if len(guesses) > MOST_SHOWN:
+            yield f"  and {len(guesses) - MOST_SHOWN} more"
+
+
+def _table(forecast: Forecast) -> Iterator[str]:
+    """Yield a line for each node that goes: when it begins, when and how long it is cordoned, when it is done."""
+    courses = in_order(forecast)
+    longest = max(len("NODE"), *(len(course.node) for course in courses))
+    times = [at for course in courses for at in (course.begins_at, course.returns_at) if at is not None]
+    form = "%H:%M:%S" if {at.date() for at in times} <= {forecast.begins_at.date()} else "%m-%d %H:%M"
+    rows = [("BEGINS", "CORDONED", "UNTIL", "FOR", "DONE"), *(_row(forecast, course, form) for course in courses)]
+    for name, row in zip(["NODE", *(course.node for course in courses)], rows, strict=True):
+        cells = "  ".join(f"{cell:{width}}" for cell, width in zip(row, (11, 11, 11, 12, 11), strict=True))
+        yield f"{name:{longest}}  {cells}".rstrip()
+
+
+def _row(forecast: Forecast, course: Course, form: str) -> tuple[str, str, str, str, str]:
+    spans = course.cordons
+    first = spans[0].begins_at.strftime(form) if spans else "-"
+    last = _instant(spans[-1].ends_at, form) if spans else "-"
+    lasts = sum(((span.ends_at or forecast.ends_at) - span.begins_at for span in spans), timedelta())
+    return (
+        _instant(course.begins_at, form),
+        first,
+        last,
+        _span(lasts) if spans else "-",
+        _instant(course.returns_at, form),
+    )
+
+
+def _instant(at: datetime | None, form: str) -> str:
+    return at.strftime(form) if at is not None else "never"
+
+
 def _shown(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M} UTC"
 
@@ -93,25 +141,36 @@ def _span(span: timedelta) -> str:
 def as_json(forecast: Forecast, lacks: list[str]) -> str:
     body = {
         "incomplete": lacks,
+        "guesses": [run.what for run in forecast.guesses],
+        "runs": [
+            {"what": run.what, "seconds": run.runs_for.total_seconds(), "seen": run.count} for run in forecast.runs
+        ],
         "beginsAt": wire_micro_time(forecast.begins_at),
         "endsAt": wire_micro_time(forecast.ends_at),
-        "finishedAt": wire_micro_time(forecast.finished_at) if forecast.finished_at else None,
-        "waitedFor": [{"seconds": int(span.total_seconds()), "cause": text} for text, span in forecast.kept],
+        "finishedAt": _time(forecast.finished_at),
+        "cordonedSeconds": forecast.cordoned_for.total_seconds(),
+        "mostCordoned": forecast.most_cordoned,
+        "waitedFor": [{"seconds": int(span.total_seconds()), "cause": cause} for cause, span in forecast.kept],
         "choices": [_choice(choice) for choice in forecast.choices],
-        "nodes": [
-            {
-                "name": course.node,
-                "states": [
-                    {
-                        "state": span.state,
-                        "from": wire_micro_time(span.begins_at),
-                        "to": wire_micro_time(span.ends_at) if span.ends_at else None,
-                    }
-                    for span in course.spans
-                ],
-                "waitsFor": course.waits_for,
-            }
-            for course in forecast.courses
-        ],
+        "nodes": [_node(course) for course in forecast.courses],
     }
     return msgspec.json.format(msgspec.json.encode(body), indent=2).decode()
+
+
+def _node(course: Course) -> dict[str, Any]:
+    return {
+        "name": course.node,
+        "beginsAt": _time(course.begins_at),
+        "doneAt": _time(course.returns_at),
+        "states": [{"state": span.state, **_extent(span)} for span in course.spans],
+        "cordoned": [_extent(span) for span in course.cordons],
+        "waitsFor": course.waits_for,
+    }
+
+
+def _extent(span: Span) -> dict[str, str | None]:
+    return {"from": wire_micro_time(span.begins_at), "to": _time(span.ends_at)}
+
+
+def _time(at: datetime | None) -> str | None:
+    return wire_micro_time(at) if at is not None else None

@@ -19,7 +19,13 @@ from haulout.surfaces.packages.wire_status import BatchState
 CORDON, CORDONED_BEFORE = f"{PREFIX}cordon_", f"{PREFIX}cordonPre_"
 STATUS = f"{PREFIX}status_"
 # What a Skyhook leaves on a node under its own name.
-OWN = (NODE_STATE, STATUS, CORDON, CORDONED_BEFORE, f"{PREFIX}copyDir_", f"{PREFIX}lastError_", f"{PREFIX}version_")
+OWN = (
+    NODE_STATE,
+    STATUS,
+    CORDON,
+    CORDONED_BEFORE,
+    *(f"{PREFIX}{name}_" for name in ("copyDir", "lastError", "stageTimes", "version")),
+)
 # Named after the taint, not after the Skyhook.
 AUTO_TAINT = f"{PREFIX}autoTaint_"
 # Nulls remove what a merge patch would otherwise leave.

@@ -22,7 +22,11 @@ _READ: Mapping[str, Callable[[str], timedelta | int]] = {
     "stops-after": duration.parse,
     "exits-after": duration.parse,
     "exit-code": int,
+    "init-runs-for": duration.parse,
+    "reboots-for": duration.parse,
 }
+# Variables of an init container by which a pod that others make, such as that of a package, can be made to fail.
+RUNS_FOR, EXIT_CODE, MESSAGE = "SIMULATE_RUNS_FOR", "SIMULATE_EXIT_CODE", "SIMULATE_MESSAGE"
 
 
 class PodBehaviour(Struct, frozen=True, kw_only=True):
@@ -36,6 +40,32 @@ class PodBehaviour(Struct, frozen=True, kw_only=True):
     # From Running to an exit of its own accord; None: never.
     exits_after: timedelta | None = None
     exit_code: int = 0
+    # Each init container runs so long and succeeds; None: they are not simulated, and the pod starts without them.
+    init_runs_for: timedelta | None = timedelta(seconds=1)
+    # Its first init container reboots the node, which is away for so long; None: it does not.
+    reboots_for: timedelta | None = None
+
+    def of_work(self, pod: Json, runs_for: timedelta, *, reboots: bool = False) -> PodBehaviour:
+        """Return the behaviour of a pod that does its work in init containers and is done after so long.
+
+        `reboots`: its node is away for that time. What is left to run after the work ends when it is asked to.
+        """
+        count = len(pod["spec"].get("initContainers") or ()) or 1
+        return structs.replace(
+            self,
+            starts_after=timedelta(),
+            stops_after=timedelta(),
+            init_runs_for=timedelta() if reboots else runs_for / count,
+            reboots_for=runs_for if reboots else None,
+        )
+
+
+class InitRun(Struct, frozen=True):
+    """How long an init container runs, the code that it exits with and the last words that it leaves."""
+
+    runs_for: timedelta
+    exit_code: int = 0
+    message: str = ""
 
 
 class KubeletOptions(Struct, frozen=True, kw_only=True):
@@ -72,6 +102,17 @@ class KubeletOptions(Struct, frozen=True, kw_only=True):
         if changes:
             behaviour = structs.replace(behaviour, **changes)
         return self.behave(pod, behaviour) if self.behave else behaviour
+
+
+def init_run(container: Json, runs_for: timedelta) -> InitRun:
+    """Return how an init container runs: for the given time, unless its own variables say otherwise."""
+    variables = {each.get("name"): str(each.get("value") or "") for each in container.get("env") or ()}
+    code = 0
+    with contextlib.suppress(ValueError):
+        runs_for = duration.parse(variables[RUNS_FOR]) if variables.get(RUNS_FOR) else runs_for
+    with contextlib.suppress(ValueError):
+        code = int(variables.get(EXIT_CODE) or 0)
+    return InitRun(runs_for, code, variables.get(MESSAGE, ""))
 
 
 def is_managed(node: Json) -> bool:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from haulout.base.bounds import span
 from haulout.embedded.controllers import podstatus
-from haulout.embedded.controllers.behaviour import KubeletOptions
+from haulout.embedded.controllers.behaviour import InitRun, KubeletOptions, init_run
 from haulout.embedded.controllers.object_fields import (
     Key,
     has_ended,
@@ -18,6 +18,7 @@ from haulout.embedded.controllers.object_fields import (
     key_of,
     node_of,
     phase_of,
+    timestamp,
 )
 from haulout.embedded.controllers.tables import Pods
 from haulout.embedded.interfaces import Json, Objects, Timers
@@ -44,7 +45,8 @@ class _Run:
 class Containers:
     """The simulated container runtime of all nodes: it starts, stops and ends their pods.
 
-    `is_up` says whether the kubelet of a node, by name, is running. The runtime follows pods by the pod table.
+    `is_up` says whether the kubelet of a node, by name, is running, and `reboot` reboots it. The runtime follows pods by
+    the pod table.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Containers:
         options: KubeletOptions,
         is_up: Callable[[str], bool],
         *,
+        reboot: Callable[[str, timedelta], None] = lambda node, down_for: None,
         brief: bool = False,
     ) -> None:
         self._objects = objects
@@ -62,7 +65,10 @@ class Containers:
         self._pods = pods
         self._options = options
         self._is_up = is_up
+        self._reboot = reboot
         self._brief = brief
+        # Pods that have rebooted their node: made again, they find it done.
+        self._rebooted: set[tuple[Key, str]] = set()
         self._runs: dict[Key, _Run] = {}
         self._crashing: set[Key] = set()
         self._unwell: set[Key] = set()
@@ -91,6 +97,8 @@ class Containers:
     def _begin(self, key: Key, pod: Json, run: _Run) -> None:
         behaviour = self._options.of_pod(pod)
         match phase_of(pod):
+            case "Pending" if pod["spec"].get("initContainers") and behaviour.init_runs_for is not None:
+                self._later(run, behaviour.starts_after, lambda: self._initialize(key))
             case "Pending":
                 self._later(run, behaviour.starts_after, lambda: self._start(key, restarted=False))
             case "Running" if behaviour.exits_after is not None:
@@ -98,7 +106,75 @@ class Containers:
                 exits_at = (instant(started) if started else self._timers.now()) + behaviour.exits_after
                 self._later(run, exits_at - self._timers.now(), lambda: self._exit(key, behaviour.exit_code))
 
-    def _start(self, key: Key, *, restarted: bool) -> None:
+    def _initialize(self, key: Key) -> None:
+        """Run the init containers of a pod from the first one. A brief world only shows their end, if they succeed."""
+        pod, run = self._current(key)
+        if pod is None or run is None:
+            return
+        behaviour, containers = self._options.of_pod(pod), pod["spec"]["initContainers"]
+        if behaviour.reboots_for is not None and self._reboots(key, containers[0]):
+            self._show_running(key, pod, 0, restarted=False)
+            self._later(run, timedelta(), lambda: self._reboot(node_of(pod), behaviour.reboots_for or timedelta()))
+            return
+        runs = [init_run(container, behaviour.init_runs_for or timedelta()) for container in containers]
+        if self._brief and not any(each.exit_code for each in runs):
+            whole = sum((each.runs_for for each in runs), timedelta())
+            self._later(run, whole, lambda: self._start(key, restarted=False, initialized_for=whole / len(runs)))
+            return
+        self._initialize_at(key, 0, restarted=podstatus.is_initializing(pod))
+
+    def _reboots(self, key: Key, container: Json) -> bool:
+        """Whether a pod reboots its node now. One that was made again for the same work does not do so twice."""
+        done = (key, repr(container.get("args")))
+        if done in self._rebooted:
+            return False
+        self._rebooted.add(done)
+        return True
+
+    def _initialize_at(self, key: Key, place: int, *, restarted: bool) -> None:
+        pod, run = self._current(key)
+        if pod is None or run is None:
+            return
+        container, now = pod["spec"]["initContainers"][place], self._timers.now()
+        self._show_running(key, pod, place, restarted=restarted)
+        known = init_run(container, self._options.of_pod(pod).init_runs_for or timedelta())
+        wait = timedelta() if container.get("restartPolicy") == "Always" else known.runs_for
+        self._later(run, wait, lambda: self._init_ended(key, place, known, now))
+
+    def _show_running(self, key: Key, pod: Json, place: int, *, restarted: bool) -> None:
+        running = {"running": {"startedAt": timestamp(self._timers.now())}}
+        self._write(key, podstatus.initializing(pod, self._timers.now(), place, running, restarted=restarted))
+
+    def _init_ended(self, key: Key, place: int, known: InitRun, began_at: datetime) -> None:
+        pod, run = self._current(key)
+        if pod is None or run is None:
+            return
+        now, containers = self._timers.now(), pod["spec"]["initContainers"]
+        if containers[place].get("restartPolicy") != "Always":
+            end = podstatus.ended_state(began_at, now, known.exit_code, known.message)
+            status = podstatus.initializing(pod, now, place, {"terminated": end})
+            if known.exit_code:
+                self._init_failed(key, place, run, status, end)
+                return
+            self._write(key, status)
+        if place + 1 < len(containers):
+            self._initialize_at(key, place + 1, restarted=False)
+        else:
+            self._start(key, restarted=False)
+
+    def _init_failed(self, key: Key, place: int, run: _Run, status: Json, end: Json) -> None:
+        pod = self._objects.get(PODS, *key)
+        assert pod is not None
+        if pod["spec"].get("restartPolicy") == "Never":
+            self._write(key, {**status, "phase": "Failed"})
+            return
+        run.crashes += 1
+        wait = min(_FIRST_BACKOFF * 2 ** min(run.crashes - 1, 10), _LAST_BACKOFF)
+        waiting = {"waiting": {"reason": "CrashLoopBackOff"}}
+        self._write(key, podstatus.initializing(pod, self._timers.now(), place, waiting, last=end))
+        self._later(run, wait, lambda: self._initialize_at(key, place, restarted=True))
+
+    def _start(self, key: Key, *, restarted: bool, initialized_for: timedelta | None = None) -> None:
         pod, run = self._current(key)
         if pod is None or run is None:
             return
@@ -107,7 +183,10 @@ class Containers:
         if "podIP" not in (pod.get("status") or {}):
             self._addresses += 1
         address = f"10.{self._addresses >> 16 & 255}.{self._addresses >> 8 & 255}.{self._addresses & 255}"
-        self._write(key, podstatus.running(pod, now, ready=ready, restarted=restarted, ip=address))
+        status = podstatus.running(pod, now, ready=ready, restarted=restarted, ip=address)
+        if initialized_for is not None:
+            status["initContainerStatuses"] = podstatus.initialized(pod, now, initialized_for)
+        self._write(key, status)
         if key in self._crashing:
             self._later(run, _CRASHES_AFTER, lambda: self._exit(key, 1))
             return
@@ -142,7 +221,7 @@ class Containers:
         grace = span(int(metadata.get("deletionGracePeriodSeconds") or 0))
         lasts = self._options.of_pod(pod).stops_after
         stops_at = instant(metadata["deletionTimestamp"]) - grace + (grace if lasts is None else min(lasts, grace))
-        if phase_of(pod) != "Running":
+        if phase_of(pod) != "Running" and not podstatus.is_initializing(pod):
             stops_at = self._timers.now()
         if run.stops_at is not None and run.stops_at <= stops_at:
             return

@@ -72,7 +72,7 @@ class Kubelets:
         self._hearing = hearing
         self._hosts: dict[str, _Host] = {}
         nodes.listen(self._on_node)
-        self.containers = Containers(objects, timers, pods, options, self.is_up, brief=brief)
+        self.containers = Containers(objects, timers, pods, options, self.is_up, reboot=self.reboot, brief=brief)
 
     def is_up(self, name: str) -> bool:
         host = self._hosts.get(name)

@@ -94,7 +94,8 @@ class Registry:
             suffix = "".join(self._random.choices(_LETTERS, k=5))
             meta["name"] = meta["generateName"][:_LONGEST_PREFIX] + suffix
         meta["uid"] = self._new_uid()
-        meta["creationTimestamp"] = self.stamp()
+        # A brief world begins with objects that are older than it, and their age may decide whose turn it is.
+        meta["creationTimestamp"] = (self.brief and meta.get("creationTimestamp")) or self.stamp()
         kind.default(obj, like)
         self._allocate(kind, obj)
         if self._taint_new_nodes and kind.kind == "Node" and not kind.group:

@@ -171,6 +171,11 @@ def _make(node: str) -> Json:
     }
 
 
+def planned_status(kind: str, obj: Json) -> Json | None:
+    """Return the status of a NotifyMaintenance as it stands: a plan goes on from there."""
+    return obj.get("status") if kind == KIND else None
+
+
 def _status(obj: Json) -> Json:
     return obj.get("status") or {}
 
@@ -185,7 +190,6 @@ PLANNED_OBJECTS = PlannedObjects(
     state=_state,
     is_done=_is_done,
     make=_make,
-    keeps_status=True,
     pick=_pick,
     work_for=_work_for,
     worker_of=_worker_of,

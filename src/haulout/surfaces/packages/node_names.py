@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from haulout.surfaces.packages.wire import PREFIX
 
-CORDON_PREFIX = f"{PREFIX}cordon_"
+CORDON_PREFIX, NODE_STATE_PREFIX, STATUS_PREFIX = f"{PREFIX}cordon_", f"{PREFIX}nodeState_", f"{PREFIX}status_"
+STAGE_TIMES_PREFIX = f"{PREFIX}stageTimes_"
 
 
 def node_state(skyhook: str) -> str:
-    return f"{PREFIX}nodeState_{skyhook}"
+    return f"{NODE_STATE_PREFIX}{skyhook}"
 
 
 def status(skyhook: str) -> str:
     """Return the name of the annotation and of the label that show the node's status."""
-    return f"{PREFIX}status_{skyhook}"
+    return f"{STATUS_PREFIX}{skyhook}"
 
 
 def cordon(skyhook: str) -> str:
@@ -31,6 +32,11 @@ def copy_dir(skyhook: str) -> str:
 
 def last_error(skyhook: str) -> str:
     return f"{PREFIX}lastError_{skyhook}"
+
+
+def stage_times(skyhook: str) -> str:
+    """Return the annotation that notes how long the stages of packages took on the node."""
+    return f"{STAGE_TIMES_PREFIX}{skyhook}"
 
 
 def version(skyhook: str) -> str:
@@ -54,5 +60,5 @@ def erroring(skyhook: str) -> str:
 
 def released(skyhook: str, *, deleted: bool) -> tuple[str, ...]:
     """Return the annotations that go when a node is let go; the state of its packages stays."""
-    names = (status, copy_dir, last_error, *((version,) if deleted else ()))
+    names = (status, copy_dir, last_error, stage_times, *((version,) if deleted else ()))
     return tuple(name(skyhook) for name in names)

@@ -33,6 +33,7 @@ from haulout.surfaces.packages.pod_rows import PackagePodRow
 from haulout.surfaces.packages.reruns import RERUN, without
 from haulout.surfaces.packages.run import advance, is_directory_of
 from haulout.surfaces.packages.scene import Scene, Work, told
+from haulout.surfaces.packages.stage_history import with_runs
 from haulout.surfaces.packages.stages import has_begun, has_interrupt, is_package_complete
 from haulout.surfaces.packages.standing import Standing, is_failing, standing_key
 from haulout.surfaces.packages.taints import has_taint
@@ -165,6 +166,8 @@ def _visited(
     draft.annotate(RERUN, without(draft.node, skyhook, reran))
     if work.state != stored:
         draft.annotate(node_names.node_state(skyhook), to_text(work.state))
+        times = node_names.stage_times(skyhook)
+        draft.annotate(times, with_runs(draft.node.annotations.get(times), work.old_pods, plan.packages))
     if gate is not None and not gate.is_cordoned and asked.package is not None:
         edits = cordoning(draft.node, skyhook, alone=around.options.alone, others=around.others)
         draft.apply(edits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from enum import Enum
 
 import msgspec
@@ -31,7 +32,11 @@ class Result(Enum):
 
 
 class InitContainer(msgspec.Struct, frozen=True, gc=False):
-    """How one init container stands. `exit_code` None: it has not ended. `failure`: why it failed, in the agent's words."""
+    """How one init container stands.
+
+    `exit_code` None: it has not ended. `ended_at`: when it did, where its end says so.
+    `failure`: why it failed, in the agent's words.
+    """
 
     name: str = ""
     exit_code: int | None = None
@@ -39,6 +44,7 @@ class InitContainer(msgspec.Struct, frozen=True, gc=False):
     running: bool = False
     restarts: int = 0
     failure: str = ""
+    ended_at: datetime | None = None
 
     @property
     def has_failed(self) -> bool:

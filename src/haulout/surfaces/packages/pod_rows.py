@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from haulout.base import bounds
 from haulout.base.quantity import QuantityError, amount
 from haulout.cluster.key import Key
 from haulout.cluster.project import Resource
@@ -28,6 +30,8 @@ LIMIT_RANGER = "kubernetes.io/limit-ranger"
 class _Terminated(Struct, frozen=True, rename="camel"):
     exit_code: int = 0
     message: str = ""
+    # A time that cannot be read must not hide the pod.
+    finished_at: str | None = None
 
 
 class _Waiting(Struct, frozen=True):
@@ -170,7 +174,15 @@ def _container(status: _ContainerStatus) -> InitContainer:
         running=state.running is not None,
         restarts=status.restart_count,
         failure=failure_of(ended.message) if ended is not None and ended.exit_code else "",
+        ended_at=_instant(state.terminated.finished_at) if state.terminated is not None else None,
     )
+
+
+def _instant(text: str | None) -> datetime | None:
+    try:
+        return bounds.instant(datetime.fromisoformat(text)) if text else None
+    except ValueError:
+        return None
 
 
 def _project(obj: _Pod, common: dict[str, Any]) -> PackagePodRow:

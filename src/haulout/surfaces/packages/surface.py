@@ -13,7 +13,7 @@ from haulout.core.decision import Decider, Source
 from haulout.core.declaration import Declaration
 from haulout.core.drain.options import POD_ANNOTATION
 from haulout.core.holds import PRIORITY_ANNOTATION
-from haulout.surfaces.packages import claims, node, plan, rollout
+from haulout.surfaces.packages import claims, node, plan, planned, rollout
 from haulout.surfaces.packages.applied import APPLIED, APPLIED_RESOURCE
 from haulout.surfaces.packages.config_maps import (
     KEPT_ANNOTATIONS,
@@ -84,4 +84,7 @@ PACKAGES = Declaration(
     controllers=dict.fromkeys((decider.name for decider in DECIDERS), SURFACE),
     lease=LEASE,
     explains={KIND: claims.ROLLOUT, "Node": NODE_DECISION},
+    node_state=planned.node_state,
+    planned_runs=planned.pod_runs,
+    planned_status=planned.status,
 )

@@ -170,3 +170,78 @@ def test_a_dead_kubelet_neither_starts_nor_stops_anything() -> None:
 def test_what_a_pod_says_in_words_that_nobody_knows_stops_nobody(notes: dict[str, str]) -> None:
     world = World(nodes=1).run(5).make(pod("a", notes=notes), pod("b")).run(10)
     assert [condition_of(one, "Ready") for one in world.pods()] == ["True", "True"]
+
+
+def with_inits(name: str, *inits: Json, notes: dict[str, str] | None = None, **spec: object) -> Json:
+    made = pod(name, notes=notes or {})
+    made["spec"] |= {"initContainers": [{"name": f"i{n}", "image": "x", **one} for n, one in enumerate(inits)], **spec}
+    return made
+
+
+def inits_of(world: World, name: str) -> list[Json]:
+    found: list[Json] = world.get(PODS, name)["status"]["initContainerStatuses"]
+    return found
+
+
+def simulated(**values: str) -> Json:
+    return {"env": [{"name": f"SIMULATE_{name.upper()}", "value": value} for name, value in values.items()]}
+
+
+class TestInitContainers:
+    def test_they_run_one_after_another_before_the_pod_does(self) -> None:
+        world = (
+            World(nodes=1).run(5).make(with_inits("a", {}, {}, notes={"starts-after": "0s", "init-runs-for": "10s"}))
+        )
+        first = world.run(15)
+        assert [list(one["state"]) for one in inits_of(first, "a")] == [["terminated"], ["running"]]
+        found = first.get(PODS, "a")
+        assert (found["status"]["phase"], condition_of(found, "Initialized")) == ("Pending", "False")
+        found = world.run(10).get(PODS, "a")
+        assert (found["status"]["phase"], condition_of(found, "Initialized")) == ("Running", "True")
+        assert [one["state"]["terminated"]["exitCode"] for one in inits_of(world, "a")] == [0, 0]
+
+    def test_one_that_fails_is_tried_again_and_says_why(self) -> None:
+        broken = simulated(exit_code="3", message="no disk")
+        world = World(nodes=1).run(5).make(with_inits("a", {}, broken, {}, restartPolicy="OnFailure")).run(60)
+        ok, failing, waits = inits_of(world, "a")
+        assert (ok["ready"], waits["state"]) == (True, {"waiting": {"reason": "PodInitializing"}})
+        assert failing["state"] == {"waiting": {"reason": "CrashLoopBackOff"}}
+        ended = failing["lastState"]["terminated"]
+        assert (ended["exitCode"], ended["message"], failing["restartCount"]) == (3, "no disk", 2)
+        assert world.get(PODS, "a")["status"]["phase"] == "Pending"
+
+    def test_one_that_fails_ends_a_pod_that_is_never_restarted(self) -> None:
+        world = World(nodes=1).run(5).make(with_inits("a", simulated(exit_code="1"), restartPolicy="Never")).run(10)
+        assert world.get(PODS, "a")["status"]["phase"] == "Failed"
+
+    def test_a_sidecar_goes_on(self) -> None:
+        world = World(nodes=1).run(5).make(with_inits("a", {"restartPolicy": "Always"}, {})).run(10)
+        assert [list(one["state"]) for one in inits_of(world, "a")] == [["running"], ["terminated"]]
+        assert world.get(PODS, "a")["status"]["phase"] == "Running"
+
+    def test_words_that_cannot_be_read_change_nothing(self) -> None:
+        odd = simulated(exit_code="none", runs_for="soon")
+        world = World(nodes=1).run(5).make(with_inits("a", odd)).run(10)
+        assert world.get(PODS, "a")["status"]["phase"] == "Running"
+
+    def test_one_reboots_its_node_once(self) -> None:
+        world = World(nodes=1).run(5)
+        before = world.status(NODES, "n0")["nodeInfo"]["bootID"]
+        asked = with_inits("a", {"args": ["reboot"]}, notes={"reboots-for": "30s"})
+        assert condition_of(world.make(asked).run(20).get(NODES, "n0"), "Ready") == "False"
+        found = world.run(30).get(NODES, "n0")
+        boot = found["status"]["nodeInfo"]["bootID"]
+        assert (condition_of(found, "Ready"), boot == before) == ("True", False)
+        assert world.get(PODS, "a")["status"]["phase"] == "Running"
+        # Made again for the same work, it finds the node rebooted.
+        world.objects.delete(PODS, "default", "a")
+        world.run(40).make(asked).run(20)
+        assert world.status(NODES, "n0")["nodeInfo"]["bootID"] == boot
+        assert world.get(PODS, "a")["status"]["phase"] == "Running"
+
+    def test_a_brief_world_shows_the_same_end(self) -> None:
+        pods = with_inits("a", {}, {}, notes={"init-runs-for": "10s"})
+        worlds = [World(ActorOptions(brief=brief), nodes=1).run(5).make(pods).run(60) for brief in (True, False)]
+        brief, full = (each.get(PODS, "a")["status"] for each in worlds)
+        assert brief["initContainerStatuses"] == full["initContainerStatuses"]
+        assert brief["phase"] == full["phase"] == "Running"

@@ -1,0 +1,64 @@
+"""How long the stages of packages took on a node: noted with the write that records a result, and read by plans."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Iterable, Mapping
+from datetime import timedelta
+
+import msgspec
+
+from haulout.base import bounds
+from haulout.surfaces.packages.node_names import STAGE_TIMES_PREFIX
+from haulout.surfaces.packages.node_state import go_json
+from haulout.surfaces.packages.outcome import Result
+from haulout.surfaces.packages.pod_rows import PackagePodRow
+
+# The seconds that the last run of a stage took, by package and stage.
+Times = dict[str, dict[str, int]]
+_DECODER = msgspec.json.Decoder(dict[str, dict[str, int]])
+
+
+def with_runs(text: str | None, pods: Iterable[PackagePodRow], packages: Collection[str]) -> str | None:
+    """Return the annotation after these pods; as it was, if none of them tells a time. `packages`: those worth keeping."""
+    times, found = _read(text), False
+    for pod in pods:
+        seconds = _seconds(pod)
+        if seconds is not None and pod.about is not None and pod.about.name in packages:
+            times.setdefault(pod.about.name, {})[pod.about.stage] = seconds
+            found = True
+    if not found:
+        return text
+    return go_json({name: dict(sorted(times[name].items())) for name in sorted(times) if name in packages})
+
+
+def _seconds(pod: PackagePodRow) -> int | None:
+    """Return the time from a pod's creation to its success: pulls, waits and reboots are in it.
+
+    A package that was restarted has failed before: how long that took says nothing of the next node.
+    """
+    verdict = pod.verdict
+    if verdict.result is not Result.SUCCEEDED or pod.created_at is None or verdict.container.ended_at is None:
+        return None
+    if pod.is_package and any(each.restarts for each in pod.containers):
+        return None
+    return max(0, int((verdict.container.ended_at - pod.created_at).total_seconds()))
+
+
+def seen_times(nodes: Iterable[Mapping[str, str]]) -> dict[tuple[str, str], tuple[timedelta, int]]:
+    """Return how long each stage of each package took on nodes with these annotations: the median, and of how many."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for notes in nodes:
+        for name, text in notes.items():
+            if name.startswith(STAGE_TIMES_PREFIX):
+                for package, stages in _read(text).items():
+                    for stage, seconds in stages.items():
+                        found.setdefault((package, stage), []).append(bounds.seconds(max(0, seconds)))
+    return {key: (timedelta(seconds=statistics.median(times)), len(times)) for key, times in found.items()}
+
+
+def _read(text: str | None) -> Times:
+    try:
+        return _DECODER.decode(text or "{}")
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return {}

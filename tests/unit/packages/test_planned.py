@@ -1,0 +1,113 @@
+"""What plans read of nodes that packages were rolled over: states, and how long stages took."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from haulout.cluster.key import Key
+from haulout.surfaces.packages import planned
+from haulout.surfaces.packages.options import Options
+from haulout.surfaces.packages.outcome import InitContainer
+from haulout.surfaces.packages.pod_rows import PackagePodRow
+from haulout.surfaces.packages.pods import About, Place, interrupt_pod, package_pod
+from haulout.surfaces.packages.stage_history import seen_times, with_runs
+from haulout.surfaces.packages.wire import Interrupt, Package
+
+P = "skyhook.nvidia.com/"
+NOON = datetime(2026, 4, 1, 12, tzinfo=UTC)
+PACKAGE = Package(name="base", version="1.0.0", image="x")
+PLACE = Place("n0", "demo", "uid", 1, Options())
+
+
+def node(**notes: str) -> dict[str, Any]:
+    return {"metadata": {"annotations": {P + name: text for name, text in notes.items()}}}
+
+
+def pod(stage: str = "apply", seconds: int | None = 7, restarts: int = 0, *, is_package: bool = True) -> PackagePodRow:
+    ended_at = NOON + timedelta(seconds=seconds) if seconds is not None else None
+    return PackagePodRow(
+        key=Key("", "PackagePod", "skyhook", "p"),
+        created_at=NOON,
+        about=About("base", "1.0.0", "demo", stage),
+        containers=(InitContainer("i", exit_code=0, restarts=restarts, ended_at=ended_at),),
+        is_package=is_package,
+    )
+
+
+class TestNotes:
+    def test_the_last_run_of_each_stage_is_noted(self) -> None:
+        first = with_runs(None, [pod()], {"base"})
+        assert first == '{"base":{"apply":7}}'
+        both = with_runs(first, [pod("config", 3), pod(seconds=9)], {"base"})
+        assert both == '{"base":{"apply":9,"config":3}}'
+
+    @pytest.mark.parametrize("run", [pod(seconds=None), pod(restarts=1)], ids=["no time", "failed before"])
+    def test_a_run_that_says_nothing_of_the_next_is_left_out(self, run: PackagePodRow) -> None:
+        assert with_runs('{"base":{"apply":7}}', [run], {"base"}) == '{"base":{"apply":7}}'
+
+    def test_an_interrupt_is_restarted_by_the_reboot_that_it_makes(self) -> None:
+        assert with_runs(None, [pod("interrupt", 90, 1, is_package=False)], {"base"}) == '{"base":{"interrupt":90}}'
+
+    def test_packages_that_left_are_forgotten(self) -> None:
+        assert with_runs('{"old":{"apply":1}}', [pod()], {"base"}) == '{"base":{"apply":7}}'
+
+    @pytest.mark.parametrize("text", ["{broken", "[]", '{"base":3}', "[" * 100_000])
+    def test_what_cannot_be_read_is_replaced(self, text: str) -> None:
+        assert with_runs(text, [pod()], {"base"}) == '{"base":{"apply":7}}'
+        assert seen_times([{f"{P}stageTimes_demo": text}]) == {}
+
+    def test_the_median_of_all_nodes_counts(self) -> None:
+        notes = [{f"{P}stageTimes_demo": f'{{"base":{{"apply":{seconds}}}}}'} for seconds in (5, 400, 7)]
+        assert seen_times(notes) == {("base", "apply"): (timedelta(seconds=7), 3)}
+
+
+class TestPods:
+    def test_a_pod_runs_as_long_as_such_pods_did(self) -> None:
+        run = planned.pod_runs([node(stageTimes_demo='{"base":{"apply":42}}')])(package_pod(PLACE, PACKAGE, "apply"))
+        assert run is not None
+        assert (run.runs_for, run.count, run.reboots) == (timedelta(seconds=42), 1, False)
+
+    @pytest.mark.parametrize(
+        "kind, expected", [("reboot", (timedelta(minutes=5), True)), ("noop", (timedelta(seconds=30), False))]
+    )
+    def test_interrupts_are_guessed_by_what_they_do(self, kind: str, expected: tuple[timedelta, bool]) -> None:
+        run = planned.pod_runs([])(interrupt_pod(PLACE, PACKAGE, Interrupt(kind), "/d"))
+        assert run is not None
+        assert (run.runs_for, run.reboots, run.count) == (*expected, 0)
+
+    @pytest.mark.parametrize("annotations", [{}, {f"{P}package": "{"}, None])
+    def test_other_pods_are_left_alone(self, annotations: dict[str, str] | None) -> None:
+        other = {"metadata": {"labels": {f"{P}name": "demo"}, "annotations": annotations}, "spec": {}}
+        assert planned.pod_runs([])(other) is None
+        assert planned.pod_runs([])({"metadata": {}, "spec": {}}) is None
+
+
+@pytest.mark.parametrize(
+    "notes, state",
+    [
+        ({}, ""),
+        ({"status_a": "complete"}, "operational"),
+        ({"status_a": "complete", "status_b": "waiting"}, "maintenance-required"),
+        ({"status_a": "in_progress"}, "changing"),
+        ({"status_a": "in_progress", "cordon_a": "true"}, "draining"),
+        (
+            {"cordon_a": "true", "nodeState_a": '{"b|1":{"name":"b","version":"1","state":"in_progress"}}'},
+            "in-maintenance",
+        ),
+        ({"cordon_a": "true", "nodeState_a": "{broken"}, "draining"),
+    ],
+)
+def test_the_state_of_a_node(notes: dict[str, str], state: str) -> None:
+    assert planned.node_state(node(**notes)) == state
+
+
+def test_a_skyhook_enters_a_plan_with_its_picks_and_without_boot_ids() -> None:
+    stored = {"status": "in_progress", "nodePriority": {"a": "x"}, "nodeBootIds": {"a": "b"}, "observedGeneration": 4}
+    kept = {"status": "in_progress", "nodePriority": {"a": "x"}}
+    assert planned.status("Skyhook", {"metadata": {"generation": 5}, "status": stored}) == kept
+    current = planned.status("Skyhook", {"metadata": {"generation": 4}, "status": stored})
+    assert current == {**kept, "observedGeneration": 1}
+    assert planned.status("DeploymentPolicy", {"metadata": {}, "status": stored}) is None

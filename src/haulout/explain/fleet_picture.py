@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from textwrap import wrap
 
 from haulout.explain.fleet import (
     CORDONED,
@@ -49,6 +50,8 @@ def installation_lines(found: Installation, now: datetime) -> list[str]:
     ready = sum(replica.ready for replica in found.replicas)
     lines = [f"haulout {found.version}; surfaces: {', '.join(found.surfaces) or 'none'}"]
     lines.append(f"leader: {found.leader or 'none'}; replicas: {ready} of {len(found.replicas)} ready")
+    if found.settings:
+        lines.append(f"settings: {found.settings}")
     if found.missing_definitions:
         lines.append(f"definitions that are missing: {', '.join(found.missing_definitions)} (haulout crds prints them)")
     lines += [
@@ -77,7 +80,9 @@ def _heading(fleet: Fleet) -> Iterator[str]:
 
 def _incomplete(fleet: Fleet, width: int) -> Iterator[str]:
     if fleet.incomplete:
-        yield f"INCOMPLETE, some kinds cannot be read: {'; '.join(fleet.incomplete)}"
+        yield "INCOMPLETE, this could not be read:"
+        for text in fleet.incomplete:
+            yield from wrap(text, width, initial_indent="  ", subsequent_indent="    ")
 
 
 def _groups(nodes: Iterable[NodeState], width: int) -> Iterator[str]:

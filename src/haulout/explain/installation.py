@@ -39,7 +39,10 @@ class Webhook(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Installation(msgspec.Struct, frozen=True, rename="camel"):
-    """What is installed of Haulout. `unread`: what could not be read, with the right that is missing."""
+    """What is installed of Haulout.
+
+    `settings`: where its settings were found. `unread`: what could not be read, with the right that is missing.
+    """
 
     version: str
     replicas: tuple[Replica, ...] = ()
@@ -49,6 +52,7 @@ class Installation(msgspec.Struct, frozen=True, rename="camel"):
     missing_definitions: tuple[str, ...] = ()
     webhooks: tuple[Webhook, ...] = ()
     roles: tuple[str, ...] = ()
+    settings: str = ""
     last_error: str = ""
     unread: tuple[str, ...] = ()
 

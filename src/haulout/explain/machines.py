@@ -20,7 +20,7 @@ from haulout.core.action import Annotate, Label
 from haulout.core.decision import Decision
 from haulout.core.reason import Reason, best_act
 from haulout.explain.node import Explanation, as_json, as_text, explain
-from haulout.explain.setup import Setup, read_setup
+from haulout.explain.setup import Setup, setup_of
 from haulout.explain.snapshot import endpoint_of, picture
 from haulout.kube.allowed_addresses import Reach, is_local
 from haulout.kube.config import from_secret
@@ -61,13 +61,14 @@ KINDS = {resource.kind: resource for resource in OWN_KINDS}
 
 def explain_machine(name: str, config: str, output: str, cluster: Mapping[str, Any]) -> int:
     endpoint = endpoint_of(cluster)
-    setup = read_setup(config)
     try:
+        setup = setup_of(config, endpoint)
         found = asyncio.run(_explained(machine_key(endpoint.namespace, name), setup, endpoint))
     except KubeError as error:
         raise click.ClickException(f"Machine {endpoint.namespace}/{name} cannot be read: {error}") from None
     if found is None:
         raise click.ClickException(f"there is no Machine named {name} in namespace {endpoint.namespace}")
+    found = msgspec.structs.replace(found, settings=setup.origin, incomplete=setup.unread)
     click.echo(as_json(found) if output == "json" else as_text(found, datetime.now(UTC)))
     return 0
 

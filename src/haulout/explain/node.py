@@ -55,6 +55,7 @@ class Explanation(msgspec.Struct, frozen=True):
     `about`: the word for its kind and its name, where it is not the node itself.
     `has_own_flags`: the flags are those of that object, not of the node. `act`: what would let it go on.
 
+    `settings`: where the operator's settings were found. `incomplete`: what of them could not be read.
     `last_grace_ends_at`: when the last grace period of the pods of its drains ends, if nothing but those is waited for.
     """
 
@@ -67,6 +68,8 @@ class Explanation(msgspec.Struct, frozen=True):
     about: tuple[str, str] = ("", "")
     has_own_flags: bool = False
     last_grace_ends_at: datetime | None = None
+    settings: str = ""
+    incomplete: tuple[str, ...] = ()
 
 
 def explain(kernel: Kernel, surfaces: Iterable[Enabled], key: Key, now: datetime) -> Explanation | None:
@@ -199,6 +202,8 @@ def as_text(found: Explanation, now: datetime) -> str:
         lines = [f"{word} {name}{flags} of {node}"]
     else:
         lines = [f"{word} {name} of {node}{flags}"]
+    if found.settings:
+        lines.append(f"  settings: {found.settings}")
     if found.cordon:
         lines.append(f"  {found.cordon}")
     lines += [f"  {_held(hold)}" for hold in found.holds]
@@ -209,7 +214,7 @@ def as_text(found: Explanation, now: datetime) -> str:
         lines += ["what keeps it:", *(f"  {_line(root, now)}" for root in keeping)]
     if found.act:
         lines += ["what would help:", f"  {found.act}"]
-    return "\n".join(lines)
+    return "\n".join([*(f"INCOMPLETE: {text}" for text in found.incomplete), *lines])
 
 
 def as_json(found: Explanation) -> str:
@@ -225,6 +230,8 @@ def as_json(found: Explanation) -> str:
         body["lastGraceEndsAt"] = found.last_grace_ends_at
     if found.act:
         body["act"] = found.act
+    if found.settings:
+        body |= {"settings": found.settings, "incomplete": found.incomplete}
     return msgspec.json.format(msgspec.json.encode(body), indent=2).decode()
 
 

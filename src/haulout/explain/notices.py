@@ -3,43 +3,49 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from haulout.base import yaml
 from haulout.base.clock import SystemClock
 from haulout.cluster.project import RESOURCES, Keep, Projector
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Store
 from haulout.cluster.view import View
+from haulout.explain.setup import setup_of
 from haulout.explain.snapshot import endpoint_of
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import KubeError, NotFound
 from haulout.kube.http import HttpTransport
 from haulout.kube.listing import read_list
 from haulout.kube.transport import Transport
-from haulout.settings.file import SettingsProblem, read_settings
 from haulout.surfaces.notify.explanation import Explanation, explanation
 from haulout.surfaces.notify.given import given_of
-from haulout.surfaces.notify.load import load
 from haulout.surfaces.notify.options import Options
-from haulout.surfaces.notify.settings import NotifySettings
 from haulout.surfaces.notify.surface import CONFIG_KEY
-from haulout.surfaces.notify.wire import ANNOTATIONS, KIND, NODE_ANNOTATIONS, RESOURCE, NotifyMaintenance, notice_key
+from haulout.surfaces.notify.wire import (
+    ANNOTATIONS,
+    KIND,
+    NODE_ANNOTATIONS,
+    RESOURCE,
+    SURFACE,
+    NotifyMaintenance,
+    notice_key,
+)
 
 ANSWER_WITHIN = 30.0
+# The SLA where no settings are found.
+SLA_FOR = timedelta(hours=1)
 
 
 def explain_notice(name: str, config: str, output: str, cluster: Mapping[str, Any]) -> int:
     endpoint = endpoint_of(cluster)
-    options = read_options(config)
     try:
+        setup = setup_of(config, endpoint)
+        options = setup.options(SURFACE) or Options(sla_for=SLA_FOR)
         found = asyncio.run(_explained(endpoint.namespace, name, options, endpoint))
     except KubeError as error:
         raise click.ClickException(f"NotifyMaintenance {endpoint.namespace}/{name} cannot be read: {error}") from None
@@ -48,28 +54,6 @@ def explain_notice(name: str, config: str, output: str, cluster: Mapping[str, An
     text = msgspec.json.format(msgspec.json.encode(found), indent=2).decode() if output == "json" else as_text(found)
     click.echo(text)
     return 0
-
-
-def read_options(config: str) -> Options:
-    """Read the surface's file, or the haulout.yaml that names it. Without one, no operator is known to be on."""
-    path = Path(config or ("haulout.yaml" if Path("haulout.yaml").exists() else NotifySettings().config))
-    if not config and not path.exists():
-        return Options(sla_for=timedelta(hours=1))
-    try:
-        data = path.read_bytes()
-        tree = yaml.parse(data, any_keys=True)
-        if isinstance(tree, yaml.Mapping) and "surfaces" in tree.entries:
-            block = read_settings(data, str(path), os.environ, {}, "").of(NotifySettings) or NotifySettings()
-            path = Path(block.config)
-            data = path.read_bytes()
-    except OSError as error:
-        raise click.ClickException(f"{path}: {error.strerror}") from None
-    except (SettingsProblem, yaml.YamlError) as error:
-        raise click.ClickException(str(error)) from None
-    read = load(data)
-    if not isinstance(read, Options):
-        raise click.ClickException("; ".join(f"{path}: {each.text}" for each in read))
-    return read
 
 
 async def _explained(namespace: str, name: str, options: Options, endpoint: Endpoint) -> Explanation | None:

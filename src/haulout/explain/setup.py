@@ -1,9 +1,10 @@
-"""Which surfaces `explain`, `plan` and `bundle` ask, and with which options: read from the operator's configuration."""
+"""Which surfaces `explain`, `status`, `plan` and `bundle` ask, and with which options: those of the operator."""
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,22 @@ import click
 import msgspec
 
 from haulout.base import yaml
+from haulout.base.clock import SystemClock
 from haulout.core.declaration import Context, Declaration, Enabled, OptionsProblem
 from haulout.core.setting import made
 from haulout.core.surface import Surface
+from haulout.explain.deployed import Deployed, find_deployed
+from haulout.kube.endpoint import Endpoint
+from haulout.kube.http import HttpTransport
+from haulout.kube.transport import Transport
 from haulout.plugins.load import PluginProblem
 from haulout.settings.context import context_of
 from haulout.settings.file import SettingsProblem, read_settings
 from haulout.settings.lint import kind_of
+from haulout.settings.settings import Settings
 from haulout.surfaces.registry import load, served, surface, surfaces
+
+NO_SETTINGS = "none was found; the originals' defaults are assumed"
 
 
 class Setup(msgspec.Struct, frozen=True):
@@ -28,6 +37,7 @@ class Setup(msgspec.Struct, frozen=True):
     `apart`: the options of surfaces that are explained by a way of their own, by their names.
     `leases`: surfaces that act only while the Lease of their original is held, with its namespace.
     `leader`: namespace and name of the operator's own Lease. Empty: it elects no leader.
+    `origin`: where the settings come from, in words. `unread`: what of the operator's settings could not be read.
     """
 
     enabled: tuple[Enabled, ...] = ()
@@ -35,6 +45,8 @@ class Setup(msgspec.Struct, frozen=True):
     apart: Mapping[str, Any] = {}
     leases: tuple[tuple[str, str], ...] = ()
     leader: tuple[str, str] = ("", "")
+    origin: str = ""
+    unread: tuple[str, ...] = ()
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -73,6 +85,54 @@ def declaration_of(declared: Surface) -> Declaration:
     return found
 
 
+# How a configuration file is read: from this machine, or from what the operator's Deployment mounts.
+Reader = Callable[[str], bytes]
+
+
+def setup_of(given: str, endpoint: Endpoint, surfaces: str = "") -> Setup:
+    """Return the operator's settings: from the named file, else from its Deployment, else from the files in this folder."""
+    return read_setup(given, surfaces) if given else asyncio.run(_found_at(endpoint, surfaces))
+
+
+async def _found_at(endpoint: Endpoint, surfaces: str) -> Setup:
+    transport = HttpTransport(endpoint, SystemClock())
+    try:
+        return await find_setup(transport, surfaces)
+    finally:
+        await transport.close()
+
+
+async def find_setup(transport: Transport, surfaces: str = "") -> Setup:
+    """Return the settings of the operator in the cluster, or those of the files in this folder where there is none."""
+    search = await find_deployed(transport)
+    if search.found is not None and search.found.config:
+        return _deployed_setup(search.found, surfaces)
+    setup = read_setup("", surfaces)
+    # Files at hand are taken for the operator's. Without them, a search that failed leaves the answer incomplete.
+    is_incomplete = search.unread and setup.origin == NO_SETTINGS
+    return msgspec.structs.replace(setup, unread=(search.unread,)) if is_incomplete else setup
+
+
+def _deployed_setup(deployed: Deployed, surfaces: str) -> Setup:
+    """Read the settings that a Deployment mounts. A surface whose own file cannot be used is left out, and this is said."""
+    place = "/".join(deployed.place)
+    unread: list[str] = []
+
+    def read(path: str) -> bytes:
+        if path not in deployed.files:
+            raise click.ClickException(f"{path} of Deployment {place}: {deployed.why_missing(path)}")
+        return deployed.files[path]
+
+    try:
+        data = read(deployed.config)
+        settings = read_settings(data, deployed.config, deployed.environment, {}, surfaces or deployed.surfaces)
+    except SettingsProblem as problem:
+        raise click.ClickException(f"the settings of Deployment {place}: {problem}") from None
+    context = msgspec.structs.replace(context_of(settings), environment=deployed.environment)
+    setup = _served(settings, context, read, deployed.place[0], unread.append)
+    return msgspec.structs.replace(setup, origin=f"Deployment {place}", unread=tuple(unread))
+
+
 def read_setup(given: str, surfaces: str = "") -> Setup:
     """Read what to ask from the named file, or from ./haulout.yaml, or from the files of a drop-in beside it.
 
@@ -80,28 +140,59 @@ def read_setup(given: str, surfaces: str = "") -> Setup:
     """
     path = Path(given or "haulout.yaml")
     if not given and not path.exists():
-        return _setup(_drop_ins(None), Context(alone=True, environment=os.environ))
+        blocks = _drop_ins(None)
+        setup = _setup(blocks, Context(alone=True, environment=os.environ))
+        files = [str(config) for block in blocks.values() if (config := getattr(block, "config", ""))]
+        return msgspec.structs.replace(setup, origin=", ".join(files) or NO_SETTINGS)
     data = content_of(path)
     if given and not _is_settings(data):
-        return _setup(_drop_ins(path), Context(alone=True, environment=os.environ))
+        setup = _setup(_drop_ins(path), Context(alone=True, environment=os.environ))
+        return msgspec.structs.replace(setup, origin=str(path))
     try:
         settings = read_settings(data, str(path), os.environ, {}, surfaces)
     except SettingsProblem as problem:
         raise click.ClickException(str(problem)) from None
     context = msgspec.structs.replace(context_of(settings), environment=os.environ)
-    leases = tuple(settings.surface_leases.items())
-    leader = (settings.lease.namespace or settings.lease.outside, settings.lease.name) if settings.lease else ("", "")
-    setup = _setup(settings.blocks, context, leases)
+    setup = _served(settings, context, _local, settings.lease.outside if settings.lease else "")
+    return msgspec.structs.replace(setup, origin=str(path))
+
+
+def _served(
+    settings: Settings, context: Context, read: Reader, home: str, on_problem: Callable[[str], None] | None = None
+) -> Setup:
+    """Return what an operator with these settings serves. `home`: the namespace of its Lease where none is set."""
+    lease = settings.lease
+    setup = _setup(settings.blocks, context, tuple(settings.surface_leases.items()), read, on_problem)
+    leader = (lease.namespace or home, lease.name) if lease else ("", "")
     return msgspec.structs.replace(setup, together=True, leader=leader)
 
 
-def _setup(blocks: Mapping[str, Any], context: Context, leases: tuple[tuple[str, str], ...] = ()) -> Setup:
-    """Return the surfaces that the blocks switch on. Those that are explained by themselves are set apart."""
+def _local(path: str) -> bytes:
+    return content_of(Path(path))
+
+
+def _setup(
+    blocks: Mapping[str, Any],
+    context: Context,
+    leases: tuple[tuple[str, str], ...] = (),
+    read: Reader = _local,
+    on_problem: Callable[[str], None] | None = None,
+) -> Setup:
+    """Return the surfaces that the blocks switch on. Those that are explained by themselves are set apart.
+
+    `on_problem`: takes why a surface is left out. Without it such a problem ends the command.
+    """
     enabled, apart = [], {}
     for each in served(blocks):
         block = getattr(blocks[each.within], each.name) if each.within else blocks[each.name]
         declaration = declaration_of(each)
-        options = _options(declaration, block, context)
+        try:
+            options = _options(declaration, block, context, read)
+        except click.ClickException as problem:
+            if on_problem is None:
+                raise
+            on_problem(f"surface {each.name} is left out: {problem.message}")
+            continue
         if any(kind.command for kind in each.explains):
             apart[each.name] = options
         else:
@@ -109,8 +200,8 @@ def _setup(blocks: Mapping[str, Any], context: Context, leases: tuple[tuple[str,
     return Setup(tuple(enabled), apart=apart, leases=leases)
 
 
-def _options(declaration: Declaration, block: Any, context: Context) -> Any:
-    files = {path: content_of(Path(path)) for path in declaration.files(block)}
+def _options(declaration: Declaration, block: Any, context: Context, read: Reader) -> Any:
+    files = {path: read(path) for path in declaration.files(block)}
     try:
         return declaration.options(block, msgspec.structs.replace(context, files=files))
     except (OptionsProblem, PluginProblem) as problem:

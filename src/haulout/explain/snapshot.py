@@ -23,7 +23,7 @@ from haulout.core.surface import Explained
 from haulout.core.surface_lease import lease_row
 from haulout.explain.kinds import NODE
 from haulout.explain.node import as_json, as_text, explain, explain_listed
-from haulout.explain.setup import Setup, read_setup
+from haulout.explain.setup import Setup, setup_of
 from haulout.kernel.assemble import Assembly, assemble, merged
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.proofs import settle
@@ -57,9 +57,9 @@ def explain_object(
 ) -> int:
     """Print what an object waits for. `surface`: that the kind belongs to; empty for Nodes."""
     endpoint = endpoint_of(cluster)
-    setup = read_setup(config)
     namespace = endpoint.namespace if kind.is_namespaced else ""
     try:
+        setup = setup_of(config, endpoint)
         setup, kernel = asyncio.run(_one_picture(setup, surface, name, endpoint))
     except Unauthorized as error:
         raise click.ClickException(str(error)) from None
@@ -78,6 +78,7 @@ def explain_object(
     if found is None:
         word = "node" if kind is NODE else kind.kind
         raise click.ClickException(f"there is no {word} named {name}")
+    found = msgspec.structs.replace(found, settings=setup.origin, incomplete=setup.unread)
     click.echo(as_json(found) if output == "json" else as_text(found, now))
     return 0
 

@@ -20,7 +20,7 @@ from haulout.explain.fleet import IN_SERVICE, OUT, Fleet, fleet_of
 from haulout.explain.fleet_picture import fleet_lines, installation_lines
 from haulout.explain.installation import Installation, installation_of
 from haulout.explain.live import LivePicture, live_picture
-from haulout.explain.setup import Setup, read_setup
+from haulout.explain.setup import Setup, setup_of
 from haulout.explain.snapshot import LIST_WITHIN, endpoint_of
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import KubeError
@@ -55,9 +55,9 @@ def wait_for(node: str, state: str, timeout: float, config: str, cluster: Mappin
 
 
 def _run(config: str, cluster: Mapping[str, Any], work: Any) -> int:
-    endpoint, setup = endpoint_of(cluster), read_setup(config)
+    endpoint = endpoint_of(cluster)
     try:
-        code: int = asyncio.run(work(setup, endpoint))
+        code: int = asyncio.run(work(setup_of(config, endpoint), endpoint))
     except (KubeError, TimeoutError, BaseExceptionGroup) as error:
         # What ends one task of a group comes out of it as a group.
         cause = _first(error)
@@ -148,7 +148,8 @@ async def _following(setup: Setup, endpoint: Endpoint) -> AsyncIterator[tuple[Li
 
 def _fleet(live: LivePicture, setup: Setup, request: Request) -> Fleet:
     asked = [name for each in setup.enabled if (name := _decider_of_nodes(each))]
-    return fleet_of(live.kernel, asked, live.kinds, request.group_by, datetime.now(UTC))
+    fleet = fleet_of(live.kernel, asked, live.kinds, request.group_by, datetime.now(UTC))
+    return msgspec.structs.replace(fleet, incomplete=(*setup.unread, *fleet.incomplete))
 
 
 def _decider_of_nodes(enabled: Enabled) -> str:
@@ -163,7 +164,8 @@ async def _installation(setup: Setup, transport: HttpTransport) -> Installation:
     own = {crd for each in used for crd in each.crds}
     definitions = [_definition(kind.path) for kind in kinds if _definition(kind.path).partition(".")[0] in own]
     webhooks = [webhook.configuration for each in used for webhook in each.webhooks]
-    return await installation_of(transport, __version__, sorted({*names}), definitions, webhooks, setup.leader)
+    found = await installation_of(transport, __version__, sorted({*names}), definitions, webhooks, setup.leader)
+    return msgspec.structs.replace(found, settings=setup.origin)
 
 
 def _definition(path: str) -> str:

@@ -29,7 +29,8 @@ from haulout.embedded import (
     Json,
     Resource,
 )
-from haulout.explain.setup import Setup, declaration_of, read_setup
+from haulout.explain.setup import Setup, declaration_of, read_setup, setup_of
+from haulout.explain.snapshot import endpoint_of
 from haulout.plan.bodies import in_cluster, in_file
 from haulout.plan.chart import svg_chart
 from haulout.plan.collector import without_collector
@@ -69,7 +70,7 @@ Objects = list[tuple[Resource, Json]]
 def plan(settings: PlanSettings) -> int:
     try:
         setup = _setup(settings)
-        lacks: list[str] = []
+        lacks = [*setup.unread]
         objects = _objects(settings, setup, lacks)
         forecast = _simulated(settings, setup, objects, lacks)
         if settings.svg:
@@ -77,7 +78,11 @@ def plan(settings: PlanSettings) -> int:
     except click.ClickException as error:
         error.show()
         return 1
-    lines = [as_json(forecast, lacks)] if settings.output == "json" else as_text(forecast, lacks)
+    lines = (
+        [as_json(forecast, lacks, setup.origin)]
+        if settings.output == "json"
+        else [*as_text(forecast, lacks), f"settings: {setup.origin}"]
+    )
     for line in lines:
         click.echo(line)
     return 0
@@ -85,7 +90,12 @@ def plan(settings: PlanSettings) -> int:
 
 def _setup(settings: PlanSettings) -> Setup:
     """The surfaces that the configuration switches on, with what of their options a plan can follow."""
-    setup = read_setup(settings.config, settings.surfaces)
+    is_live = not settings.nodes and not settings.snapshot
+    setup = (
+        setup_of(settings.config, endpoint_of(dict(settings.cluster)), settings.surfaces)
+        if is_live
+        else read_setup(settings.config, settings.surfaces)
+    )
     for name, options in setup.apart.items():
         # What has a command of its own to be explained takes part in a plan all the same.
         if declaration_of(surface(name)).planned_objects is not None:

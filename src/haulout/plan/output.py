@@ -138,8 +138,9 @@ def _span(span: timedelta) -> str:
     return f"{hours} h {seconds // 60} min" if hours else f"{seconds // 60} min {seconds % 60} s"
 
 
-def as_json(forecast: Forecast, lacks: list[str]) -> str:
+def as_json(forecast: Forecast, lacks: list[str], origin: str) -> str:
     body = {
+        "settings": origin,
         "incomplete": lacks,
         "guesses": [run.what for run in forecast.guesses],
         "runs": [

@@ -23,7 +23,7 @@ from haulout.base.yaml import Scalar, YamlError, node_at, parse
 from haulout.cluster.key import node_key
 from haulout.core.archive import Archived
 from haulout.explain.node import as_text, explain
-from haulout.explain.setup import Setup, read_setup
+from haulout.explain.setup import Setup, find_setup, read_setup
 from haulout.explain.snapshot import endpoint_of, narrowed, picture
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ApiError, KubeError, NotFound
@@ -87,7 +87,7 @@ class Bundle:
         try:
             # A server that does not answer this has nothing to collect.
             server = await self._transport.request("GET", "/version")
-            setup = self._configuration(config)
+            setup = await self._configuration(config)
             await self._cluster_objects()
             maintained, events = await self._surface_objects()
             nodes = await self._objects("/api/v1/nodes", "cluster-scoped-resources/core/nodes", "Node")
@@ -243,7 +243,18 @@ class Bundle:
 
     # Without the cluster
 
-    def _configuration(self, given: str) -> Setup:
+    async def _configuration(self, given: str) -> Setup:
+        self._local_files(given)
+        try:
+            setup = read_setup(given) if given else await find_setup(self._transport)
+        except click.ClickException as error:
+            self.missing.append(f"configuration: {error.message}")
+            return Setup()
+        self.missing += [f"configuration: {text}" for text in setup.unread]
+        self.files["config/origin.txt"] = f"{setup.origin}\n".encode()
+        return setup
+
+    def _local_files(self, given: str) -> None:
         """The files as they are, so that a broken one can be looked at too."""
         for name in dict.fromkeys((given, "haulout.yaml", "config/maintenance.yaml", _named_profiles(given))):
             path = Path(name)
@@ -252,11 +263,6 @@ class Bundle:
                     self._put_yaml(f"config/{path.name}", path.read_bytes())
                 except OSError as error:
                     self.missing.append(f"{path}: {error.strerror}")
-        try:
-            return read_setup(given)
-        except click.ClickException as error:
-            self.missing.append(f"configuration: {error.message}")
-            return Setup()
 
     def _versions(self, server: Json) -> None:
         self.files["version"] = f"haulout\nv{__version__}\n{self._image}\n".encode()

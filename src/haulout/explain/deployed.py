@@ -1,0 +1,143 @@
+"""The settings of the operator that runs in a cluster, read from its Deployment and the ConfigMaps that it mounts."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from haulout.kube.errors import Forbidden, KubeError, NotFound
+from haulout.kube.transport import Transport
+from haulout.manifests.documents import NAMESPACE
+
+LABEL = "app.kubernetes.io/name=haulout"
+DEFAULT_FILE = "haulout.yaml"
+ANSWER_WITHIN = 10.0
+
+Json = Mapping[str, Any]
+
+
+class Deployed(msgspec.Struct, frozen=True):
+    """An operator as its Deployment describes it.
+
+    `place`: namespace and name of the Deployment. `arguments`: those of its container, after the program's name.
+    `files`: what it mounts of ConfigMaps, by path. `secret_files`: the folders that it mounts of Secrets, with their names.
+    `environment`: its variables as far as they stand in the Deployment.
+    """
+
+    place: tuple[str, str]
+    arguments: tuple[str, ...]
+    files: Mapping[str, bytes]
+    secret_folders: Mapping[str, str]
+    environment: Mapping[str, str]
+
+    @property
+    def config(self) -> str:
+        """The path of its haulout.yaml. Empty: it is started with none, or as one of the originals."""
+        if "run" not in self.arguments:
+            return ""
+        return self._flag("--config") or next((path for path in self.files if path.endswith(f"/{DEFAULT_FILE}")), "")
+
+    @property
+    def surfaces(self) -> str:
+        """The surfaces that a flag picks."""
+        return self._flag("--surfaces")
+
+    def _flag(self, name: str) -> str:
+        for word, following in zip(self.arguments, (*self.arguments[1:], ""), strict=True):
+            if word == name:
+                return following
+            if word.startswith(f"{name}="):
+                return word.partition("=")[2]
+        return ""
+
+    def why_missing(self, path: str) -> str:
+        """Say why a file of the operator is not among the files that were read."""
+        for folder, secret in self.secret_folders.items():
+            if posixpath.dirname(path).startswith(folder):
+                return (
+                    f"it lies in Secret {secret}, which is not read here (name a copy of your settings with --config)"
+                )
+        return "no ConfigMap that its Deployment mounts has it"
+
+
+class Search(msgspec.Struct, frozen=True):
+    """What became of the search for the operator. `unread`: why it cannot be told whether there is one."""
+
+    found: Deployed | None = None
+    unread: str = ""
+
+
+async def find_deployed(transport: Transport) -> Search:
+    """Look for the Deployment of the operator by its label.
+
+    Any tenant may label a Deployment like ours: among several the one in haulout-system counts, and without it none.
+    """
+    try:
+        deployments = await _deployments(transport)
+        if len(deployments) > 1:
+            deployments = [each for each in deployments if _place(each)[0] == NAMESPACE]
+        if len(deployments) != 1:
+            return Search()
+        return Search(await _deployed(deployments[0], transport))
+    except KubeError as error:
+        return Search(unread=f"the operator's settings cannot be read from the cluster: {error}")
+
+
+async def _deployments(transport: Transport) -> list[Json]:
+    try:
+        return await _items(transport, "/apis/apps/v1/deployments")
+    except Forbidden:
+        # Who may not list them everywhere may be allowed to in the namespace of the operator.
+        return await _items(transport, f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments")
+
+
+async def _items(transport: Transport, path: str) -> list[Json]:
+    try:
+        reply = await transport.request("GET", path, query={"labelSelector": LABEL}, timeout=ANSWER_WITHIN)
+    except NotFound:
+        return []
+    found = msgspec.json.decode(reply.body).get("items") or ()
+    return [each for each in found if isinstance(each, Mapping)]
+
+
+async def _deployed(deployment: Json, transport: Transport) -> Deployed:
+    namespace, name = _place(deployment)
+    pod = ((deployment.get("spec") or {}).get("template") or {}).get("spec") or {}
+    container: Json = next(iter(pod.get("containers") or ()), {})
+    volumes = {str(each.get("name")): each for each in pod.get("volumes") or ()}
+    files: dict[str, bytes] = {}
+    secrets: dict[str, str] = {}
+    for mount in container.get("volumeMounts") or ():
+        folder, volume = str(mount.get("mountPath", "")), volumes.get(str(mount.get("name")), {})
+        if secret := (volume.get("secret") or {}).get("secretName"):
+            secrets[folder] = f"{namespace}/{secret}"
+        if config_map := (volume.get("configMap") or {}).get("name"):
+            data = await _config_map(transport, namespace, str(config_map))
+            files |= {posixpath.join(folder, file): str(text).encode() for file, text in data.items()}
+    words = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
+    return Deployed((namespace, name), tuple(words), files, secrets, dict(_environment(container)))
+
+
+async def _config_map(transport: Transport, namespace: str, name: str) -> Json:
+    try:
+        reply = await transport.request(
+            "GET", f"/api/v1/namespaces/{namespace}/configmaps/{name}", timeout=ANSWER_WITHIN
+        )
+    except NotFound:
+        return {}
+    data = msgspec.json.decode(reply.body).get("data")
+    return data if isinstance(data, Mapping) else {}
+
+
+def _environment(container: Json) -> Iterator[tuple[str, str]]:
+    for each in container.get("env") or ():
+        if isinstance(each.get("value"), str):
+            yield str(each.get("name", "")), each["value"]
+
+
+def _place(deployment: Json) -> tuple[str, str]:
+    metadata = deployment.get("metadata") or {}
+    return str(metadata.get("namespace", "")), str(metadata.get("name", ""))

@@ -1,0 +1,103 @@
+"""Commands find the operator's settings in the cluster: in its Deployment and the ConfigMaps that it mounts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from haulout.cli.install import profile_files, workload
+from haulout.embedded import Json
+from tests.build.served import Served
+from tests.build.workloads import node
+
+SETTINGS = "surfaces: {profiles: {config: /etc/haulout/profiles/maintenance.yaml}}\nleader: {elect: false}\n"
+PROFILES = """
+intervals: {requeue: 30s}
+instances: {check: [{type: hasLabel, name: never, config: {key: never}}]}
+profiles: [{name: mine, operational: {transitions: [{check: never, next: maintenance-required}]}}]
+"""
+
+
+def namespace(name: str) -> Json:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def operator(place: str = "haulout-system", secret: str = "") -> list[Json]:
+    return [*workload(place, "haulout:1", 0, SETTINGS, files=profile_files(secret))]
+
+
+def profiles(place: str = "haulout-system") -> Json:
+    meta = {"name": "haulout-profiles", "namespace": place}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"maintenance.yaml": PROFILES}}
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    with Served(tmp_path) as made:
+        labelled = node("a")
+        labelled["metadata"]["labels"] = {"cloud.sap/maintenance-profile": "mine"}
+        made.make(labelled, namespace("haulout-system"), namespace("tenant"))
+        yield made
+
+
+def test_explain_works_from_any_folder(served: Served) -> None:
+    served.make(*operator(), profiles())
+    done = served.run("explain", "a")
+    assert done.stderr == ""
+    assert "profile mine" in done.stdout
+    assert "  settings: Deployment haulout-system/haulout\n" in done.stdout
+
+
+def test_every_command_says_which_settings_it_used(served: Served) -> None:
+    served.make(*operator(), profiles())
+    assert (
+        json.loads(served.run("explain", "a", "-o", "json").stdout)["settings"] == "Deployment haulout-system/haulout"
+    )
+    status = json.loads(served.run("status", "-o", "json").stdout)
+    assert status["installation"]["settings"] == "Deployment haulout-system/haulout"
+    assert status["installation"]["surfaces"] == ["profiles"]
+    plan = json.loads(served.run("plan", "--days", "1", "-o", "json").stdout)
+    assert (plan["settings"], plan["incomplete"]) == ("Deployment haulout-system/haulout", [])
+
+
+def test_a_file_that_is_named_wins(served: Served) -> None:
+    served.make(*operator(), profiles())
+    (served.folder / "mine.yaml").write_text(yaml.safe_dump({"surfaces": {"nodemaintenance": {}}}))
+    assert served.run("explain", "a", "--config", "mine.yaml").stdout.splitlines()[1] == "  settings: mine.yaml"
+
+
+def test_what_lies_in_a_secret_is_not_read_and_the_answer_is_incomplete(served: Served) -> None:
+    served.make(*operator(secret="mine"))
+    first = served.run("explain", "a").stdout.splitlines()[0]
+    assert first.startswith("INCOMPLETE: surface profiles is left out: ")
+    assert "it lies in Secret haulout-system/mine" in first
+    assert json.loads(served.run("plan", "--days", "1", "-o", "json").stdout)["incomplete"] != []
+
+
+def test_a_tenants_deployment_does_not_pass_for_the_operator(served: Served) -> None:
+    served.make(*operator(), profiles(), *operator("tenant"))
+    assert served.run("explain", "a").stdout.splitlines()[1] == "  settings: Deployment haulout-system/haulout"
+
+
+def test_without_an_operator_the_files_of_the_folder_count(served: Served) -> None:
+    (served.folder / "haulout.yaml").write_text(yaml.safe_dump({"surfaces": {"nodemaintenance": {}}}))
+    assert served.run("explain", "a").stdout.splitlines()[1] == "  settings: haulout.yaml"
+    (served.folder / "haulout.yaml").unlink()
+    assert "settings: none was found" in served.run("explain", "a").stdout
+
+
+def test_settings_that_cannot_be_read_are_named_with_their_place(served: Served) -> None:
+    deployed = operator()
+    broken = [
+        {**each, "data": {"haulout.yaml": "surfaces: 3"}} if each["kind"] == "ConfigMap" else each for each in deployed
+    ]
+    served.make(*broken)
+    done = served.run("explain", "a")
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        "Error: the settings of Deployment haulout-system/haulout: /etc/haulout/haulout.yaml:1:"
+    )

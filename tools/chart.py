@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import yaml
@@ -14,6 +14,7 @@ from haulout.core.rights import Right
 from haulout.core.surface_names import BUILT_IN
 from haulout.manifests.documents import Json, written
 from haulout.manifests.rights import Choice, PlacedRole, default_names, options, placed_roles
+from haulout.manifests.viewer import viewer_roles
 from haulout.manifests.webhooks import configurations, surroundings
 from haulout.surfaces.registry import surface as declared
 
@@ -53,9 +54,13 @@ KEEP = {"helm.sh/resource-policy": "keep"}
 def templates() -> Iterator[tuple[str, str]]:
     """The name and the text of each."""
     yield "kernel.yaml", _filled(_roles("kernel"))
+    yield "viewer.yaml", _filled(_viewer(BUILT_IN, ("", NAMESPACE)))
     for surface in BUILT_IN:
         text = (
-            _namespaces(surface) + _roles(surface) + _text(list(configurations(declared(surface).webhooks, NAMESPACE)))
+            _namespaces(surface)
+            + _roles(surface)
+            + _viewer((surface,), [STAND_INS[each.name] for each in declared(surface).names if each.is_namespace])
+            + _text(list(configurations(declared(surface).webhooks, NAMESPACE)))
         )
         yield f"{surface}.yaml", _where(f".Values.surfaces.{surface}", _filled(text))
     served = " ".join(f".Values.surfaces.{surface}" for surface in BUILT_IN if declared(surface).webhooks)
@@ -79,6 +84,12 @@ def _role(placed: PlacedRole) -> str:
         return _where(value(option.name), text)
     each = "$namespace, $names" if option.has_names else "$namespace"
     return _block(f"range {each} := {value(option.name)}", text)
+
+
+def _viewer(surfaces: Iterable[str], namespaces: Collection[str]) -> str:
+    """Return the roles of people in these namespaces. A namespace of a surface is there only where the surface is."""
+    roles = [placed for placed in viewer_roles(surfaces, EVERYTHING) if placed.namespace in namespaces]
+    return _text(list(documents(roles, EVERYTHING)))
 
 
 def _rule(right: Right) -> str:

@@ -9,10 +9,11 @@ import click
 
 from haulout import __version__
 from haulout.cli.manifests import picked, say, say_definitions
-from haulout.cli.rbac import ACCOUNT, ChoosesRights, choice_of, documents_of
+from haulout.cli.rbac import ACCOUNT, ChoosesRights, choice_of, documents, documents_of
 from haulout.core.surface import Surface
 from haulout.manifests.documents import MANAGED, NAMESPACE, POD_LABELS, Json
 from haulout.manifests.rights import Choice
+from haulout.manifests.viewer import viewer_roles
 from haulout.manifests.webhooks import PORT, registrations
 from haulout.surfaces.registry import KERNEL, surface
 
@@ -62,6 +63,7 @@ def command(
     say_definitions((KERNEL, *chosen))
     for name in (KERNEL, *chosen):
         say(documents_of(name, choice))
+    say(documents(viewer_roles(chosen, choice), choice))
     files = profile_files(config_secret) if "profiles" in chosen else None
     say(workload(namespace, image, replicas, _settings(chosen, choice), files=files, secrets=env_from_secret))
     say(registrations(chosen, namespace))

@@ -11,6 +11,8 @@ from haulout.cli.manifests import picked, say
 from haulout.core.rights import Option, Right
 from haulout.manifests.documents import MANAGED, NAMESPACE, Json
 from haulout.manifests.rights import Choice, PlacedRole, object_names, options, placed_roles
+from haulout.manifests.viewer import NAME as VIEWER
+from haulout.manifests.viewer import viewer_roles
 from haulout.surfaces.registry import surface
 from haulout.surfaces.registry import surfaces as all_surfaces
 
@@ -78,11 +80,16 @@ def choice_of(namespace: str, account: str, given: Mapping[str, Any]) -> Choice:
 def command(surfaces: tuple[str, ...], namespace: str, service_account: str, workload: bool, **given: Any) -> None:
     """Prints the roles that the SURFACEs need, or all of them, and binds them to a service account, as YAML.
 
-    `kernel` is what all surfaces share. What only some configurations need is allowed only where an option asks for it.
+    `kernel` is what all surfaces share. `viewer` is a role for people, bound to none: it suffices for `explain`, `status`,
+    `plan` and `bundle` and allows to change nothing; the SURFACEs beside it are those that it covers.
+    What only some configurations need is allowed only where an option asks for it.
     With `--workload` it is a role for the account of a kubeconfig that clusterapi goes to another cluster with, to be
     applied there.
     """
     choice = choice_of(namespace, service_account, given)
+    if VIEWER in surfaces:
+        say(documents(viewer_roles(picked(tuple(each for each in surfaces if each != VIEWER)), choice), choice))
+        return
     chosen = picked(surfaces)
     if workload:
         abroad = {name: surface(name).workload_roles for name in chosen}

@@ -99,6 +99,7 @@ EVERY_OPTION: dict[str, tuple[str, Any]] = {
 def test_its_roles_are_those_that_are_printed(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     values = dict(EVERY_OPTION[word] for word in words)
     assert main(["rbac", *words]) == 0
+    assert main(["rbac", "viewer", *words]) == 0
     expected = list(yaml.safe_load_all(capsys.readouterr().out))
     assert roles(installed(surfaces=EVERY_SURFACE, **values)) == roles(expected)
 

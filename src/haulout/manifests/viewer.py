@@ -1,0 +1,73 @@
+"""The role of people who look at a fleet: what `explain`, `status`, `plan` and `bundle` read, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from haulout.core.rights import CLUSTER, COORDINATION, READ, Right, Role
+from haulout.manifests.rights import Choice, PlacedRole, options, placed_roles
+from haulout.surfaces.registry import declared
+
+NAME = "viewer"
+# Secrets hold credentials of other clusters; what only they could tell is left out of an answer, and this is said.
+HIDDEN = frozenset({"secrets", "secrets/status"})
+EVERYWHERE = (
+    Right("", ("nodes", "pods", "namespaces", "events"), READ, "the fleet, its pods and what happened"),
+    Right("events.k8s.io", ("events",), READ, "what happened"),
+    Right("apps", ("deployments", "statefulsets", "daemonsets"), READ, "whose pods a plan moves; the operator itself"),
+    Right("policy", ("poddisruptionbudgets",), READ, "which pods may go"),
+    Right(COORDINATION, ("leases",), READ, "who leads"),
+    Right("apiextensions.k8s.io", ("customresourcedefinitions",), READ, "which definitions are installed"),
+    Right(
+        "admissionregistration.k8s.io",
+        ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"),
+        READ,
+        "which webhooks are registered",
+    ),
+    Right("rbac.authorization.k8s.io", ("clusterroles",), READ, "which roles are installed"),
+)
+AT_HOME = (
+    Right("", ("configmaps",), ("get",), "the operator's settings"),
+    Right("", ("pods/log",), ("get",), "the operator's log"),
+)
+
+
+def viewer_roles(surfaces: Iterable[str], choice: Choice) -> Iterator[PlacedRole]:
+    """Yield the roles: one for the cluster, and one for each namespace in which the operator reads something.
+
+    The cluster's covers all surfaces, for a bundle looks at all of them. `surfaces`: those whose namespaces are there.
+    """
+    everything = msgspec.structs.replace(choice, flags=frozenset(options()), lists={})
+    found: dict[str, list[Right]] = {"": [*EVERYWHERE], choice.namespace: [*AT_HOME]}
+    for name in (each.name for each in declared()):
+        for placed in placed_roles(name, everything):
+            if placed.role.bound and (name in surfaces or not placed.namespace):
+                found.setdefault(placed.namespace, []).extend(filter(None, map(_readable, placed.rights)))
+    covered = {(right.group, each) for right in EVERYWHERE for each in right.resources}
+    for namespace, rights in found.items():
+        kept = [right for right in _distinct(rights) if right in (*EVERYWHERE, *AT_HOME) or not _is_in(right, covered)]
+        if kept:
+            place = namespace or CLUSTER
+            yield PlacedRole(Role(NAME, place, (), title=f"haulout-{NAME}", bound=False), namespace, tuple(kept))
+
+
+def _readable(right: Right) -> Right | None:
+    """Return what of a right of the operator a person needs to see the same."""
+    resources = tuple(each for each in right.resources if each not in HIDDEN)
+    if not resources or not {"list", "watch"} & {*right.verbs}:
+        return None
+    return msgspec.structs.replace(right, resources=resources, verbs=READ, names=(), option="", unless="")
+
+
+def _is_in(right: Right, covered: set[tuple[str, str]]) -> bool:
+    return all((right.group, each) in covered for each in right.resources)
+
+
+def _distinct(rights: Iterable[Right]) -> list[Right]:
+    """Leave out rights to resources that an earlier one gives."""
+    found: dict[tuple[str, tuple[str, ...]], Right] = {}
+    for right in rights:
+        found.setdefault((right.group, right.resources), right)
+    return list(found.values())

@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -18,7 +19,7 @@ from tests.rig.process import Scratch
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kubectl")
 
 SURFACES = ("profiles", "nodemaintenance", "packages")
-BINDING = {
+BINDING: dict[str, Any] = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
     "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "name": "haulout-viewer"},
     "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "night-shift"}],

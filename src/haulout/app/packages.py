@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from haulout.app.parts import Part, Surroundings
+from haulout.clients.prometheus import Prometheus
 from haulout.cluster.rows import Value
 from haulout.cluster.view import MARK
 from haulout.core.admission import Webhook
 from haulout.core.decision import Source
+from haulout.kube.allowed_addresses import Reach
 from haulout.kube.errors import KubeError
 from haulout.kube.transport import Transport
+from haulout.plugins.checks.prometheus_instant import Sample as Reading
 from haulout.runtime.metrics import Sample
 from haulout.runtime.probes import Probe, ProbeFailed
 from haulout.settings.context import context_of
@@ -22,8 +25,12 @@ from haulout.surfaces.packages.options import served
 from haulout.surfaces.packages.settings import PackagesSettings
 from haulout.surfaces.packages.standing import Standing
 from haulout.surfaces.packages.surface import CONFIG_KEY, PACKAGES, sources
+from haulout.surfaces.packages.wave_gates import PROBE as GATE_PROBE
+from haulout.surfaces.packages.wave_gates import GateQuestion
 from haulout.surfaces.packages.wire import KIND, SkyhookRow
 from haulout.surfaces.packages.wire_policy import POLICY, PolicyRow
+
+REFUSED_PROMETHEUS = "its address is not one that gates may name (allowedPrometheusRanges would have to allow it)"
 
 
 class Packages(Part):
@@ -62,7 +69,17 @@ class Packages(Part):
                 raise ProbeFailed(f"the log of pod {namespace}/{pod} cannot be read: {error}") from None
             return tail(reply.body.decode(errors="replace"))
 
-        return {PROBE: log_of}
+        async def value_of(question: GateQuestion) -> Reading:
+            # Where even our own API server is on this machine, so may be Prometheus: on one's own computer.
+            reach = Reach(
+                self.options.prometheus_ranges,
+                loopback=self.around.home_is_local(),
+                plain_http=self.options.allows_http,
+                refusal=REFUSED_PROMETHEUS,
+            )
+            return await Prometheus(self.around.clock, reach)((question.url, question.query))
+
+        return {PROBE: log_of, GATE_PROBE: value_of}
 
     def webhooks(self) -> tuple[Webhook, ...]:
         return webhooks()

@@ -84,6 +84,8 @@ def _packages(environment: Mapping[str, str], wrong: list[str]) -> PackagesSetti
             given[name] = _number(environment, variable, wrong)
         elif isinstance(each.default, timedelta):
             given[name] = _span(environment, variable, each.default, wrong)
+        elif isinstance(each.default, tuple):
+            given[name] = tuple(filter(None, (part.strip() for part in environment[variable].split(","))))
         elif isinstance(each.default, str):
             given[name] = environment[variable]
     return PackagesSettings(**given)

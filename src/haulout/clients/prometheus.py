@@ -12,7 +12,8 @@ from yarl import URL
 
 from haulout.base.clock import Clock
 from haulout.base.url import without_secrets
-from haulout.clients.body import read_whole
+from haulout.clients.body import TooLong, read_whole
+from haulout.kube.allowed_addresses import Reach, socket_factory
 from haulout.plugins.checks.prometheus_instant import Sample
 from haulout.runtime.probes import ProbeContext, ProbeFailed
 
@@ -38,17 +39,33 @@ class _Answer(msgspec.Struct, rename="camel"):
     warnings: tuple[str, ...] = ()
 
 
+class _Quoting(ProbeFailed):
+    """A failure that quotes what the server said. `plain`: the same without any of it."""
+
+    def __init__(self, plain: str, quoted: str) -> None:
+        super().__init__(quoted)
+        self.plain = plain
+
+
 class Prometheus:
     """Asks a Prometheus server for the current value of a query.
 
-    A query that cannot be answered raises `ProbeFailed` with the reason.
+    A query that cannot be answered raises `ProbeFailed` with the reason. `reach`: the rule for the addresses of servers
+    that others choose; nothing that such a server says is repeated, so that it cannot be used to read from the network.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, reach: Reach | None = None) -> None:
         self._clock = clock
+        self._reach = reach
 
     async def __call__(self, question: tuple[str, str]) -> Sample:
-        return _sample(await self._answer(*question))
+        answer = await self._answer(*question)
+        if self._reach is None:
+            return _sample(answer)
+        try:
+            return Sample(repr(float(_sample(answer).value)))
+        except _Quoting as failure:
+            raise ProbeFailed(failure.plain) from None
 
     async def has_rows(self, url: str, query: str) -> bool:
         """Whether the query returns any row. One that returns none is answered, too."""
@@ -60,11 +77,15 @@ class Prometheus:
     async def _answer(self, url: str, query: str) -> _Answer:
         try:
             return await self._ask(url, query)
-        except ProbeFailed as failure:
-            raise ProbeFailed(without_secrets(f"failed to query prometheus {url}: {failure}")) from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            said = str(error) or type(error).__name__
-            raise ProbeFailed(without_secrets(f"failed to query prometheus {url}: {said}")) from None
+        except (ProbeFailed, aiohttp.ClientError, OSError, ValueError) as error:
+            if self._reach is not None:
+                raise ProbeFailed(_plain(error)) from None
+            raise self._failure(url, error) from None
+
+    @staticmethod
+    def _failure(url: str, error: Exception) -> ProbeFailed:
+        said = str(error) or type(error).__name__
+        return ProbeFailed(without_secrets(f"failed to query prometheus {url}: {said}"))
 
     async def _ask(self, url: str, query: str) -> _Answer:
         target = URL(url)
@@ -72,13 +93,34 @@ class Prometheus:
             raise ProbeFailed(f'unsupported protocol scheme "{target.scheme}"')
         target = target.with_path(target.path.rstrip("/") + "/api/v1/query", keep_query=True)
         form = {"query": query, "time": f"{self._clock.now().timestamp():.3f}"}
-        # Queries are minutes apart, and a session for each needs no owner to close it. Like the original, it goes through
-        # the proxy that the environment names.
-        async with aiohttp.ClientSession(trust_env=True) as session:
+        # Queries are minutes apart, and a session for each needs no owner to close it.
+        async with self._session(target) as session:
             status, body = await _fetch(session, "POST", target, form)
             if status in _NO_POST:
                 status, body = await _fetch(session, "GET", target, form)
         return _read(status, body)
+
+    def _session(self, target: URL) -> aiohttp.ClientSession:
+        if self._reach is None:
+            # Like the original, it goes through the proxy that the environment names.
+            return aiohttp.ClientSession(trust_env=True)
+        if target.scheme != "https" and not self._reach.plain_http:
+            raise ProbeFailed("its URL has no TLS, and the setting allowHttpPrometheus does not allow that")
+        if not self._reach.allows_host(target.host or ""):
+            raise ProbeFailed(self._reach.refusal)
+        # Behind a proxy the address that is connected to could not be checked.
+        return aiohttp.ClientSession(connector=aiohttp.TCPConnector(socket_factory=socket_factory(self._reach)))
+
+
+def _plain(error: Exception) -> str:
+    """Return what went wrong without anything that the server said."""
+    if isinstance(error, _Quoting):
+        return error.plain
+    if isinstance(error, ProbeFailed | TooLong):
+        return str(error)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return error.os_error.strerror or "no connection"
+    return type(error).__name__
 
 
 async def _fetch(
@@ -102,9 +144,9 @@ def _read(status: int, body: bytes) -> _Answer:
     try:
         answer = msgspec.json.decode(body, type=_Answer)
     except msgspec.DecodeError as error:
-        raise ProbeFailed(f"bad_response: {error}") from error
+        raise _Quoting("the answer is not Prometheus'", f"bad_response: {error}") from error
     if answer.status == "error":
-        raise ProbeFailed(f"{answer.error_type}: {answer.error}")
+        raise _Quoting("the query was refused", f"{answer.error_type}: {answer.error}")
     if answer.status != "success" or answer.data is None or status in _QUERY_ERRORS:
         raise ProbeFailed("bad_response: inconsistent body for response code")
     return answer
@@ -120,5 +162,5 @@ def _sample(answer: _Answer) -> Sample:
         _, value = result[0]["value"]
         float(value)
     except (LookupError, TypeError, ValueError):
-        raise ProbeFailed(f"the sample cannot be read: {result[0]}") from None
+        raise _Quoting("the sample cannot be read", f"the sample cannot be read: {result[0]}") from None
     return Sample(value, answer.warnings)

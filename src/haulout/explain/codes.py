@@ -97,6 +97,7 @@ CLUSTERAPI: Mapping[str, str] = {
 }
 PACKAGES: Mapping[str, str] = {
     "batch-awaited": "The node waits for its batch.",
+    "gate-awaited": "A wave of the rollout has not passed its gate yet: it soaks, or Prometheus has not answered.",
     "more-nodes": "There are more nodes than are listed.",
     "node-failing": "A package fails on the node.",
     "node-ignored": "The label skyhook.nvidia.com/ignore keeps the node out.",
@@ -107,6 +108,7 @@ PACKAGES: Mapping[str, str] = {
     "pod-not-interruptible": "A pod that must not be interrupted runs on the node.",
     "policy-missing": "The DeploymentPolicy of the Skyhook is not there.",
     "predecessor-incomplete": "A Skyhook of a higher rank is not complete on the node.",
+    "rollout-halted": "A wave failed the gate of its DeploymentPolicy, so that no new node begins.",
     "rollout-stopped": "Too many batches failed in a row.",
     "skyhook-disabled": "The Skyhook is disabled.",
     "skyhook-incomplete": "The Skyhook is not complete.",

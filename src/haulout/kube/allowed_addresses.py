@@ -1,4 +1,4 @@
-"""Which addresses a foreign kubeconfig may lead to."""
+"""Which addresses a URL that others choose may lead to: a foreign kubeconfig's, or that of a gate's Prometheus."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ class Reach(msgspec.Struct, frozen=True):
 
     `ranges`: networks as `10.0.0.0/8`, the only ones that are allowed. Without any, every address is allowed except
     those of this computer, of its link (where clouds serve credentials), multicast and unspecified ones. `loopback`:
-    addresses of this computer are allowed then, too. `plain_http`: servers without TLS are allowed.
+    addresses of this computer are allowed then, too. `plain_http`: servers without TLS are allowed. `refusal`: what is said
+    of an address that is not allowed.
     """
 
     ranges: tuple[str, ...] = ()
     loopback: bool = False
     plain_http: bool = False
+    refusal: str = REFUSED
 
     def allows(self, text: str) -> bool:
         """Whether an IP address, as a resolver returns it, may be connected to."""
@@ -82,4 +84,4 @@ async def is_local(server: str) -> bool:
 def check(reach: Reach, address: str) -> None:
     """Raise OSError where an address must not be connected to. The text does not say it: a name may be a secret's."""
     if not reach.allows(address):
-        raise OSError(0, REFUSED)
+        raise OSError(0, reach.refusal)

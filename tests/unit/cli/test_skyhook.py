@@ -476,8 +476,10 @@ class TestReset:
 
     @pytest.mark.parametrize("group", ["deployment-policy", "dp"])
     def test_batches_alone(self, desk: Desk, group: str) -> None:
-        compartments = {"gpu": {**NUMBERS, "batchState": STOPPED, "batchNodes": ["n"]}, "cpu": NUMBERS}
-        desk.skyhook("x", {"nodeOrderOffset": 7, "compartmentStatuses": compartments})
+        gate = {"wave": 3, "nodes": ["n"], "since": "2026-01-01T00:00:00Z", "generation": 1}
+        compartments = {"gpu": {**NUMBERS, "batchState": STOPPED, "batchNodes": ["n"], "gate": gate}, "cpu": NUMBERS}
+        halt = {"generation": 1, "reason": "QueryNotFulfilled"}
+        desk.skyhook("x", {"nodeOrderOffset": 7, "compartmentStatuses": compartments, "halt": halt})
         head = (
             "Skyhook: x\nCompartments: 2 total, 1 with batch state\n\n"
             "Current batch state:\n  - gpu: batch 4, 5 completed, 2 failed\n"
@@ -493,6 +495,7 @@ class TestReset:
         fresh = {**NUMBERS, "batchState": {"currentBatch": 1}}
         assert status["compartmentStatuses"] == {"gpu": {**fresh, "batchNodes": ["n"]}, "cpu": fresh}
         assert status["nodeOrderOffset"] == 7
+        assert "halt" not in status
 
     def test_no_batches(self, desk: Desk) -> None:
         desk.skyhook("x")

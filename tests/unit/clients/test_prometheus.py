@@ -10,6 +10,7 @@ from aiohttp import web
 
 from haulout.base.clock import ManualClock
 from haulout.clients.prometheus import LONGEST_ANSWER, Prometheus
+from haulout.kube.allowed_addresses import Reach
 from haulout.plugins.checks.prometheus_instant import Sample
 from haulout.runtime.probes import ProbeFailed
 from tests.build.rows import START
@@ -150,3 +151,58 @@ async def test_an_answer_without_rows_to_count_is_no_answer(server: Served) -> N
     server.answers = [(200, {"status": "success", "data": {"resultType": "scalar", "result": [1, "2"]}})]
     with pytest.raises(ProbeFailed, match="neither a vector nor a matrix"):
         await Prometheus(ManualClock(START)).has_rows(server.url, "1")
+
+
+async def ask_foreign(url: str, reach: Reach) -> Sample:
+    """Ask a server that somebody else has chosen."""
+    return await Prometheus(ManualClock(START), reach)((url, "up"))
+
+
+async def test_a_foreign_server_is_asked_without_the_proxy(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    server.answers = [(200, vector("2.5", warnings=["secret"]))]
+    assert await ask_foreign(server.url, Reach(loopback=True, plain_http=True)) == Sample("2.5")
+
+
+@pytest.mark.parametrize(
+    ("url", "reach", "words"),
+    [
+        pytest.param("", Reach(loopback=True), "its URL has no TLS", id="no TLS"),
+        pytest.param("", Reach(plain_http=True, refusal="no"), "no", id="this computer"),
+        pytest.param("http://localhost:{port}", Reach(plain_http=True, refusal="no"), "no", id="by name"),
+        pytest.param("http://169.254.169.254", Reach(plain_http=True, refusal="no"), "no", id="of the link"),
+        pytest.param(
+            "http://10.1.1.1", Reach(("192.0.2.0/24",), plain_http=True, refusal="no"), "no", id="out of range"
+        ),
+    ],
+)
+async def test_a_foreign_server_that_must_not_be_asked(server: Served, url: str, reach: Reach, words: str) -> None:
+    with pytest.raises(ProbeFailed) as caught:
+        await ask_foreign(url.format(port=server.url.rpartition(":")[2]) or server.url, reach)
+    assert str(caught.value).startswith(words)
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((400, {"status": "error", "errorType": "bad_data", "error": "secret"}), "the query was refused"),
+        ((200, "secret"), "the answer is not Prometheus'"),
+        ((200, vector("secret")), "the sample cannot be read"),
+        ((403, "secret"), "client_error: client error: 403"),
+        ((200, "x" * (LONGEST_ANSWER + 1)), f"the answer is longer than {LONGEST_ANSWER} bytes"),
+    ],
+)
+async def test_nothing_that_a_foreign_server_says_is_repeated(
+    server: Served, answer: tuple[int, Any], words: str
+) -> None:
+    server.answers = [answer]
+    with pytest.raises(ProbeFailed) as caught:
+        await ask_foreign(server.url, Reach(loopback=True, plain_http=True))
+    assert str(caught.value) == words
+
+
+async def test_a_foreign_server_that_is_not_there() -> None:
+    with pytest.raises(ProbeFailed) as caught:
+        await ask_foreign("http://127.0.0.1:1", Reach(loopback=True, plain_http=True))
+    assert "Connect call failed" in str(caught.value) or "refused" in str(caught.value)

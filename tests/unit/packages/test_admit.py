@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haulout.base.patch import apply
-from haulout.cluster.rows import Row
+from haulout.cluster.rows import Row, Value
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import View
 from haulout.core.admission import AdmissionRequest, Verdict, Webhook
 from haulout.serve.admission import decode
 from haulout.surfaces.packages.admit import webhooks
+from haulout.surfaces.packages.options import Options
+from haulout.surfaces.packages.surface import CONFIG_KEY
 from haulout.surfaces.packages.wire import KIND, SkyhookRow, Spec, skyhook_key
 from haulout.surfaces.packages.wire_policy import POLICY, PolicyRow, policy_key
 
@@ -404,10 +406,18 @@ def test_the_expression_of_a_gate_has_to_be_one() -> None:
     assert message.startswith("gate: prometheus: expr is not valid: ")
 
 
-def test_a_gate_that_is_not_waited_for_is_warned_of() -> None:
-    verdict = asked("validate-deploymentpolicy", policy(gate={"soak": "5m", "prometheus": PROMETHEUS}))
-    assert verdict.allowed
-    assert "does not wait for gates" in verdict.warnings[0]
+@pytest.mark.parametrize(
+    ("options", "warnings"),
+    [
+        (Options(), ("gate: prometheus: url has no TLS, and the setting allowHttpPrometheus does not allow that",)),
+        (Options(allows_http=True), ()),
+    ],
+)
+def test_a_gate_that_nothing_could_pass_is_warned_of(options: Options, warnings: tuple[str, ...]) -> None:
+    gate = {"soak": "5m", "prometheus": PROMETHEUS}
+    rows = [Value(key=CONFIG_KEY, value=options)]
+    verdict = asked("validate-deploymentpolicy", policy(gate=gate), rows=rows)
+    assert (verdict.allowed, verdict.warnings) == (True, warnings)
 
 
 def test_a_selector_of_a_compartment_that_is_none() -> None:

@@ -24,7 +24,7 @@ OWN = (
     STATUS,
     CORDON,
     CORDONED_BEFORE,
-    *(f"{PREFIX}{name}_" for name in ("copyDir", "lastError", "stageTimes", "version")),
+    *(f"{PREFIX}{name}_" for name in ("copyDir", "lastError", "picked", "stageTimes", "version")),
 )
 # Named after the taint, not after the Skyhook.
 AUTO_TAINT = f"{PREFIX}autoTaint_"
@@ -150,8 +150,11 @@ async def _reset_batches_too(cluster: Cluster, name: str) -> None:
 async def _reset_batches(cluster: Cluster, name: str, skyhook: Skyhook, *, order: bool = False) -> None:
     changes: dict[str, Any] = {
         "compartmentStatuses": {
-            compartment: {"batchState": FRESH_BATCH} for compartment in skyhook.status.compartment_statuses
-        }
+            compartment: {"batchState": FRESH_BATCH, "gate": None}
+            for compartment in skyhook.status.compartment_statuses
+        },
+        # A rollout that a gate has halted begins anew.
+        "halt": None,
     }
     if order:
         changes["nodeOrderOffset"] = None

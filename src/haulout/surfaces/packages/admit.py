@@ -14,11 +14,13 @@ from haulout.cluster.view import View
 from haulout.core.admission import ALLOWED, AdmissionRequest, Rule, Unreadable, Verdict, Webhook, denied, unreadable
 from haulout.core.surface import Registration
 from haulout.surfaces.packages.declare import MUTATE_POLICY, MUTATE_SKYHOOK, VALIDATE_POLICY, VALIDATE_SKYHOOK
+from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.validate import name_problem, spec_problem, warnings
 from haulout.surfaces.packages.validate_policy import policy_problem
 from haulout.surfaces.packages.versions import is_lower
 from haulout.surfaces.packages.wire import (
     KIND,
+    SURFACE,
     Package,
     SkyhookRow,
     Spec,
@@ -35,8 +37,6 @@ from haulout.surfaces.packages.wire_policy import (
 )
 
 TRUNCATED = "StatusTruncated"
-# A gate that is stored and not looked at must not pass for a safeguard.
-UNSERVED_GATE = "spec.gate is stored, but this version does not wait for gates: waves follow each other without it"
 
 Patch = dict[str, Any]
 
@@ -203,7 +203,18 @@ def admit_policy(request: AdmissionRequest, view: View) -> Verdict:
     problem = policy_problem(new.spec)
     if problem:
         return denied(problem)
-    return Verdict(allowed=True, warnings=(UNSERVED_GATE,)) if new.spec.gate is not None else ALLOWED
+    return Verdict(allowed=True, warnings=tuple(_gate_warnings(new.spec, view)))
+
+
+def _gate_warnings(spec: PolicySpec, view: View) -> Iterator[str]:
+    """Yield why a query could never be asked: then no wave would pass."""
+    setting = view.config(SURFACE)
+    options = setting.value if setting is not None else None
+    asks = spec.gate.prometheus if spec.gate is not None else None
+    if asks is None or not isinstance(options, Options):
+        return
+    if asks.url.startswith("http://") and not options.allows_http:
+        yield "gate: prometheus: url has no TLS, and the setting allowHttpPrometheus does not allow that"
 
 
 def _delete(name: str, view: View) -> Verdict:

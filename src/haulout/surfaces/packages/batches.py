@@ -20,7 +20,8 @@ ORDER = (WAITING, UNKNOWN, BLOCKED, ERRORING)
 class Batch(msgspec.Struct, frozen=True):
     """One compartment with its nodes, and the room for new ones in it.
 
-    `size`: how many nodes may be picked now. `candidates`: the nodes that could be, the first first.
+    `size`: how many nodes may be picked now. `candidates`: the nodes that could be, the first first. `is_flying`: nodes
+    of it are being changed. `ended`: the members of a batch that has just ended.
     """
 
     compartment: Compartment
@@ -28,6 +29,8 @@ class Batch(msgspec.Struct, frozen=True):
     status: CompartmentStatus
     size: int = 0
     candidates: tuple[Standing, ...] = ()
+    is_flying: bool = False
+    ended: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -47,6 +50,7 @@ def batch_of(
     options: Options,
     *,
     is_rolling: bool,
+    is_rollback: bool = False,
 ) -> Batch:
     """Return a compartment as it stands. `is_rolling`: its Skyhook is not complete, and may go on."""
     before = stored or CompartmentStatus()
@@ -54,19 +58,26 @@ def batch_of(
     batch_nodes = before.batch_nodes
     flying = any(is_in_flight(node, picked) for node in members)
     names = {node.node for node in members}
+    ended: tuple[str, ...] = ()
     if not flying and batch_nodes:
+        result = _result(members, frozenset(batch_nodes))
+        ended = batch_nodes if result.succeeded + result.failed else ()
         if is_rolling:
-            state = evaluated(state, compartment.strategy, _result(members, frozenset(batch_nodes)))
+            state = evaluated(state, compartment.strategy, result)
         batch_nodes = ()
     status = _counted(compartment, members, state, tuple(name for name in batch_nodes if name in names))
     if flying or not is_rolling or state.should_stop:
-        return Batch(compartment, tuple(members), status)
+        return Batch(compartment, tuple(members), status, is_flying=flying, ended=ended)
+    able = [node for node in members if node.is_eligible and not node.is_complete and node.node not in picked]
+    candidates = sorted(able, key=_turn_back if is_rollback else _turn)
     return Batch(
         compartment,
         tuple(members),
         status,
-        size=_size(compartment, members, state, options),
-        candidates=tuple(_candidates(members, picked)),
+        # A node that is out of service and is picked takes no other node out of service.
+        size=_size(compartment, members, state, options, frozenset(each.node for each in able if is_rollback)),
+        candidates=tuple(candidates),
+        ended=ended,
     )
 
 
@@ -100,18 +111,33 @@ def _counted(
     )
 
 
-def _size(compartment: Compartment, members: Sequence[Standing], state: BatchState, options: Options) -> int:
-    """Return how many nodes may be picked. Nodes that failed and are still cordoned are out of service already."""
+def _size(
+    compartment: Compartment,
+    members: Sequence[Standing],
+    state: BatchState,
+    options: Options,
+    first: frozenset[str],
+) -> int:
+    """Return how many nodes may be picked. Nodes that failed and are still cordoned are out of service already.
+
+    `first`: nodes among which those that are out of service are picked before all others.
+    """
     total = len(members)
     processed = sum(node.is_complete or _has_failed(node) for node in members)
     most = max(1, ceiling(compartment.budget, total))
-    down = sum(_has_failed(node) and node.is_cordoned for node in members) if options.counts_erroring else 0
+    failed = [node for node in members if _has_failed(node) and node.is_cordoned and node.node not in first]
+    down = len(failed) if options.counts_erroring else 0
     return max(0, min(batch_size(compartment.strategy, state, total, processed), most - down))
 
 
-def _candidates(members: Sequence[Standing], picked: Mapping[str, str]) -> list[Standing]:
-    able = [node for node in members if node.is_eligible and not node.is_complete and node.node not in picked]
-    return sorted(able, key=lambda node: (_place(node.status), node.age))
+def _turn(node: Standing) -> tuple[int, tuple[str, str]]:
+    return _place(node.status), node.age
+
+
+def _turn_back(node: Standing) -> tuple[bool, float, tuple[str, str]]:
+    """The order of a rollback: nodes that are out of service, then those that were changed last."""
+    changed_at = node.changed_at.timestamp() if node.changed_at is not None else float("-inf")
+    return not node.is_cordoned, -changed_at, node.age
 
 
 def _place(status: str) -> int:

@@ -59,6 +59,7 @@ _GAUGES = {
     "skyhook_rollout_completed": "Nodes of a compartment that are complete.",
     "skyhook_rollout_consecutive_failures": "Batches of a compartment that failed in a row.",
     "skyhook_rollout_current_batch": "The number of a compartment's batch.",
+    "skyhook_rollout_halted": "1 if a wave failed the gate of the policy, so that no new node begins.",
     "skyhook_rollout_in_progress": "Nodes of a compartment that are being changed.",
     "skyhook_rollout_matched_nodes": "Nodes of a compartment.",
     "skyhook_rollout_progress_percent": "How much of a compartment is complete.",

@@ -10,6 +10,7 @@ from haulout.surfaces.packages.around import Around
 from haulout.surfaces.packages.batches import Batch, is_in_flight
 from haulout.surfaces.packages.eligibility import is_ignored
 from haulout.surfaces.packages.gate import Gate
+from haulout.surfaces.packages.halts import Course, Waiting, account
 from haulout.surfaces.packages.outcome import Result
 from haulout.surfaces.packages.pod_rows import PackagePodRow
 from haulout.surfaces.packages.scene import Scene
@@ -47,6 +48,10 @@ def _held_back(scene: Scene, *, is_ready: bool) -> Iterator[Reason]:
         yield Reason("node-ignored", node, "the node is to be ignored", act=act)
     elif not scene.may_run and scene.order is not None:
         yield Reason("taint-not-tolerated", node, "the node has a taint that the Skyhook does not tolerate")
+    elif scene.order is None and plan.is_halted:
+        yield Reason(
+            "rollout-halted", plan.owner, "the rollout is halted", act=f"haulout explain skyhook {plan.skyhook}"
+        )
     elif scene.order is None:
         yield Reason("batch-awaited", node, "its turn in the rollout has not come yet")
 
@@ -64,9 +69,13 @@ def _of_pod(pod: PackagePodRow) -> Reason:
     return Reason("package-failing", pod.key, text, act=act)
 
 
-def skyhook_reasons(row: SkyhookRow, nodes: Sequence[Standing], batches: Sequence[Batch]) -> tuple[Reason, ...]:
-    """Return why a Skyhook is not complete: rollouts that stopped, and the nodes that are left with how each stands."""
-    found = [_stopped(row, batch) for batch in batches if _has_stopped(batch)]
+def skyhook_reasons(
+    row: SkyhookRow, nodes: Sequence[Standing], batches: Sequence[Batch], course: Course
+) -> tuple[Reason, ...]:
+    """Return why a Skyhook is not complete: rollouts that stopped or wait, and the nodes that are left with how each stands."""
+    found = [_halted(row, course)] if course.halt is not None else []
+    found += [_awaited(row, each) for each in course.waiting]
+    found += [_stopped(row, batch) for batch in batches if _has_stopped(batch)]
     left = [node for node in nodes if not node.is_complete]
     picked = row.status.node_priority
     left.sort(key=lambda node: (node.status != ERRORING, not is_in_flight(node, picked), node.age))
@@ -74,6 +83,21 @@ def skyhook_reasons(row: SkyhookRow, nodes: Sequence[Standing], batches: Sequenc
     if len(left) > MOST_NODES:
         found.append(Reason("more-nodes", row.key, f"and {len(left) - MOST_NODES} more nodes"))
     return tuple(found)
+
+
+def _halted(row: SkyhookRow, course: Course) -> Reason:
+    assert course.halt is not None
+    return Reason(
+        "rollout-halted",
+        row.key,
+        account(row, course.halt),
+        act=f"correct Skyhook {row.name}, or: skyhook deployment-policy reset {row.name}",
+    )
+
+
+def _awaited(row: SkyhookRow, waiting: Waiting) -> Reason:
+    text = f"wave {waiting.wave.wave} of compartment {waiting.compartment} has not passed its gate: {waiting.why.text}"
+    return Reason("gate-awaited", row.key, text, until=waiting.why.until)
 
 
 def _has_stopped(batch: Batch) -> bool:

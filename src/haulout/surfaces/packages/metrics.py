@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
+from haulout.surfaces.packages.halts import desired, halt_of
 from haulout.surfaces.packages.node_state import STAGES, STATES
 from haulout.surfaces.packages.standing import Standing
 from haulout.surfaces.packages.wire import STATUSES, UNKNOWN, Package, SkyhookRow
@@ -24,7 +25,10 @@ def samples(
     for row in rows:
         found = of_skyhook.get(row.name, [])
         yield from _statuses(row, found)
-        for package in row.spec.packages.values():
+        if row.spec.deployment_policy:
+            labels = (("skyhook_name", row.name), ("policy_name", row.spec.deployment_policy))
+            yield "skyhook_rollout_halted", labels, float(halt_of(row) is not None)
+        for package in desired(row).spec.packages.values():
             yield from _package(row.name, package, found)
         policy = policies.get(row.spec.deployment_policy)
         for name, status in row.status.compartment_statuses.items():

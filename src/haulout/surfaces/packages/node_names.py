@@ -39,6 +39,11 @@ def stage_times(skyhook: str) -> str:
     return f"{STAGE_TIMES_PREFIX}{skyhook}"
 
 
+def picked(skyhook: str) -> str:
+    """Return the annotation that says when the node was picked last; a rollback begins with the latest."""
+    return f"{PREFIX}picked_{skyhook}"
+
+
 def version(skyhook: str) -> str:
     return f"{PREFIX}version_{skyhook}"
 
@@ -60,5 +65,5 @@ def erroring(skyhook: str) -> str:
 
 def released(skyhook: str, *, deleted: bool) -> tuple[str, ...]:
     """Return the annotations that go when a node is let go; the state of its packages stays."""
-    names = (status, copy_dir, last_error, stage_times, *((version,) if deleted else ()))
+    names = (status, copy_dir, last_error, picked, stage_times, *((version,) if deleted else ()))
     return tuple(name(skyhook) for name in names)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import msgspec
 
 from haulout.cluster.rows import NodeRow, Value
@@ -9,6 +11,7 @@ from haulout.core.action import Create, Patch, Tell
 from haulout.core.cordon import DRAIN_TAINT
 from haulout.core.decision import earliest
 from haulout.core.holds import is_wanted_by_others
+from haulout.model.meta import wire_time
 from haulout.surfaces.packages import explain, failure_log, migration, node_names, node_status, reboots
 from haulout.surfaces.packages.around import Around, Visit
 from haulout.surfaces.packages.changes import with_new_config, with_versions
@@ -38,6 +41,7 @@ from haulout.surfaces.packages.stages import has_begun, has_interrupt, is_packag
 from haulout.surfaces.packages.standing import Standing, is_failing, standing_key
 from haulout.surfaces.packages.taints import has_taint
 from haulout.surfaces.packages.validation import is_valid
+from haulout.surfaces.packages.wave_gates import instant_of
 from haulout.surfaces.packages.wire import COMPLETE, SURFACE, WAITING, Package
 
 replace = msgspec.structs.replace
@@ -48,14 +52,14 @@ class _Asked:
 
     def __init__(self, node: NodeRow, plan: PlanRow, around: Around, pick: Pick | None) -> None:
         self._node, self._plan, self._around = node, plan, around
-        self._picked_at = pick.picked_at if pick is not None else None
+        self.picked_at = pick.picked_at if pick is not None else None
         self.gate: Gate | None = None
         self.package: Package | None = None
 
     def __call__(self, package: Package) -> bool:
         if self.gate is None:
             around = self._around
-            self.gate = gate_of(around.view, self._node, self._plan, around.options, around.now, self._picked_at)
+            self.gate = gate_of(around.view, self._node, self._plan, around.options, around.now, self.picked_at)
             self.package = package
         return self.gate.is_open
 
@@ -111,7 +115,8 @@ def _work(scene: Scene, stored: NodeState) -> Work:
     if migration.is_due(scene.node.annotations.get(node_names.version(plan.skyhook))):
         state = migration.migrated(state, plan.packages)
     over = list(done.old_pods)
-    before, state = with_versions(state, plan.packages), announced(plan, state)
+    before = with_versions(state, plan.packages) if _may_change(scene) else state
+    state = _configured(plan, before)
     for name in sorted(plan.changing):
         key = plan.packages[name].key
         if before.get(key) != state.get(key):
@@ -123,9 +128,19 @@ def _work(scene: Scene, stored: NodeState) -> Work:
     return Work(state, done.tells, old_pods=tuple(over), until=done.until)
 
 
+def _may_change(scene: Scene) -> bool:
+    """Whether entries for other versions are stored now. Where a rollback may follow, they wait until the node is picked."""
+    return not scene.plan.defers_changes or scene.order is not None
+
+
 def announced(plan: PlanRow, state: NodeState) -> dict[str, Entry]:
     """Return the entries with everything that the Skyhook has changed since."""
-    changed = with_versions(state, plan.packages)
+    return _configured(plan, with_versions(state, plan.packages))
+
+
+def _configured(plan: PlanRow, state: NodeState) -> dict[str, Entry]:
+    """Return the entries with the changes of configurations that the Skyhook has announced."""
+    changed = dict(state)
     for name in sorted(plan.changing):
         changed = with_new_config(changed, plan.packages[name])
     return changed
@@ -147,7 +162,7 @@ def _visited(
     is_eligible: bool,
 ) -> Visit:
     plan, node, skyhook = scene.plan, scene.node, scene.plan.skyhook
-    complete = plan.is_done(work.state)
+    complete = plan.is_done(announced(plan, work.state) if plan.defers_changes and plan.acts else work.state)
     before = node.annotations.get(node_names.status(skyhook), "")
     gate = asked.gate
     status = node_status.status_of(
@@ -172,6 +187,8 @@ def _visited(
         edits = cordoning(draft.node, skyhook, alone=around.options.alone, others=around.others)
         draft.apply(edits)
         draft.tells += [_draining(scene, asked.package)] if edits else []
+    if plan.defers_changes and asked.picked_at is not None and not complete:
+        draft.annotate(node_names.picked(skyhook), wire_time(asked.picked_at))
     # The first status of a Skyhook may pick the node at once: then one write says both, that it is known and that it runs.
     is_shown = not (plan.is_new and not before and status == WAITING)
     if is_shown:
@@ -329,4 +346,9 @@ def _standing(
         pods=frozenset(pod.about.name for pod in pods if pod.about is not None),
         latest=(latest[0], f"{about.name}:{about.version}") if latest is not None and about is not None else None,
         blocked_by=gate.blocked_by if gate is not None else (),
+        changed_at=_changed_at(plan, node),
     )
+
+
+def _changed_at(plan: PlanRow, node: NodeRow) -> datetime | None:
+    return instant_of(node.annotations.get(node_names.picked(plan.skyhook), "")) if plan.defers_changes else None

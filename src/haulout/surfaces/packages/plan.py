@@ -16,6 +16,7 @@ from haulout.cluster.view import MARK, View
 from haulout.core.decision import NOTHING, Decision
 from haulout.surfaces.packages.applied import AppliedRow, applied_key, departed
 from haulout.surfaces.packages.config_maps import CONFIGS_OF_SKYHOOK, PackageConfigRow
+from haulout.surfaces.packages.halts import desired, halt_of
 from haulout.surfaces.packages.node_state import NodeState, entry_key
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.pods import Place
@@ -44,7 +45,9 @@ class PlanRow(Row, frozen=True, kw_only=True):
     the last change touched. `published`: the packages, as entries name them, whose ConfigMap is as pods need it;
     `changing`: those whose nodes have to configure them again before it is. `departed`: packages as they were last
     applied that it does not have in that version any more. `is_complete`: on all its nodes. `is_uninstalling`: it is being deleted, and
-    has packages that are uninstalled before.
+    has packages that are uninstalled before. `is_halted`: a wave failed its gate, and no node begins. `is_restored`: its
+    packages are those that were complete last, not those of its spec. `defers_changes`: a node has its entries changed
+    when it is picked, so that a rollback leaves the others alone.
     """
 
     skyhook: str
@@ -66,6 +69,9 @@ class PlanRow(Row, frozen=True, kw_only=True):
     is_complete: bool = False
     is_uninstalling: bool = False
     problem: str = ""
+    is_halted: bool = False
+    is_restored: bool = False
+    defers_changes: bool = False
 
     @property
     def packages(self) -> dict[str, Package]:
@@ -132,11 +138,18 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     assert isinstance(setting.value, Options)
     if row.deleting_at is not None and FINALIZER not in row.finalizers:
         return NOTHING
-    policy = row.spec.deployment_policy
-    has_compartments = not policy or view.get(policy_key(policy), PolicyRow) is not None
+    name = row.spec.deployment_policy
+    policy = view.get(policy_key(name), PolicyRow) if name else None
     configs = view.rows(CONFIGS_OF_SKYHOOK, row.name, PackageConfigRow)
     record = view.get(applied_key(setting.value.namespace, row.name), AppliedRow)
-    plan = plan_of(row, configs, departed(record, row.spec.packages), has_compartments=has_compartments)
+    wanted = desired(row)
+    plan = plan_of(wanted, configs, departed(record, wanted.spec.packages), has_compartments=not name or bool(policy))
+    plan = msgspec.structs.replace(
+        plan,
+        is_halted=halt_of(row) is not None and wanted is row,
+        is_restored=wanted is not row,
+        defers_changes=policy is not None and policy.gate is not None and policy.gate.rollback,
+    )
     boots = boots_of(row) if setting.value.reapply_on_reboot else ()
     return Decision(marks=(plan, *picks_of(row), *boots))
 

@@ -11,15 +11,16 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import Value
 from haulout.cluster.view import MARK, View
 from haulout.core.action import Annotate, Edit, Finalize, Patch, Step, Tell
-from haulout.core.decision import NOTHING, Decision
+from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.holds import Claim
 from haulout.model.meta import Condition, wire_time
-from haulout.surfaces.packages import claims, compartments, skyhook_conditions, skyhook_status
+from haulout.surfaces.packages import claims, compartments, halts, skyhook_conditions, skyhook_status
 from haulout.surfaces.packages.applied import AppliedRow, applied_key, recording
 from haulout.surfaces.packages.batches import Batch, batch_of
 from haulout.surfaces.packages.config_maps import CONFIGS_OF_SKYHOOK, NODE_METADATA, PackageConfigRow
 from haulout.surfaces.packages.configs import ConfigChanges, config_changes
 from haulout.surfaces.packages.explain import skyhook_reasons
+from haulout.surfaces.packages.halts import Course, course_of
 from haulout.surfaces.packages.options import STAMP_VERSION, Options
 from haulout.surfaces.packages.plan import PlanRow, changed_packages, held_key, plan_key
 from haulout.surfaces.packages.pod_rows import PACKAGE_POD
@@ -39,7 +40,10 @@ from haulout.surfaces.packages.wire import (
 from haulout.surfaces.packages.wire_policy import PolicyRow, policy_key
 from haulout.surfaces.packages.wire_status import (
     FRESH_BATCH,
+    RUNNING,
     CompartmentStatus,
+    Halt,
+    LastComplete,
     SkyhookStatus,
     status_patch,
 )
@@ -50,9 +54,14 @@ STATUS_EVERY_FOR = timedelta(seconds=1)
 
 
 class Given(msgspec.Struct, frozen=True):
-    """What one decision about a Skyhook is made upon. `policy`: its DeploymentPolicy; None where it names none."""
+    """What one decision about a Skyhook is made upon.
+
+    `desired`: the Skyhook with the packages that its nodes are to have. `policy`: its DeploymentPolicy; None where it names
+    none.
+    """
 
     row: SkyhookRow
+    desired: SkyhookRow
     plan: PlanRow
     view: View
     now: datetime
@@ -69,6 +78,10 @@ class Given(msgspec.Struct, frozen=True):
             return own.reset_batch_state_on_completion
         return self.policy.resets if self.policy is not None else False
 
+    @property
+    def is_restoring(self) -> bool:
+        return self.desired is not self.row
+
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
     row, setting = view.get(key, SkyhookRow), view.config(SURFACE)
@@ -79,7 +92,9 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     for kind in ("Node", "Pod", PACKAGE_POD, NODE_METADATA):
         view.require(kind)
     plan = view.get(plan_key(row.name), PlanRow)
-    if plan is None or plan.is_deleting != (row.deleting_at is not None):
+    wanted = halts.desired(row)
+    is_known = plan is not None and plan.is_deleting == (row.deleting_at is not None)
+    if plan is None or not is_known or plan.is_restored != (wanted is not row):
         return NOTHING
     nodes = tuple(sorted(view.rows(NODES_OF_SKYHOOK, row.name, Standing), key=lambda node: node.age))
     if row.deleting_at is not None and not (plan.is_uninstalling and any(_is_left(node) for node in nodes)):
@@ -87,7 +102,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     configs = tuple(view.rows(CONFIGS_OF_SKYHOOK, row.name, PackageConfigRow))
     name = row.spec.deployment_policy
     policy = view.get(policy_key(name), PolicyRow) if name else None
-    return _going_on(Given(row, plan, view, now, setting.value, nodes, configs, policy))
+    return _going_on(Given(row, wanted, plan, view, now, setting.value, nodes, configs, policy))
 
 
 def _ending(row: SkyhookRow, nodes: Sequence[Standing]) -> Decision:
@@ -105,7 +120,7 @@ def _is_left(node: Standing) -> bool:
 def _unreadable(given: Given) -> Decision:
     """Say that the nodes of a Skyhook cannot be told. What it has done on nodes stays as it is."""
     stored = given.row.status
-    conditions = _conditions(given, stored.status or UNKNOWN, is_truncated=False)
+    conditions = _conditions(given, stored.status or UNKNOWN, None, is_truncated=False)
     none = ConfigChanges(stored.config_updates)
     steps, marks, until = _writes(given, replace(stored, conditions=conditions), none, is_urgent=False, may_wait=False)
     return Decision(actions=tuple(step for step in steps if step), marks=marks, until=until)
@@ -118,18 +133,26 @@ def _going_on(given: Given) -> Decision:
     status = skyhook_status.status_of(row, given.nodes, has_compartments=plan.has_compartments)
     picked = _kept_picks(given)
     batches = _batches(given, status, picked)
+    gate = given.policy.gate if given.policy is not None else None
+    course = course_of(row, gate, batches, given.view, given.now, acts=plan.acts)
+    if course.halt is not None:
+        status = skyhook_status.halted(status)
+    batches = [replace(each, size=0, candidates=()) if course.holds(each.name) else each for each in batches]
     wanted = [claim for batch in batches for claim in claims.wanted(row, batch, given.options, given.view)]
     chosen, is_answered = claims.chosen(given.view, wanted, batches, given.options)
     configs = _configs(given)
     holds: tuple[Claim, ...] = (*claims.begun(row, given.nodes, picked, given.options, given.view), *wanted)
-    new_status = _status(given, status, picked, batches, chosen, configs)
-    steps, marks, until = _writes(given, new_status, configs, is_urgent=bool(chosen), may_wait=not is_answered)
+    new_status = _status(given, status, picked, batches, chosen, configs, course)
+    is_urgent = bool(chosen) or course.halt != row.status.halt
+    steps, marks, until = _writes(given, new_status, configs, is_urgent=is_urgent, may_wait=not is_answered)
     return Decision(
         actions=tuple(step for step in steps if step),
         claims=holds,
         marks=(*marks, *(Value(key=held_key(row.name, name)) for name in claims.refused(given.view, wanted))),
-        until=until,
-        reasons=skyhook_reasons(row, given.nodes, batches) if given.view.explaining and status != COMPLETE else (),
+        until=earliest(until, course.until),
+        reasons=skyhook_reasons(row, given.nodes, batches, course)
+        if given.view.explaining and (status != COMPLETE or course.waiting)
+        else (),
     )
 
 
@@ -156,6 +179,9 @@ def _batches(given: Given, status: str, picked: dict[str, str]) -> list[Batch]:
         if given.policy is not None
         else compartments.without_policy(row.spec.interruption_budget, len(named))
     )
+    if given.is_restoring:
+        # Nothing could make a rollback go on that was stopped for its failures.
+        groups = tuple(replace(each, strategy=replace(each.strategy, failure_threshold=None)) for each in groups)
     members = compartments.assign(groups, {name: node.labels for name, node in named.items()})
     stored = _stored(given, status)
     is_rolling = status != COMPLETE and plan.acts
@@ -167,18 +193,28 @@ def _batches(given: Given, status: str, picked: dict[str, str]) -> list[Batch]:
             picked,
             given.options,
             is_rolling=is_rolling,
+            is_rollback=given.is_restoring,
         )
         for each in groups
     ]
 
 
 def _stored(given: Given, status: str) -> dict[str, CompartmentStatus]:
-    """Return the records of batches, fresh where a version has changed or the rollout has just been completed."""
+    """Return the records of batches, fresh where a version has changed or the rollout has just been completed.
+
+    A new spec after a halt starts afresh, too.
+    """
     stored = given.row.status.compartment_statuses
-    has_changed = given.plan.acts and bool(changed_packages(given.row))
+    if given.row.status.halt is not None and halts.halt_of(given.row) is None:
+        return _fresh(stored)
+    has_changed = given.plan.acts and bool(changed_packages(given.desired))
     has_completed = status == COMPLETE and given.row.status.status != COMPLETE
     if not given.resets or not (has_changed or has_completed):
         return stored
+    return _fresh(stored)
+
+
+def _fresh(stored: dict[str, CompartmentStatus]) -> dict[str, CompartmentStatus]:
     return {name: replace(each, batch_state=FRESH_BATCH) for name, each in stored.items()}
 
 
@@ -203,6 +239,7 @@ def _status(
     batches: list[Batch],
     chosen: frozenset[str],
     configs: ConfigChanges,
+    course: Course,
 ) -> SkyhookStatus:
     row, nodes, stored = given.row, given.nodes, given.row.status
     states, is_truncated = skyhook_status.node_states(nodes)
@@ -210,29 +247,46 @@ def _status(
     is_done = status == COMPLETE
     # Nodes that have not heard of a new configuration yet are complete for the one before.
     is_changing = bool(configs.announced or given.plan.changing)
+    compartment_statuses = {batch.name: _compartment(batch, chosen, course) for batch in batches}
+    if _begins_rollback(row, course.halt):
+        # Every node waits for its turn, those that have failed among them.
+        picked, compartment_statuses = {}, _fresh(compartment_statuses)
     return replace(
         stored,
         observed_generation=row.generation if is_done and not is_changing else stored.observed_generation,
         status=status,
         node_state=states,
         node_status={node.node: node.status for node in nodes if node.status},
-        conditions=_conditions(given, status, is_truncated=is_truncated),
+        conditions=_conditions(given, status, course, is_truncated=is_truncated),
         node_boot_ids=_boot_ids(given),
         node_priority={**picked, **dict.fromkeys(sorted(chosen), wire_time(given.now))},
         node_order_offset=0 if is_done else stored.node_order_offset + departed,
         config_updates=configs.updates,
-        compartment_statuses={batch.name: _with_chosen(batch, chosen) for batch in batches}
-        if given.plan.has_compartments
-        else stored.compartment_statuses,
+        compartment_statuses=compartment_statuses if given.plan.has_compartments else stored.compartment_statuses,
         nodes_in_progress=sum(node.status in (IN_PROGRESS, ERRORING) for node in nodes),
         complete_nodes=f"{sum(node.status == COMPLETE for node in nodes)}/{len(nodes)}",
         package_list=_package_list(given),
+        halt=course.halt,
+        last_complete=_last_complete(given, course, is_complete=is_done and not is_changing),
     )
 
 
-def _with_chosen(batch: Batch, chosen: frozenset[str]) -> CompartmentStatus:
+def _compartment(batch: Batch, chosen: frozenset[str], course: Course) -> CompartmentStatus:
     members = tuple(node.node for node in batch.candidates if node.node in chosen)
-    return replace(batch.status, batch_nodes=members) if members else batch.status
+    return replace(batch.status, batch_nodes=members or batch.status.batch_nodes, gate=course.gate(batch.name))
+
+
+def _begins_rollback(row: SkyhookRow, halt: Halt | None) -> bool:
+    return halt is not None and halt.rollback == RUNNING and halt != row.status.halt
+
+
+def _last_complete(given: Given, course: Course, *, is_complete: bool) -> LastComplete | None:
+    """Return what a rollback would restore: the packages that were complete everywhere and whose last wave passed."""
+    gate = given.policy.gate if given.policy is not None else None
+    stored = given.row.status.last_complete
+    if not is_complete or course.waiting or not given.nodes:
+        return stored
+    return halts.recorded(given.row, given.row.spec.packages) if gate is not None and gate.rollback else None
 
 
 def _package_list(given: Given) -> str:
@@ -240,7 +294,7 @@ def _package_list(given: Given) -> str:
     stored = given.row.status.package_list
     if stored and not given.plan.acts:
         return stored
-    packages = given.row.spec.packages.values()
+    packages = given.desired.spec.packages.values()
     return ",".join(sorted(f"{package.name}:{package.version}" for package in packages))
 
 
@@ -250,7 +304,7 @@ def _boot_ids(given: Given) -> dict[str, str]:
     return {name: boot or stored.get(name, "") for name, boot in ids.items() if boot or stored.get(name)}
 
 
-def _conditions(given: Given, status: str, *, is_truncated: bool) -> tuple[Condition, ...]:
+def _conditions(given: Given, status: str, course: Course | None, *, is_truncated: bool) -> tuple[Condition, ...]:
     row, plan, nodes = given.row, given.plan, given.nodes
     conditions = Conditions(row.status.conditions, row.generation, given.now)
     before = row.status.status or UNKNOWN
@@ -280,6 +334,8 @@ def _conditions(given: Given, status: str, *, is_truncated: bool) -> tuple[Condi
     skyhook_conditions.about_deletion(conditions, plan, nodes)
     skyhook_conditions.about_malformed(conditions, nodes)
     skyhook_conditions.about_pods(conditions, nodes)
+    if course is not None:
+        skyhook_conditions.about_course(conditions, row, course)
     skyhook_conditions.about_ready(conditions, status, nodes)
     return conditions.all()
 
@@ -325,6 +381,10 @@ def _marks(row: SkyhookRow) -> tuple[Edit, ...]:
 
 def _transition(row: SkyhookRow, wanted: SkyhookStatus) -> tuple[Tell, ...]:
     before = row.status.status or UNKNOWN
-    if before == wanted.status:
-        return ()
-    return (told(row.key, "State", f"Skyhook transitioned [{before}] -> [{wanted.status}]"),)
+    events = []
+    if before != wanted.status:
+        events.append(told(row.key, "State", f"Skyhook transitioned [{before}] -> [{wanted.status}]"))
+    if wanted.halt is not None and wanted.halt != row.status.halt:
+        # An event has room for 1 KiB.
+        events.append(told(row.key, "Halt", halts.account(row, wanted.halt)[:1024], warning=True))
+    return tuple(events)

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import msgspec
 
-from haulout.core.setting import OriginalLease, Setting, not_empty, not_negative
+from haulout.base.network import is_network
+from haulout.core.setting import OriginalLease, Setting, network, not_empty, not_negative
 
 AGENT_IMAGE, PAUSE_IMAGE = "ghcr.io/nvidia/skyhook/agent:latest", "registry.k8s.io/pause:3.10"
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -78,6 +79,16 @@ class PackagesSettings(msgspec.Struct, frozen=True, rename="camel"):
         timedelta()
     )
     stage_retries: Annotated[int, Setting(check=not_negative, right="0 or more")] = 0
+    # None: any network but those of this machine and of its link.
+    allowed_prometheus_ranges: Annotated[
+        tuple[str, ...],
+        Setting(
+            help="Networks in which the Prometheus servers of gates may be, such as 10.0.0.0/8,192.0.2.0/24.",
+            check=network,
+            right="such as 10.0.0.0/8",
+        ),
+    ] = ()
+    allow_http_prometheus: Annotated[bool, Setting(help="Ask Prometheus servers of gates without TLS, too.")] = False
     lease: OriginalLease | None = None
 
 
@@ -103,6 +114,9 @@ def problems(given: PackagesSettings) -> Iterator[str]:
         yield "max unavailable nodes must be a count or a percentage"
     if given.stage_timeout < timedelta():
         yield "stage timeout must not be negative"
+    for network_text in given.allowed_prometheus_ranges:
+        if not is_network(network_text):
+            yield f"allowed prometheus ranges: {network_text} is no network"
 
 
 def _taint_problems(text: str) -> Iterator[str]:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from haulout.model.meta import Condition
+from haulout.surfaces.packages import halts, wave_gates
+from haulout.surfaces.packages.halts import Course
 from haulout.surfaces.packages.plan import PlanRow
 from haulout.surfaces.packages.standing import Standing
 from haulout.surfaces.packages.wire import (
@@ -18,6 +20,7 @@ from haulout.surfaces.packages.wire import (
     PREFIX,
     UNKNOWN,
     WAITING,
+    SkyhookRow,
 )
 
 TRANSITION, APPLY_PACKAGE = f"{PREFIX}Transition", f"{PREFIX}ApplyPackage"
@@ -25,6 +28,7 @@ TAINTED, IGNORED = f"{PREFIX}TaintNotTolerable", f"{PREFIX}NodesIgnored"
 NO_POLICY, MALFORMED = f"{PREFIX}DeploymentPolicyNotFound", f"{PREFIX}NodeStateMalformed"
 INVALID, HELD_UP, TRUNCATED = f"{PREFIX}SpecInvalid", f"{PREFIX}Blocked", f"{PREFIX}StatusTruncated"
 DELETION_BLOCKED = f"{PREFIX}DeletionBlocked"
+HALTED, GATE_AWAITED = f"{PREFIX}Halted", f"{PREFIX}GateAwaited"
 READY = "Ready"
 MOST_NAMED = 10
 
@@ -59,6 +63,9 @@ class Conditions:
 
     def remove(self, kind: str) -> None:
         self._known.pop(kind, None)
+
+    def get(self, kind: str) -> Condition | None:
+        return self._known.get(kind)
 
     def all(self) -> tuple[Condition, ...]:
         return tuple(self._known.values())
@@ -106,6 +113,24 @@ def about_pods(conditions: Conditions, nodes: Sequence[Standing]) -> None:
     reason = held[0][0]
     places = [place for why, place in held if why == reason]
     conditions.set(HELD_UP, True, reason, _listed(places))
+
+
+def about_course(conditions: Conditions, row: SkyhookRow, course: Course) -> None:
+    """Say why the rollout is halted, or which wave has not passed its gate yet."""
+    if course.halt is not None:
+        conditions.set(HALTED, True, course.halt.reason, halts.account(row, course.halt), observed=True)
+    else:
+        conditions.remove(HALTED)
+    if not course.waiting:
+        conditions.remove(GATE_AWAITED)
+        return
+    first = course.waiting[0]
+    before = conditions.get(GATE_AWAITED)
+    if before is not None and (before.reason, first.why.reason) == (wave_gates.UNREACHABLE, wave_gates.QUERY_AWAITED):
+        # An operator that has just started does not know yet what its predecessor has found out.
+        return
+    text = f"wave {first.wave.wave} of compartment {first.compartment}: {first.why.text}"
+    conditions.set(GATE_AWAITED, True, first.why.reason, text, observed=True)
 
 
 def about_ready(conditions: Conditions, status: str, nodes: Sequence[Standing]) -> None:

@@ -38,6 +38,11 @@ def status_of(row: SkyhookRow, nodes: Sequence[Standing], *, has_compartments: b
     return next((status for status in PRECEDENCE if status in shown), UNKNOWN)
 
 
+def halted(status: str) -> str:
+    """Return the status of a Skyhook whose rollout is halted: it is not complete, whatever its nodes are."""
+    return status if status in (IN_PROGRESS, ERRORING, PAUSED, DISABLED) else BLOCKED
+
+
 def node_states(nodes: Sequence[Standing]) -> tuple[dict[str, dict[str, Entry]], bool]:
     """Return the entries of all nodes, and whether those of complete nodes had to be left out for their size."""
     found = {node.node: _sorted(node.state) for node in nodes if node.state}

@@ -22,7 +22,7 @@ class Standing(Row, frozen=True, kw_only=True):
     `is_malformed`: its state cannot be read. `is_released`: nothing of the Skyhook is left on it that has to go.
     `is_reset`: its packages' state is gone after a reboot, which is to be recorded.
     `pods`: the packages that have a pod on it. `latest`: when the newest package pod was made, and of what.
-    `blocked_by`: why its drain waits, and for which pod.
+    `blocked_by`: why its drain waits, and for which pod. `changed_at`: when it was picked last; known where a rollback may follow.
     """
 
     skyhook: str
@@ -46,6 +46,7 @@ class Standing(Row, frozen=True, kw_only=True):
     pods: frozenset[str] = frozenset()
     latest: tuple[datetime, str] | None = None
     blocked_by: tuple[tuple[str, str], ...] = ()
+    changed_at: datetime | None = None
 
     @property
     def is_eligible(self) -> bool:

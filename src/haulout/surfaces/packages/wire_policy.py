@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from haulout.base import bounds, duration
 from haulout.base.selector import Selector, SelectorError
 from haulout.cluster.key import Key
 from haulout.cluster.project import Resource
@@ -108,13 +110,40 @@ class Compartment(Struct, frozen=True):
     selector: Selector | None = None
 
 
+class WaveGate(Struct, frozen=True):
+    """The gate after each wave, as it is read.
+
+    `error_threshold`: percent of the wave that may be erroring; None: any share. `problem`: why the soak time cannot be
+    read; no wave passes such a gate.
+    """
+
+    soak_for: timedelta = timedelta()
+    prometheus: PrometheusGate | None = None
+    error_threshold: int | None = None
+    rollback: bool = False
+    problem: str = ""
+
+
 class PolicyRow(ObjectRow, frozen=True, kw_only=True):
     """What is kept of a DeploymentPolicy. `problem`: why one of its selectors cannot be read."""
 
     default: Compartment = Compartment(DEFAULT_COMPARTMENT)
     compartments: tuple[Compartment, ...] = ()
     resets: bool = True
+    gate: WaveGate | None = None
     problem: str = ""
+
+
+def gate_of(spec: GateSpec | None) -> WaveGate | None:
+    """Return the gate as it is read."""
+    if spec is None:
+        return None
+    gate = WaveGate(prometheus=spec.prometheus, error_threshold=spec.error_threshold, rollback=spec.rollback)
+    try:
+        soak_for = bounds.span(duration.parse(spec.soak).total_seconds()) if spec.soak else timedelta()
+    except duration.DurationError as error:
+        return msgspec.structs.replace(gate, problem=f"gate: soak: {error}")
+    return msgspec.structs.replace(gate, soak_for=max(soak_for, timedelta()))
 
 
 def strategy_of(spec: StrategySpec | None, inherited: Strategy) -> Strategy:
@@ -156,6 +185,7 @@ def _project(obj: DeploymentPolicy, common: dict[str, Any]) -> PolicyRow:
         default=default,
         compartments=tuple(found),
         resets=True if resets is None else resets,
+        gate=gate_of(spec.gate),
         problem=problem,
     )
 

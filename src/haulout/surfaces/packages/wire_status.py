@@ -29,8 +29,50 @@ class BatchState(Struct, frozen=True, rename="camel", omit_defaults=True):
 FRESH_BATCH = BatchState(current_batch=1)
 
 
+class AwaitedGate(Struct, frozen=True, rename="camel"):
+    """A wave that has ended and has not passed its gate yet.
+
+    `wave`: its number. `nodes`: its members. `since`: when it ended. `generation`: of the Skyhook at that time.
+    """
+
+    wave: int = 0
+    nodes: tuple[str, ...] = ()
+    since: str = ""
+    generation: int = 0
+
+
+# What becomes of the nodes of a halted rollout: nothing, or the last complete version is restored on them.
+PENDING, RUNNING, DONE = "pending", "running", "done"
+
+
+class Halt(Struct, frozen=True, rename="camel"):
+    """Why a rollout was halted. It stands for as long as the Skyhook has the `generation` at which it was halted.
+
+    `compartment`, `wave`: which wave failed its gate. `reason`, `message`: why. `rollback`: empty, or how far the
+    restoration of the last complete version is.
+    """
+
+    generation: int = 0
+    compartment: str = ""
+    wave: int = 0
+    reason: str = ""
+    message: str = ""
+    at: str = ""
+    rollback: str = ""
+
+
+class LastComplete(Struct, frozen=True, rename="camel"):
+    """The packages that were complete on all nodes last, as they are written in a spec."""
+
+    generation: int = 0
+    packages: dict[str, dict[str, Any]] = {}
+
+
 class CompartmentStatus(Struct, frozen=True, rename="camel"):
-    """The nodes of one compartment in numbers. `batch_nodes`: the members of the batch that is under way."""
+    """The nodes of one compartment in numbers.
+
+    `batch_nodes`: the members of the batch that is under way. `gate`: the last batch, until it has passed its gate.
+    """
 
     matched: int = 0
     ceiling: int = 0
@@ -39,6 +81,7 @@ class CompartmentStatus(Struct, frozen=True, rename="camel"):
     progress_percent: int = 0
     batch_state: BatchState | None = None
     batch_nodes: tuple[str, ...] = ()
+    gate: AwaitedGate | None = None
 
 
 class SkyhookStatus(Struct, frozen=True, rename="camel"):
@@ -46,6 +89,7 @@ class SkyhookStatus(Struct, frozen=True, rename="camel"):
 
     `node_priority`: when each node that is worked on was picked. `config_updates`: the keys of each package's ConfigMap
     that the last change touched. `node_order_offset`: how many nodes have left `node_priority` in this rollout.
+    `last_complete`: kept where a gate may ask for it to be restored.
     """
 
     observed_generation: int = 0
@@ -61,6 +105,8 @@ class SkyhookStatus(Struct, frozen=True, rename="camel"):
     complete_nodes: str = ""
     package_list: str = ""
     node_order_offset: int = 0
+    halt: Halt | None = None
+    last_complete: LastComplete | None = None
 
     def condition(self, kind: str) -> Condition | None:
         return next((each for each in self.conditions if each.type == kind), None)
@@ -112,6 +158,8 @@ def wire_form(status: SkyhookStatus) -> dict[str, Any]:
     form["completeNodes"] = status.complete_nodes
     form["packageList"] = status.package_list
     form |= {"nodeOrderOffset": status.node_order_offset} if status.node_order_offset else {}
+    form |= {"halt": msgspec.to_builtins(status.halt)} if status.halt is not None else {}
+    form |= {"lastComplete": msgspec.to_builtins(status.last_complete)} if status.last_complete is not None else {}
     return form
 
 
@@ -147,6 +195,8 @@ def _compartment(status: CompartmentStatus) -> dict[str, Any]:
         more["batchState"] = msgspec.to_builtins(status.batch_state)
     if status.batch_nodes:
         more["batchNodes"] = list(status.batch_nodes)
+    if status.gate is not None:
+        more["gate"] = msgspec.to_builtins(status.gate) | {"nodes": list(status.gate.nodes)}
     return form | more
 
 

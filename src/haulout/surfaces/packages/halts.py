@@ -1,0 +1,192 @@
+"""What gates make of a rollout: it waits, it is halted, and the last complete version is restored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from haulout.cluster.view import View
+from haulout.core.decision import earliest
+from haulout.model.meta import wire_time
+from haulout.surfaces.packages import wave_gates
+from haulout.surfaces.packages.batches import Batch
+from haulout.surfaces.packages.standing import Standing
+from haulout.surfaces.packages.wave_gates import Awaited, Failed
+from haulout.surfaces.packages.wire import Package, SkyhookRow, normalised_package
+from haulout.surfaces.packages.wire_policy import WaveGate
+from haulout.surfaces.packages.wire_status import DONE, PENDING, RUNNING, AwaitedGate, Halt, LastComplete
+
+replace = msgspec.structs.replace
+# A status has to hold the state of the nodes, too.
+LARGEST_PACKAGES = 128 * 1024
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """A wave that has not passed its gate yet."""
+
+    compartment: str
+    wave: AwaitedGate
+    why: Awaited
+
+
+class Course(msgspec.Struct, frozen=True):
+    """How a rollout goes on. `waiting`: the waves that wait for their gates. `halt`: why it was halted."""
+
+    waiting: tuple[Waiting, ...] = ()
+    halt: Halt | None = None
+    is_restoring: bool = False
+
+    @property
+    def until(self) -> datetime | None:
+        return earliest(*(each.why.until for each in self.waiting))
+
+    def holds(self, compartment: str) -> bool:
+        """Whether no node of the compartment may be picked."""
+        if self.halt is not None:
+            return not self.is_restoring
+        return any(each.compartment == compartment for each in self.waiting)
+
+    def gate(self, compartment: str) -> AwaitedGate | None:
+        return next((each.wave for each in self.waiting if each.compartment == compartment), None)
+
+
+def halt_of(row: SkyhookRow) -> Halt | None:
+    """Return the halt that stands: a new spec ends it."""
+    halt = row.status.halt
+    return halt if halt is not None and halt.generation == row.generation else None
+
+
+def restored(row: SkyhookRow) -> dict[str, Package] | None:
+    """Return the packages that a halted Skyhook has instead of those of its spec; None: it has those of its spec."""
+    halt = halt_of(row)
+    return last_complete(row) if halt is not None and halt.rollback in (RUNNING, DONE) else None
+
+
+def desired(row: SkyhookRow) -> SkyhookRow:
+    """Return a Skyhook with the packages that its nodes are to have."""
+    packages = restored(row)
+    return row if packages is None else replace(row, spec=replace(row.spec, packages=packages))
+
+
+def last_complete(row: SkyhookRow) -> dict[str, Package] | None:
+    stored = row.status.last_complete
+    if stored is None:
+        return None
+    try:
+        found = msgspec.convert(stored.packages, dict[str, Package])
+    except (msgspec.ValidationError, RecursionError):
+        return None
+    return {name: normalised_package(name, package) for name, package in found.items()}
+
+
+def recorded(row: SkyhookRow, packages: Mapping[str, Package]) -> LastComplete | None:
+    """Return the record of packages that are complete on all nodes. It stays as it is if it says so already."""
+    if last_complete(row) == packages:
+        return row.status.last_complete
+    written = {name: _written(package) for name, package in packages.items()}
+    if len(msgspec.json.encode(written)) > LARGEST_PACKAGES:
+        return None
+    return LastComplete(row.generation, written)
+
+
+def _written(package: Package) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(package))
+    return {name: _without_nulls(value) for name, value in fields.items() if value not in (None, "", {}, [])}
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return a value as a merge patch can hold it."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
+    return value
+
+
+def course_of(
+    row: SkyhookRow, gate: WaveGate | None, batches: Sequence[Batch], view: View, now: datetime, *, acts: bool
+) -> Course:
+    """Return how the rollout goes on. `acts`: the Skyhook is neither paused nor otherwise kept from going on."""
+    halt = halt_of(row)
+    if halt is not None:
+        return _halted(row, _advanced(row, halt, batches) if acts else halt)
+    if gate is None:
+        return Course()
+    waiting: list[Waiting] = []
+    for batch in batches:
+        stored = _stored(row, batch)
+        wave = stored or _ended(row, batch, now)
+        if wave is None:
+            continue
+        outcome = wave_gates.judged(gate, wave, batch.members, now, view, is_stored=stored is not None)
+        if isinstance(outcome, Failed) and acts:
+            return _halted(row, _advanced(row, _begun(row, gate, batch, wave, outcome, now), batches))
+        if isinstance(outcome, Failed):
+            waiting.append(Waiting(batch.name, wave, Awaited(outcome.reason, outcome.text)))
+        elif isinstance(outcome, Awaited):
+            waiting.append(Waiting(batch.name, wave, outcome))
+    return Course(tuple(waiting))
+
+
+def _halted(row: SkyhookRow, halt: Halt) -> Course:
+    # What has just been decided is stored before any node is picked under it.
+    return Course(halt=halt, is_restoring=halt == row.status.halt and restored(row) is not None)
+
+
+def _stored(row: SkyhookRow, batch: Batch) -> AwaitedGate | None:
+    status = row.status.compartment_statuses.get(batch.name)
+    gate = status.gate if status is not None else None
+    return gate if gate is not None and gate.generation == row.generation and not batch.ended else None
+
+
+def _ended(row: SkyhookRow, batch: Batch, now: datetime) -> AwaitedGate | None:
+    if not batch.ended:
+        return None
+    status = row.status.compartment_statuses.get(batch.name)
+    state = status.batch_state if status is not None else None
+    return wave_gates.begun(state.current_batch if state is not None else 1, batch.ended, row.generation, now)
+
+
+def _begun(row: SkyhookRow, gate: WaveGate, batch: Batch, wave: AwaitedGate, failed: Failed, now: datetime) -> Halt:
+    message = f"wave {wave.wave} of compartment {batch.name} has failed its gate: {failed.text}"
+    rollback = ""
+    if gate.rollback:
+        target = last_complete(row)
+        if target is None:
+            message += "; no earlier version is recorded as complete on all nodes, so that nothing is restored"
+        elif target == row.spec.packages:
+            message += "; it is the version that was complete on all nodes last, so that nothing is restored"
+        else:
+            rollback = PENDING
+    return Halt(row.generation, batch.name, wave.wave, failed.reason, message, wire_time(now), rollback)
+
+
+def _advanced(row: SkyhookRow, halt: Halt, batches: Sequence[Batch]) -> Halt:
+    """Return the halt as it becomes: nodes in work end first, then the last complete version is restored."""
+    if halt.rollback == PENDING and not any(batch.is_flying for batch in batches):
+        return replace(halt, rollback=RUNNING)
+    if halt.rollback == RUNNING and halt == row.status.halt and _is_complete(batches):
+        return replace(halt, rollback=DONE)
+    return halt
+
+
+def _is_complete(batches: Sequence[Batch]) -> bool:
+    nodes: list[Standing] = [node for batch in batches for node in batch.members]
+    return bool(nodes) and all(node.is_complete for node in nodes)
+
+
+def resumes(row: SkyhookRow) -> str:
+    """Return what makes a halted rollout go on."""
+    return f"a new spec, or `skyhook deployment-policy reset {row.name}`, begins it anew"
+
+
+def account(row: SkyhookRow, halt: Halt) -> str:
+    """Return why a rollout is halted, what became of its nodes, and what makes it go on."""
+    names = ", ".join(f"{each.name} {each.version}" for _, each in sorted((last_complete(row) or {}).items()))
+    done = {
+        PENDING: f"; {names} will be restored once the nodes in work have ended",
+        RUNNING: f"; {names} is being restored",
+        DONE: f"; {names} was restored on all nodes",
+    }
+    return f"{halt.message}{done.get(halt.rollback, '; no new node begins')}; {resumes(row)}"

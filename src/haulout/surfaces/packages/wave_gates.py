@@ -1,0 +1,114 @@
+"""The gate after a wave: how long it soaks, how many of its nodes may be erroring, and what Prometheus has to say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from haulout.base import bounds
+from haulout.base.arithmetic import FormulaError, truth
+from haulout.cluster.view import FactDemand, View
+from haulout.model.meta import wire_time
+from haulout.plugins.checks.prometheus_instant import Sample
+from haulout.surfaces.packages.standing import Standing
+from haulout.surfaces.packages.wire import ERRORING
+from haulout.surfaces.packages.wire_policy import PrometheusGate, WaveGate
+from haulout.surfaces.packages.wire_status import AwaitedGate
+
+PROBE = "packages-gate"
+# How often a Prometheus that gave no answer is asked again.
+PACE_FOR = timedelta(seconds=15)
+
+SOAKING, QUERY_AWAITED, UNREACHABLE, INVALID = "Soaking", "QueryAwaited", "PrometheusUnreachable", "GateInvalid"
+TOO_MANY_ERRORS, NOT_FULFILLED = "ErrorThresholdExceeded", "QueryNotFulfilled"
+
+
+class GateQuestion(msgspec.Struct, frozen=True):
+    """What Prometheus is asked. `since`: when the wave ended; no answer for an earlier wave counts for it."""
+
+    url: str
+    query: str
+    since: str
+
+
+class Passed(msgspec.Struct, frozen=True):
+    """The next wave may begin."""
+
+
+class Awaited(msgspec.Struct, frozen=True):
+    """The gate is neither passed nor failed yet. `until`: when it is looked at again, if time alone decides."""
+
+    reason: str
+    text: str
+    until: datetime | None = None
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """The wave has not passed."""
+
+    reason: str
+    text: str
+
+
+Outcome = Passed | Awaited | Failed
+
+
+def begun(wave: int, nodes: tuple[str, ...], generation: int, now: datetime) -> AwaitedGate:
+    return AwaitedGate(wave, nodes, wire_time(now), generation)
+
+
+def judged(
+    gate: WaveGate, wave: AwaitedGate, members: Sequence[Standing], now: datetime, view: View, *, is_stored: bool
+) -> Outcome:
+    """Return how a wave stands before its gate. `is_stored`: the instant at which it ended is; before, nothing is asked."""
+    if gate.problem:
+        return Awaited(INVALID, gate.problem)
+    failing = _too_many_errors(gate, wave, members)
+    if failing is not None:
+        return failing
+    soaked_at = (instant_of(wave.since) or now) + gate.soak_for
+    if now < soaked_at:
+        return Awaited(SOAKING, f"it soaks until {wire_time(soaked_at)}", soaked_at)
+    if gate.prometheus is None:
+        return Passed()
+    if not is_stored:
+        return Awaited(QUERY_AWAITED, _ASKED)
+    return _asked(gate.prometheus, wave, view)
+
+
+_ASKED = "the answer of Prometheus is awaited"
+
+
+def _too_many_errors(gate: WaveGate, wave: AwaitedGate, members: Sequence[Standing]) -> Failed | None:
+    ours = [node for node in members if node.node in set(wave.nodes)]
+    erroring = sum(node.status == ERRORING and not node.is_complete for node in ours)
+    allowed = gate.error_threshold
+    if allowed is None or not ours or erroring * 100 <= allowed * len(ours):
+        return None
+    text = f"{erroring} of its {len(ours)} nodes are erroring, and {allowed} % may be"
+    return Failed(TOO_MANY_ERRORS, text)
+
+
+def _asked(asks: PrometheusGate, wave: AwaitedGate, view: View) -> Outcome:
+    fact = view.fact(FactDemand(PROBE, GateQuestion(asks.url, asks.query, wave.since), PACE_FOR))
+    if fact.error:
+        return Awaited(UNREACHABLE, f"Prometheus gave no answer that can be used: {fact.error}")
+    if not isinstance(fact.value, Sample):
+        return Awaited(QUERY_AWAITED, _ASKED)
+    value = float(fact.value.value)
+    try:
+        if truth(asks.expr, {"value": value}):
+            return Passed()
+    except FormulaError as error:
+        return Awaited(INVALID, f"gate: prometheus: expr: {error}")
+    return Failed(NOT_FULFILLED, f"Prometheus answers {value:g}, which does not fulfil {asks.expr!r}")
+
+
+def instant_of(text: str) -> datetime | None:
+    """Return a stored instant; people can write the status, so that it need not be one."""
+    try:
+        return bounds.instant(datetime.fromisoformat(text))
+    except ValueError:
+        return None

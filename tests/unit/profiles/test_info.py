@@ -64,6 +64,21 @@ class TestWhatIsNext:
         assert applied(profiles, "n")["p"]["next"] == IN_MAINTENANCE
 
 
+class TestWhatItWaitsFor:
+    def test_a_node_that_waits_for_room_names_the_node_that_has_it(self) -> None:
+        profiles = Profiles(config_text(LIMITED, checks=ONE), worker("m", a=""), worker("n", a="")).settle()
+        info = node_info(node_key("n"), View(profiles.desk.store, explaining=True), START)
+        assert info is not None
+        (cause,) = info["profiles"][0]["waitsFor"]
+        assert (cause["code"], cause["text"]) == ("no-room", "one: 1 of 1 nodes in maintenance (m)")
+
+    def test_a_node_that_goes_waits_for_nothing(self) -> None:
+        profiles = Profiles(config_text(LIMITED, checks=ONE), worker("n", a="")).settle()
+        info = node_info(node_key("n"), View(profiles.desk.store, explaining=True), START)
+        assert info is not None
+        assert [each["code"] for each in info["profiles"][0]["waitsFor"]] == ["no-transition"]
+
+
 class TestWhoIsShown:
     def test_profiles_are_shown_as_the_label_lists_them(self) -> None:
         profiles = Profiles(config_text(LIMITED, checks=ONE), worker("n", "q--p--gone--q")).settle()

@@ -41,7 +41,9 @@ def max_maintenance(config: MaxMaintenance, given: CheckInput) -> Verdict:
     scope = f"nodes matching the {pairs} label selector" if pairs else "all nodes in the cluster"
     limits = (Limit(count, group, config.max),)
     if given.may_wait:
-        info = {"scope": scope, "maintained": given.view.glance(count, group), "max": config.max}
+        # A person who asks sees those on their way into maintenance counted as well, as the limit counts them.
+        taken = len(given.view.takers(limits[0])) if given.view.explaining else given.view.glance(count, group)
+        info = {"scope": scope, "maintained": taken, "max": config.max}
         return Verdict(passed=True, limits=limits, info=info)
     maintained = given.view.count(count, group)
     info = {"scope": scope, "maintained": maintained, "max": config.max}

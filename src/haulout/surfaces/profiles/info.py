@@ -10,11 +10,14 @@ import msgspec
 
 from haulout.base.expression import evaluate
 from haulout.cluster.key import Key
+from haulout.cluster.limits import Limit
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
+from haulout.core.reason import Reason, roots
 from haulout.plugins.api import Verdict
 from haulout.surfaces.profiles.decide import pass_over
 from haulout.surfaces.profiles.passes.result import Judged, Result
+from haulout.surfaces.profiles.present import profile_reason
 from haulout.surfaces.profiles.wire import (
     DATA_ANNOTATION,
     PROFILE_LABEL,
@@ -63,22 +66,40 @@ def _chosen(node: NodeRow, names: tuple[str, ...]) -> Mapping[str, str]:
 
 def _profiles(node: NodeRow, results: list[Result], view: View) -> list[Json]:
     """As the label lists them: one that is named twice is shown twice, as the original does."""
-    shown = {result.profile: _profile(result, view) for result in results}
+    shown = {result.profile: _profile(node.key, result, view) for result in results}
     return [shown[name] for name in listed_profiles(node.labels.get(PROFILE_LABEL)) if name in shown]
 
 
-def _profile(result: Result, view: View) -> Json:
+def _profile(key: Key, result: Result, view: View) -> Json:
     applied = {
         "next": result.next,
-        "transitions": [_transition(judged, view) for judged in result.judged],
+        "transitions": [_transition(key, judged, view) for judged in result.judged],
         "error": result.error,
     }
-    return {"applied": applied, "name": result.profile, "state": result.state}
+    return {
+        "applied": applied,
+        "name": result.profile,
+        "state": result.state,
+        "waitsFor": _waits_for(key, result, view),
+    }
 
 
-def _transition(judged: Judged, view: View) -> Json:
+def _waits_for(key: Key, result: Result, view: View) -> list[Json]:
+    """Return the root causes that keep a profile where it is, as `explain` names them. Empty: a transition goes."""
+    found = roots(profile_reason(key, result, view))
+    if any(root.code == "goes" for root in found):
+        return []
+    return [_cause(root) for root in dict.fromkeys(found)]
+
+
+def _cause(root: Reason) -> Json:
+    until = {"until": root.until.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")} if root.until else {}
+    return {"code": root.code, "text": root.text, **until, **({"act": root.act} if root.act else {})}
+
+
+def _transition(key: Key, judged: Judged, view: View) -> Json:
     instances = {each.name: each for each in judged.transition.checks}
-    verdicts = {name: (verdict, _passes(verdict, view)) for name, verdict in judged.verdicts.items()}
+    verdicts = {name: (verdict, _passes(key, verdict, view)) for name, verdict in judged.verdicts.items()}
     answers = {name: passes for name, (_, passes) in verdicts.items()}
     passed = judged.passed and evaluate(judged.transition.check, answers)
     info = {
@@ -94,9 +115,16 @@ def _transition(judged: Judged, view: View) -> Json:
     }
 
 
-def _passes(verdict: Verdict, view: View) -> bool:
-    """A check that stands for a limit passes while there is room."""
-    return verdict.passed and not verdict.error and not (verdict.limits and view.fits(verdict.limits))
+def _passes(key: Key, verdict: Verdict, view: View) -> bool:
+    """Whether a check passes. One that stands for a limit does while there is room, or while the node is taking the last of it."""
+    if not verdict.passed or verdict.error:
+        return False
+    return all(_is_taking(key, limit, view) for limit in view.fits(verdict.limits))
+
+
+def _is_taking(key: Key, limit: Limit, view: View) -> bool:
+    """Whether a node has been given a place under a limit that the cluster does not show yet, as during its drain."""
+    return view.glance(limit.count, limit.group, limit.cluster) < limit.most and key in view.takers(limit)
 
 
 def _shown(verdict: Verdict) -> Json:

@@ -28,10 +28,11 @@ def reasons(
         for name in names
         if name not in config.profiles
     ]
-    return (*(_profile(node.key, result, view) for result in results), *unknown)
+    return (*(profile_reason(node.key, result, view) for result in results), *unknown)
 
 
-def _profile(key: Key, result: Result, view: View) -> Reason:
+def profile_reason(key: Key, result: Result, view: View) -> Reason:
+    """Return why a profile is in its state, with what each of its transitions waits for."""
     because = tuple(_transition(key, result, judged, view) for judged in result.judged)
     text = f"profile {result.profile} is {result.state}"
     if result.error:

@@ -56,3 +56,13 @@ def test_explain(plane: ControlPlane, node: str, tmp_path: Path) -> None:
     asked = plane.audit.entries(since=since, user="operator")
     assert "list nodes" in {entry.act for entry in asked}
     assert {entry.acting_as for entry in asked} == {"deputy"}
+
+
+def test_an_operator_without_rights_says_which_are_missing(plane: ControlPlane, tmp_path: Path) -> None:
+    settings = "namespace: default\nleader: {elect: false}"
+    with Platform(plane, tmp_path, CONFIG, settings, flags=("--as", "stranger")) as operator:
+        eventually(lambda: "haulout rbac profiles" in operator.readiness()[1], "it names the right")
+        status, text = operator.readiness()
+        assert status == 503
+        assert 'surface profiles cannot read Node: nodes is forbidden: User "stranger" cannot ' in text
+        eventually(lambda: "`haulout rbac` prints the roles" in operator.process.text(), "the log says it, too")

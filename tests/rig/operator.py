@@ -66,6 +66,10 @@ class Operator:
         lines = [json.loads(line) for line in whole if line.startswith("{")]
         return [line for line in lines if line["msg"] == message]
 
+    def readiness(self) -> tuple[int, str]:
+        """The status and the text of the readiness probe."""
+        return self._get(self.health_port, "/readyz")
+
     def _healthy(self) -> bool:
         self.process.check()
         return self._get(self.health_port, "/healthz") == (200, "ok")

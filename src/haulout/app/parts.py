@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import ClassVar
 
@@ -103,7 +103,15 @@ class Part:
         if not any(source.kind == "Node" for source in self.watches()):
             return ""
         known = self.around.store.table("", "Node").listing is Listing.LISTED
-        return "" if known else "the cluster has not been listed yet"
+        return "" if known else "; ".join(("the cluster has not been listed yet", *self.unreadable()))
+
+    def unreadable(self) -> Iterator[str]:
+        """Yield which kinds the surface needs and cannot read, why, and what would help."""
+        for kind in sorted({source.kind for source in self.watches() if not source.cluster}):
+            table = self.around.store.table("", kind)
+            if table.listing is Listing.UNREADABLE and kind not in self.around.settings.optional_kinds:
+                advice = f" (`haulout rbac {self.name}` prints the rights)" if "forbidden" in table.why else ""
+                yield f"surface {self.name} cannot read {kind}: {table.why}{advice}"
 
     def channels(self, transport: Transport) -> Mapping[str, Channel]:
         """On which ways its messages leave the process."""

@@ -43,7 +43,7 @@ class Servers:
     @contextlib.asynccontextmanager
     async def plain(self) -> AsyncIterator[None]:
         """Serve probes, metrics and the surfaces' own pages."""
-        probes = {"/healthz": probe_route(lambda: ""), "/readyz": probe_route(self.unready)}
+        probes = {"/healthz": probe_route(lambda: ""), "/readyz": probe_route(self.unready, self._remarks)}
         scraped = metrics_route(self._metrics, self._scraped)
         routes = {self._settings.health: probes}
         async with contextlib.AsyncExitStack() as stack:
@@ -85,6 +85,12 @@ class Servers:
         )
         async with server as self._webhooks_lack:
             yield
+
+    def _remarks(self) -> str:
+        """Return what a surface does without although this replica is ready. Drop-ins answer as their originals do."""
+        if self._settings.alone:
+            return ""
+        return "".join(f"; {text}" for part in self._parts for text in part.unreadable())
 
     def unready(self) -> str:
         """Return what is missing before this replica is ready, or nothing."""

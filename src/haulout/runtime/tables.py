@@ -18,6 +18,7 @@ from haulout.runtime.outages import Interruptions, Outage
 log = logging.getLogger(__name__)
 
 UNREADABLE_AFTER = 60.0
+FORBIDDEN_ACT = "grant the right to list and watch this kind (`haulout rbac` prints the roles)"
 
 
 class TableSink:
@@ -126,7 +127,8 @@ class TableSink:
                 log.info("kind is done without: the role does not allow to list it", extra={"kind": self._kind})
             else:
                 where = {"kind": self._kind, "cluster": self._cluster}
-                log.warning("watch interrupted", extra={**where, "code": code, "error": why})
+                advice = {"act": FORBIDDEN_ACT} if code == "unreadable" and not self._cluster else {}
+                log.warning("watch interrupted", extra={**where, "code": code, "error": why, **advice})
         self._metrics.count("haulout_watch_troubles", kind=self._plain_kind, code=code)
         if code == "unreadable" or self._readable_for() <= 0:
             self._doubt()

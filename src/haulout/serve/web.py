@@ -145,11 +145,11 @@ def metrics_route(metrics: Metrics, on_scrape: Callable[[], None] = lambda: None
     return answer
 
 
-def probe_route(is_well: Callable[[], str]) -> Handler:
-    """200 `ok` while there is nothing to say against it, else 503 with what there is."""
+def probe_route(is_well: Callable[[], str], remarks: Callable[[], str] = lambda: "") -> Handler:
+    """Answer 200 `ok` with the remarks while there is no problem, else 503 with the problem."""
 
     async def answer(request: web.Request) -> web.Response:
         problem = is_well()
-        return web.Response(text=problem or "ok", status=503 if problem else 200)
+        return web.Response(text=problem or f"ok{remarks()}", status=503 if problem else 200)
 
     return answer

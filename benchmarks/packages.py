@@ -1,13 +1,15 @@
-"""Packages over a fleet: what a roll writes, one interrupt, a minute at rest, and how soon the first pods follow a change."""
+"""Packages over fleets: what a roll writes and costs, one interrupt, a minute at rest, and how soon the first pods follow."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import dataclasses
 import os
+import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from benchmarks.fixture import Contender, contenders, control_plane, fresh_directory
 from benchmarks.harness import OURS, Cell, Peer, Report, load_average, median, options, percentile, until_quiet, usage
@@ -23,8 +25,25 @@ from tests.rig.wait import eventually
 SKYHOOKS = "skyhook.nvidia.com/v1alpha1/skyhooks"
 NAMESPACE, GROUP = "bench-packages", "bench.test/group"
 WITHIN = 900.0
-# The stages of a package without an interrupt.
-STAGES = 2
+# The stages of a package without an interrupt, and how long a simulated pod takes for one, in seconds.
+STAGES, POD_TAKES = 2, 0.3
+# What a node's name ends with says what its package pods do: see `tests.rig.kwok`.
+WORKS, FAILS_ONCE = "-n", "-7"
+# Measured of the original (v0.13.0), which cannot be had from a registry of Go modules: 100 nodes, and one interrupt.
+ORIGINAL = {"roll, writes": 13 * 100 + 5 * 100 + 5 * 100 + 36, "roll, CPU": 4.7, "interrupt, writes": 72}
+
+
+class Progress:
+    """Lines on standard error that say what is being measured, so that a long run can be followed."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    def say(self, text: str) -> None:
+        print(f"[{time.monotonic() - self._began:5.0f} s] {text}", file=sys.stderr, flush=True)
+
+
+PROGRESS = Progress()
 
 
 @contextlib.contextmanager
@@ -33,7 +52,7 @@ def operator(plane: ControlPlane, contender: Contender) -> Iterator[Process]:
     directory = fresh_directory(plane, contender.name)
     if contender.ours:
         with SkyhookOperator(plane, directory, NAMESPACE, user=contender.user) as made:
-            until_quiet(made.process.pid)
+            until_quiet(made.process.pid, quiet_for=1)
             yield made.process
         return
     env = environment(
@@ -51,23 +70,23 @@ def operator(plane: ControlPlane, contender: Contender) -> Iterator[Process]:
 
 
 @contextlib.contextmanager
-def fleet(plane: ControlPlane, kwok: Kwok, nodes: int) -> Iterator[str]:
+def fleet(plane: ControlPlane, kwok: Kwok, nodes: int, suffix: str) -> Iterator[str]:
     """A fleet without any trace of an operator. Yield the value of the label that its nodes have."""
-    api, group = plane.api(), f"bench{time.monotonic_ns()}"
-    names = kwok.nodes(group, nodes, labels={GROUP: group})
+    group = f"bench{time.monotonic_ns()}"
+    kwok.nodes(group, nodes, labels={GROUP: group}, suffix=suffix)
     try:
         yield group
     finally:
-        for name in names:
-            api.delete("nodes", name)
+        plane.api().delete_all("nodes", labelSelector=f"{GROUP}={group}")
 
 
-def create(api: Api, name: str, **package: Json) -> None:
+def create(api: Api, name: str, percent: int, packages: int, **package: Json) -> None:
     own = {"version": "1.0.0", "image": "reg.test/base", **package}
+    names = [f"base-{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"[:packages]]
     spec = {
         "nodeSelectors": {"matchLabels": {GROUP: name}},
-        "interruptionBudget": {"percent": 100},
-        "packages": {"base": own},
+        "interruptionBudget": {"percent": percent},
+        "packages": dict.fromkeys(names, own),
     }
     body = {"apiVersion": "skyhook.nvidia.com/v1alpha1", "kind": "Skyhook", "metadata": {"name": name}, "spec": spec}
     api.create(SKYHOOKS, body)
@@ -79,20 +98,45 @@ def delete(api: Api, name: str) -> None:
 
 
 def await_complete(api: Api, process: Process, name: str) -> None:
-    def is_complete() -> bool:
+    """Return when the Skyhook is complete, and say in between how far it is."""
+    said_at = time.monotonic()
+    while True:
         process.check()
         found = api.get(SKYHOOKS, name)
         status = found.get("status", {})
         is_seen = status.get("observedGeneration") == found["metadata"]["generation"]
-        return bool(is_seen and status.get("status") == "complete")
+        if is_seen and status.get("status") == "complete":
+            return
+        if time.monotonic() > said_at + 10:
+            said_at = time.monotonic()
+            PROGRESS.say(f"  {status.get('status')}, {status.get('completeNodes')} nodes complete")
+        time.sleep(0.5 if len(status.get("nodeStatus", ())) > 500 else 0.1)
 
-    eventually(is_complete, "the Skyhook is complete", WITHIN)
+
+def carried_out(entries: list[Entry]) -> list[Entry]:
+    """Return the writes that were carried out, leases apart."""
+    return [entry for entry in entries if entry.writes and entry.code < 300 and entry.what != "leases"]
 
 
-def writes(entries: list[Entry]) -> Counter[str]:
-    """What was carried out, by verb and resource; leases apart."""
-    found = (entry for entry in entries if entry.writes and entry.code < 300 and entry.what != "leases")
-    return Counter(entry.what for entry in found)
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """One roll: so many packages on so many nodes, so many percent of them at once."""
+
+    nodes: int
+    packages: int = 1
+    percent: int = 100
+    suffix: str = WORKS
+
+    @property
+    def words(self) -> str:
+        how = "each pod fails once" if self.suffix == FAILS_ONCE else f"{self.percent} % at once"
+        return f"{self.nodes} nodes, {self.packages} packages, {how}"
+
+    @property
+    def floor(self) -> float:
+        """The seconds that budget and pods alone would take; packages of a node run side by side."""
+        waves = -(-100 // self.percent)
+        return waves * STAGES * POD_TAKES
 
 
 @dataclasses.dataclass
@@ -103,80 +147,92 @@ class Figures:
     pods: list[dict[str, Cell]] = dataclasses.field(default_factory=list)
 
 
-def roll(plane: ControlPlane, kwok: Kwok, contender: Contender, nodes: int, window: float, found: Figures) -> None:
-    """One package without an interrupt on all nodes at once, then a while at rest."""
+def roll(plane: ControlPlane, kwok: Kwok, contender: Contender, shape: Shape, window: float, found: Figures) -> None:
+    """Roll packages without interrupts over a fleet. `window`: the seconds at rest that follow."""
     api = plane.api()
-    with fleet(plane, kwok, nodes) as name, operator(plane, contender) as process:
+    PROGRESS.say(f"{contender.name}: {shape.words}")
+    with fleet(plane, kwok, shape.nodes, shape.suffix) as name, operator(plane, contender) as process:
         before, since, began = usage(process.pid).cpu, plane.audit.mark(), time.perf_counter()
-        create(api, name)
+        create(api, name, shape.percent, shape.packages)
         await_complete(api, process, name)
         seconds = time.perf_counter() - began
-        until_quiet(process.pid, quiet_for=2, spare=0.1)
-        spent, done = usage(process.pid), writes(plane.audit.entries(since=since, user=contender.user))
-        of_nodes = done["nodes"] + done["nodes/status"]
-        found.rolls.append(
-            {
-                "program": contender.name,
-                "nodes": nodes,
-                "node writes a node": of_nodes / nodes,
-                "ConfigMap writes a node": done["configmaps"] / nodes,
-                "events a node": done["events"] / nodes,
-                "pod writes a node": done["pods"] / nodes,
-                "status writes": done["skyhooks/status"],
-                "status writes a second": done["skyhooks/status"] / seconds,
-                "all writes": done.total(),
-                "roll, s": seconds,
-                "CPU, s": spent.cpu - before,
-                "peak RSS, MiB": spent.peak,
-                "load": load_average(),
-            }
-        )
-        since, before = plane.audit.mark(), usage(process.pid).cpu
-        time.sleep(window)
-        at_rest = writes(plane.audit.entries(since=since, user=contender.user))
-        cpu = usage(process.pid).cpu - before
-        found.idle.append({"program": contender.name, "seconds": window, "writes": at_rest.total(), "CPU, s": cpu})
+        until_quiet(process.pid, quiet_for=1, spare=0.05)
+        spent, entries = usage(process.pid), plane.audit.entries(since=since)
+        ours = carried_out([entry for entry in entries if entry.user == contender.user])
+        found.rolls.append(_roll_row(contender, shape, ours, seconds, spent.cpu - before, spent.peak))
+        found.pods.append(_pods_row(contender, shape, entries))
+        if window:
+            PROGRESS.say(f"  at rest for {window:g} s")
+            since, before = plane.audit.mark(), usage(process.pid).cpu
+            time.sleep(window)
+            at_rest = carried_out(plane.audit.entries(since=since, user=contender.user))
+            cpu = usage(process.pid).cpu - before
+            found.idle.append({"program": contender.name, "seconds": window, "writes": len(at_rest), "CPU, s": cpu})
         delete(api, name)
+
+
+def _roll_row(
+    contender: Contender, shape: Shape, ours: list[Entry], seconds: float, cpu: float, peak: float
+) -> dict[str, Cell]:
+    done = Counter(entry.what for entry in ours)
+    stages = shape.nodes * shape.packages * STAGES
+    # Those of nodes end with `metadata` and a mark; the others are a Skyhook's own, however many nodes it has.
+    of_nodes = sum(entry.what == "configmaps" and "-metadata-" in str(entry.name) for entry in ours)
+    return {
+        "program": contender.name,
+        "nodes": shape.nodes,
+        "packages": shape.packages,
+        "%": shape.percent,
+        "pods": "fail once" if shape.suffix == FAILS_ONCE else "succeed",
+        "node writes a stage": (done["nodes"] + done["nodes/status"]) / stages,
+        "ConfigMap writes a node and package": of_nodes / shape.nodes / shape.packages,
+        "others": done["configmaps"] - of_nodes,
+        "events a node": done["events"] / shape.nodes,
+        "pod writes a stage": done["pods"] / stages,
+        "status writes": done["skyhooks/status"],
+        # The first and the last one stand at the two ends of the roll.
+        "a second": max(0, done["skyhooks/status"] - 1) / seconds,
+        "all writes": len(ours),
+        "roll, s": seconds,
+        "floor, s": shape.floor,
+        "CPU, s": cpu,
+        "CPU, ms a node and package": cpu * 1000 / shape.nodes / shape.packages,
+        "peak RSS, MiB": peak,
+        "load": load_average(),
+    }
+
+
+def _pods_row(contender: Contender, shape: Shape, entries: list[Entry]) -> dict[str, Cell]:
+    """From the creation of a Skyhook to the first pods, one a node and package."""
+    made = next(entry for entry in entries if entry.act == "create skyhooks")
+    taken = sorted(
+        (entry.received_at - made.received_at).total_seconds() * 1000
+        for entry in entries
+        if entry.act == "create pods" and entry.code == 201
+    )[: shape.nodes * shape.packages]
+    return {
+        "program": contender.name,
+        "nodes": shape.nodes,
+        "packages": shape.packages,
+        "%": shape.percent,
+        "first, ms": taken[0],
+        "p50, ms": percentile(taken, 0.5),
+        "p99, ms": percentile(taken, 0.99),
+    }
 
 
 def interrupt(plane: ControlPlane, kwok: Kwok, contender: Contender, found: Figures) -> None:
     api = plane.api()
-    with fleet(plane, kwok, 1) as name, operator(plane, contender) as process:
+    PROGRESS.say(f"{contender.name}: one interrupt on one node")
+    with fleet(plane, kwok, 1, WORKS) as name, operator(plane, contender) as process:
         since = plane.audit.mark()
-        create(api, name, interrupt={"type": "noop"})
+        create(api, name, 100, 1, interrupt={"type": "noop"})
         await_complete(api, process, name)
-        until_quiet(process.pid, quiet_for=2, spare=0.1)
-        done = writes(plane.audit.entries(since=since, user=contender.user))
+        until_quiet(process.pid, quiet_for=1, spare=0.05)
+        done = Counter(entry.what for entry in carried_out(plane.audit.entries(since=since, user=contender.user)))
         kinds = {what: done[what] for what in ("nodes", "nodes/status", "pods", "configmaps", "skyhooks/status")}
         found.interrupts.append(
             {"program": contender.name, **kinds, "events": done["events"], "all writes": done.total()}
-        )
-        delete(api, name)
-
-
-def first_pods(plane: ControlPlane, kwok: Kwok, contender: Contender, nodes: int, found: Figures) -> None:
-    """From the creation of a Skyhook to the creation of the first pod of each node."""
-    api = plane.api()
-    with fleet(plane, kwok, nodes) as name, operator(plane, contender) as process:
-        since = plane.audit.mark()
-        create(api, name)
-        await_complete(api, process, name)
-        entries = plane.audit.entries(since=since)
-        made = next(entry for entry in entries if entry.act == "create skyhooks")
-        taken = sorted(
-            (entry.received_at - made.received_at).total_seconds()
-            for entry in entries
-            if entry.act == "create pods" and entry.code == 201
-        )[:nodes]
-        found.pods.append(
-            {
-                "program": contender.name,
-                "nodes": nodes,
-                "first, ms": taken[0] * 1000,
-                "p50, ms": percentile(taken, 0.5) * 1000,
-                "p99, ms": percentile(taken, 0.99) * 1000,
-                "load": load_average(),
-            }
         )
         delete(api, name)
 
@@ -189,53 +245,83 @@ def define(plane: ControlPlane) -> None:
     eventually(lambda: api.items(SKYHOOKS) is not None, "Skyhooks are served", refused=(ApiError,))
 
 
+def shapes(chosen: argparse.Namespace) -> Sequence[Shape]:
+    """Return the rolls: one package on each size of fleet, pods that fail, and many packages a tenth at a time."""
+    first, *more = (Shape(nodes) for nodes in chosen.nodes)
+    failing = [Shape(first.nodes, suffix=FAILS_ONCE)] if chosen.failing else []
+    many = [Shape(chosen.many, packages=chosen.packages, percent=10)] if chosen.many else []
+    return [first, *failing, *more, *many]
+
+
 def main() -> None:
     parser = options("packages", __doc__, runs=1)
-    parser.add_argument("--nodes", type=int, default=100, help="of the roll (default %(default)s)")
-    parser.add_argument("--many", type=int, default=1000, help="nodes for the first pods (default %(default)s)")
+    parser.add_argument(
+        "--nodes", type=int, nargs="+", default=[100, 1000, 5000], help="sizes of fleets (default 100 1000 5000)"
+    )
+    parser.add_argument(
+        "--many", type=int, default=1000, help="nodes of the roll of many packages, 0: none (default %(default)s)"
+    )
+    parser.add_argument("--packages", type=int, default=5, help="how many these are (default %(default)s)")
     parser.add_argument("--window", type=float, default=60, help="seconds at rest (default %(default)s)")
+    switch = argparse.BooleanOptionalAction
+    parser.add_argument("--failing", action=switch, default=True, help="a roll in which each pod fails once")
+    parser.add_argument("--interrupt", action=switch, default=True, help="one interrupt on one node")
     chosen = parser.parse_args()
-    report = Report("packages: a roll, an interrupt, a minute at rest, and the first pods", chosen)
+    report = Report("packages: rolls over fleets, an interrupt, a minute at rest, and the first pods", chosen)
     found = Figures()
     with control_plane("packages", ()) as plane, Kwok(plane) as kwok:
         define(plane)
         for _ in range(chosen.runs):
             for contender in contenders(chosen.peers):
-                roll(plane, kwok, contender, chosen.nodes, chosen.window, found)
-                interrupt(plane, kwok, contender, found)
-                if chosen.many:
-                    first_pods(plane, kwok, contender, chosen.many, found)
+                if chosen.interrupt:
+                    interrupt(plane, kwok, contender, found)
+                for number, shape in enumerate(shapes(chosen)):
+                    roll(plane, kwok, contender, shape, 0 if number else chosen.window, found)
     tell(report, found, chosen.peers)
 
 
 def tell(report: Report, found: Figures, peers: list[Peer]) -> None:
-    report.table("One package without an interrupt, all nodes at once", found.rolls)
-    report.table("One package with an interrupt on one node: writes", found.interrupts)
-    report.table("At rest, after the roll", found.idle)
-    if found.pods:
-        report.table("From a Skyhook's creation to the first pod of each node", found.pods)
-    report.ratios({contender.name: summary(contender.name, found) for contender in contenders(peers)})
-    ours = [row for row in found.rolls if row["program"] == OURS]
-    report.goal("node writes a stage", max(float(row["node writes a node"] or 0) / STAGES for row in ours), 3)
-    report.goal(
-        "ConfigMap writes a node and package", max(float(row["ConfigMap writes a node"] or 0) for row in ours), 1
+    report.table("Packages without an interrupt", found.rolls)
+    report.say(
+        "Floor: the time that the budget and the pods' own 0.3 s a stage would take by themselves. Others: ConfigMaps of the\n"
+        "Skyhook, however many nodes it has. The API server, KWOK and the operator share the machine."
     )
-    report.goal("status writes a second", max(float(row["status writes a second"] or 0) for row in ours), 1)
-    idle = [float(row["writes"] or 0) for row in found.idle if row["program"] == OURS]
-    report.goal("writes at rest", max(idle), 0)
+    if found.interrupts:
+        report.table("One package with an interrupt on one node: writes", found.interrupts)
+    report.table("At rest, after the roll", found.idle)
+    report.table("From a Skyhook's creation to the first pods, one a node and package", found.pods)
+    summaries = {contender.name: summary(contender.name, found) for contender in contenders(peers)}
+    report.ratios(summaries)
+    ours = [row for row in found.rolls if row["program"] == OURS]
+
+    def worst(rows: list[dict[str, Cell]], column: str) -> float:
+        return max(float(row[column] or 0) for row in rows)
+
+    report.goal("node writes a stage", worst(ours, "node writes a stage"), 3)
+    report.goal("ConfigMap writes a node and package", worst(ours, "ConfigMap writes a node and package"), 1)
+    report.goal("status writes a second", worst(ours, "a second"), 1)
+    report.goal("writes at rest", worst([row for row in found.idle if row["program"] == OURS], "writes"), 0)
+    one = [row for row in ours if row["packages"] == 1 and row["pods"] == "succeed"]
+    costs = [float(row["CPU, ms a node and package"] or 0) for row in one]
+    report.goal("CPU a node, the largest fleet by the smallest", costs[-1] / costs[0], 1.2)
+    if one[0]["nodes"] == 100:
+        for what in ORIGINAL.keys() & summaries[OURS].keys():
+            report.goal(f"{what}, by the original's", summaries[OURS][what] / ORIGINAL[what], 0.3)
     report.finish()
 
 
 def summary(program: str, found: Figures) -> dict[str, float]:
-    def middle(rows: list[dict[str, Cell]], column: str) -> float:
-        return median(float(row[column] or 0) for row in rows if row["program"] == program)
+    def first(rows: list[dict[str, Cell]], column: str) -> float:
+        mine = [row for row in rows if row["program"] == program]
+        alike = [row for row in mine if all(row.get(key) == mine[0].get(key) for key in ("nodes", "packages", "pods"))]
+        return median(float(row[column] or 0) for row in alike)
 
     return {
-        "roll, writes": middle(found.rolls, "all writes"),
-        "roll, CPU": middle(found.rolls, "CPU, s"),
-        "roll, wall": middle(found.rolls, "roll, s"),
-        "RSS": middle(found.rolls, "peak RSS, MiB"),
-        "interrupt, writes": middle(found.interrupts, "all writes"),
+        "roll, writes": first(found.rolls, "all writes"),
+        "roll, CPU": first(found.rolls, "CPU, s"),
+        "roll, wall": first(found.rolls, "roll, s"),
+        "RSS": first(found.rolls, "peak RSS, MiB"),
+        **({"interrupt, writes": first(found.interrupts, "all writes")} if found.interrupts else {}),
     }
 
 

@@ -44,3 +44,16 @@ def test_one_that_has_to_do_the_same_work(tmp_path: Path) -> None:
     changes = [(row["program"], row["change"], row["changes"]) for row in figures["Single changes, 4 nodes"]]
     kinds = ("one transition", "two transitions")
     assert changes == [(program, kind, 2) for program in ("haulout", "other") for kind in kinds]
+
+
+@pytest.mark.tools("kwok")
+def test_packages_on_a_small_fleet(tmp_path: Path) -> None:
+    """It says on the way what it measures, and counts what is written."""
+    file = tmp_path / "figures.json"
+    words = ["--nodes=2", "--many=0", "--window=1", "--no-interrupt", "--no-failing", f"--json={file}"]
+    argv = [sys.executable, "-m", "benchmarks.packages", *words]
+    done = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=300)
+    assert (done.returncode, "haulout: 2 nodes" in done.stderr) == (0, True), done.stderr
+    figures = json.loads(file.read_text())
+    (roll,), (idle,) = figures["Packages without an interrupt"], figures["At rest, after the roll"]
+    assert (roll["node writes a stage"], roll["ConfigMap writes a node and package"], idle["writes"]) == (2, 1, 0)

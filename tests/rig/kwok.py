@@ -235,9 +235,9 @@ class Kwok:
     def stop(self) -> None:
         self.process.stop()
 
-    def nodes(self, prefix: str, count: int, *, labels: Mapping[str, str] | None = None) -> list[str]:
-        """Ready nodes `<prefix>-0` and on, put into the storage."""
-        names = [f"{prefix}-{i}" for i in range(count)]
+    def nodes(self, prefix: str, count: int, *, labels: Mapping[str, str] | None = None, suffix: str = "") -> list[str]:
+        """Ready nodes `<prefix>-0<suffix>` and on, put into the storage. The last letter decides the fate of package pods."""
+        names = [f"{prefix}-{i}{suffix}" for i in range(count)]
         self.plane.load(node_object(name, labels=labels) for name in names)
         return names
 

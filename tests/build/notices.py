@@ -66,7 +66,8 @@ class Driver(VirtualDriver):
     def _sent(self, send: Send) -> Answer:
         content = send.payload
         if isinstance(content, HookCall):
-            return Done(content=HookAnswer("accepted"))
+            self.notices.calls.append(content)
+            return self.notices.answers.pop(0) if self.notices.answers else Done(content=HookAnswer("accepted"))
         if isinstance(content, StoredHistory):
             self.notices.stored.append(content.text)
             return Done()
@@ -84,6 +85,7 @@ class Notices(Reports):
     """One operator of the notify surface. `sent` are delivered messages, `told` reasons of events with their object.
 
     `stored`: the histories of run times that were to be stored. `dies_at`: the message before which it is killed.
+    `calls`: the calls of web servers that carry out steps. `answers`: what these say, in turn; then they accept.
     """
 
     def __init__(self, options: Options, nodes: int = 3, world: World | None = None) -> None:
@@ -98,6 +100,8 @@ class Notices(Reports):
         self.refuses: dict[tuple[type, str], Refused] = {}
         self.dead: set[str] = set()
         self.dies_at = ""
+        self.calls: list[HookCall] = []
+        self.answers: list[Answer] = []
         objects = self.world.objects
         if objects.get(DEFINITIONS, "", f"{PLURAL}.{GROUP}") is None:
             objects.create(DEFINITIONS, yaml.load(definition(PLURAL)))

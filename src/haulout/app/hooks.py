@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 import msgspec
@@ -49,8 +50,11 @@ class Hooks:
         """Return how far a call is. Raises ProbeFailed where the server does not say."""
         try:
             recipe = self._recipe(question.role, question.recipe)
-            status, said = await self._ask(recipe, "GET", question.url, await self._token(recipe), None)
-        except SendFailed as error:
+            url = urljoin(recipe.url, question.url)
+            # The token is for the server of the recipe, wherever that server sends us.
+            headers = await self._token(recipe) if _origin(url) == _origin(recipe.url) else {}
+            status, said = await self._ask(recipe, "GET", url, headers, None)
+        except (SendFailed, ValueError) as error:
             raise ProbeFailed(str(error)) from None
         return _read(status, said)
 
@@ -89,6 +93,12 @@ class Hooks:
         return reply.status, answer
 
 
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    """Return scheme, host and port of an address. Raises ValueError for one that cannot be read."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port
+
+
 def _read(status: int, body: bytes) -> HookAnswer:
     if status >= 300:
         return HookAnswer(FAILURE, f"answered with {status}")
@@ -98,6 +108,9 @@ def _read(status: int, body: bytes) -> HookAnswer:
         said = _Said()
     if said.status_url and said.result in (PENDING, ""):
         return HookAnswer(PENDING, said.message, said.status_url)
+    if said.result == PENDING:
+        # Without an address to ask, the server reports by the annotation.
+        return HookAnswer(ACCEPTED, said.message)
     if status != 202 and said.result in (SUCCESS, FAILURE):
         return HookAnswer(said.result, said.message)
     return HookAnswer(ACCEPTED) if status == 202 else HookAnswer(FAILURE, "the answer says no result")

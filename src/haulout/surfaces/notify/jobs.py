@@ -32,11 +32,6 @@ NOTICE = "haulout.dev/nm"
 OF_THE_NOTICE = "@nm"
 COMPLETE, FAILED = "Complete", "Failed"
 DAY_SECONDS = 86_400
-# What every container of a recipe is told in its environment.
-TOLD = (
-    *("NODE_NAME", "NODE_ADDRESS", "NM_NAME", "NM_NAMESPACE", "NM_UID", "MAINTENANCE_ID", "MAINTENANCE_TYPE"),
-    *("MAINTENANCE_OWNER", "SLA_EXPIRES", "ATTEMPT"),
-)
 
 
 class JobRow(ObjectRow, frozen=True, kw_only=True):
@@ -96,7 +91,9 @@ def job_body(
 ) -> dict[str, Any]:
     """Return the Job of one attempt. The template is the administrator's; what it leaves out is filled in."""
     key = job_key(row, recipe, role, attempt, options)
-    template = copy.deepcopy(_ansible(recipe) if recipe.type == ANSIBLE else recipe.template)
+    template = copy.deepcopy(
+        _ansible(recipe, environment_of(row, node, attempt)) if recipe.type == ANSIBLE else recipe.template
+    )
     meta, spec = template.get("metadata") or {}, template.get("spec") or {}
     labels = {NOTICE_UID: row.uid, ROLE: role, RECIPE: recipe.name, ATTEMPT: str(attempt)}
     notice = {NOTICE: row.place}
@@ -148,7 +145,7 @@ def _pod(
     metadata = [{"prefix": "META_", "configMapRef": reference}] if row.configmap and same else []
     for container in (*(spec.get("containers") or []), *(spec.get("initContainers") or [])):
         known = {each.get("name") for each in container.get("env") or []}
-        more = [{"name": name, "value": value} for name, value in environment.items() if name not in known]
+        more = [{"name": name, "value": _literal(value)} for name, value in environment.items() if name not in known]
         container["env"] = [*more, *(container.get("env") or [])]
         if metadata:
             container["envFrom"] = [*(container.get("envFrom") or []), *metadata]
@@ -172,6 +169,11 @@ def environment_of(row: NoticeRow, node: NodeRow, attempt: int) -> dict[str, str
     }
 
 
+def _literal(text: str) -> str:
+    """Return a value of the environment in which the kubelet expands no variable."""
+    return text.replace("$", "$$")
+
+
 def _keep_off(spec: dict[str, Any], node: str) -> None:
     """Require of every term that the pod runs elsewhere; terms are alternatives."""
     field = {"key": "metadata.name", "operator": "NotIn", "values": [node]}
@@ -183,20 +185,20 @@ def _keep_off(spec: dict[str, Any], node: str) -> None:
     ]
 
 
-def _ansible(recipe: Recipe) -> dict[str, Any]:
+def _ansible(recipe: Recipe, environment: dict[str, str]) -> dict[str, Any]:
     """Return the template of a playbook that runs on another node and reaches this one by SSH."""
     book, key = recipe.playbook, recipe.ssh_key_secret
     assert book is not None
     assert key is not None
-    variables = {**recipe.extra_vars, **{name.lower(): f"$({name})" for name in TOLD}}
+    # As values, never as references: what a person writes into a maintenance must not become another variable of Ansible.
+    variables = {**recipe.extra_vars, **{name.lower(): value for name, value in environment.items()}}
     command = ["ansible-playbook", "-i", "$(NODE_ADDRESS),", *(["-u", recipe.user] if recipe.user else [])]
     command += ["--private-key", f"/ssh/{key.key}", "-e", "$(EXTRA_VARS)", f"/playbook/{book.key}"]
     container = {
         "name": "ansible",
         "image": recipe.image,
         "command": command,
-        # After the variables that it names, which come first in the list.
-        "env": [{"name": "EXTRA_VARS", "value": go_json(variables).decode()}],
+        "env": [{"name": "EXTRA_VARS", "value": _literal(go_json(variables).decode())}],
         "volumeMounts": [
             {"name": "playbook", "mountPath": "/playbook", "readOnly": True},
             {"name": "ssh", "mountPath": "/ssh", "readOnly": True},

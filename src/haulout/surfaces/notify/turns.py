@@ -94,8 +94,13 @@ def _order(row: NoticeRow, role: Role) -> tuple[bool, datetime, str]:
 
 
 def has_room(given: Given) -> bool | None:
-    """Whether one more recipe of the runner may begin; None: not at this instant, because others are beginning."""
+    """Whether one more recipe of the runner may begin; None: not at this instant, because others are beginning.
+
+    One that is beginning has its place: a call of a web server may take several tries.
+    """
     most = given.options.operators.runner.max_concurrent
+    if given.view.recall(beginning_mark(given.row).key, Value) is not None:
+        return True
     if given.view.fits([Limit(RUNNING, "", most)]):
         return False
     taken = given.view.glance(RUNNING, "") + given.view.glance(ABOUT_TO_RUN, "")

@@ -8,36 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from click.testing import CliRunner
 
-from haulout.cli.root import root
-from tests.rig.api import CRDS, Api, ApiError, Json
+from tests.rig.api import Json
 from tests.rig.crash import CrashTest, normalised
 from tests.rig.fleet import node_object, pod_object
+from tests.rig.notices import CLIENT, JOBS, NMS, READY, define
 from tests.rig.operator import HAULOUT
 from tests.rig.plane import ControlPlane
 from tests.rig.process import free_port
 from tests.rig.wait import eventually
 
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver")
-
-NMS = "ngn2.nvidia.com/v1alpha1/notifymaintenances"
-JOBS = "batch/v1/jobs"
-READY, CLIENT, VALIDATION = (
-    "maintenance/readyForMaintenance",
-    "maintenance/maintenanceClient",
-    "maintenance/validationClient",
-)
-
-
-def define(api: Api) -> None:
-    done = CliRunner().invoke(root, ["crds", "notify"])
-    assert done.exit_code == 0, done.output
-    for crd in yaml.safe_load_all(done.output):
-        if api.find(CRDS, crd["metadata"]["name"]) is None:
-            api.create(CRDS, crd)
-    eventually(lambda: api.items(NMS) is not None, "NotifyMaintenances are served", refused=(ApiError,))
 
 
 class Scene:

@@ -19,6 +19,8 @@ from tests.rig.wait import eventually
 STOPS_AFTER = "haulout.test/stops-after"
 # On a pod: how long it takes to become ready, when it is not at once.
 STARTS_AFTER = "haulout.test/starts-after"
+# On a pod that ends by itself: how long it runs, and whether it fails ("Failed").
+ENDS_AFTER, ENDS_AS = "haulout.test/ends-after", "haulout.test/ends-as"
 
 INITIAL_CONDITIONS = """
 conditions:
@@ -82,6 +84,24 @@ containerStatuses:
 {{ end }}
 """
 
+OVER = f"""
+{{{{ $now := Now }}}}
+{{{{ $phase := or (index .metadata.annotations "{ENDS_AS}") "Succeeded" }}}}
+phase: {{{{ $phase }}}}
+containerStatuses:
+{{{{ range .spec.containers }}}}
+- name: {{{{ .name | Quote }}}}
+  image: {{{{ .image | Quote }}}}
+  ready: false
+  started: false
+  restartCount: 0
+  state:
+    terminated:
+      exitCode: {{{{ if eq $phase "Failed" }}}}1{{{{ else }}}}0{{{{ end }}}}
+      startedAt: {{{{ $now | Quote }}}}
+      finishedAt: {{{{ $now | Quote }}}}
+{{{{ end }}}}
+"""
 
 # Of package pods: what their init containers end with. The pause container, which comes after them, does not matter.
 ENDED = """
@@ -191,6 +211,17 @@ def configuration(heartbeat: float) -> Iterator[Json]:
             "durationMilliseconds": 0,
             "durationFrom": {"expressionFrom": f'.metadata.annotations["{STARTS_AFTER}"]'},
         },
+    )
+    yield stage(
+        "pod-ends",
+        "Pod",
+        [
+            {"key": DELETED, "operator": "DoesNotExist"},
+            {"key": f'.metadata.annotations["{ENDS_AFTER}"]', "operator": "Exists"},
+            {"key": ".status.phase", "operator": "In", "values": ["Running"]},
+        ],
+        {"patch": {"subresource": "status", "root": "status", "type": "merge", "template": OVER}},
+        {"durationMilliseconds": 0, "durationFrom": {"expressionFrom": f'.metadata.annotations["{ENDS_AFTER}"]'}},
     )
     stops = f'.metadata.annotations["{STOPS_AFTER}"] // .metadata.deletionTimestamp'
     yield stage(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from haulout.core.action import Create
 from haulout.embedded import JOBS, NODES, Json
 from haulout.kernel.requests import Change, Refused
 from haulout.surfaces.notify.wire import INCOMPLETE, OBJECTS_DRAINED, VALIDATING
@@ -200,6 +201,17 @@ class TestValidator:
         assert job["metadata"]["name"].startswith("nm-v-")
         finish(given)
         assert given.annotations("a")["maintenance/validationClient"] == "validated"
+
+    def test_a_job_that_follows_the_checks_is_adopted_where_the_next_write_was_refused(self) -> None:
+        given = self.validating({"default": "rec", "recipes": [recipe(checks={"readyFor": "30s"})]})
+        given.refuses[Change, "NotifyMaintenance/status"] = Refused(500, "not now")
+        given.run(60)
+        assert len(jobs(given)) == 1
+        given.refuses.clear()
+        given.run(60)
+        finish(given)
+        assert given.annotations("a")["maintenance/validationClient"] == "validated"
+        assert [what for what, kind in given.writes if kind == "MaintenanceJob"] == [Create]
 
     def test_without_a_recipe_it_holds_or_passes(self) -> None:
         assert "maintenance/validationClient" not in self.validating({}).run(60).annotations("a")

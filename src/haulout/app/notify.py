@@ -19,6 +19,7 @@ from haulout.cluster.rows import Value
 from haulout.cluster.view import MARK
 from haulout.core.admission import Webhook
 from haulout.core.decision import Source
+from haulout.kube.config import own_namespace
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.runtime.files import WatchedFile
@@ -153,7 +154,7 @@ class Notices(Part):
         options = msgspec.structs.replace(
             read,
             alone=settings.alone,
-            namespace=settings.namespace or settings.webhooks.outside,
+            namespace=settings.namespace or own_namespace() or settings.webhooks.outside,
             sns=self._serves_topics(read),
             rules=context_of(settings).rules,
         )

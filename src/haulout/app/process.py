@@ -9,7 +9,6 @@ import socket
 import uuid
 from collections.abc import Hashable, Iterable, Mapping
 from datetime import timedelta
-from pathlib import Path
 from random import Random
 from typing import Literal
 
@@ -34,7 +33,7 @@ from haulout.core.surface_lease import lease_row
 from haulout.kernel.assemble import assemble, surfaces_of
 from haulout.kube.allowed_addresses import is_local
 from haulout.kube.bounds import AWAY
-from haulout.kube.config import SERVICE_ACCOUNT, Opened
+from haulout.kube.config import Opened, own_namespace
 from haulout.kube.config import load as load_endpoint
 from haulout.kube.endpoint import Endpoint, impersonation
 from haulout.kube.errors import (
@@ -238,7 +237,7 @@ class Process:
         """Serve until signalled, replaced or without leadership. Return the exit code."""
         self.ending.catch_signals()
         said = self.settings.webhooks
-        namespace = self.settings.namespace or _own_namespace() or said.outside or self._endpoint.namespace
+        namespace = self.settings.namespace or own_namespace() or said.outside or self._endpoint.namespace
         self._home_is_local = await is_local(self._endpoint.server)
         try:
             for part in self.parts:
@@ -377,7 +376,7 @@ class Process:
         lease = self.settings.lease
         if lease is None:
             return None
-        namespace = lease.namespace or _own_namespace() or lease.outside
+        namespace = lease.namespace or own_namespace() or lease.outside
         if not namespace:
             raise Fatal("leader election needs a namespace: none is set and this is not a pod (no service account)")
         return Election(
@@ -453,7 +452,7 @@ class Process:
     def _itself(self) -> ObjectReference:
         own = self.leadership.own
         lease = (own.namespace, own.name) if own else None
-        return itself(_own_namespace(), socket.gethostname(), lease, self.kernel.store)
+        return itself(own_namespace(), socket.gethostname(), lease, self.kernel.store)
 
     def _surface_held(self, surface: str, held: bool) -> None:
         self.kernel.store.write(lease_row(surface, held=held))
@@ -467,13 +466,6 @@ class Process:
     def _may_write_for(self) -> float | None:
         """Return for how long a write may be under way. A process that ends only tells of what it has done."""
         return None if self.ending.has_begun else self.leadership.may_write_for()
-
-
-def _own_namespace() -> str:
-    try:
-        return (Path(SERVICE_ACCOUNT) / "namespace").read_text().strip()
-    except OSError:
-        return ""
 
 
 def _parts(settings: Settings) -> list[type[Part]]:

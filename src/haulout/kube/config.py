@@ -40,6 +40,14 @@ _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 _INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
 
 
+def own_namespace() -> str:
+    """Return the namespace of the pod that the process runs in; empty outside of a pod."""
+    try:
+        return (SERVICE_ACCOUNT / "namespace").read_text().strip()
+    except OSError:
+        return ""
+
+
 def load(
     *,
     path: str = "",

@@ -87,6 +87,9 @@ def begin(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Decisio
     known = given.view.get(key, JobRow)
     if known is not None and known.labels.get(NOTICE_UID) != row.uid:
         return fail(given, role, recipe, attempt, Outcome(FAILED, "NameConflict"))
+    if known is not None:
+        # It was created, and what follows was interrupted.
+        return Decision(actions=take(given, role, attempt), marks=marks)
     create: Step = (
         Create(key, job_body(row, node, recipe, role.name, attempt.number, given.options), _create_name(key.name)),
         *events(given, "JobStarted", f"Job {key.namespace}/{key.name} was created for attempt {attempt.number}"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -37,6 +38,7 @@ from haulout.surfaces.notify.wire import (
 )
 
 ANSWER_WITHIN = 30.0
+MOST_SINGLE = 20
 # The SLA where no settings are found.
 SLA_FOR = timedelta(hours=1)
 
@@ -79,14 +81,23 @@ async def _read(store: Store, home: Transport) -> None:
         store.put(row)
         names.add(obj.spec.node_object if obj.spec else "")
     nodes = Projector(RESOURCES["Node"], "", Keep(NODE_ANNOTATIONS))
-    for name in sorted(filter(None, names)):
-        try:
-            reply = await home.request("GET", f"/api/v1/nodes/{name}", timeout=ANSWER_WITHIN)
-        except NotFound:
-            continue
-        store.put(nodes.row(msgspec.json.decode(reply.body, type=RESOURCES["Node"].model)))
+    for node in await _nodes(home, names - {""}):
+        store.put(nodes.row(node))
     store.end_list("", KIND, 0)
     store.end_list("", "Node", 0)
+
+
+async def _nodes(home: Transport, names: set[str]) -> list[Any]:
+    """Read these nodes: one by one, or all that there are where that is fewer requests."""
+    resource = RESOURCES["Node"]
+    if len(names) > MOST_SINGLE:
+        return [node for node in await read_list(home, resource.path, resource.model) if node.metadata.name in names]
+    found = []
+    for name in sorted(names):
+        with contextlib.suppress(NotFound):
+            reply = await home.request("GET", f"{resource.path}/{name}", timeout=ANSWER_WITHIN)
+            found.append(msgspec.json.decode(reply.body, type=resource.model))
+    return found
 
 
 def as_text(found: Explanation) -> str:
@@ -97,6 +108,8 @@ def as_text(found: Explanation) -> str:
         f"  waits for: {found.waits_for}",
         f"  to act: {found.actor}",
     ]
+    if found.not_before is not None:
+        lines.append(f"  not before: {found.not_before:%Y-%m-%dT%H:%M:%SZ}")
     if found.until is not None:
         lines.append(f"  SLA expires: {found.until:%Y-%m-%dT%H:%M:%SZ}")
     return "\n".join([*lines, *(f"  {note}" for note in found.notes)])

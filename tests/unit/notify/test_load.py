@@ -54,6 +54,21 @@ def test_all_operators_are_off_by_default() -> None:
     ("block", "expected"),
     [
         ("scheduler: {speed: 1}", "operators.scheduler.speed: there is no such key"),
+        ("scheduler: {minLikelihood: 1.5}", "operators.scheduler.minLikelihood: 1.5 is not from 0 to 1"),
+        ("scheduler: {failureThreshold: -1}", "operators.scheduler.failureThreshold: must not be below 0"),
+        ("scheduler: {starvationAfter: -5m}", "operators.scheduler.starvationAfter: must not be below 0"),
+        (
+            "scheduler: {alertGate: {url: prometheus, query: ALERTS}}",
+            "operators.scheduler.alertGate.url: is not the address of a Prometheus server",
+        ),
+        (
+            "scheduler: {alertGate: {url: https://x, query: ' '}}",
+            "operators.scheduler.alertGate.query: must not be empty",
+        ),
+        (
+            "scheduler: {blackouts: [{from: '2027-01-02T00:00:00Z', to: '2026-12-23T00:00:00Z'}]}",
+            "operators.scheduler.blackouts.0.to: the blackout ends before it begins (2027-01-02T00:00:00Z)",
+        ),
         ("nobody: {}", "operators.nobody: there is no such key"),
         ("scheduler: {match: {speed: 1}}", "operators.scheduler.match.speed: there is no such key"),
         ("scheduler: {enabled: perhaps}", "operators.scheduler.enabled: Expected `bool`, got `str`"),
@@ -93,3 +108,9 @@ def test_an_error_has_its_place() -> None:
 def test_the_schema_knows_every_operator() -> None:
     made = schema()
     assert set(made["$defs"]["Operators"]["properties"]) == {"scheduler", "drainer", "runner", "validator", "returner"}
+
+
+def test_the_schema_lists_the_words_that_are_known() -> None:
+    blocks = schema()["$defs"]
+    assert blocks["Scheduler"]["properties"]["stacking"]["enum"] == ["Join", "Hold"]
+    assert blocks["Returner"]["properties"]["uncordon"]["enum"] == ["IfOwned", "Always"]

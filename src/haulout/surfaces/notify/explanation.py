@@ -10,6 +10,7 @@ from haulout.surfaces.notify.deliver import undelivered
 from haulout.surfaces.notify.given import Given
 from haulout.surfaces.notify.match import is_external, may_act
 from haulout.surfaces.notify.roles import RUNNER, VALIDATOR, Role
+from haulout.surfaces.notify.scheduler.why_waiting import why_waiting
 from haulout.surfaces.notify.states import (
     DRAINING,
     is_completing,
@@ -38,7 +39,8 @@ OPERATORS = ("schedulerDecision", "drainProgress", "maintenanceRun", "validation
 class Explanation(msgspec.Struct, frozen=True):
     """Where a maintenance stands. `rule`: the row of the decision table that applies to it, as the docs number them.
 
-    `waits_for`: what would move it on. `actor`: who has to act. `until`: when time alone moves it on.
+    `waits_for`: what would move it on. `actor`: who has to act. `until`: when its SLA expires.
+    `reason`: why the scheduler has not started it, as in its condition. `not_before`: when that can change by itself.
     `notes`: what operators say, and which messages are owed.
     """
 
@@ -52,11 +54,14 @@ class Explanation(msgspec.Struct, frozen=True):
     since: datetime | None = None
     until: datetime | None = None
     notes: tuple[str, ...] = ()
+    reason: str = ""
+    not_before: datetime | None = None
 
 
 def explanation(given: Given) -> Explanation:
     row = given.row
     rule, waits_for, actor = _standing(given)
+    why = why_waiting(given) if _is_candidate(given) else None
     runs = row.state == STARTED and not is_terminal(row) and not is_released(row)
     return Explanation(
         object=row.place,
@@ -64,12 +69,23 @@ def explanation(given: Given) -> Explanation:
         maintenance=row.maintenance,
         state=row.state or "MaintenanceUnknown",
         rule=rule,
-        waits_for=waits_for,
-        actor=actor,
+        waits_for=why.waits_for if why is not None else waits_for,
+        actor=why.actor if why is not None else actor,
+        reason=why.reason if why is not None else "",
+        not_before=why.until if why is not None else None,
         since=row.status.last_at,
         until=row.status.sla_expires if runs else None,
         notes=tuple(_notes(given)),
     )
+
+
+def _is_candidate(given: Given) -> bool:
+    """Whether the scheduler of Haulout is to start it, and has not yet."""
+    row, node = given.row, given.node
+    if row.state != SCHEDULED or is_final(row) or is_released(row):
+        return False
+    is_started = node is not None and node.unschedulable and is_labelled(row, node)
+    return not is_started and may_act(given.options, "scheduler", row, node)
 
 
 def _standing(given: Given) -> tuple[int, str, str]:

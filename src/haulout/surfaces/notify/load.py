@@ -12,7 +12,7 @@ from haulout.base import yaml
 from haulout.base.yaml import Node, Place
 from haulout.plugins.config import ConfigProblem
 from haulout.surfaces.notify.options import Core, Notifications, Operators, Options
-from haulout.surfaces.notify.rules import flaws
+from haulout.surfaces.notify.rules import WORDS, flaws
 from haulout.surfaces.notify.spans import Period, read
 
 NO_PERIOD = "slaPeriod is not defined"
@@ -105,6 +105,8 @@ def schema() -> dict[str, Any]:
     parts, definitions = msgspec.json.schema_components(
         [Core, Notifications, Operators], schema_hook=lambda kind: spans, ref_template="#/$defs/{name}"
     )
+    for (block, key), words in WORDS.items():
+        definitions[block]["properties"][key]["enum"] = list(words)
     properties = {"slaPeriod": spans, **dict(zip(("core", "notifications", "operators"), parts, strict=True))}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

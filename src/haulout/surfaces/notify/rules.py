@@ -33,6 +33,20 @@ ALL_EVENTS = (
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _PERCENT = re.compile(r"(\d{1,3})%")
 
+# By block and key, the words that are known; the schema for editors has them too.
+WORDS = {
+    ("Notifications", "failurePolicy"): ("Block", "Continue"),
+    ("Fairness", "groupBy"): ("maintenanceID", "owner", "namespace", "none"),
+    ("Scheduler", "stacking"): ("Join", "Hold"),
+    ("Drainer", "runToCompletion"): ("Wait", "Evict"),
+    ("Drainer", "unmanagedPods"): ("Block", "Evict"),
+    ("Drainer", "afterSLA"): ("Force", "Keep"),
+    ("Recipe", "type"): (JOB, ANSIBLE, WEBHOOK, BUILTIN),
+    ("Recipe", "placement"): (ON_NODE, OFF_NODE, AS_IS),
+    ("Recipe", "onCancel"): (DELETE_JOB, LEAVE),
+    ("Validator", "onMissingRecipe"): ("Hold", "Pass"),
+    ("Returner", "uncordon"): ("IfOwned", "Always"),
+}
 Path = tuple[str, ...]
 # Where, what is wrong, what would be right.
 Flaw = tuple[Path, str, str]
@@ -57,23 +71,22 @@ def flaws(options: Options) -> Iterator[Flaw]:
         yield from _selector(policy.selector, (*here, "selector"))
         yield from _word(policy.action.lower(), ACTS, (*here, "action"))
     words = (
-        ("runToCompletion", drainer.run_to_completion, ("Wait", "Evict")),
-        ("unmanagedPods", drainer.unmanaged_pods, ("Block", "Evict")),
-        ("afterSLA", drainer.after_sla, ("Force", "Keep")),
+        ("runToCompletion", drainer.run_to_completion),
+        ("unmanagedPods", drainer.unmanaged_pods),
+        ("afterSLA", drainer.after_sla),
     )
-    for wire, value, known in words:
-        yield from _word(value, known, (*path, "drainer", wire))
+    for wire, value in words:
+        yield from _word(value, WORDS["Drainer", wire], (*path, "drainer", wire))
     yield from _recipes(operators.runner.recipes, (*path, "runner", "recipes"), (JOB, ANSIBLE, WEBHOOK))
-    kinds = (JOB, ANSIBLE, WEBHOOK, BUILTIN)
-    yield from _recipes(operators.validator.recipes, (*path, "validator", "recipes"), kinds)
+    yield from _recipes(operators.validator.recipes, (*path, "validator", "recipes"), WORDS["Recipe", "type"])
     missing = operators.validator.on_missing_recipe
-    yield from _word(missing, ("Hold", "Pass"), (*path, "validator", "onMissingRecipe"))
-    yield from _word(operators.returner.uncordon, ("IfOwned", "Always"), (*path, "returner", "uncordon"))
+    yield from _word(missing, WORDS["Validator", "onMissingRecipe"], (*path, "validator", "onMissingRecipe"))
+    yield from _word(operators.returner.uncordon, WORDS["Returner", "uncordon"], (*path, "returner", "uncordon"))
 
 
 def _notifications(given: Notifications) -> Iterator[Flaw]:
     path = ("notifications",)
-    yield from _word(given.failure_policy, ("Block", "Continue"), (*path, "failurePolicy"))
+    yield from _word(given.failure_policy, WORDS["Notifications", "failurePolicy"], (*path, "failurePolicy"))
     if given.sns.enabled not in (True, False, "auto"):
         yield (*path, "sns", "enabled"), f"{given.sns.enabled} is not known", "auto, true or false"
     for name in ("sns", "webhook", "slack", "mail"):
@@ -106,15 +119,31 @@ def _scheduler(given: Scheduler, path: Path) -> Iterator[Flaw]:
         yield from _window(window, (*path, "windows", str(number)))
     for number, blackout in enumerate(given.blackouts):
         yield from _blackout(blackout, (*path, "blackouts", str(number)))
-    groups = ("maintenanceID", "owner", "namespace", "none")
-    yield from _word(given.fairness.group_by, groups, (*path, "fairness", "groupBy"))
+    yield from _word(given.fairness.group_by, WORDS["Fairness", "groupBy"], (*path, "fairness", "groupBy"))
     for group, weight in given.fairness.weights.items():
         if weight <= 0:
             yield (*path, "fairness", "weights", group), f"{weight:g} is not above 0", ""
-    yield from _word(given.stacking, ("Join", "Hold"), (*path, "stacking"))
+    yield from _word(given.stacking, WORDS["Scheduler", "stacking"], (*path, "stacking"))
     for wire, value in (("halfLife", given.half_life), ("lostWorkScale", given.lost_work_scale)):
         if value.total_seconds() <= 0:
             yield (*path, wire), "must be above 0", "a duration, as 15m"
+    spans = (
+        ("starvationAfter", given.starvation_after),
+        ("defaultMaintenance", given.default_maintenance),
+        ("defaultRunToCompletion", given.default_run_to_completion),
+    )
+    for wire, value in spans:
+        if value.total_seconds() < 0:
+            yield (*path, wire), "must not be below 0", "a duration, as 15m"
+    if not 0 <= given.min_likelihood <= 1:
+        yield (*path, "minLikelihood"), f"{given.min_likelihood:g} is not from 0 to 1", "0.01"
+    if given.failure_threshold < 0:
+        yield (*path, "failureThreshold"), "must not be below 0", "0: a campaign is never halted"
+    gate = given.alert_gate
+    if gate is not None and not gate.url.startswith(("https://", "http://")):
+        yield (*path, "alertGate", "url"), "is not the address of a Prometheus server", "https://HOST"
+    if gate is not None and not gate.query.strip():
+        yield (*path, "alertGate", "query"), "must not be empty", "ALERTS{severity='page'}"
 
 
 def _budget(budget: Budget, path: Path) -> Iterator[Flaw]:
@@ -123,6 +152,8 @@ def _budget(budget: Budget, path: Path) -> Iterator[Flaw]:
     fits = most >= 0 if isinstance(most, int) else bool(_PERCENT.fullmatch(most)) and int(most[:-1]) <= 100
     if not fits:
         yield (*path, "maxUnavailable"), f"{most} is neither a number nor a percentage", "3 or 10%"
+    if budget.per_topology is not None and budget.per_topology.max < 0:
+        yield (*path, "perTopology", "max"), "must not be below 0", ""
     if not budget.name:
         yield (*path, "name"), "must not be empty", ""
 
@@ -150,6 +181,9 @@ def _blackout(blackout: Blackout, path: Path) -> Iterator[Flaw]:
     for wire, text in (("from", blackout.since), ("to", blackout.to)):
         if moment(text) is None:
             yield (*path, wire), f"{text} is not a time", "2026-12-24T00:00:00Z"
+    since, to = moment(blackout.since), moment(blackout.to)
+    if since is not None and to is not None and to <= since:
+        yield (*path, "to"), f"the blackout ends before it begins ({blackout.since})", ""
 
 
 def moment(text: str) -> datetime | None:
@@ -171,8 +205,8 @@ def _recipes(recipes: Iterable[Recipe], path: Path, kinds: tuple[str, ...]) -> I
             yield (*here, "name"), f"there are two recipes of the name {recipe.name}", ""
         seen.add(recipe.name)
         yield from _word(recipe.type, kinds, (*here, "type"))
-        yield from _word(recipe.placement, (ON_NODE, OFF_NODE, AS_IS), (*here, "placement"))
-        yield from _word(recipe.on_cancel, (DELETE_JOB, LEAVE), (*here, "onCancel"))
+        yield from _word(recipe.placement, WORDS["Recipe", "placement"], (*here, "placement"))
+        yield from _word(recipe.on_cancel, WORDS["Recipe", "onCancel"], (*here, "onCancel"))
         if recipe.retries < 0:
             yield (*here, "retries"), "must not be below 0", ""
         for wire in _lacking(recipe):

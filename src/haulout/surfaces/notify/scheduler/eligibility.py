@@ -70,6 +70,12 @@ def judged(given: Given, estimate: Estimate, *, granted: bool) -> Verdict:
     return Verdict(joins=bool(flying), until=until)
 
 
+def lasting_block(given: Given) -> Block | None:
+    """Return what keeps a maintenance from being chosen, as far as its own objects and the clock tell."""
+    found = next(filter(None, (check(given) for check in CHECKS if check is not _alerts)), None)
+    return found if found is not None else _open_for(given, Estimate())[0]
+
+
 def is_flying(row: NoticeRow, node: NodeRow) -> bool:
     """Whether a maintenance keeps the node out of service, or has claimed it a moment ago."""
     return is_in_flight(row) or is_claimed(row, node)

@@ -1,0 +1,143 @@
+"""Why the scheduler has not started a maintenance, for people: what it waits for, who can change that, and until when.
+
+What stands in the API alone is judged anew. What depends on pods, alerts and other candidates is what the running scheduler has
+written last, as the condition `schedulerDecision`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+
+from haulout.cluster.key import node_key
+from haulout.cluster.rows import NodeRow
+from haulout.cluster.store import Index
+from haulout.surfaces.notify.given import Given
+from haulout.surfaces.notify.options import Budget, Scheduler
+from haulout.surfaces.notify.scheduler.budgets import Scope, budgets_of
+from haulout.surfaces.notify.scheduler.campaign import FAILED_OF
+from haulout.surfaces.notify.scheduler.claims import since_of
+from haulout.surfaces.notify.scheduler.eligibility import Block, is_flying, lasting_block
+from haulout.surfaces.notify.scheduler.show import CONDITION, SELECTED, TEXTS
+from haulout.surfaces.notify.scheduler.windows import opening
+from haulout.surfaces.notify.states import has_finalizer, is_final, is_in_flight
+from haulout.surfaces.notify.wire import KIND, SCHEDULED, UNPLANNED, NoticeRow
+
+SCHEDULER = "the scheduler of Haulout"
+DRY_RUN, FIT, BUDGET, ALERTS = "DryRun", "DoesNotFit", "BudgetExhausted", "AlertsFiring"
+FAILURES, BUSY, UNLIKELY = "FailureThreshold", "NodeBusy", "UnlikelyToDrain"
+MOST_NAMED = 5
+# For explanations alone: it is built when first asked for.
+ALL_NOTICES = Index("notices", KIND, lambda row: (KIND,))
+
+
+class WhyWaiting(msgspec.Struct, frozen=True):
+    """`reason`: as in the condition. `until`: when time alone changes it, as far as that can be known."""
+
+    reason: str
+    waits_for: str
+    actor: str
+    until: datetime | None = None
+
+
+def why_waiting(given: Given) -> WhyWaiting:
+    """Return what keeps a maintenance that the scheduler looks after from being started."""
+    block = lasting_block(given)
+    stood = given.status.condition(CONDITION)
+    if block is None and stood is None:
+        return WhyWaiting("", "the next choice of the scheduler", SCHEDULER)
+    if block is None and stood is not None and stood.status == SELECTED:
+        return _selected(given, stood.reason)
+    known = block if block is not None else Block(stood.reason if stood is not None else "")
+    code = known.reason.partition("(")[0]
+    meaning, act = TEXTS.get(code, (f"the scheduler says {known.reason}", ""))
+    details = "; ".join(filter(None, (known.detail, *_details(given, known.reason))))
+    actor = f"a person: {act}" if act else SCHEDULER
+    text = f"{known.reason}: {meaning}" + (f" ({details})" if details else "")
+    return WhyWaiting(known.reason, text, actor, known.until or _until(given, code))
+
+
+def _selected(given: Given, reason: str) -> WhyWaiting:
+    if reason == DRY_RUN:
+        return WhyWaiting(
+            reason, "nothing: the scheduler would start it, but runs dry", "a person: set dryRun to false"
+        )
+    return WhyWaiting(reason, "the label and the cordon of its node, for which it was chosen", SCHEDULER)
+
+
+def _until(given: Given, code: str) -> datetime | None:
+    node, settings = given.node, _settings(given)
+    if code == FIT and node is not None:
+        return opening(settings, node.labels, given.now).closes_at
+    return None
+
+
+def _details(given: Given, reason: str) -> Iterator[str]:
+    """Yield the names behind a reason, and what else a person would look up next."""
+    code, _, rest = reason.partition("(")
+    if code == BUDGET:
+        yield from _of_budget(given, rest.removesuffix(")"))
+    elif code == FAILURES:
+        failed = given.view.rows(FAILED_OF, given.row.maintenance, NoticeRow)
+        yield f"failed: {_named(sorted(row.place for row in failed))}"
+    elif code == BUSY and given.node is not None:
+        flying = [row.place for row in given.siblings() if is_flying(row, given.node)]
+        yield f"there: {_named(sorted(flying))}" if flying else ""
+    elif code == UNLIKELY:
+        yield f"starved, and started all the same, {_starves_at(given):%Y-%m-%dT%H:%M:%SZ}"
+    elif code == ALERTS and (gate := _settings(given).alert_gate) is not None:
+        yield f"query: {gate.query}"
+
+
+def _of_budget(given: Given, name: str) -> Iterator[str]:
+    """Yield whose nodes take the places of a budget, and who comes before this one when a place is free."""
+    known = budgets_of(_settings(given)).get(name)
+    if known is None:
+        yield f"NodeDisruptionBudget {name}"
+        return
+    budget, scope = known
+    rows = [row for row in given.view.rows(ALL_NOTICES, KIND, NoticeRow) if row.key != given.row.key]
+    out = [row for row in rows if is_in_flight(row) and _is_under(row, scope, given)]
+    yield f"{_limit(budget)} at most" + (f"; in maintenance: {_named(sorted(row.place for row in out))}" if out else "")
+    first = sorted(
+        (since_of(row), row.place) for row in rows if _comes_first(row, given) and _is_under(row, scope, given)
+    )
+    if first and not _comes_first(given.row, given):
+        yield f"the next place is kept for {_named([place for _, place in first])}, unplanned or starved"
+
+
+def _is_under(row: NoticeRow, scope: Scope, given: Given) -> bool:
+    node = given.view.get(node_key(row.node), NodeRow)
+    return node is not None and scope.selects(node.labels)
+
+
+def _limit(budget: Budget) -> str:
+    return (
+        f"{budget.max_unavailable} of the nodes {budget.node_selector}"
+        if budget.node_selector
+        else f"{budget.max_unavailable}"
+    )
+
+
+def _comes_first(row: NoticeRow, given: Given) -> bool:
+    """Whether a maintenance that waits is unplanned or starved."""
+    if row.state != SCHEDULED or is_final(row) or not has_finalizer(row):
+        return False
+    settings = _settings(given)
+    is_first = row.type == UNPLANNED and settings.unplanned.first
+    return is_first or given.now >= since_of(row) + settings.starvation_after
+
+
+def _starves_at(given: Given) -> datetime:
+    return since_of(given.row) + _settings(given).starvation_after
+
+
+def _named(places: list[str]) -> str:
+    more = len(places) - MOST_NAMED
+    return ", ".join(places[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _settings(given: Given) -> Scheduler:
+    return given.options.operators.scheduler

@@ -21,22 +21,33 @@ def complete(given: Given) -> Decision:
     goes_on = state.failed and given.options.notifications.failure_policy == CONTINUE
     if not state.done and not goes_on:
         return Decision(actions=(state.sends,) if state.sends else (), until=state.until)
-    mark: Step = (
-        Annotate(row.key, COMPLETED_AT, wire_time(given.now)),
-        *(noted(row, event) if goes_on and not is_final(row) else ()),
+    said: Step = (
         *told(given, event, messages.text_of(row, event)),
         *timed(given, COMPLETED, row.deleting_at or row.status.last_at),
         Measure(STATUS_GAUGE, (*labels_of(row), ("maintenance_status", COMPLETED))),
     )
+    if _needs_no_mark(given):
+        return finish(given, said)
+    remembered = noted(row, event) if goes_on and not is_final(row) else ()
     patient = tuple(_patiently(given, event)) if goes_on and is_final(row) else ()
-    return Decision(actions=((*mark, *patient),))
+    mark: Step = (Annotate(row.key, COMPLETED_AT, wire_time(given.now)), *remembered)
+    return Decision(actions=((*mark, *said, *patient),))
 
 
-def finish(given: Given) -> Decision:
-    """Clean the node, then let the object go."""
+def _needs_no_mark(given: Given) -> bool:
+    """Whether a restart in the middle does no harm: one that is deleted completes again, and nobody hears of it twice.
+
+    Other maintenances of the node look for the mark to see which of them is the last.
+    """
+    heard = any(notifiers(given.row, given.options, messages.COMPLETE))
+    return is_final(given.row) and not heard and not given.siblings()
+
+
+def finish(given: Given, said: Step = ()) -> Decision:
+    """Clean the node, then let the object go. `said`: what is told of the completion, if no mark was set before."""
     row, node = given.row, given.node
     labels: Step = _labels(given, node) if node is not None else ()
-    release = (Finalize(row.key, FINALIZER, present=False),)
+    release: Step = (Finalize(row.key, FINALIZER, present=False), *said)
     return Decision(actions=(*((labels,) if labels else ()), release))
 
 

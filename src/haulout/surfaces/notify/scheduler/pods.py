@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from haulout.base.selector import SelectorError, from_object
-from haulout.cluster.indexes import BUDGETS_OF_NAMESPACE, PODS_OF_NODE
+from haulout.cluster.indexes import PODS_OF_NODE
 from haulout.cluster.key import Key
-from haulout.cluster.rows import BudgetRow, ObjectRow, PodRow
-from haulout.cluster.store import Listing
+from haulout.cluster.rows import BudgetRow, ObjectRow, PodRow, Row
+from haulout.cluster.store import Index, Listing
 from haulout.cluster.view import View
 from haulout.core.drain.options import Act, DaemonSetLookup, DrainOptions
 from haulout.core.drain.selection import fate_of
@@ -19,6 +19,14 @@ from haulout.surfaces.notify.scheduler.estimate import Estimate, PodContext, est
 from haulout.surfaces.notify.scheduler.samples import samples_of
 
 BUDGET, DAEMONSET = "PodDisruptionBudget", "DaemonSet"
+
+
+def _exhausted(row: Row) -> tuple[str, ...]:
+    return (row.key.namespace,) if isinstance(row, BudgetRow) and row.disruptions_allowed == 0 else ()
+
+
+# Of a namespace, the budgets that let no pod go: an estimate changes with these alone, not with every count of a budget.
+EXHAUSTED_BUDGETS = Index("notify-exhausted-budgets", BUDGET, _exhausted)
 
 
 def estimate_of(given: Given) -> Estimate:
@@ -36,7 +44,7 @@ def _context(given: Given) -> Callable[[PodRow], PodContext]:
         act = fate_of(pod, options, daemonset, given.now, rules=rules, node=given.node).act
         if act is Act.IGNORE:
             return PodContext(act)
-        blocked = any(budget.disruptions_allowed == 0 for budget in _budgets(given.view, pod))
+        blocked = any(_covers(budget, pod) for budget in _exhausted_budgets(given.view, pod))
         remembers = act is Act.WAIT and given.options.operators.scheduler.history.enabled
         return PodContext(act, blocked, samples_of(given.view, pod) if remembers else ())
 
@@ -50,11 +58,10 @@ def _daemonsets(given: Given) -> DaemonSetLookup:
     return lambda namespace, name: given.view.get(Key("", DAEMONSET, namespace, name), ObjectRow) is not None
 
 
-def _budgets(view: View, pod: PodRow) -> list[BudgetRow]:
+def _exhausted_budgets(view: View, pod: PodRow) -> tuple[BudgetRow, ...]:
     if view.listing(BUDGET) is Listing.UNREADABLE:
-        return []
-    found = view.rows(BUDGETS_OF_NAMESPACE, pod.key.namespace, BudgetRow)
-    return [budget for budget in found if _covers(budget, pod)]
+        return ()
+    return tuple(view.rows(EXHAUSTED_BUDGETS, pod.key.namespace, BudgetRow))
 
 
 def _covers(budget: BudgetRow, pod: PodRow) -> bool:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from haulout.cluster.rows import Value
-from haulout.cluster.view import FactDemand
+from haulout.cluster.view import MARK, FactDemand
 from haulout.embedded import NODES, PODS, Json, Resource
 from haulout.model.meta import wire_time
 from haulout.surfaces.notify.scheduler import alerts, recording
+from haulout.surfaces.notify.scheduler.present import samples
 from haulout.surfaces.notify.wire import CORDONED_BY, INCOMPLETE, NODE_UID, SCHEDULED, STARTED
 from tests.build.notices import Notices, options
 from tests.build.workloads import node, pod
@@ -44,6 +46,11 @@ def reason(given: Notices, name: str) -> str:
 def message(given: Notices, name: str) -> str:
     conditions = given.get(name)["status"]["conditions"]
     return next(str(each["message"]) for each in conditions if each["type"] == "schedulerDecision")
+
+
+def samples_of_gauges(given: Notices) -> Iterator[tuple[tuple[str, str], float]]:
+    rows = given.kernel.store.rows("", MARK)
+    yield from (((name, labels[0][1]), value) for name, labels, value in samples(rows))
 
 
 def in_flight(given: Notices, *names: str) -> list[str]:
@@ -78,6 +85,8 @@ class TestStart:
     def test_a_dry_run_only_says_so(self) -> None:
         given = ops(dryRun=True).make("a").run(5)
         assert (reason(given, "a"), given.cordoned("n0"), given.claims("n0")) == ("selected DryRun", False, [])
+        shown = dict(samples_of_gauges(given))
+        assert shown["nm_scheduler_candidates", "DryRun"] == 1
 
     def test_one_that_the_annotation_keeps_off_stays(self) -> None:
         given = ops().make("a", annotations={"haulout.dev/operators": "drainer"}).run(30)

@@ -129,6 +129,14 @@ STATES: list[tuple[str, Json, Act, str, str, str]] = [
         "the scheduler",
     ),
     ("reserved", {}, _reserved, "BudgetExhausted(all)", "the next place is kept for fleet/now", "the scheduler"),
+    (
+        "starved",
+        {"starvationAfter": "1m"},
+        lambda o: o.make("first", "n1", "m1").run(5).make("a").run(90),
+        "BudgetExhausted(all)",
+        "it is unplanned or starved",
+        "the scheduler",
+    ),
     ("dry run", {"dryRun": True}, lambda o: o.make("a").run(5), "DryRun", "runs dry", "set dryRun to false"),
     ("at once", {}, lambda o: o.make("a").run(0.5), "", "the next choice", "the scheduler"),
 ]

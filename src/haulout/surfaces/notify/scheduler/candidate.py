@@ -13,7 +13,7 @@ from haulout.surfaces.notify.given import Given, given_of
 from haulout.surfaces.notify.match import may_act
 from haulout.surfaces.notify.scheduler.budgets import is_out, shares_of
 from haulout.surfaces.notify.scheduler.campaign import halt_events
-from haulout.surfaces.notify.scheduler.choose import PLANNED
+from haulout.surfaces.notify.scheduler.choose import DRY_RUN, PLANNED
 from haulout.surfaces.notify.scheduler.claims import WANTS, priority_of, since_of
 from haulout.surfaces.notify.scheduler.eligibility import Block, is_flying, judged
 from haulout.surfaces.notify.scheduler.estimate import Estimate
@@ -37,7 +37,7 @@ from haulout.surfaces.notify.states import has_finalizer, is_final, is_terminal
 from haulout.surfaces.notify.wire import SCHEDULED, UNPLANNED
 
 NAME, DECIDER = "scheduler", "notify-scheduler"
-JOINED, DRY_RUN, CHOSEN = "Joined", "DryRun", "Selected"
+JOINED, CHOSEN = "Joined", "Selected"
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:

@@ -16,7 +16,7 @@ from haulout.surfaces.notify.scheduler.score import longest_drain, score
 from haulout.surfaces.notify.scheduler.standing import Candidate, Flight
 
 UNPLANNED, STARVED, PLANNED = "unplanned", "starved", "planned"
-SELECTED, UNLIKELY, BUSY = "Selected", "UnlikelyToDrain", "NodeBusy"
+SELECTED, UNLIKELY, BUSY, DRY_RUN = "Selected", "UnlikelyToDrain", "NodeBusy", "DryRun"
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from haulout.core.decision import NOTHING, Decision
 from haulout.core.holds import MOST_PRIORITY, Rank
 from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.scheduler.budgets import Unavailable, allowed_by, budgets_of, limits_of
-from haulout.surfaces.notify.scheduler.choose import Choice, Outcome, bypasses, choose
+from haulout.surfaces.notify.scheduler.choose import DRY_RUN, Choice, Outcome, bypasses, choose
 from haulout.surfaces.notify.scheduler.standing import (
     CANDIDATE,
     IN_FLIGHT,
@@ -113,4 +113,6 @@ def _verdict(outcome: Outcome, allowed: dict[str, int], options: Options) -> Ver
         return Verdict(key=key, reason=outcome.reason, rank=outcome.rank)
     free = bypasses(candidate, settings)
     limits = () if free else tuple(limits_of(settings, candidate.shares, allowed, out=candidate.out))
-    return Verdict(key=key, chosen=True, reason=outcome.reason, rank=outcome.rank, limits=limits)
+    # The gauge of candidates tells a dry run from a start that is under way.
+    reason = DRY_RUN if settings.dry_run else outcome.reason
+    return Verdict(key=key, chosen=True, reason=reason, rank=outcome.rank, limits=limits)

@@ -18,6 +18,7 @@ from haulout.surfaces.notify.given import Given
 from haulout.surfaces.notify.options import Budget, Scheduler
 from haulout.surfaces.notify.scheduler.budgets import Scope, budgets_of
 from haulout.surfaces.notify.scheduler.campaign import FAILED_OF
+from haulout.surfaces.notify.scheduler.choose import BUSY, DRY_RUN, UNLIKELY
 from haulout.surfaces.notify.scheduler.claims import since_of
 from haulout.surfaces.notify.scheduler.eligibility import Block, is_flying, lasting_block
 from haulout.surfaces.notify.scheduler.show import CONDITION, SELECTED, TEXTS
@@ -26,8 +27,7 @@ from haulout.surfaces.notify.states import has_finalizer, is_final, is_in_flight
 from haulout.surfaces.notify.wire import KIND, SCHEDULED, UNPLANNED, NoticeRow
 
 SCHEDULER = "the scheduler of Haulout"
-DRY_RUN, FIT, BUDGET, ALERTS = "DryRun", "DoesNotFit", "BudgetExhausted", "AlertsFiring"
-FAILURES, BUSY, UNLIKELY = "FailureThreshold", "NodeBusy", "UnlikelyToDrain"
+FIT, BUDGET, ALERTS, FAILURES = "DoesNotFit", "BudgetExhausted", "AlertsFiring", "FailureThreshold"
 MOST_NAMED = 5
 # For explanations alone: it is built when first asked for.
 ALL_NOTICES = Index("notices", KIND, lambda row: (KIND,))
@@ -104,7 +104,9 @@ def _of_budget(given: Given, name: str) -> Iterator[str]:
     first = sorted(
         (since_of(row), row.place) for row in rows if _comes_first(row, given) and _is_under(row, scope, given)
     )
-    if first and not _comes_first(given.row, given):
+    if _comes_first(given.row, given):
+        yield "it is unplanned or starved: places that come free go to such maintenances first, the oldest before the others"
+    elif first:
         yield f"the next place is kept for {_named([place for _, place in first])}, unplanned or starved"
 
 

@@ -26,10 +26,11 @@ GAMING, TRAINING, SERVICE = "gaming", "training", "service"
 MIXES = {
     "gaming": (GAMING,) * 7 + (SERVICE,) * 3,
     "training": (TRAINING,) * 7 + (SERVICE,) * 3,
+    "services": (SERVICE,) * 8 + (GAMING,) * 2,
     "mixed": (GAMING,) * 3 + (TRAINING,) * 4 + (SERVICE,) * 3,
 }
-PATIENT = "scheduler, minLikelihood 0.01"
-POLICIES = ("scheduler", PATIENT, "first come", "random")
+SCHEDULER, PATIENT, FIRST_COME = "scheduler", "scheduler, minLikelihood 0.01", "first come"
+POLICIES = (SCHEDULER, PATIENT, FIRST_COME, "random")
 SLA_FOR, LASTS_FOR = timedelta(hours=4), timedelta(minutes=20)
 # Long runs are under way by the time that the campaign begins.
 WARM_UP_FOR, SESSIONS_FROM = timedelta(hours=12), timedelta(hours=11)
@@ -58,7 +59,7 @@ def configuration(policy: str, at_once: int) -> str:
     nothing = {"drain": 0, "pdb": 0, "lostWork": 0}
     if policy == PATIENT:
         scheduler["minLikelihood"] = 0.01
-    elif policy == "first come":
+    elif policy == FIRST_COME:
         scheduler |= {"weights": {**nothing, "age": 1, "priority": 0}, "starvationAfter": "8760h"}
     elif policy == "random":
         scheduler |= {"weights": {**nothing, "age": 0, "priority": 1}, "starvationAfter": "8760h"}

@@ -57,3 +57,13 @@ def test_packages_on_a_small_fleet(tmp_path: Path) -> None:
     figures = json.loads(file.read_text())
     (roll,), (idle,) = figures["Packages without an interrupt"], figures["At rest, after the roll"]
     assert (roll["node writes a stage"], roll["ConfigMap writes a node and package"], idle["writes"]) == (2, 1, 0)
+
+
+def test_one_that_takes_maintenances_through_their_lives(tmp_path: Path) -> None:
+    """It finds the configuration file in its folder; writes are counted by the API server."""
+    ports = f"--health-probe-bind-address=127.0.0.1:{free_port()} --metrics-port={free_port()}"
+    peer = f"{HAULOUT} as pika --config notifyMaintenanceConfig.yaml --cert-dir=. --listen-webhooks=0 {ports}"
+    figures = measured(tmp_path, "notify", "--at-once=3", "--many=0", "--changes=0", peer=peer)
+    title = "Writes of one life: from its creation to its end, validated, by a person and clients"
+    assert [(row["program"], row["all writes"]) for row in figures[title]] == [("haulout", 9), ("other", 9)]
+    assert [row["maintenances"] for row in figures["Created at once"]] == [3, 3]

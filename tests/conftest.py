@@ -1,11 +1,26 @@
-"""For all tests: the same examples in every run, so that what fails once fails again."""
+"""For all tests: the same examples in every run, and metrics whose labels are the declared ones."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.build.metric_labels import watch_labels
 
 # How long examples take to draw says more about the machine than about the test.
 settings.register_profile(
     "haulout", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("haulout")
+
+UNDECLARED = watch_labels()
+
+
+@pytest.fixture(autouse=True)
+def _metrics_have_their_declared_labels() -> Iterator[None]:
+    yield
+    found = sorted(UNDECLARED)
+    UNDECLARED.clear()
+    assert found == [], "metrics whose labels differ from their declaration"

@@ -73,14 +73,26 @@ SURFACE = Surface(
             "maintenance_capi_approval_seconds",
             HISTOGRAM,
             "How long Machines waited for their Nodes' approval.",
+            labels=("flow",),
             buckets=LONG_BUCKETS,
         ),
         Metric(
-            "maintenance_capi_cluster_connected", GAUGE, "Whether the Nodes of a workload cluster are being watched."
+            "maintenance_capi_cluster_connected",
+            GAUGE,
+            "Whether the Nodes of a workload cluster are being watched.",
+            labels=("cluster", "namespace"),
         ),
-        Metric("maintenance_capi_machines", GAUGE, "Enabled Machines by what they wait for."),
         Metric(
-            "maintenance_capi_reconnects_total", COUNTER, "How often a workload cluster was connected again, by reason."
+            "maintenance_capi_machines",
+            GAUGE,
+            "Enabled Machines by what they wait for.",
+            labels=("cluster", "namespace", "state"),
+        ),
+        Metric(
+            "maintenance_capi_reconnects_total",
+            COUNTER,
+            "How often a workload cluster was connected again, by reason.",
+            labels=("cluster", "namespace", "reason"),
         ),
     ),
     archive=(

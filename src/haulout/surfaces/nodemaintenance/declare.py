@@ -113,11 +113,23 @@ SURFACE = Surface(
             "How long maintenances took from their lease to the last pod.",
             buckets=LONG_BUCKETS,
         ),
-        Metric("nodemaintenance_drain_progress_ratio", GAUGE, "How much of a maintenance's drain is done."),
-        Metric("nodemaintenance_evictions_total", COUNTER, "Evictions for maintenances by result."),
-        Metric("nodemaintenance_info", GAUGE, "1 for each maintenance, with its node and phase."),
+        Metric(
+            "nodemaintenance_drain_progress_ratio",
+            GAUGE,
+            "How much of a maintenance's drain is done.",
+            labels=("name", "node"),
+        ),
+        Metric("nodemaintenance_evictions_total", COUNTER, "Evictions for maintenances by result.", labels=("result",)),
+        Metric(
+            "nodemaintenance_info",
+            GAUGE,
+            "1 for each maintenance, with its node and phase.",
+            labels=("name", "node", "phase"),
+        ),
         Metric("nodemaintenance_lease_errors_total", COUNTER, "Node leases that could not be had or kept."),
-        Metric("nodemaintenance_pending_pods", GAUGE, "Pods that a maintenance still waits for."),
+        Metric(
+            "nodemaintenance_pending_pods", GAUGE, "Pods that a maintenance still waits for.", labels=("name", "node")
+        ),
     ),
     archive=(
         Archived(

@@ -49,23 +49,34 @@ MUTATE_POLICY = _webhook("mutate", "deploymentpolicy", POLICIES)
 VALIDATE_SKYHOOK = _webhook("validate", "skyhook", SKYHOOKS)
 VALIDATE_POLICY = _webhook("validate", "deploymentpolicy", POLICIES, "DELETE")
 
-_GAUGES = {
-    "skyhook_node_status_count": "Nodes of a Skyhook by their status.",
-    "skyhook_node_target_count": "Nodes that a Skyhook selects.",
-    "skyhook_package_restarts_count": "Restarts of a package's containers on all nodes.",
-    "skyhook_package_stage_count": "Nodes by the stage that a package is at.",
-    "skyhook_package_state_count": "Nodes by the state of a package.",
-    "skyhook_rollout_ceiling": "How many nodes of a compartment may change at once.",
-    "skyhook_rollout_completed": "Nodes of a compartment that are complete.",
-    "skyhook_rollout_consecutive_failures": "Batches of a compartment that failed in a row.",
-    "skyhook_rollout_current_batch": "The number of a compartment's batch.",
-    "skyhook_rollout_halted": "1 if a wave failed the gate of the policy, so that no new node begins.",
-    "skyhook_rollout_in_progress": "Nodes of a compartment that are being changed.",
-    "skyhook_rollout_matched_nodes": "Nodes of a compartment.",
-    "skyhook_rollout_progress_percent": "How much of a compartment is complete.",
-    "skyhook_rollout_should_stop": "1 if a compartment's rollout has stopped after failures.",
-    "skyhook_status": "1 for the status that a Skyhook has, 0 for the others.",
-}
+_SKYHOOK = ("skyhook_name",)
+_PACKAGE = ("package_name", "package_version", "skyhook_name")
+_COMPARTMENT = ("compartment_name", "policy_name", "skyhook_name", "strategy")
+
+
+def _gauge(name: str, text: str, *labels: str) -> Metric:
+    return Metric(f"skyhook_{name}", GAUGE, text, labels=tuple(sorted(labels)))
+
+
+_METRICS = (
+    _gauge("node_status_count", "Nodes of a Skyhook by their status.", *_SKYHOOK, "status"),
+    _gauge("node_target_count", "Nodes that a Skyhook selects.", *_SKYHOOK),
+    _gauge("package_restarts_count", "Restarts of a package's containers on all nodes.", *_PACKAGE),
+    _gauge("package_stage_count", "Nodes by the stage that a package is at.", *_PACKAGE, "stage"),
+    _gauge("package_state_count", "Nodes by the state of a package.", *_PACKAGE, "state"),
+    _gauge("rollout_ceiling", "How many nodes of a compartment may change at once.", *_COMPARTMENT),
+    _gauge("rollout_completed", "Nodes of a compartment that are complete.", *_COMPARTMENT),
+    _gauge("rollout_consecutive_failures", "Batches of a compartment that failed in a row.", *_COMPARTMENT),
+    _gauge("rollout_current_batch", "The number of a compartment's batch.", *_COMPARTMENT),
+    _gauge(
+        "rollout_halted", "1 if a wave failed the gate of the policy, so that no new node begins.", "policy_name", *_SKYHOOK
+    ),
+    _gauge("rollout_in_progress", "Nodes of a compartment that are being changed.", *_COMPARTMENT),
+    _gauge("rollout_matched_nodes", "Nodes of a compartment.", *_COMPARTMENT),
+    _gauge("rollout_progress_percent", "How much of a compartment is complete.", *_COMPARTMENT),
+    _gauge("rollout_should_stop", "1 if a compartment's rollout has stopped after failures.", *_COMPARTMENT),
+    _gauge("status", "1 for the status that a Skyhook has, 0 for the others.", *_SKYHOOK, "status"),
+)
 # The environment is all that the original reads.
 ORIGINAL = Original(name="skyhook-operator", lease=LEASE, starts="haulout.cli.as_skyhook_operator:main")
 
@@ -79,7 +90,7 @@ SURFACE = Surface(
     explains=(Explained(kind="Skyhook", words=("skyhook", SKYHOOKS, f"{SKYHOOKS}.{GROUP}")),),
     original=ORIGINAL,
     crds=(SKYHOOKS, POLICIES),
-    metrics=tuple(Metric(name, GAUGE, text) for name, text in _GAUGES.items()),
+    metrics=_METRICS,
     names=(Name("packages_namespace", "skyhook", "surfaces.packages.namespace", is_namespace=True),),
     roles=(
         Role(

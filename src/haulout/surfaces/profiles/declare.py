@@ -79,22 +79,31 @@ SURFACE = Surface(
             "maintenance_controller_pod_shuffle_count",
             COUNTER,
             "Pods on nodes that entered maintenance, by owner and profile.",
+            labels=("owner", "profile"),
         ),
         Metric(
             "maintenance_controller_pod_shuffles_per_replica",
             COUNTER,
             "The same, each as its share of the owner's replicas.",
+            labels=("owner", "profile"),
         ),
-        Metric("maintenance_controller_profile_state", GAUGE, "1 for the state that a profile of a node is in."),
+        Metric(
+            "maintenance_controller_profile_state",
+            GAUGE,
+            "1 for the state that a profile of a node is in.",
+            labels=("node", "profile", "state"),
+        ),
         Metric(
             "maintenance_controller_profile_state_seconds",
             GAUGE,
             "Seconds since a profile of a node entered its state.",
+            labels=("node", "profile"),
         ),
         Metric(
             "maintenance_controller_transition_failure_count",
             COUNTER,
             "Failures of profiles to enter or leave a state.",
+            labels=("profile",),
         ),
     ),
     roles=(

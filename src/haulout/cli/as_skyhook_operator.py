@@ -13,7 +13,7 @@ import click
 from haulout.base import duration
 from haulout.core.setting import described
 from haulout.settings.settings import Lease, Settings, Webhooks
-from haulout.surfaces.packages.declare import LEASE, NAME
+from haulout.surfaces.packages.declare import LEASE, NAME, ORIGINAL
 from haulout.surfaces.packages.settings import AGENT_IMAGE, PAUSE_IMAGE, PackagesSettings, problems
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
@@ -38,26 +38,27 @@ def main(words: Sequence[str]) -> int | Settings:
 def settings(environment: Mapping[str, str]) -> Settings:
     """Return what the process is started with, or raise EnvironmentProblem with all that is wrong."""
     wrong: list[str] = []
+    environment = {**{each.name: each.default for each in ORIGINAL.variables}, **environment}
     packages = _packages(environment, wrong)
     wrong += problems(packages)
     elects = _flag(environment, "LEADER_ELECTION", False, wrong)
     admits = _flag(environment, "ENABLE_WEBHOOKS", True, wrong)
-    level = environment.get("LOG_LEVEL", "debug").lower()
+    level = environment["LOG_LEVEL"].lower()
     if level not in LEVELS:
         wrong.append(f"log level is invalid: {level}")
     if wrong:
         raise EnvironmentProblem(", ".join(wrong))
-    encoder = environment.get("LOG_ENCODER", "json").lower()
+    encoder = environment["LOG_ENCODER"].lower()
     return Settings(
-        kubeconfig=environment.get("KUBECONFIG", ""),
+        kubeconfig=environment["KUBECONFIG"],
         namespace=packages.namespace,
-        http=environment.get("METRICS_PORT", ":8080"),
-        health=environment.get("PROBE_PORT", ":8081"),
+        http=environment["METRICS_PORT"],
+        health=environment["PROBE_PORT"],
         webhooks=Webhooks(
             address=":9443" if admits else "0",
             certificates="skyhook",
-            service=environment.get("WEBHOOK_SERVICE_NAME", "skyhook-operator-webhook-service"),
-            secret=environment.get("WEBHOOK_SECRET_NAME", "webhook-cert"),
+            service=environment["WEBHOOK_SERVICE_NAME"],
+            secret=environment["WEBHOOK_SECRET_NAME"],
             outside=packages.namespace,
         ),
         lease=Lease(LEASE, packages.namespace) if elects else None,
@@ -66,7 +67,7 @@ def settings(environment: Mapping[str, str]) -> Settings:
         ready_at_once=not admits,
         log_format="console" if encoder == "console" else "json",
         log_level=LEVELS[level],
-        log_times=environment.get("LOG_TIME_ENCODER", "rfc3339").lower(),
+        log_times=environment["LOG_TIME_ENCODER"].lower(),
         blocks={NAME: packages},
     )
 

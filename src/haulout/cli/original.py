@@ -48,7 +48,7 @@ def flags_of(surface: Surface) -> tuple[Flag, ...]:
 def _setting_flags(surface: Surface, original: Original) -> Iterator[Flag]:
     assert surface.settings is not None
     for each in described(surface.settings):
-        if each.setting.help:
+        if each.setting.has_flag and each.setting.help:
             name, path = each.setting.flag or each.path[-1].replace("_", "-"), ".".join(each.path)
             default = original.settings.get(path, each.default)
             shown = ",".join(default) if isinstance(default, tuple) else default

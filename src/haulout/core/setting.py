@@ -17,7 +17,8 @@ S = TypeVar("S", bound=msgspec.Struct)
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """Stands in the annotation of a field, as in `Annotated[int, Setting(help="...")]`.
 
-    `help`: what it is for. A setting without it has no flag in the original's command line.
+    `help`: what it is for, in the reference of settings and in the usage of the original.
+    `has_flag`: whether the command line of the original has a flag for it.
     `flag`: the name of that flag, where it does not follow from the field's.
     `right`: what would be right, as an error message says it.
     `check`: raises ValueError for a value that the type allows and the setting does not; of a list, for each entry.
@@ -27,6 +28,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     help: str = ""
+    has_flag: bool = True
     flag: str = ""
     right: str = ""
     check: Callable[[Any], object] | None = None
@@ -107,4 +109,12 @@ def network(text: str) -> None:
 class OriginalLease(msgspec.Struct, frozen=True):
     """Where the Lease of the surface's original is, which then has to be held, too."""
 
-    namespace: Annotated[str, Setting(check=not_empty, right="where the original's Lease is")] = ""
+    namespace: Annotated[
+        str,
+        Setting(
+            help="The namespace of the original's Lease, which then has to be held as well.",
+            has_flag=False,
+            check=not_empty,
+            right="where the original's Lease is",
+        ),
+    ] = ""

@@ -32,6 +32,14 @@ class Flag(msgspec.Struct, frozen=True):
         return isinstance(self.default, bool)
 
 
+class Variable(msgspec.Struct, frozen=True):
+    """A variable of the environment that an original reads, where no flag has its name."""
+
+    name: str
+    default: str
+    help: str
+
+
 class Original(msgspec.Struct, frozen=True, kw_only=True):
     """The program that a surface can take the place of, as `haulout as NAME`.
 
@@ -43,7 +51,8 @@ class Original(msgspec.Struct, frozen=True, kw_only=True):
     `settings`: settings of the surface that are other than their defaults in `haulout.yaml`.
     `pods`: the label selector of the pods of its Deployment.
     `commands`: first words that are commands of their own, with the paths of the functions that take the other words.
-    `starts`: path of the function that makes the settings of its words, where they do not follow from flags.
+    `starts`: path of the function that makes the settings of its words, where they do not follow from flags: each setting of
+    the surface is a variable of the environment then, and `variables` are those beside them.
     """
 
     name: str
@@ -57,6 +66,7 @@ class Original(msgspec.Struct, frozen=True, kw_only=True):
     pods: str = ""
     commands: Mapping[str, str] = {}
     starts: str = ""
+    variables: tuple[Variable, ...] = ()
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):

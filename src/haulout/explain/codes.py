@@ -138,7 +138,12 @@ def page() -> str:
     from haulout.surfaces.notify.scheduler.show import TEXTS
 
     own = {code: f"{text[:1].upper()}{text[1:]}." for code, (text, _) in TEXTS.items()}
-    lines = ["# Reason codes", "", "What `explain`, `status` and their JSON print. Made from `explain/codes.py`.", ""]
+    lines = [
+        "# Reason codes",
+        "",
+        "What `explain`, `status` and their JSON print. Made by `python -m tools.reference`.",
+        "",
+    ]
     for surface, codes in (*BY_SURFACE.items(), ("notify (scheduler)", own)):
         lines += [f"## {surface[:1].upper()}{surface[1:]}", "", "| Code | Meaning |", "|---|---|"]
         lines += [f"| `{code}` | {text} |" for code, text in sorted(codes.items())]

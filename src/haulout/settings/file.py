@@ -9,7 +9,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -39,59 +39,85 @@ class SettingsProblem(Exception):
 class LogBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The block `log` of `haulout.yaml`: how log lines are written, and from which level on."""
 
-    format: str = "json"
-    level: str = "info"
+    format: Annotated[str, Setting(help="How log lines are written: json or console.", is_public=True)] = "json"
+    level: Annotated[str, Setting(help="From which level on: debug, info, warning or error.", is_public=True)] = "info"
 
 
 class ListenBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The block `listen` of `haulout.yaml`: the addresses of the HTTP servers."""
 
-    http: str = ":8080"
-    health: str = ":8081"
-    webhooks: str = ":9443"
+    http: Annotated[str, Setting(help="The address of metrics and information; 0 for none.", is_public=True)] = ":8080"
+    health: Annotated[str, Setting(help="The address of the probes; 0 for none.", is_public=True)] = ":8081"
+    webhooks: Annotated[str, Setting(help="The address of admission webhooks; 0 for none.", is_public=True)] = ":9443"
 
 
 class WebhooksBlock(msgspec.Struct, frozen=True):
     """The block `webhooks` of `haulout.yaml`: the certificates and the Service of the admission webhooks."""
 
-    certificates: str = "self"
-    service: str = "haulout-webhook"
-    secret: str = "haulout-webhook-cert"  # noqa: S105 - the name of a Secret
+    certificates: Annotated[
+        str,
+        Setting(help="self, cert-manager, or a directory with tls.crt and tls.key (docs/webhooks.md).", is_public=True),
+    ] = "self"
+    service: Annotated[str, Setting(help="The Service by which API servers reach them.", is_public=True)] = (
+        "haulout-webhook"
+    )
+    secret: Annotated[str, Setting(help="The Secret in which the certificate is kept.")] = "haulout-webhook-cert"  # noqa: S105 - the name of a Secret
 
 
 class LeaderBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The block `leader` of `haulout.yaml`: whether replicas elect a leader, and by which Lease."""
 
-    elect: bool = True
-    lease: str = "haulout"
+    elect: Annotated[bool, Setting(help="Act only while holding the Lease.")] = True
+    lease: Annotated[str, Setting(help="The name of the Lease.", is_public=True)] = "haulout"
 
 
 class RuleBlock(msgspec.Struct, frozen=True, rename="camel"):
     """What a drain does with the pods that it describes; what is left out does not matter."""
 
-    action: str = ""
-    namespaces: tuple[str, ...] = ()
-    selector: str = ""
-    controller_kinds: tuple[str, ...] = ()
-    restart_policies: tuple[str, ...] = ()
-    order: int = 0
+    action: Annotated[str, Setting(help="ignore, wait, evict, delete or block.", is_public=True)] = ""
+    namespaces: Annotated[tuple[str, ...], Setting(help="Pods of these namespaces.", is_public=True)] = ()
+    selector: Annotated[str, Setting(help="Pods with these labels.")] = ""
+    controller_kinds: Annotated[
+        tuple[str, ...], Setting(help="Pods of controllers of these kinds.", is_public=True)
+    ] = ()
+    restart_policies: Annotated[
+        tuple[str, ...], Setting(help="Pods with one of these restart policies.", is_public=True)
+    ] = ()
+    order: Annotated[int, Setting(help="Pods with a lower order leave the node first.")] = 0
 
 
 class DrainBlock(msgspec.Struct, frozen=True):
     """The block `drain` of `haulout.yaml`: what every drain does with certain pods, whichever surface drains."""
 
-    honor_pod_annotations: bool = msgspec.field(default=True, name="honorPodAnnotations")
-    honor_cluster_api_label: bool = msgspec.field(default=False, name="honorClusterAPILabel")
-    rules: tuple[RuleBlock, ...] = ()
+    honor_pod_annotations: Annotated[bool, Setting(help="Heed the annotation haulout.dev/drain of pods.")] = (
+        msgspec.field(default=True, name="honorPodAnnotations")
+    )
+    honor_cluster_api_label: Annotated[
+        bool, Setting(help="On nodes of Cluster API, heed the label cluster.x-k8s.io/drain of pods.")
+    ] = msgspec.field(default=False, name="honorClusterAPILabel")
+    rules: Annotated[
+        tuple[RuleBlock, ...], Setting(help="What is done with certain pods: the first rule that fits a pod decides.")
+    ] = ()
 
 
 class File(msgspec.Struct, frozen=True):
     """The whole file; a block switches its surface on."""
 
-    namespace: str = ""
-    kubeconfig: str = ""
-    context: str = ""
-    request_timeout: str = msgspec.field(default="30s", name="requestTimeout")
+    namespace: Annotated[
+        str,
+        Setting(
+            help="The namespace of the Lease and of the webhooks' Secret; empty: the service account's, else haulout-system.",
+            is_public=True,
+        ),
+    ] = ""
+    kubeconfig: Annotated[
+        str,
+        Setting(help="Path of a kubeconfig; empty: KUBECONFIG, else the pod's service account, else ~/.kube/config."),
+    ] = ""
+    context: Annotated[str, Setting(help="The context of the kubeconfig; empty: its current one.", is_public=True)] = ""
+    request_timeout: Annotated[str, Setting(help="A write that takes longer counts as lost; at most 30s.")] = (
+        msgspec.field(default="30s", name="requestTimeout")
+    )
     log: LogBlock = LogBlock()
     listen: ListenBlock = ListenBlock()
     leader: LeaderBlock = LeaderBlock()
@@ -440,13 +466,19 @@ def _item(kind: Any) -> Any:
 
 
 def _overrides(environment: Mapping[str, str], flags: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    paths = dict(_paths(File, ()))
+    paths = environment_names()
     for name, text in environment.items():
         # Variables that name no setting are not ours to judge: a Service called haulout makes some.
         if name.startswith(ENVIRONMENT_PREFIX) and name in paths:
             yield paths[name], text, name
     for dotted, text in flags.items():
         yield tuple(dotted.split(".")), text, f"--{dotted.replace('.', '-')}"
+
+
+@cache
+def environment_names() -> dict[str, tuple[str, ...]]:
+    """Return the path of each setting by the name of its variable in the environment."""
+    return dict(_paths(File, ()))
 
 
 def _paths(kind: type[Any], path: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import haulout
 from haulout.core.drain.progress import Standing
-from haulout.explain.codes import meanings, page
+from haulout.explain.codes import meanings
 from haulout.surfaces.notify.scheduler.show import TEXTS
 
 SOURCES = Path(haulout.__file__).parent
@@ -77,7 +77,3 @@ def test_every_reason_that_can_be_had_is_described_and_no_other() -> None:
 
 def test_codes_are_written_where_reasons_are_made_except_in_known_places() -> None:
     assert {place for place, code in written() if code is None} == CHOOSING
-
-
-def test_the_page_is_the_list() -> None:
-    assert (SOURCES.parent.parent / "docs/reference/reasons.md").read_text() == page()

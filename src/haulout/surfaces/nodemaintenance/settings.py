@@ -49,9 +49,16 @@ class DrainDefaults(msgspec.Struct, frozen=True, rename="camel"):
 class NodeMaintenanceSettings(msgspec.Struct, frozen=True, rename="camel"):
     """The block `surfaces.nodemaintenance` of `haulout.yaml`; docs/nodemaintenance.md describes the settings."""
 
-    lease_namespace: Annotated[str, Setting(check=not_empty, right="the name of a namespace", at_start=True)] = (
-        "medik8s-leases"
-    )
+    lease_namespace: Annotated[
+        str,
+        Setting(
+            help="The namespace of the Leases of nodes.",
+            has_flag=False,
+            check=not_empty,
+            right="the name of a namespace",
+            at_start=True,
+        ),
+    ] = "medik8s-leases"
     lease_duration: Annotated[
         timedelta,
         Setting(

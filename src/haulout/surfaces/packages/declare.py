@@ -17,7 +17,7 @@ from haulout.core.rights import (
     people_roles,
     registration_right,
 )
-from haulout.core.surface import Explained, Original, Registration, Surface
+from haulout.core.surface import Explained, Original, Registration, Surface, Variable
 from haulout.surfaces.packages.settings import PackagesSettings
 
 NAME, LEASE = "packages", "3c22c1ae.nvidia.com"
@@ -78,7 +78,27 @@ _METRICS = (
     _gauge("status", "1 for the status that a Skyhook has, 0 for the others.", *_SKYHOOK, "status"),
 )
 # The environment is all that the original reads.
-ORIGINAL = Original(name="skyhook-operator", lease=LEASE, starts="haulout.cli.as_skyhook_operator:main")
+ORIGINAL = Original(
+    name="skyhook-operator",
+    lease=LEASE,
+    starts="haulout.cli.as_skyhook_operator:main",
+    variables=(
+        Variable("ENABLE_WEBHOOKS", "true", "Serve admission webhooks on :9443."),
+        Variable("KUBECONFIG", "", "Path of a kubeconfig; without one, the service account of the pod."),
+        Variable("LEADER_ELECTION", "false", "Act only while holding a lease; needed with more than one replica."),
+        Variable("LOG_ENCODER", "json", "How logs are written: json or console."),
+        Variable("LOG_LEVEL", "debug", "From which level on: debug, info, warn or error."),
+        Variable("LOG_TIME_ENCODER", "rfc3339", "How instants are written in logs, in zap's words."),
+        Variable("METRICS_PORT", ":8080", "The address on which metrics are served."),
+        Variable("PROBE_PORT", ":8081", "The address on which the probes are served."),
+        Variable("WEBHOOK_SECRET_NAME", "webhook-cert", "The Secret of the webhooks' certificate."),
+        Variable(
+            "WEBHOOK_SERVICE_NAME",
+            "skyhook-operator-webhook-service",
+            "The Service by which API servers reach webhooks.",
+        ),
+    ),
+)
 
 SURFACE = Surface(
     name=NAME,

@@ -51,34 +51,78 @@ def _an_amount(text: str) -> None:
         raise ValueError(f"{text!r} is neither a count nor a percentage")
 
 
-def _image() -> Setting:
-    return Setting(check=_tagged, right="an image with a tag; empty for the usual one")
+def _image(text: str) -> Setting:
+    return Setting(help=text, check=_tagged, right="an image with a tag; empty for the usual one")
 
 
 class PackagesSettings(msgspec.Struct, frozen=True, rename="camel"):
     """The block `surfaces.packages` of `haulout.yaml`; docs/packages.md describes the settings."""
 
-    namespace: Annotated[str, Setting(check=not_empty, right="the name of a namespace", at_start=True)] = "skyhook"
-    default_interval: Annotated[timedelta, Setting(check=_a_minute_or_more, right="a duration such as 10m")] = (
-        timedelta(minutes=10)
-    )
-    image_pull_secret: str = ""
-    copy_dir_root: Annotated[str, Setting(check=_absolute, right="a path on the hosts")] = "/var/lib/skyhook"
-    reapply_on_reboot: bool = False
-    runtime_required_taint: Annotated[str, Setting(check=_a_taint, right="a taint such as key=value:NoSchedule")] = (
-        "skyhook.nvidia.com=runtime-required:NoSchedule"
-    )
-    pause_image: Annotated[str, _image()] = ""
-    agent_image: Annotated[str, _image()] = ""
-    agent_log_root: Annotated[str, Setting(check=_absolute, right="a path on the hosts")] = "/var/log/skyhook"
-    budget_counts_erroring: bool = True
-    max_unavailable_nodes: Annotated[str, Setting(check=_an_amount, right="such as 3 or 10%; empty for any number")] = (
-        ""
-    )
-    stage_timeout: Annotated[timedelta, Setting(check=not_negative, right="a duration; 0s for as long as it takes")] = (
-        timedelta()
-    )
-    stage_retries: Annotated[int, Setting(check=not_negative, right="0 or more")] = 0
+    namespace: Annotated[
+        str,
+        Setting(
+            help="The namespace in which packages run.", check=not_empty, right="the name of a namespace", at_start=True
+        ),
+    ] = "skyhook"
+    default_interval: Annotated[
+        timedelta,
+        Setting(
+            help="Checked and without effect: nothing is polled.",
+            check=_a_minute_or_more,
+            right="a duration such as 10m",
+        ),
+    ] = timedelta(minutes=10)
+    image_pull_secret: Annotated[str, Setting(help="The Secret by which images are pulled.")] = ""
+    copy_dir_root: Annotated[
+        str,
+        Setting(
+            help="The directory on hosts into which packages are copied.", check=_absolute, right="a path on the hosts"
+        ),
+    ] = "/var/lib/skyhook"
+    reapply_on_reboot: Annotated[bool, Setting(help="Apply packages again after a reboot of their node.")] = False
+    runtime_required_taint: Annotated[
+        str,
+        Setting(
+            help="The taint that is taken off a node when its packages are complete.",
+            check=_a_taint,
+            right="a taint such as key=value:NoSchedule",
+        ),
+    ] = "skyhook.nvidia.com=runtime-required:NoSchedule"
+    pause_image: Annotated[str, _image("The image of the container that keeps a package's pod alive.")] = ""
+    agent_image: Annotated[str, _image("The image of the agent that runs packages on hosts.")] = ""
+    agent_log_root: Annotated[
+        str,
+        Setting(
+            help="The directory on hosts in which packages leave their logs.",
+            check=_absolute,
+            right="a path on the hosts",
+        ),
+    ] = "/var/log/skyhook"
+    budget_counts_erroring: Annotated[bool, Setting(help="Count nodes whose packages fail against budgets.")] = True
+    max_unavailable_nodes: Annotated[
+        str,
+        Setting(
+            help="How many nodes all Skyhooks together may make unavailable.",
+            check=_an_amount,
+            right="such as 3 or 10%; empty for any number",
+        ),
+    ] = ""
+    stage_timeout: Annotated[
+        timedelta,
+        Setting(
+            help="After this time a stage counts as failed.",
+            check=not_negative,
+            right="a duration; 0s for as long as it takes",
+        ),
+    ] = timedelta()
+    stage_retries: Annotated[
+        int,
+        Setting(
+            help="How often a failed stage is tried again before its package counts as failed.",
+            check=not_negative,
+            right="0 or more",
+        ),
+    ] = 0
     # None: any network but those of this machine and of its link.
     allowed_prometheus_ranges: Annotated[
         tuple[str, ...],

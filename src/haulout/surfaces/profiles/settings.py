@@ -9,7 +9,9 @@ import msgspec
 
 from haulout.core.setting import OriginalLease, Setting, not_empty, not_negative
 
-_FILE = Setting(check=not_empty, right="the path of a file")
+
+def _file(text: str, right: str = "the path of a file") -> Setting:
+    return Setting(help=text, has_flag=False, check=not_empty, right=right)
 
 
 class KubernikusSettings(msgspec.Struct, frozen=True, rename="camel"):
@@ -24,8 +26,10 @@ class KubernikusSettings(msgspec.Struct, frozen=True, rename="camel"):
             help="Label outdated kubelets, and delete the servers of nodes to go.", flag="enable-kubernikus-maintenance"
         ),
     ] = False
-    config: Annotated[str, _FILE] = "config/kubernikus.yaml"
-    credentials: Annotated[str, _FILE] = "provider/cloudprovider.conf"
+    config: Annotated[str, _file("Path of kubernikus.yaml.")] = "config/kubernikus.yaml"
+    credentials: Annotated[str, _file("Path of the credentials of the cloud, where no Secret is named.")] = (
+        "provider/cloudprovider.conf"
+    )
 
 
 class EsxSettings(msgspec.Struct, frozen=True, rename="camel"):
@@ -38,7 +42,7 @@ class EsxSettings(msgspec.Struct, frozen=True, rename="camel"):
             flag="enable-esx-maintenance",
         ),
     ] = False
-    config: Annotated[str, _FILE] = "config/esx.yaml"
+    config: Annotated[str, _file("Path of esx.yaml.")] = "config/esx.yaml"
 
 
 class ProfilesSettings(msgspec.Struct, frozen=True, rename="camel"):
@@ -48,7 +52,9 @@ class ProfilesSettings(msgspec.Struct, frozen=True, rename="camel"):
     `lease`: set where the original's Lease has to be held as well.
     """
 
-    config: Annotated[str, Setting(check=not_empty, right="the path of a maintenance.yaml")] = "config/maintenance.yaml"
+    config: Annotated[str, _file("Path of the profiles' file.", "the path of a maintenance.yaml")] = (
+        "config/maintenance.yaml"
+    )
     kubernikus: KubernikusSettings = KubernikusSettings()
     esx: EsxSettings = EsxSettings()
     metrics_timeout: Annotated[

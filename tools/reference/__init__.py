@@ -1,0 +1,29 @@
+"""The reference pages of the documentation, each made from what the code declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from haulout.explain.codes import page as reasons
+from haulout.surfaces.profiles.reference import page as plugins
+from haulout.surfaces.profiles.surface import known_plugins
+from tools.reference import crds, flags, metrics, settings
+
+FOLDER = Path(__file__).parents[2] / "docs" / "reference"
+
+
+def pages() -> dict[str, str]:
+    """Return the text of every page by the name of its file."""
+    return {
+        "crds.md": _text(crds.lines()),
+        "flags.md": _text(flags.lines()),
+        "metrics.md": _text(metrics.lines()),
+        "plugins.md": _text(plugins(known_plugins())),
+        "reasons.md": reasons(),
+        "settings.md": _text(settings.lines()),
+    }
+
+
+def _text(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)

@@ -8,14 +8,16 @@ from pathlib import Path
 
 import yaml
 
-from haulout.cli.install import profile_files, workload
+from haulout.cli.install import FOLDER, config_volume, settings_text, workload
+from haulout.cli.install import IMAGE as DEFAULT_IMAGE
 from haulout.cli.rbac import ACCOUNT, documents, head, namespaces_of, rule
-from haulout.core.rights import Right
+from haulout.core.rights import Option, Right
 from haulout.core.surface_names import BUILT_IN
 from haulout.manifests.documents import Json, written
 from haulout.manifests.rights import Choice, PlacedRole, default_names, options, placed_roles
 from haulout.manifests.viewer import viewer_roles
 from haulout.manifests.webhooks import configurations, surroundings
+from haulout.surfaces.registry import declared as all_declared
 from haulout.surfaces.registry import surface as declared
 
 CHART = Path(__file__).parent.parent / "deploy" / "chart"
@@ -40,6 +42,13 @@ PLACES = {
     f"  - {EACH_NAME}\n": '{{- range $names }}\n  - {{ printf "%q" . }}\n{{- end }}\n',
     **{stand_in: f"{{{{ ${value(name)} }}}}" for name, stand_in in STAND_INS.items()},
 }
+CHOICE = Choice(
+    namespace=NAMESPACE,
+    account=ACCOUNT,
+    names=default_names(),
+    flags=frozenset(),
+    lists={name: {} for name in options()},
+)
 # Every right there is; which of them a release has is decided by the conditions around them.
 EVERYTHING = Choice(
     namespace=NAMESPACE,
@@ -48,6 +57,8 @@ EVERYTHING = Choice(
     flags=frozenset(name for name, option in options().items() if not option.lists),
     lists={name: {EACH_NAMESPACE: (EACH_NAME,)} for name, option in options().items() if option.lists},
 )
+# The surfaces with a configuration file, which a release mounts.
+WITH_FILES = tuple(name for name in BUILT_IN if declared(name).config_file is not None)
 KEEP = {"helm.sh/resource-policy": "keep"}
 
 
@@ -65,7 +76,7 @@ def templates() -> Iterator[tuple[str, str]]:
         yield f"{surface}.yaml", _where(f".Values.surfaces.{surface}", _filled(text))
     served = " ".join(f".Values.surfaces.{surface}" for surface in BUILT_IN if declared(surface).webhooks)
     yield "webhooks.yaml", _where(f"or {served}", _filled(_text(list(surroundings(NAMESPACE)))))
-    made = workload(NAMESPACE, IMAGE, REPLICAS, SETTINGS, files=profile_files(""))
+    made = workload(NAMESPACE, IMAGE, REPLICAS, SETTINGS, files=[config_volume(name) for name in WITH_FILES])
     yield "workload.yaml", _open_to_more(_filled(_text(list(made))))
 
 
@@ -108,11 +119,18 @@ def _namespaces(surface: str) -> str:
 
 
 def _open_to_more(text: str) -> str:
-    """The places where a release adds volumes and variables, and takes the profiles from a Secret."""
-    files = text[text.index("      - name: profiles\n        configMap") : text.index("      containers:\n")]
-    secret = "      - name: profiles\n        secret:\n          secretName: {{ .Values.profiles.configSecret }}\n"
-    either = f"{{{{- if .Values.profiles.configSecret }}}}\n{secret}          optional: true\n{{{{- else }}}}\n{files}{{{{- end }}}}\n"
-    text = text.replace(files, either + _more("      ", "extraVolumes"))
+    """Add the places where a release adds volumes and variables, and takes configuration files from Secrets."""
+    for name in WITH_FILES:
+        volume = f"      - name: {name}\n        configMap:\n          name: haulout-{name}\n          optional: true\n"
+        mount = f"        - name: {name}\n          mountPath: {FOLDER}/{name}\n          readOnly: true\n"
+        assert volume in text
+        assert mount in text
+        secret = f".Values.{name}.configSecret"
+        taken = f"      - name: {name}\n        secret:\n          secretName: {{{{ {secret} }}}}\n          optional: true\n"
+        either = f"{{{{- if {secret} }}}}\n{taken}{{{{- else }}}}\n{volume}{{{{- end }}}}\n"
+        text = text.replace(volume, _where(f".Values.surfaces.{name}", either))
+        text = text.replace(mount, _where(f".Values.surfaces.{name}", mount))
+    text = text.replace("      containers:\n", _more("      ", "extraVolumes") + "      containers:\n")
     arguments = "        - /etc/haulout/haulout.yaml\n"
     environment = "".join(
         _where(f".Values.{name}", f"        {name}: {{{{ toJson .Values.{name} }}}}\n") for name in ("env", "envFrom")
@@ -143,9 +161,83 @@ def _block(words: str, text: str) -> str:
     return f"{{{{- {words} }}}}\n{text}{{{{- end }}}}\n"
 
 
+def values() -> str:
+    """Return values.yaml: every surface, option and name that the declarations have."""
+    return "".join(f"{line}\n" for line in _values())
+
+
+def _values() -> Iterator[str]:
+    yield "# The image to run, with its tag."
+    yield f"image: {DEFAULT_IMAGE}"
+    yield "# How many; one of them acts at a time."
+    yield "replicas: 2"
+    yield "# Whose roles and webhooks are installed. What is served is said in the settings."
+    yield "surfaces:"
+    chosen = [name for name in BUILT_IN if not declared(name).is_installed_by_name]
+    for name in BUILT_IN:
+        surface = declared(name)
+        if name not in chosen and surface.crds:
+            yield f"  # {surface.summary} Its definitions: haulout crds {name} | kubectl apply -f -"
+        else:
+            yield f"  # {surface.summary}"
+        yield f"  {name}: {str(name in chosen).lower()}"
+    yield "# The haulout.yaml. It is stored in a ConfigMap: passwords do not belong into it."
+    yield "settings: |"
+    yield from (f"  {line}" if line else "" for line in settings_text(tuple(chosen), CHOICE).splitlines())
+    yield ""
+    yield "# A surface reads its own configuration file from the ConfigMap haulout-SURFACE, or from the Secret that is named here: for"
+    yield f"# files that hold passwords. Every entry of it is a file in {FOLDER}/SURFACE."
+    for name in WITH_FILES:
+        yield f"{name}:"
+        yield '  configSecret: ""'
+    yield "# As in a pod: variables of the environment, which configuration files may use as ${NAME}, and files to mount."
+    yield from (f"{name}: []" for name in ("env", "envFrom", "extraVolumes", "extraVolumeMounts"))
+    yield ""
+    yield "# What only some configurations need. Nothing of this is allowed unless it is asked for here."
+    for option in options().values():
+        yield f"# {option.help}{_form(option)}"
+        yield f"{_key(option.name)}: {_default(option)}"
+    yield ""
+    yield "# Names that settings may change, too."
+    for name in (name for surface in all_declared() for name in surface.names):
+        yield f"# {name.setting}"
+        yield f"{_key(name.name)}: {name.default}"
+    yield "# Off where the namespaces of surfaces are there already. They stay when the release is uninstalled."
+    yield "createLeaseNamespace: true"
+
+
+def _key(name: str) -> str:
+    return value(name).removeprefix(".Values.")
+
+
+def _form(option: Option) -> str:
+    if not option.lists:
+        return ""
+    return " As {NAMESPACE: [NAME, ...]}." if option.has_names else " A list of namespaces."
+
+
+def _default(option: Option) -> str:
+    return str(option.default).lower() if not option.lists else "{}" if option.has_names else "[]"
+
+
+def definitions() -> dict[str, str]:
+    """Return the links to the definitions that a release installs, each with where it leads."""
+    found = {}
+    for surface in all_declared():
+        if not surface.is_installed_by_name:
+            folder = surface.package.replace(".", "/")
+            found |= {f"{name}.yaml": f"../../../src/{folder}/crds/{name}.yaml" for name in surface.crds}
+    return found
+
+
 def main() -> int:
     for name, text in templates():
         (CHART / "templates" / name).write_text(text)
+    (CHART / "values.yaml").write_text(values())
+    for path in (CHART / "crds").iterdir():
+        path.unlink()
+    for name, target in definitions().items():
+        (CHART / "crds" / name).symlink_to(target)
     return 0
 
 

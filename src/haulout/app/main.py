@@ -68,10 +68,9 @@ def _main() -> int:
 
 
 def _is_original(name: str) -> bool:
-    from haulout.cli.drop_in import COMMAND_LINES
-    from haulout.surfaces.registry import originals
+    from haulout.surfaces.registry import originals, programs
 
-    return name in COMMAND_LINES or name in originals()
+    return name in programs() or name in originals()
 
 
 if __name__ == "__main__":

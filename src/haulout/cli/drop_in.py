@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import click
 
-from haulout.settings.settings import AGENT, Settings
-from haulout.surfaces.registry import load, originals, surface
-
-# Command lines of originals, which are no surfaces, each with its function. kubectl finds plugins by their names.
-COMMAND_LINES = dict.fromkeys(("skyhook", "kubectl-skyhook"), "haulout.cli.skyhook.command:main")
+from haulout.settings.settings import Settings
+from haulout.surfaces.registry import load, originals, programs, surface
 
 
 class Untouched(click.Command):
@@ -28,17 +25,20 @@ class Untouched(click.Command):
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 def command(name: str, words: tuple[str, ...]) -> int | Settings:
     """Starts as the original NAME, with its own flags, environment, files, ports and exit codes."""
-    if name in COMMAND_LINES:
-        code: int = load(COMMAND_LINES[name])(words)
+    if name in programs():
+        code: int = load(programs()[name])(words)
         return code
     known = originals()
+    names = (*known, *programs())
+    if name == "--names":
+        # For the recipe of the image, which makes a link for each.
+        click.echo("\n".join(names))
+        return 0
     if name in ("-h", "--help", ""):
-        click.echo(
-            f"Usage: haulout as NAME [FLAGS]\n\nNames: {', '.join([*known, *COMMAND_LINES, AGENT])}", err=not name
-        )
+        click.echo(f"Usage: haulout as NAME [FLAGS]\n\nNames: {', '.join(names)}", err=not name)
         return 0 if name else 2
     if name not in known:
-        raise click.UsageError(f"there is no original named {name!r}; there are: {', '.join([*known, *COMMAND_LINES])}")
+        raise click.UsageError(f"there is no original named {name!r}; there are: {', '.join(names)}")
     from haulout.cli.original import start
 
     return start(surface(known[name]), words)

@@ -29,9 +29,9 @@ FOLDER = "/etc/haulout"
 @click.option("--with-namespace/--without-namespace", default=True, help="Whether the namespace is among them.")
 @click.option(
     "--config-secret",
-    default="",
-    metavar="NAME",
-    help="Mount maintenance.yaml from this Secret instead of the ConfigMap haulout-profiles.",
+    multiple=True,
+    metavar="[SURFACE=]NAME",
+    help="Mount a surface's configuration file from this Secret instead of the ConfigMap haulout-SURFACE.",
 )
 @click.option(
     "--env-from-secret",
@@ -45,41 +45,56 @@ def command(
     image: str,
     replicas: int,
     with_namespace: bool,
-    config_secret: str,
+    config_secret: tuple[str, ...],
     env_from_secret: tuple[str, ...],
     **given: Any,
 ) -> None:
-    """Prints what installs Haulout with the SURFACEs, or with all but clusterapi, for `kubectl apply -f -`.
+    """Prints what installs Haulout with the SURFACEs for `kubectl apply -f -`. Some surfaces are installed only by name.
 
     Definitions, roles, the settings in a ConfigMap, the Deployment and the registration of its webhooks, whose
-    certificate it makes itself. Profiles read their `maintenance.yaml` from the ConfigMap haulout-profiles, or from a
-    Secret where it holds passwords.
+    certificate it makes itself. A surface reads its own configuration file from the ConfigMap haulout-SURFACE, or from
+    a Secret where the file holds passwords.
     """
     wanted = (name for name in picked(surfaces) if name != KERNEL)
     chosen = tuple(name for name in wanted if surfaces or not surface(name).is_installed_by_name)
     choice = choice_of(namespace, ACCOUNT, given)
+    files = [config_volume(name, secret) for name, secret in _config_secrets(chosen, config_secret).items()]
     if with_namespace:
         say([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": MANAGED}}])
     say_definitions((KERNEL, *chosen))
     for name in (KERNEL, *chosen):
         say(documents_of(name, choice))
     say(documents(viewer_roles(chosen, choice), choice))
-    files = profile_files(config_secret) if "profiles" in chosen else None
-    say(workload(namespace, image, replicas, _settings(chosen, choice), files=files, secrets=env_from_secret))
+    say(workload(namespace, image, replicas, settings_text(chosen, choice), files=files, secrets=env_from_secret))
     say(registrations(chosen, namespace))
 
 
-def profile_files(secret: str) -> Json:
-    """The volume with `maintenance.yaml`. Without the object it runs, and says that there is no configuration."""
+def _config_secrets(chosen: tuple[str, ...], given: tuple[str, ...]) -> dict[str, str]:
+    """Return the surfaces that have a configuration file, each with its Secret; an empty name means the ConfigMap."""
+    found = {name: "" for name in chosen if surface(name).config_file is not None}
+    for text in given:
+        name, equals, secret = text.rpartition("=")
+        if not equals:
+            # The name alone is the form from when one surface had a file; registered first, that one is still meant.
+            name = next(iter(found), "")
+        if name not in found or not secret:
+            known = ", ".join(f"{each}=NAME" for each in found) or "no surface here has a configuration file"
+            raise click.UsageError(f"--config-secret: {text!r} names no surface and its Secret ({known})")
+        found[name] = secret
+    return found
+
+
+def config_volume(name: str, secret: str = "") -> Json:
+    """Return the volume with the configuration file of a surface. The process also runs while the object is missing."""
     if secret:
-        return {"name": "profiles", "secret": {"secretName": secret, "optional": True}}
-    return {"name": "profiles", "configMap": {"name": "haulout-profiles", "optional": True}}
+        return {"name": name, "secret": {"secretName": secret, "optional": True}}
+    return {"name": name, "configMap": {"name": f"haulout-{name}", "optional": True}}
 
 
 def workload(
-    namespace: str, image: str, replicas: int, settings: str, *, files: Json | None, secrets: Iterable[str] = ()
+    namespace: str, image: str, replicas: int, settings: str, *, files: Iterable[Json], secrets: Iterable[str] = ()
 ) -> Iterator[Json]:
-    """The account, the settings, the Service and the Deployment; `files` is the volume of profiles, if they are on."""
+    """Yield the account, the settings, the Service and the Deployment. `files`: volumes with configuration files."""
     meta = {"name": "haulout", "namespace": namespace, "labels": MANAGED}
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**meta, "name": ACCOUNT}}
     yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"haulout.yaml": settings}}
@@ -93,20 +108,20 @@ def workload(
     spec = {
         "replicas": replicas,
         "selector": {"matchLabels": POD_LABELS},
-        "template": {"metadata": {"labels": MANAGED}, "spec": _pod(image, files, secrets)},
+        "template": {"metadata": {"labels": MANAGED}, "spec": _pod(image, list(files), secrets)},
     }
     yield {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
 
 
-def _settings(surfaces: tuple[str, ...], choice: Choice) -> str:
-    """The settings that go with the rights: what is allowed on request is also switched on."""
+def settings_text(surfaces: tuple[str, ...], choice: Choice) -> str:
+    """Return the settings that go with the rights: what an option allows is also switched on."""
     top = ["log: {format: json}", *_name_lines(surface(KERNEL), choice)]
     lines = [f"  {name}: {{{', '.join(_entries(surface(name), choice))}}}" for name in surfaces]
     return "\n".join((*top, "surfaces:", *lines, ""))
 
 
 def _entries(declared: Surface, choice: Choice) -> Iterator[str]:
-    """The settings in a surface's block."""
+    """Yield the settings in a surface's block."""
     if declared.config_file is not None:
         yield f"{declared.config_file.setting}: {FOLDER}/{declared.name}/{declared.config_file.name}"
     yield from (option.setting for option in declared.options if option.setting and option.name in choice.flags)
@@ -122,18 +137,16 @@ def _name_lines(kernel: Surface, choice: Choice) -> Iterator[str]:
             yield f"{block}: {{{setting}: {choice.names[name.name]}}}"
 
 
-def _pod(image: str, files: Json | None, secrets: Iterable[str]) -> Json:
-    volumes: list[Json] = [{"name": "settings", "configMap": {"name": "haulout"}}]
+def _pod(image: str, files: list[Json], secrets: Iterable[str]) -> Json:
+    volumes: list[Json] = [{"name": "settings", "configMap": {"name": "haulout"}}, *files]
     mounts = [{"name": "settings", "mountPath": FOLDER, "readOnly": True}]
-    if files is not None:
-        volumes.append(files)
-        mounts.append({"name": "profiles", "mountPath": f"{FOLDER}/profiles", "readOnly": True})
+    mounts += [{"name": each["name"], "mountPath": f"{FOLDER}/{each['name']}", "readOnly": True} for each in files]
     environment = [{"secretRef": {"name": name}} for name in secrets]
     tolerated = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
     return {
         "serviceAccountName": ACCOUNT,
         "priorityClassName": "system-cluster-critical",
-        # As long as profiles wait for a last scrape, and a while to say everything and give the lease back.
+        # 65 s for a last scrape of the metrics, and some more to write what is under way and give the lease back.
         "terminationGracePeriodSeconds": 75,
         "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
         "tolerations": [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in tolerated],

@@ -132,6 +132,8 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     `summary`: what the surface does, in one line for people.
     `settings`: its block in `haulout.yaml`, which is also what its decisions read. None: it cannot be served yet.
     `within`: the surface whose block holds this one's, under this one's name and with a field `enabled`.
+    `programs`: other programs that belong to the original, by their names, each with the path of the function that takes the
+    words of its command line.
     `decisions`: path of its `Declaration`. `part`: path of the `Part` that serves it in a process.
     `crds`: the CustomResourceDefinitions that it brings, by the names of the files in `crds` in its package.
     `metrics`: what it counts and measures. Those of the kernel are there beside them.
@@ -151,6 +153,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     decisions: str = ""
     part: str = ""
     original: Original | None = None
+    programs: Mapping[str, str] = {}
     crds: tuple[str, ...] = ()
     webhooks: tuple[Registration, ...] = ()
     metrics: tuple[Metric, ...] = ()

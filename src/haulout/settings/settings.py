@@ -11,9 +11,6 @@ from haulout.core.setting import OriginalLease
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-# The original that the entry point starts before any command is imported.
-AGENT = "skyhook-agent"
-
 
 class Lease(msgspec.Struct, frozen=True):
     """Leader election, all spans in seconds. `namespace` empty: the pod's own, `outside` a pod the one named there."""

@@ -63,6 +63,12 @@ def originals() -> dict[str, str]:
     return {each.original.name: each.name for each in surfaces() if each.original and each.settings and not each.within}
 
 
+@cache
+def programs() -> dict[str, str]:
+    """Return the programs that belong to originals by their names, each with the path of its function."""
+    return {name: path for each in surfaces() for name, path in each.programs.items()}
+
+
 def served(blocks: Mapping[str, Any]) -> tuple[Surface, ...]:
     """Return the surfaces that are switched on by these blocks of `haulout.yaml`, each before those within it."""
     found = []

@@ -16,7 +16,7 @@ from haulout.base.gotemplate.values import Func
 from haulout.cli.root import main
 from haulout.manifests.rights import default_names, options
 from tests.build.restricted import excesses, pod_specs
-from tools.chart import CHART, templates, value
+from tools.chart import CHART, definitions, templates, value, values
 
 Json = dict[str, Any]
 
@@ -104,10 +104,28 @@ def test_its_roles_are_those_that_are_printed(capsys: pytest.CaptureFixture[str]
     assert roles(installed(surfaces=EVERY_SURFACE, **values)) == roles(expected)
 
 
+def test_the_values_are_current() -> None:
+    """`python -m tools.chart` makes them so."""
+    assert (CHART / "values.yaml").read_text() == values()
+
+
 def test_every_option_has_a_value() -> None:
     defaults = yaml.safe_load((CHART / "values.yaml").read_text())
     for name in (*options(), *default_names()):
         assert value(name).removeprefix(".Values.") in defaults
+
+
+def test_the_definitions_are_those_of_the_surfaces_that_are_installed_without_being_named() -> None:
+    found = {path.name: str(path.readlink()) for path in (CHART / "crds").iterdir()}
+    assert found == definitions()
+
+
+def test_each_surface_reads_its_own_configuration_file(capsys: pytest.CaptureFixture[str]) -> None:
+    pod = by_name(installed(surfaces={"notify": True}))["Deployment", "haulout"]["spec"]["template"]["spec"]
+    assert pod["volumes"][1:] == [{"name": "notify", "configMap": {"name": "haulout-notify", "optional": True}}]
+    assert pod["containers"][0]["volumeMounts"][1]["mountPath"] == "/etc/haulout/notify"
+    expected = by_name(printed(capsys, "notify"))["Deployment", "haulout"]["spec"]["template"]["spec"]
+    assert pod == expected
 
 
 def test_the_namespace_of_leases_may_be_there_already() -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from deploy import agent_image
 from haulout import __version__
-from haulout.cli.drop_in import COMMAND_LINES
-from haulout.surfaces.registry import originals
+from haulout.app.main import AGENT
+from haulout.surfaces.registry import originals, programs
 from tests.rig.image import collect_agent
 
 ROOT = Path(__file__).parents[3]
@@ -28,10 +29,32 @@ def test_everything_that_is_copied_is_there_and_not_ignored() -> None:
         assert f"!{source}" in ignored
 
 
-def test_every_original_is_there_by_its_name() -> None:
-    (names,) = re.findall(r"for name in ([a-z -]+);", RECIPE.replace("\\\n", " "))
-    assert names.split() == sorted([*originals(), *COMMAND_LINES])
-    assert "ln -s /opt/haulout/bin/haulout /usr/local/bin/skyhook-agent" in RECIPE
+def test_every_original_is_there_by_its_name(tmp_path: Path) -> None:
+    """The very words that make the links, with another root."""
+    (words,) = re.findall(r"^RUN (ln -s /opt/haulout/bin/haulout .*?\n    done)$", RECIPE, re.MULTILINE | re.DOTALL)
+    program, links = tmp_path / "opt/haulout/bin/haulout", tmp_path / "usr/local/bin"
+    program.parent.mkdir(parents=True)
+    links.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m haulout.app.main "$@"\n')
+    program.chmod(0o755)
+    made = re.sub(r'(?<=[ "(])/(?=opt|usr|\$)', f"{tmp_path}/", words)
+    subprocess.run(["sh", "-c", made], check=True)
+    expected = {*originals(), *programs()}
+    assert {path.name for path in links.iterdir()} == {*expected, "haulout"}
+    assert {path.name for path in tmp_path.iterdir() if path.is_symlink()} == expected
+    assert {path.readlink() for path in links.iterdir()} == {program}
+
+
+def test_no_link_is_made_where_the_names_cannot_be_had(tmp_path: Path) -> None:
+    (words,) = re.findall(r"names=\$.*?\n    done", RECIPE, re.DOTALL)
+    done = subprocess.run(
+        ["sh", "-c", words.replace("/opt/haulout/bin/haulout as", "false")], check=False, cwd=tmp_path
+    )
+    assert done.returncode == 1
+
+
+def test_the_entry_point_starts_the_agent_under_its_declared_name() -> None:
+    assert AGENT in programs()
 
 
 def test_the_image_of_one_original_starts_it_whatever_it_is_called_by(tmp_path: Path) -> None:

@@ -379,6 +379,27 @@ def test_passwords_may_come_from_secrets(capsys: Capture) -> None:
     assert pod["containers"][0]["envFrom"] == [{"secretRef": {"name": "words"}}]
 
 
+def test_each_configuration_file_may_come_from_a_secret_of_its_own(capsys: Capture) -> None:
+    words = ("profiles", "notify", "--config-secret", "notify=hooks", "--config-secret", "mine")
+    documents = printed(capsys, "manifests", *words)
+    [pod] = [each["spec"]["template"]["spec"] for each in documents if each["kind"] == "Deployment"]
+    secrets = {each["name"]: each["secret"]["secretName"] for each in pod["volumes"][1:]}
+    assert secrets == {"profiles": "mine", "notify": "hooks"}
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["nodemaintenance", "--config-secret", "x"], "no surface here has a configuration file"),
+        (["profiles", "--config-secret", "packages=x"], "'packages=x' names no surface and its Secret (profiles=NAME)"),
+        (["profiles", "--config-secret", "profiles="], "'profiles=' names no surface and its Secret (profiles=NAME)"),
+    ],
+)
+def test_a_secret_that_belongs_to_no_file_is_refused(capsys: Capture, words: list[str], problem: str) -> None:
+    assert main(["manifests", *words]) == 2
+    assert problem in capsys.readouterr().err
+
+
 def names(kind: type[msgspec.Struct]) -> set[str]:
     return {field.encode_name for field in msgspec.structs.fields(kind)}
 

@@ -109,6 +109,12 @@ SURFACE = Surface(
     part="haulout.app.packages:Packages",
     explains=(Explained(kind="Skyhook", words=("skyhook", SKYHOOKS, f"{SKYHOOKS}.{GROUP}")),),
     original=ORIGINAL,
+    # kubectl finds its plugins by their names.
+    programs={
+        "skyhook": "haulout.cli.skyhook.command:main",
+        "kubectl-skyhook": "haulout.cli.skyhook.command:main",
+        "skyhook-agent": "haulout.agent.main:main",
+    },
     crds=(SKYHOOKS, POLICIES),
     metrics=_METRICS,
     names=(Name("packages_namespace", "skyhook", "surfaces.packages.namespace", is_namespace=True),),

@@ -199,9 +199,9 @@ def _values() -> Iterator[str]:
         yield f"{_key(option.name)}: {_default(option)}"
     yield ""
     yield "# Names that settings may change, too."
-    for name in (name for surface in all_declared() for name in surface.names):
-        yield f"# {name.setting}"
-        yield f"{_key(name.name)}: {name.default}"
+    for each in (each for surface in all_declared() for each in surface.names):
+        yield f"# {each.setting}"
+        yield f"{_key(each.name)}: {each.default}"
     yield "# Off where the namespaces of surfaces are there already. They stay when the release is uninstalled."
     yield "createLeaseNamespace: true"
 
@@ -222,7 +222,7 @@ def _default(option: Option) -> str:
 
 def definitions() -> dict[str, str]:
     """Return the links to the definitions that a release installs, each with where it leads."""
-    found = {}
+    found: dict[str, str] = {}
     for surface in all_declared():
         if not surface.is_installed_by_name:
             folder = surface.package.replace(".", "/")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from haulout.cli.install import profile_files, workload
+from haulout.cli.install import config_volume, workload
 from haulout.embedded import Json
 from tests.build.served import Served
 from tests.build.workloads import node
@@ -27,7 +27,7 @@ def namespace(name: str) -> Json:
 
 
 def operator(place: str = "haulout-system", secret: str = "") -> list[Json]:
-    return [*workload(place, "haulout:1", 0, SETTINGS, files=profile_files(secret))]
+    return [*workload(place, "haulout:1", 0, SETTINGS, files=[config_volume("profiles", secret)])]
 
 
 def profiles(place: str = "haulout-system") -> Json:

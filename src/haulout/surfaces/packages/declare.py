@@ -69,7 +69,10 @@ _METRICS = (
     _gauge("rollout_consecutive_failures", "Batches of a compartment that failed in a row.", *_COMPARTMENT),
     _gauge("rollout_current_batch", "The number of a compartment's batch.", *_COMPARTMENT),
     _gauge(
-        "rollout_halted", "1 if a wave failed the gate of the policy, so that no new node begins.", "policy_name", *_SKYHOOK
+        "rollout_halted",
+        "1 if a wave failed the gate of the policy, so that no new node begins.",
+        "policy_name",
+        *_SKYHOOK,
     ),
     _gauge("rollout_in_progress", "Nodes of a compartment that are being changed.", *_COMPARTMENT),
     _gauge("rollout_matched_nodes", "Nodes of a compartment.", *_COMPARTMENT),

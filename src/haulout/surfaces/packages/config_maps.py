@@ -80,7 +80,7 @@ def _metadata(obj: ConfigMap, common: dict[str, Any]) -> MetadataRow:
         **common,
         node=obj.metadata.annotations.get(NODE_NAME, ""),
         skyhook=obj.metadata.labels.get(NODE_META, ""),
-        packages=packages_digest(obj.data),
+        packages=_digest(obj.data.get("packages.json", "")),
         host=host_digest(obj.data),
     )
 
@@ -136,16 +136,20 @@ def node_metadata(place: Place, data: Mapping[str, str]) -> dict[str, Any]:
 
 def metadata_of(node: NodeRow, packages: Mapping[str, Package], agent_image: str) -> dict[str, str]:
     """Return what packages may read of the node that they run on."""
-    described = {name: _described(packages[name]) for name in sorted(packages)}
     return {
         "annotations.json": go_json(dict(sorted(node.annotations.items()))),
         "labels.json": go_json(dict(sorted(node.labels.items()))),
-        "packages.json": go_json({"agentVersion": tag_of(agent_image), "packages": described}),
+        "packages.json": _packages_text(packages, agent_image),
     }
 
 
-def packages_digest(data: Mapping[str, str]) -> str:
-    return _digest(data.get("packages.json", ""))
+def packages_digest(packages: Mapping[str, Package], agent_image: str) -> str:
+    return _digest(_packages_text(packages, agent_image))
+
+
+def _packages_text(packages: Mapping[str, Package], agent_image: str) -> str:
+    described = {name: _described(packages[name]) for name in sorted(packages)}
+    return go_json({"agentVersion": tag_of(agent_image), "packages": described})
 
 
 def host_digest(data: Mapping[str, str]) -> str:

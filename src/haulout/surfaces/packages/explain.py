@@ -46,13 +46,13 @@ def _held_back(scene: Scene, *, is_ready: bool) -> Iterator[Reason]:
     elif is_ignored(scene.node):
         act = f"kubectl label node {node.name} {IGNORE}-"
         yield Reason("node-ignored", node, "the node is to be ignored", act=act)
-    elif not scene.may_run and scene.order is not None:
+    elif not scene.may_run and scene.is_picked:
         yield Reason("taint-not-tolerated", node, "the node has a taint that the Skyhook does not tolerate")
-    elif scene.order is None and plan.is_halted:
+    elif not scene.is_picked and plan.is_halted:
         yield Reason(
             "rollout-halted", plan.owner, "the rollout is halted", act=f"haulout explain skyhook {plan.skyhook}"
         )
-    elif scene.order is None:
+    elif not scene.is_picked:
         yield Reason("batch-awaited", node, "its turn in the rollout has not come yet")
 
 

@@ -52,19 +52,15 @@ def condition_patch(
     node: NodeRow, skyhook: str, now: datetime, *, is_complete: bool, is_failing: bool
 ) -> tuple[Patch, ...]:
     """Return the patch of the node's status that shows how the Skyhook stands; none if it shows that already."""
-    not_ready = _condition(
-        node_names.not_ready(skyhook), not is_complete, "Incomplete", "Complete", f"Skyhook {skyhook} Ready", now
-    )
-    failing = _condition(
-        node_names.erroring(skyhook),
-        is_failing,
-        "Package(s) Erroring or Unknown",
-        "Not Erroring",
-        f"Package Erroring or Unknown for {skyhook}",
-        now,
-    )
-    wanted = [each for each in (not_ready, failing) if node.condition(each["type"]) != each["status"]]
-    stale = [name for name in _of_skyhook(node, skyhook) if name not in (not_ready["type"], failing["type"])]
+    not_ready, failing = node_names.not_ready(skyhook), node_names.erroring(skyhook)
+    wanted = []
+    if node.condition(not_ready) != _word(not is_complete):
+        text = f"Skyhook {skyhook} Ready"
+        wanted.append(_condition(not_ready, not is_complete, "Incomplete", "Complete", text, now))
+    if node.condition(failing) != _word(is_failing):
+        text = f"Package Erroring or Unknown for {skyhook}"
+        wanted.append(_condition(failing, is_failing, "Package(s) Erroring or Unknown", "Not Erroring", text, now))
+    stale = [name for name in _of_skyhook(node, skyhook) if name not in (not_ready, failing)]
     return _patch(node, [*wanted, *map(_deleted, stale)])
 
 
@@ -80,12 +76,16 @@ def _of_skyhook(node: NodeRow, skyhook: str) -> list[str]:
 def _condition(kind: str, is_true: bool, yes: str, no: str, message: str, now: datetime) -> dict[str, Any]:
     return {
         "type": kind,
-        "status": "True" if is_true else "False",
+        "status": _word(is_true),
         "reason": yes if is_true else no,
         "message": message,
         "lastHeartbeatTime": wire_time(now),
         "lastTransitionTime": wire_time(now),
     }
+
+
+def _word(is_true: bool) -> str:
+    return "True" if is_true else "False"
 
 
 def _deleted(kind: str) -> dict[str, Any]:

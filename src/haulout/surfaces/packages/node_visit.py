@@ -30,7 +30,7 @@ from haulout.surfaces.packages.node_draft import NodeDraft
 from haulout.surfaces.packages.node_state import Entry, MalformedNodeState, NodeState, parse, to_text
 from haulout.surfaces.packages.options import STAMP_VERSION
 from haulout.surfaces.packages.outcome import Result
-from haulout.surfaces.packages.plan import Pick, PlanRow, held_key, pick_key
+from haulout.surfaces.packages.plan import Pick, PlanRow, held_key, order_of, pick_key
 from haulout.surfaces.packages.pod_results import with_results
 from haulout.surfaces.packages.pod_rows import PackagePodRow
 from haulout.surfaces.packages.reruns import RERUN, without
@@ -85,7 +85,8 @@ def visit(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around, *, is_
         around.now,
         pods=tuple(pod for pod in around.pods if pod.skyhook == plan.skyhook and pod.about is not None),
         all_pods=tuple(pod for pod in around.pods if pod.about is not None),
-        order=pick.order if pick is not None else None,
+        is_picked=pick is not None,
+        order=lambda: order_of(around.view, plan.skyhook, node.key.name),
         may_run=is_eligible and pick is not None and plan.has_compartments,
         gate=asked,
     )
@@ -130,7 +131,7 @@ def _work(scene: Scene, stored: NodeState) -> Work:
 
 def _may_change(scene: Scene) -> bool:
     """Whether entries for other versions are stored now. Where a rollback may follow, they wait until the node is picked."""
-    return not scene.plan.defers_changes or scene.order is not None
+    return not scene.plan.defers_changes or scene.is_picked
 
 
 def announced(plan: PlanRow, state: NodeState) -> dict[str, Entry]:
@@ -172,7 +173,7 @@ def _visited(
         is_ready=is_ready,
         is_eligible=is_eligible,
         is_failing=is_failing(work.state) or (gate is not None and gate.is_late),
-        is_picked=scene.order is not None,
+        is_picked=scene.is_picked,
         has_pods=bool(work.new_pods or scene.pods),
         has_compartments=plan.has_compartments,
     )
@@ -284,11 +285,13 @@ def _metadata(scene: Scene, node: NodeRow, around: Around, work: Work) -> tuple[
         return ()
     key = metadata_key(options.namespace, plan.skyhook, node.key.name)
     known = around.view.get(key, MetadataRow)
+    is_stale = known is None or known.packages != packages_digest(plan.packages, options.agent_image)
+    if not is_stale and not work.new_pods:
+        return ()
     data = metadata_of(node, plan.packages, options.agent_image)
     if known is None:
         return (Create(key, node_metadata(scene.place, data)),)
-    stale = known.packages != packages_digest(data) or (bool(work.new_pods) and known.host != host_digest(data))
-    return (Patch(key, {"data": data}),) if stale else ()
+    return (Patch(key, {"data": data}),) if is_stale or known.host != host_digest(data) else ()
 
 
 def _reset(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around, state: NodeState) -> Visit:

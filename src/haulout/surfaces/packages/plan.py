@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 import msgspec
@@ -35,7 +35,12 @@ from haulout.surfaces.packages.wire import (
 )
 from haulout.surfaces.packages.wire_policy import PolicyRow, policy_key
 
-PLANS, PICKS, BOOTS, HELD = "packages-plan", "packages-pick", "packages-boot", "packages-held"
+PLANS, PICKS, ORDERS = "packages-plan", "packages-pick", "packages-order"
+BOOTS, HELD = "packages-boot", "packages-held"
+
+
+# The event client of the original drops what follows 25 events about one object, too.
+MOST_TOLD = 25
 
 
 class PlanRow(Row, frozen=True, kw_only=True):
@@ -47,7 +52,8 @@ class PlanRow(Row, frozen=True, kw_only=True):
     applied that it does not have in that version any more. `is_complete`: on all its nodes. `is_uninstalling`: it is being deleted, and
     has packages that are uninstalled before. `is_halted`: a wave failed its gate, and no node begins. `is_restored`: its
     packages are those that were complete last, not those of its spec. `defers_changes`: a node has its entries changed
-    when it is picked, so that a rollback leaves the others alone.
+    when it is picked, so that a rollback leaves the others alone. `is_crowded`: so many nodes are worked on at once that its events
+    do not tell of each.
     """
 
     skyhook: str
@@ -72,6 +78,7 @@ class PlanRow(Row, frozen=True, kw_only=True):
     is_halted: bool = False
     is_restored: bool = False
     defers_changes: bool = False
+    is_crowded: bool = False
 
     @property
     def packages(self) -> dict[str, Package]:
@@ -100,9 +107,8 @@ class PlanRow(Row, frozen=True, kw_only=True):
 
 
 class Pick(Row, frozen=True, kw_only=True):
-    """A node that was picked for a Skyhook, as it is stored. `order`: its place in the rollout."""
+    """A node that was picked for a Skyhook, as it is stored."""
 
-    order: int = 0
     picked_at: datetime | None = None
 
 
@@ -119,6 +125,16 @@ def plan_key(skyhook: str) -> Key:
 
 def pick_key(skyhook: str, node: str) -> Key:
     return Key("", MARK, PICKS, f"{skyhook}/{node}")
+
+
+def _order_key(skyhook: str, node: str) -> Key:
+    return Key("", MARK, ORDERS, f"{skyhook}/{node}")
+
+
+def order_of(view: View, skyhook: str, node: str) -> int | None:
+    """Return the place of a picked node in the rollout."""
+    found = view.get(_order_key(skyhook, node), Value)
+    return found.value if found is not None and isinstance(found.value, int) else None
 
 
 def boot_key(skyhook: str, node: str) -> Key:
@@ -188,6 +204,7 @@ def plan_of(
         is_complete=is_complete,
         is_uninstalling=is_uninstalling,
         problem=problem_of(row),
+        is_crowded=len(row.status.node_priority) > MOST_TOLD,
     )
 
 
@@ -202,13 +219,13 @@ def _at_the_end(spec: Spec) -> Spec:
     return msgspec.structs.replace(spec, packages=packages)
 
 
-def picks_of(row: SkyhookRow) -> tuple[Pick, ...]:
+def picks_of(row: SkyhookRow) -> Iterator[Row]:
+    """Yield the picked nodes, and apart from them their places in the rollout, which change whenever a node ends."""
     picked = sorted((at, node) for node, at in row.status.node_priority.items())
     offset = row.status.node_order_offset
-    return tuple(
-        Pick(key=pick_key(row.name, node), order=offset + place, picked_at=_instant(at))
-        for place, (at, node) in enumerate(picked)
-    )
+    for place, (at, node) in enumerate(picked):
+        yield Pick(key=pick_key(row.name, node), picked_at=_instant(at))
+        yield Value(key=_order_key(row.name, node), value=offset + place)
 
 
 def _instant(text: str) -> datetime | None:

@@ -351,9 +351,8 @@ def _writes(
     row, now = given.row, given.now
     key = Key("", MARK, "packages-status-write", row.name)
     last = given.view.recall(key, Value)
-    written_at = last.value if last is not None and isinstance(last.value, datetime) else None
+    due_at = last.value if last is not None and isinstance(last.value, datetime) else now
     body = status_patch(row.status, wanted)
-    due_at = written_at + STATUS_EVERY_FOR if written_at is not None else now
     announces = bool(configs.announced)
     writes = bool(body) and not may_wait and (is_urgent or announces or now >= due_at)
     steps: list[Step] = [_marks(row)]
@@ -365,7 +364,9 @@ def _writes(
     if announces:
         steps.append(tuple(configs.announced))
     if writes:
-        return steps, (Value(key=key, value=now),), None
+        # A write that could not wait is made up for by the next one, which waits longer.
+        next_at = min(max(due_at, now), now + STATUS_EVERY_FOR) + STATUS_EVERY_FOR
+        return steps, (Value(key=key, value=next_at),), None
     until = due_at if body and not may_wait and due_at > now else None
     return steps, (last,) if last is not None and (until or now < due_at) else (), until
 

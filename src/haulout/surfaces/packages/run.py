@@ -164,7 +164,7 @@ def _awaits_interrupt(scene: Scene, state: NodeState, run: Run) -> bool:
 def _interrupted(scene: Scene, state: NodeState, run: Run, interrupt: Interrupt) -> tuple[Entry, NewPod]:
     package, node = run.package, scene.node.key.name
     directory = recorded_directory(scene, package) or pods.copy_dir(scene.place, package)
-    body = pods.interrupt_pod(scene.place, package, interrupt, directory, run.stage)
+    body = pods.interrupt_pod(scene.place_in_order, package, interrupt, directory, run.stage)
     note = f"Interrupting node [{node}] package [{package.name}:{package.version}] from [skyhook:{scene.plan.skyhook}]"
     entry = _entered(run, scene)
     return entry, NewPod(body, (scene.tell_skyhook("Interrupt", note),))
@@ -173,13 +173,12 @@ def _interrupted(scene: Scene, state: NodeState, run: Run, interrupt: Interrupt)
 def _started(scene: Scene, run: Run) -> tuple[Entry, NewPod]:
     package, node, skyhook = run.package, scene.node.key.name, scene.plan.skyhook
     named = f"[{package.name}:{package.version}]"
-    tells = (
-        scene.tell_node("Apply", f"Applying package {named} from [skyhook:{skyhook}] stage [{run.stage}]"),
-        scene.tell_skyhook("Apply", f"Applying package {named} to node [{node}] stage [{run.stage}]"),
-    )
+    tells = [scene.tell_node("Apply", f"Applying package {named} from [skyhook:{skyhook}] stage [{run.stage}]")]
+    if not scene.plan.is_crowded:
+        tells.append(scene.tell_skyhook("Apply", f"Applying package {named} to node [{node}] stage [{run.stage}]"))
     reruns = package.name in reruns_of(scene.node, skyhook)
-    body = pods.package_pod(scene.place, package, run.stage, reruns=reruns)
-    return _entered(run, scene), NewPod(body, tells, pods.copy_dir(scene.place, package))
+    body = pods.package_pod(scene.place_in_order, package, run.stage, reruns=reruns)
+    return _entered(run, scene), NewPod(body, tuple(tells), pods.copy_dir(scene.place, package))
 
 
 def _entered(run: Run, scene: Scene) -> Entry:

@@ -22,9 +22,9 @@ from haulout.surfaces.packages.wire import REPORTER, Package
 class Scene(msgspec.Struct, frozen=True):
     """What is known of one Skyhook on one node.
 
-    `pods`: its pods on the node; `all_pods`: those of every Skyhook there. `order`: its place in the rollout; None: the
-    node is not picked. `may_run`: the node is ready and eligible. `gate`: whether the node is cordoned and empty, asked
-    only where an interrupt follows.
+    `pods`: its pods on the node; `all_pods`: those of every Skyhook there. `order`: its place in the rollout, asked only
+    where a pod is made: it changes whenever another node ends. `may_run`: the node is ready and eligible. `gate`: whether
+    the node is cordoned and empty, asked only where an interrupt follows.
     """
 
     plan: PlanRow
@@ -33,13 +33,18 @@ class Scene(msgspec.Struct, frozen=True):
     now: datetime
     pods: tuple[PackagePodRow, ...] = ()
     all_pods: tuple[PackagePodRow, ...] = ()
-    order: int | None = None
+    is_picked: bool = False
+    order: Callable[[], int | None] = lambda: None
     may_run: bool = False
     gate: Callable[[Package], bool] = lambda package: True
 
     @property
     def place(self) -> Place:
-        return self.plan.place(self.node.key.name, self.options, self.order)
+        return self.plan.place(self.node.key.name, self.options)
+
+    @property
+    def place_in_order(self) -> Place:
+        return self.plan.place(self.node.key.name, self.options, self.order())
 
     def tell_node(self, reason: str, note: str, *, warning: bool = False) -> Tell:
         return told(self.node.key, reason, note, warning=warning)

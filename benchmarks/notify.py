@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import dataclasses
 import time
@@ -265,12 +266,20 @@ def define(plane: ControlPlane) -> None:
 
 def main() -> None:
     parser = options("notify", __doc__, runs=1)
+    # --runs 0: only the scheduler, without a server.
     parser.add_argument("--at-once", type=int, default=300, help="maintenances created at once (default %(default)s)")
     parser.add_argument("--many", type=int, default=1000, help="nodes and maintenances (default %(default)s; 0: none)")
     parser.add_argument("--changes", type=int, default=11, help="of each kind for the scheduler (0: none)")
     chosen = parser.parse_args()
     report = Report("notify: one life, many at once, each transition, and the scheduler", chosen)
     found = Figures()
+    if chosen.runs:
+        measure(chosen, found)
+    costs = [cost(*fleet, chosen.changes) for fleet in FLEETS] if chosen.changes else []
+    tell(report, found, costs, chosen.peers)
+
+
+def measure(chosen: argparse.Namespace, found: Figures) -> None:
     with control_plane("notify", ()) as plane:
         define(plane)
         for _ in range(chosen.runs):
@@ -280,23 +289,23 @@ def main() -> None:
                     created_at_once(plane, contender, process, chosen.at_once, found)
                     if chosen.many:
                         transitions(plane, contender, process, chosen.many, found)
-    costs = [cost(*fleet, chosen.changes) for fleet in FLEETS] if chosen.changes else []
-    tell(report, found, costs, chosen.peers)
 
 
 def tell(report: Report, found: Figures, costs: list[dict[str, Cell]], peers: list[Peer]) -> None:
-    report.table("Writes of one life: from its creation to its end, validated, by a person and clients", found.lives)
-    report.table("Created at once", found.many)
-    if found.moves:
-        report.table("Each transition, all maintenances at once", found.moves)
+    if found.lives:
+        report.table(
+            "Writes of one life: from its creation to its end, validated, by a person and clients", found.lives
+        )
+        report.table("Created at once", found.many)
+        if found.moves:
+            report.table("Each transition, all maintenances at once", found.moves)
+        report.ratios({contender.name: summary(contender.name, found) for contender in contenders(peers)})
+        ours = summary(OURS, found)
+        report.goal("writes of one life", ours["writes"], MOST_WRITES)
+        report.goal("created at once, until all are scheduled", ours["scheduled, s"], MOST_SECONDS, " s")
+        report.goal("RSS with these", ours["RSS"], MOST_MIB, " MiB")
     if costs:
         report.table("The scheduler, its budget full: one change, in memory", costs)
-    report.ratios({contender.name: summary(contender.name, found) for contender in contenders(peers)})
-    ours = summary(OURS, found)
-    report.goal("writes of one life", ours["writes"], MOST_WRITES)
-    report.goal("created at once, until all are scheduled", ours["scheduled, s"], MOST_SECONDS, " s")
-    report.goal("RSS with these", ours["RSS"], MOST_MIB, " MiB")
-    if costs:
         by = {(row["nodes"], row["candidates"]): float(row["pod changes, CPU ms"] or 0) for row in costs}
         # Twice as many may cost twice as much, and the half of it again for what is measured badly.
         report.goal("twice the nodes cost", by[10_000, 500] / by[5_000, 500], 1.5, " times as much")

@@ -171,6 +171,25 @@ class TestOrder:
         assert in_flight(given, "a0", "a1", "a2") == ["a1"]
         assert message(given, "a1").startswith("score=0.79")
 
+    def test_those_that_are_created_one_after_the_other_are_judged_together(self) -> None:
+        """As by hand: a person applies one manifest after the other, and the last of them drains at once."""
+        given = ops()
+        given.world.make(busy("long", "n0", "3h"), busy("short", "n1", "30m"))
+        given.run(5)
+        for number in range(3):
+            given.make(f"a{number}", f"n{number}").run(1.2)
+        given.run(5)
+        assert in_flight(given, "a0", "a1", "a2") == ["a2"]
+
+    def test_maintenances_that_never_stop_coming_do_not_keep_others_waiting(self) -> None:
+        given = ops(nodes=20)
+        for number in range(15):
+            given.make(f"a{number}", f"n{number}").run(1)
+        names = [f"a{number}" for number in range(15)]
+        (first,) = in_flight(given, *names)
+        waited = given.entered(first, STARTED) - given.entered("a0", SCHEDULED)
+        assert timedelta(seconds=5) < waited <= timedelta(seconds=11)
+
     def test_unplanned_ones_come_first(self) -> None:
         given = ops()
         given.world.make(busy("p1", "n1", "4h"))

@@ -35,9 +35,11 @@ from haulout.surfaces.notify.wire import KIND, SURFACE, NoticeRow
 
 # What changes together is judged together.
 SETTLING_FOR = timedelta(seconds=1)
+# So long after a maintenance another may follow: people create many of them one after the other.
+ARRIVING_FOR = timedelta(seconds=2)
 # After a start, everything that stands has to be seen first.
 AFTER_START_FOR = timedelta(seconds=2)
-# For so long a maintenance without a status keeps the choice waiting: it was created with others.
+# At most so long maintenances that were just created keep the choice waiting.
 UNJUDGED_FOR = timedelta(seconds=10)
 
 
@@ -87,12 +89,19 @@ def _settled(options: Options, view: View, now: datetime) -> Decision:
         due_at: datetime | None = now + AFTER_START_FOR
         return Decision(marks=(Round(key=ROUND_KEY, due_at=due_at),), until=due_at)
     due_at = last.due_at or now + SETTLING_FOR
-    if unjudged or now < due_at:
+    chosen_at = max(due_at, _arrived_at(candidates, due_at))
+    if unjudged or now < chosen_at:
         kept = Round(key=ROUND_KEY, due_at=due_at, used=last.used, allowed=last.allowed)
-        return Decision(marks=(kept, *standing), until=None if unjudged and now >= due_at else due_at)
+        return Decision(marks=(kept, *standing), until=None if unjudged and now >= chosen_at else chosen_at)
     chosen = frozenset(row.key.name for row in standing if row.chosen)
     choice = choose(candidates, flights, chosen, used, allowed, options, now)
     return _published(choice, allowed, options)
+
+
+def _arrived_at(candidates: Iterable[Candidate], due_at: datetime) -> datetime:
+    """Return when those that are being created one after the other have all come, as far as one waits for that."""
+    newest = max((each.since for each in candidates), default=due_at - ARRIVING_FOR)
+    return min(newest + ARRIVING_FOR, due_at - SETTLING_FOR + UNJUDGED_FOR)
 
 
 def _published(choice: Choice, allowed: dict[str, int], options: Options) -> Decision:

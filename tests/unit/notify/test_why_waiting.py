@@ -21,8 +21,8 @@ from tests.build.workloads import pod
 
 ALL = {"name": "all", "maxUnavailable": 1}
 GATE = {"url": "http://prometheus", "query": "ALERTS{severity='page'}"}
-# The scenarios begin on a Thursday, at noon.
-NIGHT = {"days": ["Fri"], "start": "22:00", "end": "04:00"}
+# The scenarios begin on a Thursday, at midnight.
+NIGHT, NOW = {"days": ["Fri"], "start": "22:00", "end": "22:01"}, {"days": ["Thu"], "start": "00:00", "end": "06:00"}
 
 
 def ops(**scheduler: Any) -> Notices:
@@ -50,6 +50,11 @@ def _failed(given: Notices) -> None:
 
 def _unlikely(given: Notices) -> None:
     given.world.make(busy("n0", "10h"))
+    given.run(5).make("a").run(5)
+
+
+def _too_long(given: Notices) -> None:
+    given.world.make(busy("n0", "30h"))
     given.run(5).make("a").run(5)
 
 
@@ -112,6 +117,14 @@ STATES: list[tuple[str, Json, Act, str, str, str]] = [
         "the scheduler",
     ),
     (
+        "fit",
+        {"windows": [NOW], "requireFit": True},
+        _too_long,
+        "DoesNotFit",
+        "would not end before the window closes",
+        "the scheduler",
+    ),
+    (
         "unlikely",
         {"minLikelihood": 0.5},
         _unlikely,
@@ -155,7 +168,7 @@ def test_every_reason_is_explained(settings: Json, act: Act, reason: str, waits:
     assert f"waits for: {found.waits_for}" in as_text(found)
 
 
-@pytest.mark.parametrize("name", ["not before", "window", "blackout"])
+@pytest.mark.parametrize("name", ["not before", "window", "blackout", "fit"])
 def test_what_time_alone_changes_has_an_instant(name: str) -> None:
     settings, act = next(each[1:3] for each in STATES if each[0] == name)
     given = ops(**settings)

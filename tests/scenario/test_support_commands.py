@@ -250,15 +250,19 @@ class TestBundle:
 
 def test_a_bundle_of_nodes_by_name(served: Served) -> None:
     path = served.folder / "named.tar.gz"
-    done = served.run("bundle", "s2", "ghost", "-n", "default", "-o", str(path))
+    done = served.run("bundle", "s2", "-n", "default", "-o", str(path))
     assert "nodes looked at closely: s2\n" in done.stdout
     with tarfile.open(path) as opened:
         names = opened.getnames()
-        missing = opened.extractfile("named/not-collected.txt")
-        assert missing is not None
-        assert "node ghost: there is none" in missing.read().decode().splitlines()
     assert "named/explain/s2.txt" in names
     assert "named/namespaces/default/core/pods/haulout-0.json" in names
+
+
+def test_a_bundle_of_a_node_that_is_not_there_is_an_error(served: Served) -> None:
+    path = served.folder / "ghost.tar.gz"
+    done = served.run("bundle", "s2", "ghost", "-n", "default", "-o", str(path))
+    assert (done.returncode, done.stderr) == (1, "Error: there is no node named ghost; nothing was written\n")
+    assert not path.exists()
 
 
 def test_a_bundle_replaces_no_file_and_follows_no_link(served: Served, tmp_path: Path) -> None:

@@ -113,12 +113,20 @@ class ConfigurationRow(Generic[T]):
 
     def _read(self, content: bytes | OSError) -> T:
         if isinstance(content, OSError):
-            raise self._invalid("syntax", content.strerror or str(content))
+            raise self._unreadable(content)
         try:
             return self._load(content, self._source)
         except ConfigProblem as problem:
             kind = "syntax" if problem.is_syntax else "semantic"
             raise self._invalid(kind, problem.text, self._lint(content, self._source)) from None
+
+    def _unreadable(self, error: OSError) -> InvalidFile:
+        why = error.strerror or str(error)
+        if self._around.settings.alone:
+            # The original does not tell a file that is missing from one that is no YAML.
+            return self._invalid("syntax", why)
+        act = " (`haulout init` writes one to begin with)" if isinstance(error, FileNotFoundError) else ""
+        return InvalidFile("Configuration file cannot be read", why, (f"{self._source}: {why}{act}",))
 
     def _invalid(self, kind: str, error: str, lines: Sequence[str] = ()) -> InvalidFile:
         text = f"Failed to parse configuration file ({kind} error)"

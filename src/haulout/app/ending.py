@@ -30,6 +30,7 @@ class Ending:
         self._replaced = asyncio.Event()
         self._lost = asyncio.Event()
         self._scraped = asyncio.Event()
+        self._has_scraper = False
 
     @property
     def is_signalled(self) -> bool:
@@ -65,6 +66,7 @@ class Ending:
 
     def scraped(self) -> None:
         """Take note that the metrics were read."""
+        self._has_scraper = True
         self._scraped.set()
 
     async def wait(self) -> int:
@@ -77,8 +79,13 @@ class Ending:
                 wait.cancel()
         return 0 if self.has_begun else 1
 
-    async def await_scrape(self, seconds: float) -> None:
-        """Wait for one more scrape: the last counters may still be wanted."""
+    async def await_scrape(self, seconds: float, *, in_any_case: bool) -> None:
+        """Wait for one more scrape: the last counters may still be wanted.
+
+        Where the metrics have never been read no scrape will come, unless the original waits `in_any_case`.
+        """
+        if not in_any_case and not self._has_scraper:
+            return
         hint = "a second signal ends it at once"
         log.info("waiting for one more scrape", extra={"seconds": seconds, "hint": hint})
         with contextlib.suppress(TimeoutError):

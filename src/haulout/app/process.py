@@ -297,7 +297,7 @@ class Process:
                 await asyncio.wait([leading])
                 lingers_for = max((part.lingers_for() for part in self.parts), default=timedelta())
                 if self.ending.is_signalled and self.settings.http not in OFF and lingers_for:
-                    await self.ending.await_scrape(lingers_for.total_seconds())
+                    await self.ending.await_scrape(lingers_for.total_seconds(), in_any_case=self.settings.alone)
                 sources.stop()
                 prober.stop()
         finally:

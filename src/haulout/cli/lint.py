@@ -8,19 +8,24 @@ from pathlib import Path
 
 import click
 
+HERE = "haulout.yaml"
+
 
 @click.command("lint", short_help="Check configuration files without a cluster.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
 @click.option("--strict", is_flag=True, help="Let warnings fail too.")
 def command(files: tuple[str, ...], output: str, strict: bool) -> int:
     """Checks each FILE, known by its content: haulout.yaml, or the profiles' maintenance.yaml, esx.yaml and
-    kubernikus.yaml; - is standard input.
+    kubernikus.yaml; - is standard input. Without a FILE: ./haulout.yaml and the files that it names.
 
     Exits with 1 if there is an error, with 0 if there are only warnings.
     """
-    from haulout.settings.lint import Finding, lint_file
+    from haulout.settings.lint import Finding, lint_file, named_files
 
+    if not files and not Path(HERE).exists():
+        raise click.ClickException(f"there is no {HERE} here (`haulout init` writes one to begin with)")
+    files = files or (HERE, *(name for name in named_files(Path(HERE).read_bytes(), HERE) if Path(name).exists()))
     found: list[Finding] = []
     for name in files:
         try:
@@ -29,6 +34,13 @@ def command(files: tuple[str, ...], output: str, strict: bool) -> int:
             found.append(Finding(name, 1, 1, "", error.strerror or str(error), "", "error"))
             continue
         found += lint_file(data, name, os.environ)
+        found += [
+            Finding(
+                name, 1, 1, "", f"{each} is named in it and is not there", "relative names count from here", "warning"
+            )
+            for each in named_files(data, name)
+            if not Path(each).exists()
+        ]
     if output == "json":
         import msgspec
 

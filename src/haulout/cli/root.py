@@ -23,6 +23,7 @@ COMMANDS = {
     "demo": "haulout.cli.demo",
     "drain": "haulout.cli.drain",
     "explain": "haulout.cli.explain",
+    "init": "haulout.cli.init",
     "lint": "haulout.cli.lint",
     "manifests": "haulout.cli.install",
     "plan": "haulout.cli.plan",

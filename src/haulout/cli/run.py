@@ -40,6 +40,12 @@ def command(
     if leader_elect is not None:
         flags["leader.elect"] = str(leader_elect).lower()
     path = Path(config or "haulout.yaml")
+    is_named = config or surfaces or any(name.startswith("HAULOUT_SURFACES") for name in os.environ)
+    if not is_named and not path.exists():
+        raise click.ClickException(
+            "there is no haulout.yaml here (`haulout init` writes one to begin with; --config names another file, "
+            "--surfaces serves surfaces with their defaults)"
+        )
     try:
         data = path.read_bytes() if config or path.exists() else b""
         settings = read_settings(data, str(path), os.environ, flags, surfaces)

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from haulout.base.duration import to_text
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow, Row
 from haulout.cluster.store import Listing
@@ -23,6 +22,7 @@ from haulout.core.drain.progress import reasons as drain_reasons
 from haulout.core.holds import HOLDS_OF_NODE, LONG_AGO, Grant, Hold, grant_key
 from haulout.core.reason import Reason, best_act, roots
 from haulout.core.surface import Explained
+from haulout.explain.spans import span_text
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
 
@@ -290,17 +290,13 @@ def _line(reason: Reason, now: datetime) -> str:
     text = reason.text or reason.code
     if reason.until is None:
         return text
-    return f"{text}, until {_instant(reason.until)} (in {_seconds(max(reason.until - now, timedelta(0)))})"
+    return f"{text}, until {_instant(reason.until)} (in {span_text(max(reason.until - now, timedelta(0)))})"
 
 
 def _last_grace(ends_at: datetime, now: datetime) -> str:
     if ends_at < now:
-        return f"the last grace period ended {_instant(ends_at)} ({_seconds(now - ends_at)} ago)"
-    return f"the last grace period ends {_instant(ends_at)} (in {_seconds(ends_at - now)})"
-
-
-def _seconds(length: timedelta) -> str:
-    return to_text(timedelta(seconds=round(length.total_seconds())))
+        return f"the last grace period ended {_instant(ends_at)} ({span_text(now - ends_at)} ago)"
+    return f"the last grace period ends {_instant(ends_at)} (in {span_text(ends_at - now)})"
 
 
 def _instant(at: datetime) -> str:

@@ -108,9 +108,9 @@ class Election:
                 on_gained()
                 try:
                     await self._keep()
+                    log.info("lease lost", extra=self._fields(holder=self.holder))
                 finally:
                     self._renewed_at = None
-                    log.info("lease lost", extra=self._fields(holder=self.holder))
                     on_lost()
         finally:
             if self._release and self.holder == self._identity:
@@ -224,6 +224,7 @@ class Election:
             if self.holder == self._identity:
                 gone = self._with_spec(holderIdentity="", leaseDurationSeconds=1, acquireTime=now, renewTime=now)
                 await self._store(gone, deadline)
+                log.info("lease given back", extra=self._fields())
         except KubeError as error:
             log.warning("lease not given back", extra=self._fields(error=str(error)))
 

@@ -11,7 +11,7 @@ import msgspec
 from haulout.base import yaml
 from haulout.core.surface import Lint
 from haulout.settings.file import SettingsProblem, read_file
-from haulout.surfaces.registry import load, surfaces
+from haulout.surfaces.registry import load, served, surfaces
 
 _PLACED = re.compile(r"(?P<file>.*?):(?P<line>\d+):(?P<column>\d+): (?:(?P<path>[\w.-]+): )?(?P<what>.*)", re.DOTALL)
 
@@ -67,6 +67,21 @@ def _lint_settings(data: bytes, name: str) -> list[Finding]:
         return [_from_line(line, name) for line in problem.lines]
     # It may still be told on the command line which there are to be.
     return [] if file.blocks else [Finding(name, 1, 1, "surfaces", NONE, "", "warning")]
+
+
+def named_files(data: bytes, name: str) -> tuple[str, ...]:
+    """Return the configuration files of surfaces that a haulout.yaml names. Empty for any other file, or an invalid one."""
+    if kind_of(data, name) is not None:
+        return ()
+    try:
+        blocks = read_file(data, name, {}, {}).blocks
+    except SettingsProblem:
+        return ()
+    found = []
+    for each in served(blocks):
+        block = getattr(blocks[each.within], each.name) if each.within else blocks[each.name]
+        found += load(each.decisions).files(block)
+    return tuple(dict.fromkeys(found))
 
 
 def kind_of(data: bytes, name: str) -> Lint | None:

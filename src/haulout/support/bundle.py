@@ -92,7 +92,9 @@ class Bundle:
             maintained, events = await self._surface_objects()
             nodes = await self._objects("/api/v1/nodes", "cluster-scoped-resources/core/nodes", "Node")
             self.concerned = _concerned(names, nodes, maintained)
-            self.missing += [f"node {name}: there is none" for name in names if name not in self.concerned]
+            unknown = [name for name in names if name not in self.concerned]
+            if unknown and nodes:
+                raise click.ClickException(f"there is no node named {', '.join(unknown)}; nothing was written")
             await self._workloads(events)
             homes = await self._own_pods()
             await self._leases({*_lease_namespaces(setup), self._own_namespace, *homes})

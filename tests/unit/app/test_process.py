@@ -187,12 +187,19 @@ async def test_the_scrape_that_is_waited_for_is_the_first_after_the_signal() -> 
     ending = Ending(lambda: None)
     ending.scraped()
     ending.signal()
-    waits = asyncio.create_task(ending.await_scrape(60.0))
+    waits = asyncio.create_task(ending.await_scrape(60.0, in_any_case=False))
     await asyncio.sleep(0)
     assert not waits.done()
     ending.scraped()
     async with asyncio.timeout(10):
         await waits
+
+
+async def test_a_process_whose_metrics_are_not_read_does_not_wait_for_it() -> None:
+    ending = Ending(lambda: None)
+    ending.signal()
+    async with asyncio.timeout(10):
+        await ending.await_scrape(3600.0, in_any_case=False)
 
 
 def test_what_the_process_takes_of_its_machine_is_shown() -> None:

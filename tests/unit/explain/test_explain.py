@@ -103,10 +103,10 @@ node busy
   held by profiles, profile os, since 2026-03-01 10:00:00 UTC
   profile os is in-maintenance
     to operational if hold && d: not yet
-      hold does not pass, until 2026-03-01 11:00:00 UTC (in 58m30s)
+      hold does not pass, until 2026-03-01 11:00:00 UTC (in 58 min 30 s)
       d does not pass: label d not present
 what keeps it:
-  hold does not pass, until 2026-03-01 11:00:00 UTC (in 58m30s)
+  hold does not pass, until 2026-03-01 11:00:00 UTC (in 58 min 30 s)
   d does not pass: label d not present""",
             id="works on the node",
         ),
@@ -172,12 +172,12 @@ node two
   held by profiles, profile os, since 2026-03-01 10:00:00 UTC
   profile os is in-maintenance
     to operational if hold && d: not yet
-      hold does not pass, until 2026-03-01 11:00:00 UTC (in 58m30s)
+      hold does not pass, until 2026-03-01 11:00:00 UTC (in 58 min 30 s)
       d does not pass: label d not present
   profile fw is operational
     to in-maintenance if a: another profile of this node is in maintenance
 what keeps it:
-  hold does not pass, until 2026-03-01 11:00:00 UTC (in 58m30s)
+  hold does not pass, until 2026-03-01 11:00:00 UTC (in 58 min 30 s)
   d does not pass: label d not present
   to in-maintenance if a: another profile of this node is in maintenance""",
             id="another profile has the node",

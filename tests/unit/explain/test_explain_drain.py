@@ -122,11 +122,11 @@ def test_when_the_last_grace_period_ends() -> None:
     for found in (of_maintenance(ops), of_node(ops, "n0")):
         assert json.loads(as_json(found))["lastGraceEndsAt"] == f"{ends_at:%Y-%m-%dT%H:%M:%SZ}"
         assert (
-            f"  the last grace period ends {ends_at:%Y-%m-%d %H:%M:%S} UTC (in 20s)"
+            f"  the last grace period ends {ends_at:%Y-%m-%d %H:%M:%S} UTC (in 20 s)"
             in as_text(found, ends_at - timedelta(seconds=20)).splitlines()
         )
         assert (
-            f"  the last grace period ended {ends_at:%Y-%m-%d %H:%M:%S} UTC (1m0s ago)"
+            f"  the last grace period ended {ends_at:%Y-%m-%d %H:%M:%S} UTC (1 min ago)"
             in as_text(found, ends_at + timedelta(minutes=1)).splitlines()
         )
 

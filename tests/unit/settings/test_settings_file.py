@@ -537,7 +537,7 @@ class TestRun:
             pytest.param(["--config", "."], 1, ".: Is a directory", id="a directory"),
             pytest.param(["--surfaces", "ghosts"], 1, "there is no surface 'ghosts'", id="an unknown surface"),
             pytest.param(["--log-level", "loud", "--surfaces", "profiles"], 1, "--log-level: log.level:", id="a level"),
-            pytest.param([], 1, "no surface is switched on", id="nothing to do"),
+            pytest.param([], 1, "there is no haulout.yaml here (`haulout init`", id="nothing to do"),
             pytest.param(["--nonsense"], 2, "No such option", id="an unknown flag"),
             pytest.param(["--leader-elect", "perhaps"], 2, "is not a valid boolean", id="no truth"),
             pytest.param(["what", "else"], 2, "unexpected extra argument", id="too many words"),

@@ -1,0 +1,43 @@
+"""`haulout init`: settings to begin with, for a first maintenance and for people to change."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+import click
+
+# Where each file goes, and the file of ours that it begins as.
+FILES = {"haulout.yaml": "haulout.yaml", "config/maintenance.yaml": "maintenance.yaml"}
+NEXT = """\
+Next:
+  haulout lint                                   # check both files
+  haulout run                                    # serve them, in the cluster of your kubeconfig
+  kubectl label node NODE cloud.sap/maintenance-profile=reboot example.com/reboot=wanted
+  haulout status -w                              # watch it go
+  kubectl label node NODE example.com/reboot=done --overwrite
+"""
+
+
+@click.command("init", short_help="Write settings to begin with.")
+@click.argument("folder", default=".", metavar="[FOLDER]")
+def command(folder: str) -> int:
+    """Writes haulout.yaml and config/maintenance.yaml into FOLDER, or here, with comments that say what can be changed.
+
+    Files that are there already stay as they are, and nothing is written then.
+    """
+    top = Path(folder)
+    there = [str(top / name) for name in FILES if (top / name).exists()]
+    if there:
+        raise click.ClickException(f"{', '.join(there)}: there already; nothing was written")
+    for name, source in FILES.items():
+        path = top / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x") as file:
+                file.write(files("haulout.settings").joinpath("starters", source).read_text())
+        except OSError as error:
+            raise click.ClickException(f"{path}: {error.strerror}") from None
+        click.echo(f"wrote {path}")
+    click.echo(NEXT, nl=False)
+    return 0

@@ -45,7 +45,7 @@ def options(text: str = "slaPeriod: 1h", **fields: Any) -> Options:
 
 
 class Killed(Exception):
-    """The operator was killed just before it sent a message."""
+    """The operator was killed just before it sent a message, or at a write."""
 
 
 class Driver(VirtualDriver):
@@ -59,8 +59,16 @@ class Driver(VirtualDriver):
             place = f"{body.target.kind}/{body.subresource}" if isinstance(body, Change) and body.subresource else None
             what = type(body), place or body.target.kind
             self.notices.writes.append(what)
+            number, (fatal, is_after) = len(self.notices.writes), self.notices.dies_at_write
+            if number == fatal and not is_after:
+                raise Killed
             if what in self.notices.refuses:
                 return self.notices.refuses[what]
+            answer = super()._carried_out(body)
+            self.notices.answered.append((body, answer))
+            if number == fatal:
+                raise Killed
+            return answer
         return super()._carried_out(body)
 
     def _sent(self, send: Send) -> Answer:
@@ -85,6 +93,7 @@ class Notices(Reports):
     """One operator of the notify surface. `sent` are delivered messages, `told` reasons of events with their object.
 
     `stored`: the histories of run times that were to be stored. `dies_at`: the message before which it is killed.
+    `dies_at_write`: the number of the write at which it is killed, before (False) or after it (True). `answered`: all writes.
     `calls`: the calls of web servers that carry out steps. `answers`: what these say, in turn; then they accept.
     """
 
@@ -100,6 +109,8 @@ class Notices(Reports):
         self.refuses: dict[tuple[type, str], Refused] = {}
         self.dead: set[str] = set()
         self.dies_at = ""
+        self.dies_at_write = (0, False)
+        self.answered: list[tuple[Body, Answer]] = []
         self.calls: list[HookCall] = []
         self.answers: list[Answer] = []
         objects = self.world.objects

@@ -59,7 +59,7 @@ profiles:
   in-maintenance: {{enter: empty, transitions: [{{check: done, trigger: clear && back, next: operational}}]}}
 """
 SMOKE = {"enabled": True, "default": "smoke", "recipes": [{"name": "smoke", "type": "builtin"}]}
-OPERATORS = {
+OPERATORS: dict[str, Json] = {
     "scheduler": {"enabled": True, "budgets": [{"name": "own", "maxUnavailable": "100%"}]},
     "drainer": {"enabled": True, "settle": "1s"},
     "validator": SMOKE,

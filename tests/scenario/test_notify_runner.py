@@ -99,6 +99,24 @@ class TestRunner:
         assert given.status("a") == INCOMPLETE
         assert len(jobs(given)) == 2
 
+    def test_a_job_that_cannot_be_created_at_once_is_no_failed_attempt(self) -> None:
+        given = ops(default(retries=1))
+        given.refuses[Create, "MaintenanceJob"] = Refused(500, "not now")
+        given.drained("a").run(20)
+        assert given.message("a", "maintenanceRun") == "attempt 1/2: not now"
+        assert "maintenance/maintenanceClient" not in given.annotations("a")
+        given.refuses.clear()
+        given.run(60)
+        assert [job["metadata"]["labels"]["haulout.dev/attempt"] for job in jobs(given)] == ["1"]
+        given.refuses[Create, "MaintenanceJob"] = Refused(500, "not now")
+        finish(given, kind="Failed").run(60)
+        assert given.message("a", "maintenanceRun") == "attempt 2/2: not now"
+        given.refuses.clear()
+        given.run(120)
+        assert [job["metadata"]["labels"]["haulout.dev/attempt"] for job in jobs(given)] == ["1", "2"]
+        finish(given)
+        assert given.status("a") == VALIDATING
+
     def test_a_restart_makes_no_second_job(self) -> None:
         given = ops(default()).drained("a").begin().run(60)
         assert len(jobs(given)) == 1
@@ -212,6 +230,16 @@ class TestValidator:
         finish(given)
         assert given.annotations("a")["maintenance/validationClient"] == "validated"
         assert [what for what, kind in given.writes if kind == "MaintenanceJob"] == [Create]
+
+    def test_a_job_after_the_checks_that_cannot_be_created_at_once(self) -> None:
+        given = self.validating({"default": "rec", "recipes": [recipe(checks={"readyFor": "30s"})]})
+        given.refuses[Create, "MaintenanceJob"] = Refused(500, "not now")
+        given.run(60)
+        assert given.message("a", "validationRun") == "attempt 1/1: not now"
+        given.refuses.clear()
+        given.run(60)
+        finish(given)
+        assert given.annotations("a")["maintenance/validationClient"] == "validated"
 
     def test_without_a_recipe_it_holds_or_passes(self) -> None:
         assert "maintenance/validationClient" not in self.validating({}).run(60).annotations("a")

@@ -15,6 +15,10 @@ from haulout.surfaces.notify.roles import Role
 from haulout.surfaces.notify.status import with_condition
 from haulout.surfaces.notify.wire import Status
 
+# The reason of the condition while the built-in checks are waited for.
+CHECKING = "Checking"
+# The reason of the condition while the Job of an attempt cannot be created.
+CREATE_FAILED = "CreateFailed"
 RUNNING, SUCCEEDED, FAILED = "running", "succeeded", "failed"
 LONGEST_BACKOFF_FOR = timedelta(minutes=30)
 _MESSAGE = re.compile(r"attempt (\d{1,6})/(\d{1,6})(?:: (.*))?", re.DOTALL)
@@ -68,6 +72,10 @@ def _told(status: Status, role: Role) -> tuple[int, int, str, datetime | None]:
     found = _MESSAGE.fullmatch(stood.message) if stood is not None else None
     if stood is None or found is None:
         return 0, 0, "", None
+    if stood.reason == CREATE_FAILED:
+        # This attempt has not begun; the one before it has failed, if there was one.
+        number = int(found[1]) - 1
+        return number, int(found[2]), FAILED if number else "", stood.last_transition_time
     return int(found[1]), int(found[2]), stood.status, stood.last_transition_time
 
 

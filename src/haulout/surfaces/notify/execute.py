@@ -11,7 +11,16 @@ from haulout.core.action import Annotate, Create, Delete, Measure, Patch, Refusa
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.refusals import refused
 from haulout.surfaces.notify import baseline
-from haulout.surfaces.notify.attempts import FAILED, RUNNING, SUCCEEDED, Attempt, retry_at, told
+from haulout.surfaces.notify.attempts import (
+    CHECKING,
+    CREATE_FAILED,
+    FAILED,
+    RUNNING,
+    SUCCEEDED,
+    Attempt,
+    retry_at,
+    told,
+)
 from haulout.surfaces.notify.deliver import owed
 from haulout.surfaces.notify.given import Given
 from haulout.surfaces.notify.given import told as events
@@ -94,7 +103,9 @@ def begin(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Decisio
         Create(key, job_body(row, node, recipe, role.name, attempt.number, given.options), _create_name(key.name)),
         *events(given, "JobStarted", f"Job {key.namespace}/{key.name} was created for attempt {attempt.number}"),
     )
-    said: Step = patch(row, told(given, role, attempt, RUNNING, "CreateFailed", problem)) if problem else ()
+    stood = given.status.condition(role.condition)
+    reason = CHECKING if stood is not None and stood.reason == CHECKING else CREATE_FAILED
+    said: Step = patch(row, told(given, role, attempt, RUNNING, reason, problem)) if problem else ()
     return Decision(
         actions=(*((said,) if said else ()), *before, create, *(() if problem else take(given, role, attempt))),
         marks=marks,

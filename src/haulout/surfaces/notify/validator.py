@@ -10,7 +10,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.view import View
 from haulout.core.action import Annotate
 from haulout.core.decision import NOTHING, Decision, earliest
-from haulout.surfaces.notify.attempts import FAILED, RUNNING, Attempt, current, retry_at
+from haulout.surfaces.notify.attempts import CHECKING, FAILED, RUNNING, Attempt, current, retry_at
 from haulout.surfaces.notify.checks import Finding, findings
 from haulout.surfaces.notify.execute import Outcome, begin, execute, fail, succeed, take
 from haulout.surfaces.notify.given import Given, given_of
@@ -21,9 +21,6 @@ from haulout.surfaces.notify.runner import cancelled
 from haulout.surfaces.notify.states import has_finalizer, is_final, is_terminal
 from haulout.surfaces.notify.turns import is_due, is_next, recipe_of
 from haulout.surfaces.notify.wire import IN_BOX, VALIDATING
-
-# The reason of the condition while the built-in checks are waited for.
-CHECKING = "Checking"
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:

@@ -144,9 +144,9 @@ def package_stages() -> Iterator[Json]:
     recovers = ENDED.format(ready="true", restarts=1, code=0)
     yield stage("package-works", "Pod", fate("works"), _status(works), {"durationMilliseconds": 300})
     yield stage("package-fails", "Pod", fate("fails"), _status(fails), {"durationMilliseconds": 300})
-    yield stage("package-hangs", "Pod", fate("hangs"), _status(works), {"durationMilliseconds": 4000})
+    yield stage("package-hangs", "Pod", fate("hangs"), _status(works), {"durationMilliseconds": 1500})
     failed: list[Json] = [*alive, {"key": code, "operator": "In", "values": ["1"]}]
-    yield stage("package-recovers", "Pod", failed, _status(recovers), {"durationMilliseconds": 1000})
+    yield stage("package-recovers", "Pod", failed, _status(recovers), {"durationMilliseconds": 500})
     yield stage("package-vanishes", "Pod", fate("vanishes"), {"delete": True}, {"durationMilliseconds": 300})
     gone: list[Json] = [{"key": PACKAGE, "operator": "Exists"}, {"key": DELETED, "operator": "Exists"}]
     yield stage("package-delete", "Pod", gone, {"delete": True})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from haulout.cluster.view import HOLD
 from haulout.core.declaration import Enabled
 from haulout.embedded import NODES, Resource
 from haulout.surfaces.nodemaintenance.options import Options as MaintenanceOptions
@@ -79,3 +80,34 @@ def test_a_maintenance_that_comes_while_a_package_is_at_work_neither_evicts_it_n
     assert len(ops.made) == len(set(ops.trail())), "each stage has run once"
     held = ops.world.objects.get(MAINTENANCES, "", "held") or {}
     assert held["status"]["phase"] == "Succeeded"
+
+
+def test_nodes_that_others_keep_do_not_hold_up_those_behind_them() -> None:
+    """More of them than a rollout claims at once, and all older than the rest."""
+    ops = together(16)
+    spec = {"selector": {"matchLabels": {"pool": "shut"}}, "maxUnavailable": 0}
+    body = {
+        "apiVersion": "haulout.dev/v1alpha1",
+        "kind": "NodeDisruptionBudget",
+        "metadata": {"name": "b"},
+        "spec": spec,
+    }
+    ops.world.objects.create(BUDGETS, body)
+    names = sorted(f"n{number}" for number in range(16))
+    for name in names[:12]:
+        ops.change_node(name, {"metadata": {"labels": {"pool": "shut"}}})
+    ops.run(5).make("demo", {"base": pkg(interrupt=NOOP)}, interruptionBudget={"count": 1}).run(120)
+    assert ops.shows("demo", *names) == ["blocked"] * 12 + ["complete"] * 4
+    assert ops.failures == []
+
+
+def test_a_rollout_claims_few_nodes_at_a_time() -> None:
+    ops = together(40)
+    most = [0]
+
+    def look(body: object) -> None:
+        most[0] = max(most[0], len(ops.kernel.store.rows("", HOLD)))
+
+    ops.before = look
+    ops.make("demo", {"base": pkg()}, interruptionBudget={"count": 2}).run(200)
+    assert (ops.phase("demo"), most[0] <= 2 + 5) == ("complete", True)

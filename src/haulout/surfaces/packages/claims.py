@@ -22,6 +22,10 @@ ROLLOUT = SURFACE
 OWN_REASONS = frozenset({"no-room", "backing-off", "not-used"})
 
 
+# So many nodes more than the next batch has places for are claimed.
+SPARE = 5
+
+
 class NextBatch(Count, frozen=True):
     """The places in the next batch of a compartment. Only grants take them: the pick that follows is one write."""
 
@@ -77,15 +81,23 @@ def begun(
 
 
 def wanted(row: SkyhookRow, batch: Batch, options: Options, view: View) -> list[Claim]:
-    """Return the claims on nodes that could be picked next."""
+    """Return the claims on nodes that could be picked next: a few more than the batch has places.
+
+    A claim that another surface or a budget refuses stays, and lets one more follow it. So no refusal keeps the rollout
+    from other nodes, and the cost of a batch does not grow with the fleet.
+    """
     if not batch.size or is_unlimited(options):
         return []
     room = Limit(NextBatch(), (row.name, batch.name), batch.size)
     overall = _overall(options, view)
-    return [
-        _claim(row, node, options, limits=(room, *(overall if node.needs_drain else ())), is_begun=False)
-        for node in batch.candidates
-    ]
+    found, left = [], batch.size + SPARE
+    for node in batch.candidates:
+        if not left:
+            break
+        claim = _claim(row, node, options, limits=(room, *(overall if node.needs_drain else ())), is_begun=False)
+        found.append(claim)
+        left -= not _is_refused(view, claim)
+    return found
 
 
 def chosen(
@@ -101,12 +113,12 @@ def chosen(
 
 def refused(view: View, claims: Iterable[Claim]) -> list[str]:
     """Return the nodes that another surface or a NodeDisruptionBudget keeps from being picked."""
-    found = []
-    for claim in claims:
-        grant = view.get(grant_key(hold_key(ROLLOUT, claim)), Grant)
-        if grant is not None and any(reason.code not in OWN_REASONS for reason in grant.reasons):
-            found.append(claim.node.name)
-    return found
+    return [claim.node.name for claim in claims if _is_refused(view, claim)]
+
+
+def _is_refused(view: View, claim: Claim) -> bool:
+    grant = view.get(grant_key(hold_key(ROLLOUT, claim)), Grant)
+    return grant is not None and any(reason.code not in OWN_REASONS for reason in grant.reasons)
 
 
 def _claim(row: SkyhookRow, node: Standing, options: Options, limits: tuple[Limit, ...], *, is_begun: bool) -> Claim:

@@ -122,6 +122,12 @@ def test_people_read_it_too(planner: Planner) -> None:
     assert any(line.startswith("then: node b for fleet/mb") for line in lines)
 
 
+def test_waiting_for_the_budget_is_one_cause(planner: Planner) -> None:
+    causes = [each["cause"] for each in planner.of(*FLEET)["waitedFor"]]
+    full = "as many nodes are out of service as the budget allows (BudgetExhausted(all))"
+    assert [cause for cause in causes if cause.startswith("as many")] == [full]
+
+
 def test_runs_end_when_the_scheduler_expects_them_to(planner: Planner) -> None:
     found = planner.of(*FLEET)
     (drained,) = lasts(found, "a", "draining")

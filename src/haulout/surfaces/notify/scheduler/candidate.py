@@ -85,7 +85,7 @@ def _candidate(given: Given) -> Decision:
     if not chosen.chosen:
         reason = Block(chosen.reason)
         show = shown(given, WAITING, chosen.reason, found)
-        reasons = (reason_of(given, reason, found),)
+        reasons = (reason_of(given, reason),)
         return Decision(actions=show.steps, marks=(mark, show.mark), reasons=reasons, until=earliest(until, show.until))
     return _claimed(given, CHOSEN, chosen, found, mark, until)
 
@@ -112,7 +112,7 @@ def _blocked(given: Given, block: Block, found: Score, until: datetime | None) -
     return Decision(
         actions=show.steps,
         marks=(Waiting(key=mark_key(BLOCKED, given.row), reason=block.reason.partition("(")[0]), show.mark),
-        reasons=(reason_of(given, block, found),),
+        reasons=(reason_of(given, block),),
         until=earliest(until, show.until),
     )
 
@@ -138,7 +138,7 @@ def _claimed(
         actions=show.steps,
         claims=(claim,),
         marks=(*marks, show.mark),
-        reasons=(reason_of(given, Block(word), found, refused),),
+        reasons=(reason_of(given, Block(word), refused),),
         until=earliest(until, show.until),
     )
 

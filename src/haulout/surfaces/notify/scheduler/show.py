@@ -90,11 +90,14 @@ def _has_moved(message: str, score: Score) -> bool:
     return found is None or max(abs(float(found[1]) - score.value), abs(float(found[2]) - score.likelihood)) >= VISIBLE
 
 
-def reason_of(given: Given, block: Block, score: Score | None = None, because: Iterable[Reason] = ()) -> Reason:
-    """Return the reason as data: its code is that of the condition, without what stands in brackets."""
+def reason_of(given: Given, block: Block, because: Iterable[Reason] = ()) -> Reason:
+    """Return the reason as data: its code is that of the condition, without what stands in brackets.
+
+    It has no numbers that move with the clock: a plan adds up for how long nodes wait for the same.
+    """
     code = block.reason.partition("(")[0]
     meaning, act = TEXTS.get(code, ("", ""))
-    details = (block.reason if "(" in block.reason else "", block.detail, str(score) if score is not None else "")
+    details = (block.reason if "(" in block.reason else "", block.detail)
     text = f"{meaning} ({'; '.join(filter(None, details))})" if any(details) else meaning
     return Reason(code, given.key, text, block.until, tuple(because), act)
 

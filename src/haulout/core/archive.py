@@ -19,10 +19,17 @@ class Kept(Enum):
     QUANTITIES = "quantities"
 
 
-Fields = Mapping[str, "Kept | Fields"]
+class Each(msgspec.Struct, frozen=True):
+    """What is kept of a map whose names users choose: every name, and of each value these fields."""
+
+    fields: Fields
 
 
-def values(*names: str, **more: Kept | Fields) -> Fields:
+Fields = Mapping[str, "Kept | Each | Fields"]
+
+
+def values(*names: str, **more: Kept | Each | Fields) -> Fields:
+    """Return the fields whose plain values are kept, and `more` of which something else is."""
     return {**dict.fromkeys(names, Kept.VALUE), **more}
 
 
@@ -50,6 +57,7 @@ class Archived(msgspec.Struct, frozen=True, kw_only=True):
     `versions`: of its API, the newest first; the first that is served is read.
     `only`: path of a function that says of an object whether it belongs into the archive. Empty: all do.
     `node`: path in the object, with dots, of the name of the node that it is about.
+    `has_harmless_events`: whether the messages of events about it hold nothing that others wrote, so that they are kept.
     """
 
     group: str
@@ -59,3 +67,4 @@ class Archived(msgspec.Struct, frozen=True, kw_only=True):
     fields: Fields
     only: str = ""
     node: str = ""
+    has_harmless_events: bool = True

@@ -113,6 +113,7 @@ class Bundle:
         for group, version, plural, kind in (
             ("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition"),
             ("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
+            ("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
         ):
             await self._objects(
                 f"/apis/{group}/{version}/{plural}", f"{top}/{group}/{plural}", kind, only=(OURS, *ours)

@@ -27,6 +27,7 @@ from haulout.core.archive import (
     REFERENCE,
     SELECTOR,
     Archived,
+    Each,
     Fields,
     Kept,
     values,
@@ -92,6 +93,18 @@ _POD_STATUS = values(
     containerStatuses=_CONTAINER_STATUS,
     initContainerStatuses=_CONTAINER_STATUS,
 )
+_WEBHOOKS: Fields = {
+    "metadata": METADATA,
+    "webhooks": values(
+        *("name", "failurePolicy", "matchPolicy", "sideEffects", "timeoutSeconds", "admissionReviewVersions"),
+        rules=values("apiGroups", "apiVersions", "operations", "resources", "scope"),
+        clientConfig={
+            "service": values("namespace", "name", "path", "port"),
+            "url": Kept.SIZE,
+            "caBundle": Kept.SIZE,
+        },
+    ),
+}
 # Whose events are told by us or by parts of Kubernetes, in sentences that hold nothing of a workload.
 TOLD_IN_FULL = frozenset({"Node"})
 
@@ -119,18 +132,8 @@ COMMON_KINDS: Mapping[str, Fields] = {
         ),
         "status": values("storedVersions", conditions=CONDITION),
     },
-    "ValidatingWebhookConfiguration": {
-        "metadata": METADATA,
-        "webhooks": values(
-            *("name", "failurePolicy", "matchPolicy", "sideEffects", "timeoutSeconds", "admissionReviewVersions"),
-            rules=values("apiGroups", "apiVersions", "operations", "resources", "scope"),
-            clientConfig={
-                "service": values("namespace", "name", "path", "port"),
-                "url": Kept.SIZE,
-                "caBundle": Kept.SIZE,
-            },
-        ),
-    },
+    "ValidatingWebhookConfiguration": _WEBHOOKS,
+    "MutatingWebhookConfiguration": _WEBHOOKS,
     "Pod": {"metadata": METADATA, "spec": _POD_SPEC, "status": _POD_STATUS},
     "PodDisruptionBudget": {
         "metadata": METADATA,
@@ -176,6 +179,12 @@ def kinds() -> dict[str, Fields]:
 
 
 @cache
+def kinds_with_harmless_events() -> frozenset[str]:
+    """Return the kinds of which the messages of events are kept."""
+    return TOLD_IN_FULL | {kind for kind, each in archived().items() if each.has_harmless_events}
+
+
+@cache
 def kept_annotations() -> frozenset[str]:
     """Return the annotations whose values are kept."""
     return OWN_ANNOTATIONS | {name for surface in declared() for name in surface.kept_annotations}
@@ -192,7 +201,7 @@ def settings() -> frozenset[str]:
 def kept_object(obj: Json, kind: str) -> Json:
     """Return the fields of a Kubernetes object that are known to be harmless."""
     fields: Fields = {"apiVersion": Kept.VALUE, **kinds()[kind]}
-    if kind == "Event" and (obj.get("involvedObject") or {}).get("kind") in TOLD_IN_FULL | archived().keys():
+    if kind == "Event" and (obj.get("involvedObject") or {}).get("kind") in kinds_with_harmless_events():
         fields = {**fields, "message": Kept.VALUE}
     return {"kind": kind, **_fields(obj, fields)}
 
@@ -202,8 +211,10 @@ def _fields(value: Json, fields: Fields) -> Json:
     return {name: each for name, each in found.items() if each is not None}
 
 
-def _kept(value: Any, how: Kept | Fields) -> Any:
+def _kept(value: Any, how: Kept | Each | Fields) -> Any:
     match how:
+        case Each():
+            return {str(name)[:LONGEST]: _kept(each, how.fields) for name, each in _items(value)}
         case Kept.VALUE:
             return (
                 [each for each in map(_scalar, value) if each is not None]

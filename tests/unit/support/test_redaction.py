@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haulout.base.yaml import YamlError
-from haulout.support.redaction import REMOVED, TooLarge, kept_object, kept_settings, kinds
+from haulout.support.redaction import REMOVED, TooLarge, archived, kept_object, kept_settings, kinds
+from haulout.surfaces.registry import declared
 
 SECRET = "hunter2hunter2"
 # As a person, a tool or a shell would write one down.
@@ -197,3 +199,92 @@ def test_a_file_that_grows_is_not_kept(width: int, depth: int) -> None:
 
 def test_a_few_aliases_are_fine() -> None:
     assert kept_settings(b"a: &a {name: x}\nb: *a\n") == "a:\n  name: x\nb:\n  name: x\n"
+
+
+def leaves(value: Any) -> list[str]:
+    """Every text in an object, names of fields included."""
+    match value:
+        case dict():
+            return [text for name, each in value.items() for text in (str(name), *leaves(each))]
+        case list():
+            return [text for each in value for text in leaves(each)]
+        case _:
+            return [str(value)]
+
+
+def notify_maintenance(leak: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "m", "namespace": "n", "annotations": {"a": leak}, "labels": {"b": leak}},
+        "spec": {
+            "nodeObject": "n1",
+            "maintenanceID": "GPU-1",
+            "maintenanceType": "planned",
+            "metadataConfigmap": "info",
+            "owner": leak,
+            "additionalMessageChannels": {"amazonSNSTopicARN": leak, "other": leak},
+        },
+        "status": {
+            "maintenanceStatus": "MaintenanceStarted",
+            "conditions": [{"type": "drainProgress", "status": leak, "reason": leak, "message": leak}],
+            "transitionTimestamps": [
+                {"maintenanceStatus": "MaintenanceScheduled", "transitionTimestamp": "2026-01-01T00:00:00Z"}
+            ],
+        },
+    }
+
+
+def skyhook(leak: str) -> dict[str, Any]:
+    package = {
+        "name": "tuning",
+        "version": "1.0.0",
+        "image": f"registry.test/{leak}",
+        "configMap": {"config.sh": leak, leak: "x"},
+        "env": [{"name": "PASSWORD", "value": leak}],
+        "interrupt": {"type": "service", "services": [leak]},
+        "resources": {"cpuLimit": "1", "memoryLimit": leak},
+        "dependsOn": {"base": "1.0.0"},
+    }
+    return {
+        "metadata": {"name": "s", "annotations": {"skyhook.nvidia.com/log": leak}},
+        "spec": {"packages": {"tuning": package}, "additionalTolerations": [{"key": "k", "value": leak}]},
+        "status": {
+            "status": "erroring",
+            "nodeState": {"n1": {"tuning|1.0.0": {"name": "tuning", "state": "erroring", "image": leak}}},
+            "nodeStatus": {"n1": "erroring"},
+            "conditions": [{"type": "Failing", "status": "True", "reason": "StepFailed", "message": leak}],
+            "configUpdates": {"tuning": [leak]},
+        },
+    }
+
+
+@pytest.mark.parametrize("leak", LEAKS)
+@pytest.mark.parametrize(
+    ("kind", "made", "kept"),
+    [
+        ("NotifyMaintenance", notify_maintenance, {"n1", "GPU-1", "MaintenanceStarted", "drainProgress"}),
+        ("Skyhook", skyhook, {"tuning", "1.0.0", "erroring", "n1", "StepFailed"}),
+    ],
+)
+def test_what_users_and_clients_write_into_objects_of_surfaces_stays(
+    kind: str, made: Callable[[str], dict[str, Any]], kept: set[str], leak: str
+) -> None:
+    texts = leaves(kept_object(made(leak), kind))
+    assert [text for text in texts if SECRET in text] == []
+    assert kept <= set(texts)
+
+
+@pytest.mark.parametrize("kind", ["NotifyMaintenance", "Skyhook", "DeploymentPolicy"])
+def test_messages_of_events_that_quote_others_stay(kind: str) -> None:
+    event = {"message": SECRET, "reason": "StepFailed", "involvedObject": {"kind": kind, "name": "x"}}
+    assert kept_object(event, "Event")["message"] == f"(removed: {len(SECRET)} characters)"
+
+
+def test_messages_of_our_own_events_are_kept() -> None:
+    event = {"message": "drained", "involvedObject": {"kind": "NodeMaintenance", "name": "x"}}
+    assert kept_object(event, "Event")["message"] == "drained"
+
+
+def test_every_surface_with_objects_says_what_of_them_belongs_into_an_archive() -> None:
+    """PlatformInfos are read by no program."""
+    missing = {crd for each in declared() for crd in each.crds} - {each.plural for each in archived().values()}
+    assert missing == {"platforminfos"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from haulout.core.archive import METADATA, Archived, Kept, values
 from haulout.core.rights import (
     CLUSTER,
     EACH,
@@ -99,6 +100,32 @@ SURFACE = Surface(
     crds=(PLURAL, "platforminfos"),
     webhooks=(WEBHOOK,),
     metrics=METRICS,
+    archive=(
+        Archived(
+            group=GROUP,
+            versions=("v1alpha1",),
+            plural=PLURAL,
+            kind="NotifyMaintenance",
+            node="spec.nodeObject",
+            # Clients and hooks write conditions and what events quote of them. Neither may leave as text.
+            has_harmless_events=False,
+            fields={
+                "metadata": METADATA,
+                "spec": values(
+                    *("nodeObject", "maintenanceID", "maintenanceType", "metadataConfigmap"),
+                    additionalMessageChannels=Kept.SIZE,
+                    owner=Kept.SIZE,
+                ),
+                "status": values(
+                    *("maintenanceStatus", "slaExpires"),
+                    conditions=values(
+                        "type", "lastTransitionTime", status=Kept.SIZE, reason=Kept.SIZE, message=Kept.SIZE
+                    ),
+                    transitionTimestamps=values("maintenanceStatus", "transitionTimestamp"),
+                ),
+            },
+        ),
+    ),
     explains=(
         Explained(
             kind="NotifyMaintenance",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from haulout.core.archive import CONDITION, METADATA, OWN_SELECTOR, SELECTOR, Archived, Each, Kept, values
 from haulout.core.metric import GAUGE, Metric
 from haulout.core.rights import (
     CLUSTER,
@@ -103,6 +104,93 @@ ORIGINAL = Original(
     ),
 )
 
+_STRATEGY = values("initialBatch", "batchThreshold", "failureThreshold", "safetyLimit", "delta", "growthFactor")
+_COMPARTMENT_FIELDS = {
+    "budget": values("percent", "count"),
+    "strategy": {"fixed": _STRATEGY, "linear": _STRATEGY, "exponential": _STRATEGY},
+}
+# What packages are configured with, their environment and what their containers print may hold passwords.
+_ARCHIVE = (
+    Archived(
+        group=GROUP,
+        versions=(VERSION,),
+        plural=SKYHOOKS,
+        kind="Skyhook",
+        has_harmless_events=False,
+        fields={
+            "metadata": METADATA,
+            "spec": values(
+                *(
+                    "serial",
+                    "pause",
+                    "deploymentPolicy",
+                    "runtimeRequired",
+                    "autoTaintNewNodes",
+                    "priority",
+                    "sequencing",
+                ),
+                podNonInterruptLabels=SELECTOR,
+                nodeSelectors=OWN_SELECTOR,
+                deploymentPolicyOptions=values("resetBatchStateOnCompletion"),
+                interruptionBudget=values("percent", "count"),
+                additionalTolerations=values("key", "operator", "effect", "tolerationSeconds"),
+                drainConfig=values(
+                    *(
+                        "deleteEmptyDirData",
+                        "force",
+                        "ignoreDaemonSets",
+                        "disableEviction",
+                        "gracePeriodSeconds",
+                        "timeout",
+                    ),
+                ),
+                packages=Each(
+                    values(
+                        *("name", "version", "gracefulShutdown", "stageTimeout"),
+                        interrupt=values("type"),
+                        configInterrupts=Each(values("type")),
+                        configMap=Kept.SIZE,
+                        env=Kept.SIZE,
+                        dependsOn=Kept.LABELS,
+                        resources=Kept.QUANTITIES,
+                        uninstall=values("enabled", "apply"),
+                    )
+                ),
+            ),
+            "status": values(
+                *("observedGeneration", "status", "nodeOrderOffset", "nodesInProgress", "completeNodes", "packageList"),
+                nodeState=Each(Each(values("name", "version", "stage", "state", "restarts"))),
+                nodeStatus=Kept.LABELS,
+                nodePriority=Kept.LABELS,
+                conditions=CONDITION,
+                compartmentStatuses=Each(
+                    values(
+                        *("matched", "ceiling", "inProgress", "completed", "progressPercent"),
+                        batchState=values(
+                            *("currentBatch", "consecutiveFailures", "completedNodes", "failedNodes", "shouldStop"),
+                        ),
+                    )
+                ),
+            ),
+        },
+    ),
+    Archived(
+        group=GROUP,
+        versions=(VERSION,),
+        plural=POLICIES,
+        kind="DeploymentPolicy",
+        has_harmless_events=False,
+        fields={
+            "metadata": METADATA,
+            "spec": values(
+                "resetBatchStateOnCompletion",
+                default=_COMPARTMENT_FIELDS,
+                compartments=values("name", selector=OWN_SELECTOR, **_COMPARTMENT_FIELDS),
+            ),
+        },
+    ),
+)
+
 SURFACE = Surface(
     name=NAME,
     package=__package__ or "",
@@ -120,6 +208,7 @@ SURFACE = Surface(
     },
     crds=(SKYHOOKS, POLICIES),
     metrics=_METRICS,
+    archive=_ARCHIVE,
     names=(Name("packages_namespace", "skyhook", "surfaces.packages.namespace", is_namespace=True),),
     roles=(
         Role(

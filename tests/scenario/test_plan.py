@@ -140,7 +140,7 @@ def test_what_cannot_be_planned_says_why(config: str, tmp_path: Path, capsys: py
     (tmp_path / "empty.yaml").write_text("")
     assert plan(PlanSettings(config=config, snapshot=str(tmp_path / "empty.yaml"))) == 1
     assert "there are no nodes to plan for" in capsys.readouterr().err
-    assert plan(PlanSettings(config=config, nodes=1, profile="ghost")) == 1
+    assert plan(PlanSettings(config=config, nodes=1, node_labels={"profiles": "ghost"})) == 1
     assert "there is no profile 'ghost' (there are: " in capsys.readouterr().err
     assert plan(PlanSettings(config=config, nodes=1, svg=str(tmp_path / "no" / "such.svg"))) == 1
     assert "such.svg: No such file or directory" in capsys.readouterr().err
@@ -151,5 +151,5 @@ def test_a_haulout_yaml_names_the_profiles(config: str, tmp_path: Path, capsys: 
     whole.write_text(f"surfaces: {{profiles: {{config: {config}}}, nodemaintenance: {{}}}}\n")
     assert plan(PlanSettings(config=str(whole), nodes=1, days=1)) == 0
     whole.write_text("surfaces: {nodemaintenance: {}}\n")
-    assert plan(PlanSettings(config=str(whole), nodes=1, profile="image")) == 1
+    assert plan(PlanSettings(config=str(whole), nodes=1, node_labels={"profiles": "image"})) == 1
     assert "there is no profile 'image' (there are: none)" in capsys.readouterr().err

@@ -161,6 +161,7 @@ def test_its_objects_are_explained(served: Served) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
         "beacon one of node gone (not there)",
+        "  settings: haulout.yaml",
         "  Beacon one shines on gone",
         "    there is no node gone to light",
         "what keeps it:",

@@ -12,7 +12,10 @@ from haulout.base.clock import SystemClock
 from haulout.byhand.drain import NotPossible, find_nodes
 from haulout.cluster.key import node_key
 from haulout.cluster.rows import NodeRow
+from haulout.core.archive import Archived
 from haulout.core.cordon import ANNOTATION, ledger
+from haulout.core.node_signs import shown
+from haulout.core.surface import NodeSign, Surface
 from haulout.explain.snapshot import endpoint_of
 from haulout.kube.errors import KubeError
 from haulout.kube.http import HttpTransport
@@ -20,14 +23,7 @@ from haulout.kube.listing import read_list
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.model.node import Node
-from haulout.surfaces.nodemaintenance.tainted_nodes import left_behind
-from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT, RESOURCE, NodeMaintenance
-from haulout.surfaces.profiles.wire import STATE_LABEL
-
-IN_MAINTENANCE = "in-maintenance"
-# The annotations by which other surfaces show a claim, and whose they are.
-CLAIM_ANNOTATIONS = {"haulout.dev/cordoned-by": "a NotifyMaintenance"}
-PREFIXES = {"skyhook.nvidia.com/cordon_": "Skyhook {}"}
+from haulout.surfaces.registry import declared, load
 
 
 def uncordon_nodes(names: tuple[str, ...], selector: str, cluster: Mapping[str, Any], *, dry_run: bool) -> int:
@@ -44,16 +40,19 @@ async def _uncordon(names: tuple[str, ...], selector: str, transport: HttpTransp
         if not nodes:
             click.echo("no node has these labels", err=True)
             return 1
-        maintenances = await _maintenances(nodes, transport)
+        holders = await _holders(nodes, transport)
         writer = Writer(transport)
-        return max([await _one(node, maintenances, writer, dry_run=dry_run) for node in nodes])
+        return max([await _one(node, holders, writer, dry_run=dry_run) for node in nodes])
     finally:
         await transport.close()
 
 
-async def _one(node: Node, maintenances: Mapping[str, list[str]] | None, writer: Writer, *, dry_run: bool) -> int:
+async def _one(
+    node: Node, holders: Mapping[str, Mapping[str, list[str]] | None], writer: Writer, *, dry_run: bool
+) -> int:
     name = node.metadata.name
-    for claim in claims(node, None if maintenances is None else maintenances.get(name, [])):
+    here = {surface: None if found is None else found.get(name, []) for surface, found in holders.items()}
+    for claim in claims(node, here):
         click.echo(f"Warning: node/{name}: {claim}", err=True)
     if not node.spec.unschedulable:
         click.echo(f"node/{name} already uncordoned")
@@ -70,49 +69,60 @@ async def _one(node: Node, maintenances: Mapping[str, list[str]] | None, writer:
     return 0
 
 
-def claims(node: Node, maintenances: list[str] | None) -> list[str]:
-    """Who holds the node, as far as its own annotations and taints show it, and what comes of uncordoning it.
+def claims(node: Node, holders: Mapping[str, list[str] | None]) -> list[str]:
+    """Return who holds the node, as far as its own annotations and taints show it, and what comes of uncordoning it.
 
-    `maintenances`: the NodeMaintenances of the node; None: they cannot be read.
+    `holders`: by surface, the names of its objects about the node; None: they cannot be read.
     """
     meta = node.metadata
+    taints = [taint.key for taint in node.spec.taints]
     found: list[str] = []
-    tainted = any((taint.key, taint.effect) == (DRAIN_TAINT.key, DRAIN_TAINT.effect) for taint in node.spec.taints)
-    if maintenances:
-        names = ", ".join(maintenances)
-        found.append(
-            f"NodeMaintenance {names} holds it and will cordon it again; to end it: kubectl delete nm {' '.join(maintenances)}"
-        )
-    elif tainted and maintenances is None:
-        found.append(f"a NodeMaintenance holds it (taint {DRAIN_TAINT.key}) and may cordon it again")
-    elif tainted:
-        # Not only the taint is left, which is all that would be thought of by hand.
-        act = left_behind(node_key(meta.name)).act
-        found.append(f"the taint of a NodeMaintenance that does not exist any more keeps pods away; {act}")
-    if meta.labels.get(STATE_LABEL) == IN_MAINTENANCE:
-        found.append(f"a maintenance profile is at work on it (label {STATE_LABEL}={IN_MAINTENANCE})")
+    for surface in declared():
+        for sign in surface.signs:
+            for place, text in shown(sign, meta.labels, taints, meta.annotations):
+                found.append(_claim(surface, sign, node, f"{text} ({place})", holders.get(surface.name)))
     entry = ledger(NodeRow(key=node_key(meta.name), annotations=meta.annotations))
     if entry is not None and entry.by:
         found.append(f"{', '.join(entry.by)} cordoned it (annotation {ANNOTATION})")
-    found += [
-        f"{who} holds it (annotation {name})" for name, who in CLAIM_ANNOTATIONS.items() if name in meta.annotations
-    ]
-    for prefix, who in PREFIXES.items():
-        prefixed = [name for name in meta.annotations if name.startswith(prefix)]
-        found += [f"{who.format(name.removeprefix(prefix))} holds it (annotation {name})" for name in prefixed]
     return found
 
 
-async def _maintenances(nodes: list[Node], transport: Transport) -> dict[str, list[str]] | None:
-    """The NodeMaintenances by node, where any sign of one is seen; None: they may not be read."""
-    if not any(taint.key == DRAIN_TAINT.key for node in nodes for taint in node.spec.taints):
-        return {}
+def _claim(surface: Surface, sign: NodeSign, node: Node, text: str, names: list[str] | None) -> str:
+    """Return what a sign means where it stands for an object that may not exist any more."""
+    if not sign.orphan:
+        return text
+    if names is None:
+        return f"{text} and may cordon it again"
+    if names:
+        kind, word = surface.explains[0].kind, min(surface.explains[0].words, key=len)
+        return f"{kind} {', '.join(names)} holds it and will cordon it again; to end it: kubectl delete {word} {' '.join(names)}"
+    # Not only the taint has to go: the reason says what takes everything of the maintenance away.
+    act = load(sign.orphan)(node_key(node.metadata.name)).act
+    return f"the taint of a {surface.explains[0].kind} that does not exist any more keeps pods away; {act}"
+
+
+async def _holders(nodes: list[Node], transport: Transport) -> dict[str, dict[str, list[str]] | None]:
+    """Return the objects by node of each surface of which a node shows a sign; None: they cannot be read."""
+    found: dict[str, dict[str, list[str]] | None] = {}
+    taints = {taint.key for node in nodes for taint in node.spec.taints}
+    for surface in declared():
+        if any(sign.orphan and sign.taint in taints for sign in surface.signs):
+            found[surface.name] = await _objects(surface.archive[0], transport)
+    return found
+
+
+async def _objects(kind: Archived, transport: Transport) -> dict[str, list[str]] | None:
+    """Return the names of the objects of a kind by the node that they are about; None: they cannot be read."""
     try:
-        maintenances = await read_list(transport, RESOURCE.path, NodeMaintenance)
+        model: Any = dict[str, Any]
+        objects = await read_list(transport, f"/apis/{kind.group}/{kind.versions[0]}/{kind.plural}", model)
     except KubeError:
         return None
-    found: dict[str, list[str]] = {}
-    for item in maintenances:
-        if item.spec is not None:
-            found.setdefault(item.spec.node_name, []).append(item.metadata.name)
-    return found
+    by_node: dict[str, list[str]] = {}
+    for obj in objects:
+        node: Any = obj
+        for name in kind.node.split("."):
+            node = node.get(name) if isinstance(node, dict) else None
+        if isinstance(node, str):
+            by_node.setdefault(node, []).append(obj["metadata"]["name"])
+    return by_node

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -9,8 +10,23 @@ import click
 
 from haulout.cli.options import cluster_options
 from haulout.settings.settings import PlanSettings
+from haulout.surfaces.registry import surfaces
 
 STATES = ("operational", "maintenance-required", "in-maintenance")
+
+
+def _label_options() -> dict[str, str]:
+    """Return the option of each surface that puts every node under it by a label."""
+    return {each.name: each.node_label.option for each in surfaces() if each.node_label is not None}
+
+
+def _node_labels(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options by which surfaces put every node under themselves."""
+    for each in surfaces():
+        if each.node_label is not None:
+            option = click.option(f"--{each.node_label.option}", default="", metavar="NAME", help=each.node_label.help)
+            command = option(command)
+    return command
 
 
 @click.command("plan", short_help="Forecast when each node will pass which state.")
@@ -22,7 +38,7 @@ STATES = ("operational", "maintenance-required", "in-maintenance")
 )
 @click.option("--nodes", default=0, metavar="N", help="Plan for N made-up nodes instead of a cluster's.")
 @click.option("--zones", default=3, metavar="N", show_default=True, help="In how many zones made-up nodes are.")
-@click.option("--profile", default="", metavar="NAME", help="Attach this profile to every node.")
+@_node_labels
 @click.option("--snapshot", default="", metavar="FILE", help="Plan for the objects of `kubectl get nodes,... -o yaml`.")
 @click.option("--surfaces", default="", metavar="A,B", help="Plan for these surfaces instead of those in haulout.yaml.")
 @click.option(
@@ -64,7 +80,7 @@ def command(**given: Any) -> PlanSettings:
         config=given["config"],
         nodes=given["nodes"],
         zones=max(1, given["zones"]),
-        profile=given["profile"],
+        node_labels={name: given[option] for name, option in _label_options().items() if given[option]},
         snapshot=given["snapshot"],
         days=given["days"],
         labels=labels,

@@ -1,28 +1,25 @@
-"""`haulout schema`: the JSON schema of a `maintenance.yaml`, for editors."""
+"""`haulout schema`: the JSON schema of a surface's configuration file, for editors."""
 
 from __future__ import annotations
 
 import click
+import msgspec
+
+from haulout.surfaces.registry import load, surfaces
+
+
+def _schemas() -> dict[str, str]:
+    """Return the path of the function that makes the schema, by surface."""
+    return {each.name: file.schema for each in surfaces() for file in each.lint if file.schema}
 
 
 @click.command("schema", short_help="Print the JSON schema of a configuration file.")
-@click.argument("surface", type=click.Choice(["profiles", "notify"]), default="profiles")
+@click.argument("surface", type=click.Choice(list(_schemas())), default=next(iter(_schemas())))
 def command(surface: str) -> None:
-    """Prints the JSON schema of a maintenance.yaml with the plugins that are installed, for editors.
-
-    With `notify` it is that of a notifyMaintenanceConfig.yaml.
+    """Prints the JSON schema of a SURFACE's configuration file, with the plugins that are installed, for editors.
 
     In an editor that knows YAML language servers, save it beside the file and begin that with
     `# yaml-language-server: $schema=maintenance.schema.json`.
     """
-    import msgspec
-
-    if surface == "notify":
-        from haulout.surfaces.notify.load import schema as notify_schema
-
-        click.echo(msgspec.json.format(msgspec.json.encode(notify_schema()), indent=2).decode())
-        return
-    from haulout.surfaces.profiles.reference import schema
-    from haulout.surfaces.profiles.surface import known_plugins
-
-    click.echo(msgspec.json.format(msgspec.json.encode(schema(known_plugins())), indent=2).decode())
+    made = load(_schemas()[surface])()
+    click.echo(msgspec.json.format(msgspec.json.encode(made), indent=2).decode())

@@ -22,7 +22,7 @@ class Kept(Enum):
 class Each(msgspec.Struct, frozen=True):
     """What is kept of a map whose names users choose: every name, and of each value these fields."""
 
-    fields: Fields
+    fields: Each | Fields
 
 
 Fields = Mapping[str, "Kept | Each | Fields"]

@@ -91,6 +91,39 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     setting: str = "config"
 
 
+class NodeSign(msgspec.Struct, frozen=True, kw_only=True):
+    """A label, taint or annotation by which a Node shows that a surface claims it, for `uncordon` and `bundle`.
+
+    One of `label`, `taint` and `annotation` is set. `value`: of the label, and of no other value.
+    `is_prefix`: every annotation whose name begins so is one.
+    `text`: what the sign says, for people; `{}` is the rest of the annotation's name.
+    `orphan`: path of a function from the node's key to a `Reason`: what to do about a taint whose object does not exist.
+    """
+
+    text: str
+    label: str = ""
+    value: str = ""
+    taint: str = ""
+    annotation: str = ""
+    is_prefix: bool = False
+    orphan: str = ""
+
+
+class NodeLabel(msgspec.Struct, frozen=True, kw_only=True):
+    """A label of Nodes by which they are put under a surface, and the option of `haulout plan` that sets it on every node.
+
+    `names`: path of a function from the value to the names in it. `known`: path of a function from the surface's options to
+    the names that there are. `waiting`: the label and value of a node that waits before it claims anything.
+    """
+
+    option: str
+    help: str
+    label: str
+    names: str
+    known: str
+    waiting: tuple[str, str] = ("", "")
+
+
 class Explained(msgspec.Struct, frozen=True, kw_only=True):
     """A kind whose objects `haulout explain KIND NAME` can explain.
 
@@ -113,6 +146,7 @@ class Lint(msgspec.Struct, frozen=True, kw_only=True):
     `keys`: keys at the top of the file, each of which makes it known.
     `recognizes`: path of a function from the parsed file to whether it is one. Empty: keys alone decide.
     `check`: path of a function from the content, `source` and `environment` to a list of `haulout.plugins.file_lint.Problem`.
+    `schema`: path of a function that returns the JSON schema of the file, for `haulout schema`.
     `takes_rest`: a file that no surface recognizes is taken for this one.
     """
 
@@ -120,6 +154,7 @@ class Lint(msgspec.Struct, frozen=True, kw_only=True):
     check: str
     keys: tuple[str, ...] = ()
     recognizes: str = ""
+    schema: str = ""
     takes_rest: bool = False
 
 
@@ -138,6 +173,10 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     `crds`: the CustomResourceDefinitions that it brings, by the names of the files in `crds` in its package.
     `metrics`: what it counts and measures. Those of the kernel are there beside them.
     `archive`: which of its objects belong into a support archive. `kept_annotations`: those whose values may leave in it.
+    `reasons`: path of the meanings of its reason codes. `signs`: by what Nodes show that it claims them.
+    `node_label`: the label that puts a Node under it, where it has one.
+    `kept_settings`: keys of its own configuration files whose texts are names, rules or instants, which may leave in a
+    support archive.
     `lint`: the configuration files of its own. `explains`: its kinds that can be explained.
     `roles`, `options`, `names`: what it has to be allowed, and what an installation chooses of that.
     `workload_roles`: what it has to be allowed in other clusters than its own.
@@ -159,6 +198,10 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     metrics: tuple[Metric, ...] = ()
     archive: tuple[Archived, ...] = ()
     kept_annotations: tuple[str, ...] = ()
+    kept_settings: tuple[str, ...] = ()
+    reasons: str = ""
+    signs: tuple[NodeSign, ...] = ()
+    node_label: NodeLabel | None = None
     lint: tuple[Lint, ...] = ()
     explains: tuple[Explained, ...] = ()
     roles: tuple[Role, ...] = ()

@@ -19,6 +19,7 @@ from haulout.core.holds import HOLDS_OF_NODE, LONG_AGO, Grant, Hold, grant_key
 from haulout.core.reason import Reason, best_act, roots
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
+from haulout.surfaces.registry import surfaces
 
 # The states of a node, from what is worked on to what nothing is wanted of.
 DRAINING, OUT, WAITING, NOT_READY, CORDONED, IN_SERVICE = (
@@ -133,6 +134,7 @@ class _Gathering:
         self._ends: dict[str, list[Reason]] = {}
         # The objects that keep each node out of service, and wait for nothing but the end of the work.
         self._holders: dict[str, list[str]] = {}
+        self._waiting = {each.name: each.node_label.waiting for each in surfaces() if each.node_label is not None}
 
     def works(self, rows: Iterable[NodeRow]) -> Iterator[Work]:
         for row in rows:
@@ -147,11 +149,12 @@ class _Gathering:
                 work.object for work in seen.values() if work.state == OUT
             )
             yield from seen.values()
-            # A profile may wait for a check before it claims anything.
-            if not holds and row.labels.get("cloud.sap/maintenance-state") == "maintenance-required":
-                ends = [end for name in self._asked for end in self._stuck(Subject(name, row.key))]
-                self._keep(row.key.name, ends)
-                yield Work("profiles", f"node/{row.key.name}", row.key.name, WAITING, waits_for=_texts(ends))
+            for surface, (label, value) in self._waiting.items():
+                # Such a node may wait for a check of the surface before it claims anything.
+                if not holds and row.labels.get(label) == value:
+                    ends = [end for name in self._asked for end in self._stuck(Subject(name, row.key))]
+                    self._keep(row.key.name, ends)
+                    yield Work(surface, f"node/{row.key.name}", row.key.name, WAITING, waits_for=_texts(ends))
 
     def node(self, row: NodeRow, group_by: str) -> NodeState:
         holds = self._holds(row.key)

@@ -31,7 +31,7 @@ GOES, IDLE = (
     "goes",
     frozenset({"annotation-invalid", "uncordoned", "no-surface", "not-enabled", "deletion-approved", "at-rest"}),
 )
-NO_SURFACE = "no profiles are configured here (--config names them), and no NodeMaintenance concerns it"
+NO_SURFACE = "no surface that is configured here concerns it (--config names a configuration)"
 MOST_ALIKE = 10
 
 

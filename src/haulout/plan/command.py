@@ -17,6 +17,7 @@ from haulout.base.selector import SelectorError, parse
 from haulout.core.budgets.decisions import BUDGETS
 from haulout.core.declaration import Declaration
 from haulout.core.planned import PlannedObjects
+from haulout.core.surface import Surface
 from haulout.embedded import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DAEMON_SETS,
@@ -39,8 +40,7 @@ from haulout.plan.forecast import SETTLING_FOR, Done, Simulation, planned_resour
 from haulout.plan.output import as_json, as_text
 from haulout.plan.progress import progress_bar
 from haulout.settings.settings import PlanSettings
-from haulout.surfaces.profiles.wire import PROFILE_LABEL, attached_profiles
-from haulout.surfaces.registry import declared, definition, surface
+from haulout.surfaces.registry import declared, definition, load, surface
 
 # A pod that ends by itself, beside all others, which follow from their owners.
 FINITE_POD = "FinitePod"
@@ -108,13 +108,25 @@ def _setup(settings: PlanSettings) -> Setup:
         raise click.ClickException(
             "--maintain makes NodeMaintenances or NotifyMaintenances: switch on nodemaintenance or notify (--surfaces)"
         )
-    profiles = setup.options("profiles")
-    known = profiles.config.profiles if profiles else {}
-    unknown = [name for name in attached_profiles(settings.profile) if name not in known]
-    if settings.profile and unknown:
-        names = ", ".join(sorted(known)) or "none"
-        raise click.ClickException(f"{settings.config}: there is no profile {unknown[0]!r} (there are: {names})")
+    for name, text in settings.node_labels.items():
+        _check_label(setup, surface(name), text, settings.config)
     return setup
+
+
+def _check_label(setup: Setup, declared: Surface, text: str, config: str) -> None:
+    """Refuse the value of a label by which nodes are put under a surface, where it names what is not configured."""
+    label, options = declared.node_label, setup.options(declared.name)
+    assert label is not None
+    known = load(label.known)(options) if options else ()
+    unknown = [name for name in load(label.names)(text) if name not in known]
+    if unknown:
+        names = ", ".join(known) or "none"
+        raise click.ClickException(f"{config}: there is no {label.option} {unknown[0]!r} (there are: {names})")
+
+
+def _labels(settings: PlanSettings) -> dict[str, str]:
+    labels = {name: surface(name).node_label for name in settings.node_labels}
+    return {label.label: settings.node_labels[name] for name, label in labels.items() if label is not None}
 
 
 def _planned(setup: Setup) -> list[tuple[Resource, PlannedObjects]]:
@@ -174,7 +186,7 @@ def _objects(settings: PlanSettings, setup: Setup, lacks: list[str]) -> Objects:
     nodes = [body for resource, body in found if resource == NODES]
     if not nodes:
         raise click.ClickException("there are no nodes to plan for (--nodes N makes some up)")
-    wanted = dict(settings.labels) | ({PROFILE_LABEL: settings.profile} if settings.profile else {})
+    wanted = dict(settings.labels) | _labels(settings)
     for body in nodes:
         body["metadata"]["labels"] = {**body["metadata"].get("labels", {}), **wanted}
     for resource, planned in _planned(setup)[:1]:

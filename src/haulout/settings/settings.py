@@ -144,7 +144,8 @@ class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
     config: str
     nodes: int = 0
     zones: int = 3
-    profile: str = ""
+    # By surface: what its label is set to on every node, as its option of `plan` says.
+    node_labels: Mapping[str, str] = {}
     snapshot: str = ""
     days: float = 30.0
     labels: tuple[tuple[str, str], ...] = ()

@@ -22,6 +22,7 @@ from haulout.base.url import without_secrets
 from haulout.base.yaml import Scalar, YamlError, node_at, parse
 from haulout.cluster.key import node_key
 from haulout.core.archive import Archived
+from haulout.core.node_signs import shown
 from haulout.explain.node import as_text, explain
 from haulout.explain.setup import Setup, find_setup, read_setup
 from haulout.explain.snapshot import endpoint_of, narrowed, picture
@@ -29,8 +30,6 @@ from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ApiError, KubeError, NotFound
 from haulout.kube.http import HttpTransport
 from haulout.support.redaction import TooLarge, archived, kept_object, kept_settings
-from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT
-from haulout.surfaces.profiles.wire import STATE_LABEL
 from haulout.surfaces.registry import declared, load
 
 Json = dict[str, Any]
@@ -45,7 +44,7 @@ OWN_PODS = "app.kubernetes.io/name=haulout"
 OWN_NAMESPACE, NODE_LEASES = "haulout-system", "kube-node-lease"
 # Of what belongs to Haulout among kinds of which there are many, beside what surfaces declare.
 OURS = "haulout"
-CLAIM_ANNOTATIONS = ("haulout.dev/", "skyhook.nvidia.com/cordon")
+OWN_ANNOTATIONS = "haulout.dev/"
 
 
 def write_bundle(nodes: tuple[str, ...], output: str, config: str, cluster: Mapping[str, Any]) -> int:
@@ -259,7 +258,7 @@ class Bundle:
 
     def _local_files(self, given: str) -> None:
         """The files as they are, so that a broken one can be looked at too."""
-        for name in dict.fromkeys((given, "haulout.yaml", "config/maintenance.yaml", _named_profiles(given))):
+        for name in dict.fromkeys((given, "haulout.yaml", *_config_files(given))):
             path = Path(name)
             if name and path.is_file():
                 try:
@@ -333,13 +332,19 @@ class Bundle:
             self.missing.append(f"{path}: it is no YAML, and may hold secrets")
 
 
-def _named_profiles(given: str) -> str:
-    """Return the profiles' file that the settings name, however broken both may be; empty if none can be found."""
+def _config_files(given: str) -> list[str]:
+    """Return the paths of the surfaces' own files: by default, and as the settings name them, however broken these are."""
     try:
-        found = node_at(parse(Path(given or "haulout.yaml").read_bytes()), ("surfaces", "profiles", "config"))
+        settings = parse(Path(given or "haulout.yaml").read_bytes())
     except (OSError, YamlError):
-        return ""
-    return str(found.value) if isinstance(found, Scalar) and found.value else ""
+        settings = None
+    paths = []
+    for surface in declared():
+        if surface.config_file is not None and surface.settings is not None:
+            found = node_at(settings, ("surfaces", surface.name, surface.config_file.setting)) if settings else None
+            paths.append(getattr(surface.settings(), surface.config_file.setting))
+            paths.append(str(found.value) if isinstance(found, Scalar) and found.value else "")
+    return paths
 
 
 def _name(obj: Json) -> str:
@@ -368,13 +373,16 @@ def _concerned(names: tuple[str, ...], nodes: list[Json], maintained: set[str]) 
 
 
 def _is_claimed(node: Json) -> bool:
-    """Whether a node is cordoned, in maintenance, or has an annotation of a surface that claims it."""
+    """Whether a node is cordoned, waits for a surface, or shows by a label, taint or annotation that one claims it."""
     spec, metadata = node.get("spec", {}), node["metadata"]
+    labels, annotations = metadata.get("labels", {}), metadata.get("annotations", {})
+    taints = [taint.get("key", "") for taint in spec.get("taints") or []]
+    waiting = [each.node_label.waiting for each in declared() if each.node_label is not None]
     return (
         bool(spec.get("unschedulable"))
-        or any(taint.get("key") == DRAIN_TAINT.key for taint in spec.get("taints") or [])
-        or metadata.get("labels", {}).get(STATE_LABEL, "operational") != "operational"
-        or any(name.startswith(CLAIM_ANNOTATIONS) for name in metadata.get("annotations", {}))
+        or any(name.startswith(OWN_ANNOTATIONS) for name in annotations)
+        or any(name in labels and labels[name] == value for name, value in waiting)
+        or any(shown(sign, labels, taints, annotations) for each in declared() for sign in each.signs)
     )
 
 

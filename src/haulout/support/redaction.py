@@ -33,6 +33,9 @@ from haulout.core.archive import (
     values,
 )
 from haulout.core.setting import described
+from haulout.plugins.api import Check, Notifier, Trigger
+from haulout.plugins.load import load_plugins
+from haulout.settings.file import File, RuleBlock
 from haulout.surfaces.registry import declared
 
 Json = dict[str, Any]
@@ -193,9 +196,26 @@ def kept_annotations() -> frozenset[str]:
 @cache
 def settings() -> frozenset[str]:
     """Return the settings whose texts are kept: names, rules and instants."""
-    structs = [surface.settings for surface in declared() if surface.settings is not None]
+    structs: list[type[msgspec.Struct]] = [
+        File,
+        RuleBlock,
+        *(surface.settings for surface in declared() if surface.settings is not None),
+    ]
     found = [each for struct in structs for each in described(struct)]
-    return SETTINGS | {each.name for each in found if each.setting.words or each.setting.is_public}
+    own = {name for surface in declared() for name in surface.kept_settings}
+    return frozenset(own | {each.name for each in found if each.setting.words or each.setting.is_public})
+
+
+@cache
+def plugins() -> frozenset[str]:
+    """Return the types of our own plugins, whose settings are known. What others take may be anything."""
+    registry = load_plugins()
+    found: list[Check | Notifier | Trigger] = [
+        *registry.checks.values(),
+        *registry.notifiers.values(),
+        *registry.triggers.values(),
+    ]
+    return frozenset(each.name for each in found if each.config.__module__.startswith("haulout.plugins."))
 
 
 def kept_object(obj: Json, kind: str) -> Json:
@@ -270,92 +290,6 @@ def _pseudonym(value: Any) -> str:
 
 # Configuration
 
-# Settings of haulout.yaml and of the profiles' file whose text is a name, a rule or an instant.
-SETTINGS = frozenset(
-    [
-        "action",
-        "certificates",
-        "channel",
-        "check",
-        "config",
-        "context",
-        "controllerKinds",
-        "days",
-        "deadlineAction",
-        "end",
-        "enter",
-        "evictionBackend",
-        "exclude",
-        "exit",
-        "expr",
-        "format",
-        "groupLabels",
-        "health",
-        "http",
-        "key",
-        "kind",
-        "labelFilter",
-        "lease",
-        "leaseName",
-        "leaseNamespace",
-        "level",
-        "maxUnavailable",
-        "name",
-        "namespace",
-        "namespaces",
-        "next",
-        "notify",
-        "operator",
-        "podSelector",
-        "profile",
-        "query",
-        "restartPolicies",
-        "schedule",
-        "service",
-        "start",
-        "status",
-        "surfaces",
-        "timeZone",
-        "timezone",
-        "topologyKey",
-        "trigger",
-        "type",
-        "url",
-        "value",
-        "values",
-        "webhooks",
-        "weekdays",
-    ]
-)
-# Plugins whose settings are known. What others take may be anything.
-PLUGINS = frozenset(
-    [
-        "affinity",
-        "alterAnnotation",
-        "alterFinalizer",
-        "alterHypervisor",
-        "alterLabel",
-        "anyLabel",
-        "checkHypervisor",
-        "clusterSemver",
-        "condition",
-        "eviction",
-        "hasAnnotation",
-        "hasLabel",
-        "hypervisorCondition",
-        "kubernikusCount",
-        "mail",
-        "maxMaintenance",
-        "nodeCount",
-        "prometheusInstant",
-        "slack",
-        "slackThread",
-        "stagger",
-        "timeWindow",
-        "wait",
-        "waitExclude",
-    ]
-)
 # Users choose the names of labels, so every name is kept below these fields.
 LABEL_MAPS = ("matchLabels",)
 DURATION = re.compile(r"([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h|d))+")
@@ -399,7 +333,7 @@ def _setting(node: Node | None, name: str, room: _Room) -> Any:
 def _settings(node: YamlMapping, name: str, room: _Room) -> Any:
     found = dict(node.entries)
     kind = found.get("type")
-    is_foreign = "config" in found and isinstance(kind, Scalar) and kind.value not in PLUGINS
+    is_foreign = "config" in found and isinstance(kind, Scalar) and kind.value not in plugins()
     if is_foreign:
         room.take()
         found = {key: value for key, value in found.items() if key != "config"}

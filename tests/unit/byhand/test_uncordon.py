@@ -20,9 +20,9 @@ MARKED = Node(ObjectMeta(name="n0"), NodeSpec(taints=(Taint("medik8s.io/drain", 
     ],
 )
 def test_the_mark_of_a_maintenance(maintenances: list[str] | None, told: str) -> None:
-    (said,) = claims(MARKED, maintenances)
+    (said,) = claims(MARKED, {"nodemaintenance": maintenances})
     assert told in said
 
 
 def test_a_node_without_a_mark() -> None:
-    assert claims(Node(ObjectMeta(name="n0")), []) == []
+    assert claims(Node(ObjectMeta(name="n0")), {}) == []

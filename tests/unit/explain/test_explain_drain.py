@@ -199,7 +199,7 @@ def test_a_node_that_concerns_nobody() -> None:
     lines = as_text(of_node(ops, "n1"), ops.world.time.now()).splitlines()
     assert lines == [
         "node n1",
-        "  no profiles are configured here (--config names them), and no NodeMaintenance concerns it",
+        "  no surface that is configured here concerns it (--config names a configuration)",
     ]
 
 

@@ -36,6 +36,7 @@ SURFACE = Surface(
         Option("own_certificates", "Allow to make the webhooks' certificate and to register it.", default=True),
         Option("original_lease", "Allow the Leases of the originals in this namespace.", "NAMESPACE"),
     ),
+    reasons="haulout.core.reason_codes:REASONS",
     metrics=KERNEL_METRICS,
     archive=(
         Archived(

@@ -60,6 +60,7 @@ SURFACE = Surface(
         ),
     ),
     decisions="haulout.surfaces.clusterapi.surface:CLUSTERAPI",
+    reasons="haulout.surfaces.clusterapi.reasons:REASONS",
     part="haulout.app.clusterapi:ClusterApis",
     original=ORIGINAL,
     # It is of use in a management cluster alone, where it reads every Secret.

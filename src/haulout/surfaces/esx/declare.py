@@ -14,5 +14,6 @@ SURFACE = Surface(
     kept_annotations=("cloud.sap/esx-reboot-initiated",),
     lint=(Lint(stem="esx", recognizes="haulout.surfaces.esx.lint:is_esx", check="haulout.surfaces.esx.lint:lint"),),
     decisions="haulout.surfaces.esx.surface:ESX",
+    reasons="haulout.surfaces.esx.reasons:REASONS",
     part="haulout.app.esx:Esx",
 )

@@ -19,5 +19,6 @@ SURFACE = Surface(
         ),
     ),
     decisions="haulout.surfaces.kubernikus.surface:KUBERNIKUS",
+    reasons="haulout.surfaces.kubernikus.reasons:REASONS",
     part="haulout.app.kubernikus:Kubernikus",
 )

@@ -20,7 +20,7 @@ from haulout.core.rights import (
     people_roles,
     registration_right,
 )
-from haulout.core.surface import Explained, Flag, Original, Registration, Surface
+from haulout.core.surface import Explained, Flag, NodeSign, Original, Registration, Surface
 from haulout.surfaces.nodemaintenance.settings import NodeMaintenanceSettings
 
 NAME, GROUP, PLURAL = "nodemaintenance", "nodemaintenance.medik8s.io", "nodemaintenances"
@@ -93,6 +93,7 @@ SURFACE = Surface(
         Explained(kind="NodeMaintenance", words=("nodemaintenance", "nodemaintenances", "nm", f"{PLURAL}.{GROUP}")),
     ),
     decisions="haulout.surfaces.nodemaintenance.surface:NODEMAINTENANCE",
+    reasons="haulout.surfaces.nodemaintenance.reasons:REASONS",
     part="haulout.app.nodemaintenance:NodeMaintenances",
     original=ORIGINAL,
     crds=(PLURAL,),
@@ -129,6 +130,13 @@ SURFACE = Surface(
         Metric("nodemaintenance_lease_errors_total", COUNTER, "Node leases that could not be had or kept."),
         Metric(
             "nodemaintenance_pending_pods", GAUGE, "Pods that a maintenance still waits for.", labels=("name", "node")
+        ),
+    ),
+    signs=(
+        NodeSign(
+            taint="medik8s.io/drain",
+            text="a NodeMaintenance holds it",
+            orphan="haulout.surfaces.nodemaintenance.tainted_nodes:left_behind",
         ),
     ),
     archive=(

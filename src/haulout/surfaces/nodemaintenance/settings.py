@@ -31,7 +31,10 @@ class DrainDefaults(msgspec.Struct, frozen=True, rename="camel"):
         int, _amount("After so many seconds a pass is reported as failed, and goes on; 0: never.")
     ] = 30
     pod_selector: Annotated[
-        str, Setting(help="Drain only pods with these labels.", check=selector.parse, right="a label selector")
+        str,
+        Setting(
+            help="Drain only pods with these labels.", is_public=True, check=selector.parse, right="a label selector"
+        ),
     ] = ""
     disable_eviction: Annotated[bool, Setting(help="Delete pods instead of evicting them: budgets are not asked.")] = (
         False
@@ -53,6 +56,7 @@ class NodeMaintenanceSettings(msgspec.Struct, frozen=True, rename="camel"):
         str,
         Setting(
             help="The namespace of the Leases of nodes.",
+            is_public=True,
             has_flag=False,
             check=not_empty,
             right="the name of a namespace",

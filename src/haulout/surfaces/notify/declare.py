@@ -19,7 +19,7 @@ from haulout.core.rights import (
     people_roles,
     registration_right,
 )
-from haulout.core.surface import ConfigFile, Explained, Flag, Lint, Original, Registration, Surface
+from haulout.core.surface import ConfigFile, Explained, Flag, Lint, NodeSign, Original, Registration, Surface
 from haulout.surfaces.notify.metrics import METRICS
 from haulout.surfaces.notify.settings import NotifySettings
 
@@ -95,11 +95,13 @@ SURFACE = Surface(
     summary="NotifyMaintenances: track a node's maintenance step by step, announce each, and run them hands-free.",
     settings=NotifySettings,
     decisions="haulout.surfaces.notify.surface:NOTIFY",
+    reasons="haulout.surfaces.notify.scheduler.show:REASONS",
     part="haulout.app.notify:Notices",
     original=ORIGINAL,
     crds=(PLURAL, "platforminfos"),
     webhooks=(WEBHOOK,),
     metrics=METRICS,
+    signs=(NodeSign(annotation="haulout.dev/cordoned-by", text="a NotifyMaintenance holds it"),),
     archive=(
         Archived(
             group=GROUP,
@@ -139,6 +141,7 @@ SURFACE = Surface(
             stem="notifyMaintenanceConfig",
             keys=("slaPeriod", "operators"),
             check="haulout.surfaces.notify.lint:lint",
+            schema="haulout.surfaces.notify.load:schema",
         ),
     ),
     config_file=ConfigFile(name="notifyMaintenanceConfig.yaml"),

@@ -18,7 +18,7 @@ from haulout.core.rights import (
     people_roles,
     registration_right,
 )
-from haulout.core.surface import Explained, Original, Registration, Surface, Variable
+from haulout.core.surface import Explained, NodeSign, Original, Registration, Surface, Variable
 from haulout.surfaces.packages.settings import PackagesSettings
 
 NAME, LEASE = "packages", "3c22c1ae.nvidia.com"
@@ -197,6 +197,7 @@ SURFACE = Surface(
     summary="Skyhooks: roll packages over nodes, with an agent that runs on the hosts.",
     settings=PackagesSettings,
     decisions="haulout.surfaces.packages.surface:PACKAGES",
+    reasons="haulout.surfaces.packages.reasons:REASONS",
     part="haulout.app.packages:Packages",
     explains=(Explained(kind="Skyhook", words=("skyhook", SKYHOOKS, f"{SKYHOOKS}.{GROUP}")),),
     original=ORIGINAL,
@@ -209,6 +210,7 @@ SURFACE = Surface(
     crds=(SKYHOOKS, POLICIES),
     metrics=_METRICS,
     archive=_ARCHIVE,
+    signs=(NodeSign(annotation=f"{GROUP}/cordon_", is_prefix=True, text="Skyhook {} holds it"),),
     names=(Name("packages_namespace", "skyhook", "surfaces.packages.namespace", is_namespace=True),),
     roles=(
         Role(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from haulout.core.metric import COUNTER, GAUGE, Metric
 from haulout.core.rights import CLUSTER, COORDINATION, EACH, FOLLOW, READ, Option, Right, Role, drain_rights
-from haulout.core.surface import ConfigFile, Flag, Lint, Original, Surface
+from haulout.core.surface import ConfigFile, Flag, Lint, NodeLabel, NodeSign, Original, Surface
 from haulout.surfaces.profiles.settings import ProfilesSettings
 
 NAME = "profiles"
+PROFILE_LABEL, STATE_LABEL = "cloud.sap/maintenance-profile", "cloud.sap/maintenance-state"
 ORIGINAL = Original(
     name="maintenance-controller",
     lease="maintenance-controller-leader-election.cloud.sap",
@@ -54,15 +55,65 @@ SURFACE = Surface(
     summary="Maintenance profiles on Nodes: states, checks, triggers and notifications from maintenance.yaml.",
     settings=ProfilesSettings,
     kept_annotations=("cloud.sap/maintenance-data",),
+    kept_settings=(
+        "channel",
+        "check",
+        "config",
+        "days",
+        "end",
+        "enter",
+        "exclude",
+        "exit",
+        "expr",
+        "groupLabels",
+        "key",
+        "kind",
+        "labelFilter",
+        "leaseName",
+        "name",
+        "next",
+        "notify",
+        "operator",
+        "profile",
+        "query",
+        "schedule",
+        "start",
+        "status",
+        "timeZone",
+        "timezone",
+        "trigger",
+        "type",
+        "url",
+        "value",
+        "values",
+        "weekdays",
+    ),
+    signs=(
+        NodeSign(
+            label=STATE_LABEL,
+            value="in-maintenance",
+            text="a maintenance profile is at work on it",
+        ),
+    ),
+    node_label=NodeLabel(
+        option="profile",
+        help="Attach this profile to every node.",
+        label=PROFILE_LABEL,
+        names="haulout.surfaces.profiles.wire:attached_profiles",
+        known="haulout.surfaces.profiles.load:profile_names",
+        waiting=(STATE_LABEL, "maintenance-required"),
+    ),
     lint=(
         Lint(
             stem="maintenance",
             keys=("instances", "profiles"),
             check="haulout.surfaces.profiles.lint:lint_file",
+            schema="haulout.surfaces.profiles.reference:file_schema",
             takes_rest=True,
         ),
     ),
     decisions="haulout.surfaces.profiles.surface:PROFILES",
+    reasons="haulout.surfaces.profiles.reasons:REASONS",
     part="haulout.app.profiles:Profiles",
     original=ORIGINAL,
     tells_in_group=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -104,6 +104,11 @@ class Configuration(msgspec.Struct, Generic[Ck, Nt, Tr], frozen=True):
     notifications: Mapping[str, Notification[Nt]]
     profiles: Mapping[str, Profile[Ck, Nt, Tr]]
     label_filter: tuple[str, ...]
+
+
+def profile_names(options: Any) -> tuple[str, ...]:
+    """Return the names of the profiles that a surface's options hold, in order."""
+    return tuple(sorted(options.config.profiles))
 
 
 def examined(

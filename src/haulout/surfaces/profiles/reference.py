@@ -11,6 +11,7 @@ from typing import Any
 from haulout.base.duration import to_text
 from haulout.plugins.api import Check, Notifier, Trigger
 from haulout.plugins.config import Config
+from haulout.plugins.load import load_plugins
 from haulout.plugins.shape import Field, Kind, ListOf, MapOf, Nested, Shape, plan
 from haulout.surfaces.profiles.load import Plugins, written_file
 from haulout.surfaces.profiles.schedules import SCHEDULES
@@ -43,6 +44,12 @@ _WORDS = {
     Kind.BLOCK: "block",
     Kind.FIELDS: "names and values",
 }
+
+
+def file_schema() -> Json:
+    """Return the JSON schema of a `maintenance.yaml` with the plugins that are installed."""
+    found = load_plugins()
+    return schema(Plugins(found.checks, found.notifiers, found.triggers))
 
 
 def schema(plugins: Known) -> Json:

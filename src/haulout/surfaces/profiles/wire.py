@@ -12,9 +12,11 @@ from typing import Any
 
 import msgspec
 
+from haulout.surfaces.profiles import declare
+
 SURFACE = "profiles"
-PROFILE_LABEL = "cloud.sap/maintenance-profile"
-STATE_LABEL = "cloud.sap/maintenance-state"
+PROFILE_LABEL = declare.PROFILE_LABEL
+STATE_LABEL = declare.STATE_LABEL
 LOG_DETAILS_LABEL = "cloud.sap/maintenance-log-details"
 HOST_LABEL = "kubernetes.cloud.sap/host"
 ZONE_LABEL = "failure-domain.beta.kubernetes.io/zone"

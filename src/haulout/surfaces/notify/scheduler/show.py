@@ -48,6 +48,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "UnlikelyToDrain": ("its node is not likely to drain soon", ""),
     "BudgetExhausted": ("as many nodes are out of service as the budget allows", ""),
 }
+REASONS = {code: f"{text[:1].upper()}{text[1:]}." for code, (text, _) in TEXTS.items()}
 
 
 class Shown(msgspec.Struct, frozen=True):

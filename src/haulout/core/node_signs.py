@@ -1,0 +1,21 @@
+"""Which of the signs that surfaces declare a Node shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from haulout.core.surface import NodeSign
+
+
+def shown(
+    sign: NodeSign, labels: Mapping[str, str], taints: Iterable[str], annotations: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """Return how a Node shows a sign: the label, taint or annotation, and the text that explains it. None: an empty list."""
+    if sign.label:
+        return [(f"label {sign.label}={sign.value}", sign.text)] if labels.get(sign.label) == sign.value else []
+    if sign.taint:
+        return [(f"taint {sign.taint}", sign.text)] if sign.taint in taints else []
+    if not sign.is_prefix:
+        return [(f"annotation {sign.annotation}", sign.text)] if sign.annotation in annotations else []
+    names = [name for name in annotations if name.startswith(sign.annotation)]
+    return [(f"annotation {name}", sign.text.format(name.removeprefix(sign.annotation))) for name in names]

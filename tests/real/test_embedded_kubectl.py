@@ -12,9 +12,9 @@ import pytest
 
 from tests.real.profiles import GO, PROFILE, STATE, entries_of, label_of, roll_config, sampled
 from tests.rig.embedded import EmbeddedCluster
-from tests.rig.operator import HAULOUT, MaintenanceController
+from tests.rig.operator import HAULOUT, MaintenanceController, environment
 from tests.rig.plane import Cluster, ControlPlane, tool
-from tests.rig.process import Process, Scratch
+from tests.rig.process import Process, Scratch, free_port
 from tests.rig.session import require_tools
 from tests.rig.wait import eventually
 
@@ -245,3 +245,42 @@ def test_an_operator_does_the_same_to_an_embedded_and_to_a_real_cluster(
         on_embedded = rolled(embedded, names, tmp_path / "operator")
     assert on_real["at once"] == 1
     assert on_embedded == on_real
+
+
+def test_an_installation_leaves_the_cluster_usable_and_its_webhooks_reach_a_run_here(
+    scratch: Scratch, tmp_path: Path
+) -> None:
+    def maintenance(name: str, node: str) -> str:
+        body = {
+            "apiVersion": "nodemaintenance.medik8s.io/v1beta1",
+            "kind": "NodeMaintenance",
+            "metadata": {"name": name},
+            "spec": {"nodeName": node, "reason": "test"},
+        }
+        return json.dumps(body)
+
+    def printed(*words: str) -> str:
+        return subprocess.run([HAULOUT, *words], text=True, capture_output=True, check=True).stdout
+
+    require_tools("kubectl")
+    port = free_port()
+    with EmbeddedCluster(scratch.directory("installed"), nodes=2) as cluster:
+        cluster.kubectl("wait", "node", "--all", "--for=condition=Ready", "--timeout=60s")
+        cluster.kubectl("apply", "-f", "-", stdin=printed("manifests", "nodemaintenance", "--replicas=1"))
+        cluster.kubectl("apply", "-f", "-", stdin=maintenance("unreviewed", "zone-a-01"))
+        cluster.kubectl("delete", "nm", "unreviewed", "--wait=false")
+        url = f"https://127.0.0.1:{port}"
+        cluster.kubectl("apply", "-f", "-", stdin=printed("webhooks", "nodemaintenance", f"--url={url}"))
+        settings = f'listen: {{http: "0", health: "0", webhooks: "127.0.0.1:{port}"}}\nnamespace: haulout-system\n'
+        (tmp_path / "haulout.yaml").write_text(
+            f"kubeconfig: {cluster.kubeconfig()}\n{settings}surfaces: {{nodemaintenance: {{}}}}\n"
+        )
+        with Process("run", [HAULOUT, "run"], tmp_path, env=environment(), cwd=tmp_path):
+            eventually(lambda: refusal(cluster, maintenance("ghost", "nosuch")), "the webhook refuses an unknown node")
+            cluster.kubectl("apply", "-f", "-", stdin=maintenance("known", "zone-a-01"))
+
+
+def refusal(cluster: EmbeddedCluster, manifest: str) -> bool:
+    """Whether the webhook has refused the object itself, rather than not having been reached."""
+    done = cluster.kubectl("apply", "--dry-run=server", "-f", "-", stdin=manifest, check=False)
+    return "no node with name nosuch found" in done.stderr

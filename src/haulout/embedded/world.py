@@ -12,14 +12,18 @@ from haulout.base import yaml
 from haulout.base.clock import SystemClock
 from haulout.embedded.controllers.actors import ActorOptions, Actors
 from haulout.embedded.controllers.behaviour import KubeletOptions
+from haulout.embedded.face.admission import Admission
 from haulout.embedded.face.api import Api
 from haulout.embedded.face.https import HttpFace
+from haulout.embedded.face.webhooks import WebhookClient
 from haulout.embedded.interfaces import Json
 from haulout.embedded.resources import DEPLOYMENTS, DISRUPTION_BUDGETS, NODES
 from haulout.embedded.store.kinds import Kind
 from haulout.embedded.store.server import Server
 from haulout.embedded.timers import FastClock, LoopTimers
 
+# Where `haulout run` serves webhooks if it is not told otherwise.
+STAND_IN = "https://127.0.0.1:9443"
 ZONE = "topology.kubernetes.io/zone"
 
 
@@ -36,7 +40,8 @@ class World:
         self.timers = LoopTimers(clock, speed=speed)
         self.server = Server(self.timers)
         self.actors = Actors(self.server, self.timers, ActorOptions(kubelet=kubelet or KubeletOptions()))
-        self.face = HttpFace(Api(self.server), host=host, port=port)
+        self._webhooks = WebhookClient(stand_in=STAND_IN)
+        self.face = HttpFace(Api(self.server, Admission(self.server, post=self._webhooks.post)), host=host, port=port)
 
     def add_nodes(self, count: int, zones: int, labels: Mapping[str, str] | None = None) -> list[str]:
         names = []
@@ -95,6 +100,7 @@ class World:
                 path = Path(kubeconfig)
             else:
                 path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="haulout-"))) / "kubeconfig"
+            stack.push_async_callback(self._webhooks.close)
             self.face.write_kubeconfig(path)
             yield path
 

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from haulout.embedded.face.admission import HookFailed
+from haulout.embedded.face.admission import HookAbsent, HookFailed
 from haulout.embedded.interfaces import Json
 from haulout.kube.errors import ConfigInvalid
 from haulout.kube.tls import client_context
@@ -31,10 +31,12 @@ class WebhookClient:
     """The client with which the embedded API server calls admission webhooks over HTTPS.
 
     Its `post` is passed to `Admission`. `services` gives an address, as https://127.0.0.1:9443, for "namespace/name".
+    `stand_in`: the address on this machine at which a process may stand in for every other Service.
     """
 
-    def __init__(self, services: Mapping[str, str] | None = None) -> None:
+    def __init__(self, services: Mapping[str, str] | None = None, stand_in: str = "") -> None:
         self._services = dict(services or {})
+        self._stand_in = stand_in
         self._session: aiohttp.ClientSession | None = None
         self._contexts: dict[str, ssl.SSLContext] = {}
 
@@ -57,6 +59,11 @@ class WebhookClient:
                 body = await response.read()
         except TimeoutError:
             raise HookFailed(f'Post "{url}?timeout={timeout:g}s": context deadline exceeded') from None
+        except aiohttp.ClientConnectorError as error:
+            if self._stand_in and url.startswith(self._stand_in):
+                act = f"nothing on this machine serves it at {self._stand_in} (`haulout run` does, with its webhooks)"
+                raise HookAbsent(act) from None
+            raise HookFailed(f'Post "{url}?timeout={timeout:g}s": {error}') from error
         except (aiohttp.ClientError, OSError, ConfigInvalid) as error:
             raise HookFailed(f'Post "{url}?timeout={timeout:g}s": {error}') from error
         if response.status != 200:
@@ -73,9 +80,9 @@ class WebhookClient:
             return str(config["url"]), None
         service = config["service"]
         key = f"{service['namespace']}/{service['name']}"
-        if key not in self._services:
+        if key not in self._services and not self._stand_in:
             raise HookFailed(f'service "{service["name"]}" not found')
-        base = self._services[key].rstrip("/")
+        base = self._services.get(key, self._stand_in).rstrip("/")
         return f"{base}{service.get('path', '/')}", f"{service['name']}.{service['namespace']}.svc"
 
     def _context(self, config: Json) -> ssl.SSLContext:

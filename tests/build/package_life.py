@@ -26,6 +26,7 @@ STAGES = [
     *("apply", "config", "interrupt", "post-interrupt"),
     *("upgrade", "config", "interrupt", "post-interrupt"),
     *("config", "interrupt", "post-interrupt"),
+    "uninstall",
 ]
 
 
@@ -34,7 +35,7 @@ class OperatorKilled(Exception):
 
 
 class Life:
-    """A Skyhook is created, upgraded, configured anew and deleted, each when the act before it has come to its end.
+    """A package is installed, upgraded, configured anew and uninstalled, and its Skyhook deleted, one act after another.
 
     `pictures`: what the cluster holds at the end of each act, without what differs from run to run.
     """
@@ -65,6 +66,8 @@ class Life:
         self.ops.packages(NAME, self._packages("1.1.0", "1"))
         self._until(self._is_complete)
         self.ops.packages(NAME, self._packages("1.1.0", "2"))
+        self._until(self._is_complete)
+        self.ops.packages(NAME, {"base": None})
         self._until(self._is_complete)
         self.ops.delete(NAME)
         self._until(lambda: self.ops.world.objects.get(SKYHOOKS, "", NAME) is None)

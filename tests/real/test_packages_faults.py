@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.test_packages_fleet import MANAGED, SKYHOOKS, P
-from tests.rig.api import CRDS, ApiError, Json
+from tests.real.test_packages_fleet import MANAGED, SKYHOOKS, P, define
+from tests.rig.api import Json
 from tests.rig.faults import Answer, CutAfter, CutBefore, CutStream, FaultProxy
 from tests.rig.kwok import Kwok
 from tests.rig.operator import SkyhookOperator
 from tests.rig.plane import ControlPlane
-from tests.rig.rights import printed
 from tests.rig.wait import eventually
 
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
@@ -25,10 +24,7 @@ def test_a_package_lives_through_every_fault(
     managed_plane: ControlPlane, managed_kwok: Kwok, managed_namespace: str, tmp_path: Path
 ) -> None:
     api, name = managed_plane.api(), managed_namespace
-    for crd in printed("crds", "packages"):
-        if api.find(CRDS, crd["metadata"]["name"]) is None:
-            api.create(CRDS, crd)
-    eventually(lambda: api.items(SKYHOOKS) is not None, "Skyhooks are served", refused=(ApiError,))
+    define(api)
     managed_kwok.nodes(name, 1, labels={MANAGED: name})
     package: Json = {"version": "1.0.0", "image": "reg.test/base", "interrupt": {"type": "noop"}}
     spec = {"nodeSelectors": {"matchLabels": {MANAGED: name}}, "packages": {"base": package}}

@@ -104,13 +104,18 @@ class Roll:
         return self.api.items("pods", self.name, labelSelector=f"{P}name={self.name}")
 
 
-@pytest.fixture
-def roll(managed_plane: ControlPlane, managed_kwok: Kwok, managed_namespace: str) -> Roll:
-    api = managed_plane.api()
+def define(api: Api) -> None:
+    """Have Skyhooks served, if they are not yet."""
     for crd in printed("crds", "packages"):
         if api.find(CRDS, crd["metadata"]["name"]) is None:
             api.create(CRDS, crd)
     eventually(lambda: api.items(SKYHOOKS) is not None, "Skyhooks are served", refused=(ApiError,))
+
+
+@pytest.fixture
+def roll(managed_plane: ControlPlane, managed_kwok: Kwok, managed_namespace: str) -> Roll:
+    api = managed_plane.api()
+    define(api)
     managed_kwok.nodes(managed_namespace, NODES, labels={MANAGED: managed_namespace})
     return Roll(api, managed_namespace)
 

@@ -136,7 +136,7 @@ class CrashTest:
         base = {key: os.environ[key] for key in ("HOME", "LANG", "PATH", "TMPDIR") if key in os.environ}
         kind = WarmProcess if str(self.argv[0]) == str(HAULOUT) else Process
         process = kind("operator", self.argv, self.logs, env={**base, "KUBECONFIG": str(kubeconfig), **self.env})
-        run = Run(proxy, process, self.counted, number, moment)
+        run = Run(proxy, process, self.counted, lambda write: (write.number, write.moment) == (number, moment))
         unsettled = ""
         with run:
             self.act()
@@ -150,16 +150,19 @@ class CrashTest:
 
 
 class Run:
-    """The operator between start and end, killed once on the way and started again at once."""
+    """The operator between start and end, killed at the writes that `kills` says and started again at once."""
 
     def __init__(
-        self, proxy: FaultProxy, process: Process, counted: Callable[[Write], bool], number: int | None, moment: Moment
+        self,
+        proxy: FaultProxy,
+        process: Process,
+        counted: Callable[[Write], bool],
+        kills: Callable[[Write], bool],
     ) -> None:
         self.proxy = proxy
         self.process = process
         self.counted = counted
-        self.number = number
-        self.moment = moment
+        self.kills = kills
         self.writes: list[Write] = []
         self.killed_at: Write | None = None
         self._order: dict[int, int] = {}
@@ -176,7 +179,7 @@ class Run:
         if self.process.running:
             last_at = max(self._last_at, self.proxy.watch_opened_at)
             return self.proxy.watching > 0 and time.monotonic() - last_at >= seconds
-        if self.killed_at is None or not self._restarting.is_alive():
+        if self.killed_at is None:
             self.process.check()
         return False
 
@@ -204,7 +207,7 @@ class Run:
         write = dataclasses.replace(write, number=self._order[write.number])
         if write.moment == "after":
             self.writes.append(write)
-        if (write.number, write.moment) != (self.number, self.moment):
+        if not self.kills(write):
             return True
         self.killed_at = write
         self.process.kill()
@@ -212,12 +215,14 @@ class Run:
         return False
 
     def _restart(self) -> None:
-        self._dead.wait()
-        if self._over:
-            return
-        self.proxy.wait_deserted()
-        self._last_at = time.monotonic()
-        self.process.start()
+        while True:
+            self._dead.wait()
+            if self._over:
+                return
+            self._dead.clear()
+            self.proxy.wait_deserted()
+            self._last_at = time.monotonic()
+            self.process.start()
 
 
 def difference(wanted: Any, found: Any) -> str:

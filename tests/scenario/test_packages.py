@@ -453,6 +453,13 @@ class TestTaints:
         assert (ops.phase("needed"), ops.phase("plain")) == ("complete", "complete")
         assert not ops.node("n0")["spec"].get("taints")
 
+    def test_new_nodes_are_tainted_although_the_skyhook_is_paused(self) -> None:
+        ops = Skyhooks()
+        paused = {f"{P}pause": "true"}
+        ops.make("needed", {"base": pkg()}, paused, runtimeRequired=True, autoTaintNewNodes=True).run(10)
+        assert [taint["value"] for taint in ops.node("n0")["spec"]["taints"]] == ["runtime-required"]
+        assert (ops.phase("needed"), ops.made) == ("paused", [])
+
     def test_a_new_node_is_tainted_once(self) -> None:
         ops = Skyhooks()
         ops.fate = lambda about: "hang"

@@ -8,7 +8,7 @@ from haulout.cluster.rows import NodeRow, Taint
 from haulout.core.action import Annotate, Edit, SetTaint
 from haulout.surfaces.packages import node_names
 from haulout.surfaces.packages.plan import PlanRow
-from haulout.surfaces.packages.wire import PREFIX
+from haulout.surfaces.packages.wire import PAUSED, PREFIX
 
 
 def has_taint(node: NodeRow, taint: Taint) -> bool:
@@ -17,12 +17,18 @@ def has_taint(node: NodeRow, taint: Taint) -> bool:
 
 def added_to_new(node: NodeRow, plans: Iterable[PlanRow], taint: Taint) -> tuple[Edit, ...]:
     """Return the edits that taint a node on which no Skyhook has ever left a mark."""
-    wanted = any(plan.spec.runtime_required and plan.spec.auto_taint_new_nodes and plan.acts for plan in plans)
+    wanted = any(_wants_taint(plan) for plan in plans)
     is_new = not any(name.startswith(PREFIX) for name in node.annotations)
     if not wanted or not is_new or has_taint(node, taint):
         return ()
     mark = Annotate(node.key, node_names.auto_taint(taint.key), "true")
     return (SetTaint(node.key, taint, present=True), mark)
+
+
+def _wants_taint(plan: PlanRow) -> bool:
+    """Whether new nodes of a Skyhook are tainted. One that is paused keeps workloads from them, too."""
+    may_act = plan.acts or (plan.shows == PAUSED and not plan.is_deleting and not plan.problem)
+    return plan.spec.runtime_required and plan.spec.auto_taint_new_nodes and may_act
 
 
 def removed_when_complete(node: NodeRow, complete: Iterable[bool], taint: Taint) -> tuple[Edit, ...]:

@@ -52,6 +52,7 @@ from haulout.kube.turns import Shared
 from haulout.kube.writer import Writer
 from haulout.model.event import ObjectReference
 from haulout.plugins.load import PluginProblem
+from haulout.runtime.collector import set_up_collector
 from haulout.runtime.connections import Connections
 from haulout.runtime.driver import Driver
 from haulout.runtime.leadership import Leadership
@@ -85,6 +86,7 @@ class Fatal(Exception):
 def run(settings: Settings) -> int:
     """Serves until signalled (0) or until it cannot go on (1)."""
     set_up_logs(settings.log_format, settings.log_level, settings.log_times)
+    set_up_collector()
     log.info("haulout", extra={"version": __version__, "commit": COMMIT, "built": BUILT})
     try:
         import uvloop

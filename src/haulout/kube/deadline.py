@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from types import TracebackType
 
 from haulout.base.clock import Clock
 
@@ -12,22 +11,30 @@ from haulout.base.clock import Clock
 LOOK_EVERY = 1.0
 
 
-@asynccontextmanager
-async def deadline(clock: Clock, seconds: float) -> AsyncIterator[None]:
-    """Raise TimeoutError once the clock has moved on by so many seconds, whatever the event loop's own clock says."""
-    loop, ends_at = asyncio.get_running_loop(), clock.elapsed() + seconds
-    timer: asyncio.TimerHandle
+class Deadline:
+    """A context that raises TimeoutError once the clock has moved on by so many seconds.
 
-    def look() -> None:
-        nonlocal timer
-        if clock.elapsed() >= ends_at:
-            bound.reschedule(loop.time())
+    What the event loop's own clock says does not matter.
+    """
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock = clock
+        self._ends_at = clock.elapsed() + seconds
+        self._bound = asyncio.timeout(seconds)
+
+    async def __aenter__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        await self._bound.__aenter__()
+        self._timer = self._loop.call_later(LOOK_EVERY, self._look)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        await self._bound.__aexit__(kind, error, trace)
+
+    def _look(self) -> None:
+        if self._clock.elapsed() >= self._ends_at:
+            self._bound.reschedule(self._loop.time())
         else:
-            timer = loop.call_later(LOOK_EVERY, look)
-
-    async with asyncio.timeout(seconds) as bound:
-        timer = loop.call_later(LOOK_EVERY, look)
-        try:
-            yield
-        finally:
-            timer.cancel()
+            self._timer = self._loop.call_later(LOOK_EVERY, self._look)

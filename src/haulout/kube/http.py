@@ -7,8 +7,8 @@ import math
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Any
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -19,7 +19,7 @@ from haulout import __version__
 from haulout.base.clock import Clock
 from haulout.kube.auth import Proof, pem_reader
 from haulout.kube.bounds import HOME, Bounds, Text
-from haulout.kube.deadline import deadline
+from haulout.kube.deadline import Deadline
 from haulout.kube.endpoint import Endpoint, is_loopback
 from haulout.kube.errors import (
     ApiError,
@@ -37,7 +37,7 @@ from haulout.kube.excerpt import Shape
 from haulout.kube.failures import BROKEN, CONNECT_SECONDS, failure
 from haulout.kube.handshakes import MOST, REFUSED_FOR, metered
 from haulout.kube.login import Login
-from haulout.kube.proxies import through
+from haulout.kube.proxies import Steps, through
 from haulout.kube.tls import CertPair, client_context
 from haulout.kube.transport import JSON, Reply
 from haulout.kube.turns import Shared, Turns
@@ -63,6 +63,19 @@ class _Call(msgspec.Struct, frozen=True):
     silence: float | None = None
     # The `elapsed()` from which on it must not be sent any more.
     ends_at: float = math.inf
+
+
+# The request for which the running task may open a connection. aiohttp's traces would tell as well, but a session that
+# has any makes a dozen objects for each request, a quarter of what a request costs.
+_SENDING: ContextVar[_Call] = ContextVar("sending")
+
+
+def _bound(silence: float | None) -> aiohttp.ClientTimeout:
+    """Return aiohttp's own bounds: the whole of a request is bound by `Deadline`."""
+    return aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
+
+
+_UNBOUND = _bound(None)
 
 
 class HttpTransport:
@@ -126,12 +139,18 @@ class HttpTransport:
             headers += (("Content-Type", content_type),)
         call = _Call(method, path, query, body, headers, ends_at=self._clock.elapsed() + timeout)
         await self._ask_human()
-        async with self._deadline(call, timeout), self._answer(call) as response:
-            whole = self._bounds.body if keep is None else self._bounds.object
-            try:
-                return Reply(response.status, await self._body(call, response, whole, keep))
-            except BROKEN as error:
-                raise failure(self._act(call), error) from error
+        try:
+            async with Deadline(self._clock, timeout):
+                answer = await self._answer(call)
+                try:
+                    whole = self._bounds.body if keep is None else self._bounds.object
+                    return Reply(answer.response.status, await self._body(call, answer.response, whole, keep))
+                except BROKEN as error:
+                    raise failure(self._act(call), error) from error
+                finally:
+                    await self._end(answer)
+        except TimeoutError:
+            raise self._too_late(call, timeout) from None
 
     @asynccontextmanager
     async def stream(
@@ -144,10 +163,15 @@ class HttpTransport:
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         call = _Call("GET", path, query, headers=(("Accept", JSON),), silence=silence)
         await self._ask_human()
-        async with AsyncExitStack() as stack:
-            async with self._deadline(call, silence):
-                response = await stack.enter_async_context(self._answer(call))
-            yield _Lines(self._act(call), response, self._bounds, keep, self._reading)
+        try:
+            async with Deadline(self._clock, silence):
+                answer = await self._answer(call)
+        except TimeoutError:
+            raise self._too_late(call, silence) from None
+        try:
+            yield _Lines(self._act(call), answer.response, self._bounds, keep, self._reading)
+        finally:
+            await self._end(answer)
 
     async def close(self) -> None:
         self._closed = True
@@ -163,70 +187,73 @@ class HttpTransport:
         if self._login.interactive:
             await self._login.proof()
 
-    @asynccontextmanager
-    async def _deadline(self, call: _Call, seconds: float) -> AsyncIterator[None]:
+    def _too_late(self, call: _Call, seconds: float) -> RequestTimeout:
+        return RequestTimeout(f"{self._act(call)}: no answer within {seconds:g} s")
+
+    async def _answer(self, call: _Call) -> _Answer:
+        """Return the answer, its body unread, for the caller to end.
+
+        Where the credentials were refused and others are to be had, it is the second answer.
+        """
+        proof = await self._login.proof()
+        answer = await self._send(call, proof)
+        if answer.response.status == 401 and self._login.refused(proof):
+            await self._end(answer)
+            answer = await self._send(call, await self._login.proof())
         try:
-            async with deadline(self._clock, seconds):
-                yield
-        except TimeoutError:
-            raise RequestTimeout(f"{self._act(call)}: no answer within {seconds:g} s") from None
+            if not 200 <= answer.response.status < 300:
+                raise await self._refusal(call, answer.response)
+            self._check_encoding(call, answer.response)
+        except BaseException:
+            await self._end(answer)
+            raise
+        return answer
 
-    @asynccontextmanager
-    async def _answer(self, call: _Call) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer, its body unread. Where the credentials were refused and others are to be had, the second answer."""
-        async with AsyncExitStack() as stack:
-            proof = await self._login.proof()
-            response = await stack.enter_async_context(self._send(call, proof))
-            if response.status == 401 and self._login.refused(proof):
-                await stack.aclose()
-                response = await stack.enter_async_context(self._send(call, await self._login.proof()))
-            if not 200 <= response.status < 300:
-                raise await self._refusal(call, response)
-            self._check_encoding(call, response)
-            yield response
-
-    @asynccontextmanager
-    async def _send(self, call: _Call, proof: Proof) -> AsyncIterator[aiohttp.ClientResponse]:
-        async with self._borrowed(proof.certificate) as session:
-            try:
-                self._check_time(call)
-                response = await session.request(
-                    call.method,
-                    f"{self._endpoint.server}{call.path}",
-                    params=call.query,
-                    data=call.body,
-                    headers=(*call.headers, *proof.headers),
-                    server_hostname=self._endpoint.tls_server_name or None,
-                    # The token would go wherever the redirect leads.
-                    allow_redirects=False,
-                    trace_request_ctx=call,
-                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=call.silence),
-                )
+    async def _send(self, call: _Call, proof: Proof) -> _Answer:
+        pool = self._current_pool(proof.certificate)
+        pool.users += 1
+        sending = _SENDING.set(call)
+        try:
+            self._check_time(call)
+            response = await pool.session.request(
+                call.method,
+                f"{self._endpoint.server}{call.path}",
+                params=call.query,
+                data=call.body,
+                headers=(*call.headers, *proof.headers),
+                server_hostname=self._endpoint.tls_server_name or None,
+                # The token would go wherever the redirect leads.
+                allow_redirects=False,
+                timeout=_UNBOUND if call.silence is None else _bound(call.silence),
+            )
+        except BaseException as error:
+            await self._give_back(pool)
             # UnicodeError: a name that cannot be asked for.
-            except (aiohttp.ClientError, UnicodeError) as error:
+            if isinstance(error, (aiohttp.ClientError, UnicodeError)):
                 self._answered(self._host, call.method, NO_ANSWER)
                 raise failure(self._act(call), error) from error
-            except asyncio.CancelledError:
+            if isinstance(error, asyncio.CancelledError):
                 self._answered(self._host, call.method, NO_ANSWER)
-                raise
-            self._answered(self._host, call.method, str(response.status))
-            self._open.add(response)
-            try:
-                yield response
-            finally:
-                self._open.discard(response)
-                # A connection whose answer was read to its end is used again, any other is closed.
-                response.release()
-
-    @asynccontextmanager
-    async def _borrowed(self, certificate: CertPair | None) -> AsyncIterator[aiohttp.ClientSession]:
-        pool = self._current_pool(certificate)
-        pool.users += 1
-        try:
-            yield pool.session
+            raise
         finally:
-            pool.users -= 1
-            await self._sweep()
+            _SENDING.reset(sending)
+        self._answered(self._host, call.method, str(response.status))
+        self._open.add(response)
+        return _Answer(pool, response)
+
+    async def _end(self, answer: _Answer) -> None:
+        self._open.discard(answer.response)
+        # A connection whose answer was read to its end is used again, any other is closed.
+        answer.response.release()
+        await self._give_back(answer.pool)
+
+    async def _give_back(self, pool: _Pool) -> None:
+        """Count one user of a pool less, and close pools that neither new requests nor old ones use."""
+        pool.users -= 1
+        if len(self._pools) > 1:
+            for old in [each for each in self._pools if each is not self._pool and not each.users]:
+                self._pools.discard(old)
+                await old.session.close()
 
     def _current_pool(self, certificate: CertPair | None) -> _Pool:
         if self._closed:
@@ -246,11 +273,6 @@ class HttpTransport:
         self._pools.add(self._pool)
         return self._pool
 
-    async def _sweep(self) -> None:
-        for pool in [pool for pool in self._pools if pool is not self._pool and not pool.users]:
-            self._pools.discard(pool)
-            await pool.session.close()
-
     def _session(self, ca: bytes | None, pair: CertPair | None) -> aiohttp.ClientSession:
         endpoint = self._endpoint
         compress = (
@@ -266,42 +288,38 @@ class HttpTransport:
         return aiohttp.ClientSession(
             # Watches are as many as there are things to watch, and who writes has a gate of its own: a bound here would
             # only let the one wait for the other.
-            **through(self._proxy, reach, ssl=context, limit=0, keepalive_timeout=_KEEPALIVE_SECONDS, ttl_dns_cache=30),
+            **through(
+                self._proxy,
+                reach,
+                Steps(self._before_connecting, self._after_connecting),
+                ssl=context,
+                limit=0,
+                keepalive_timeout=_KEEPALIVE_SECONDS,
+                ttl_dns_cache=30,
+            ),
             headers={"User-Agent": USER_AGENT, "Accept-Encoding": "gzip" if compress else "identity"},
             cookie_jar=aiohttp.DummyCookieJar(),
             # Beyond this a stream stops reading from its socket, and decompressing, until its reader has caught up.
             read_bufsize=self._bounds.ahead,
             auto_decompress=self._bounds.compressed,
             middlewares=(_never_twice,),
-            trace_configs=[self._connection_trace()],
         )
 
-    def _connection_trace(self) -> aiohttp.TraceConfig:
-        """Let new connections take turns, and check the time after each.
+    async def _before_connecting(self) -> None:
+        """Let new connections take turns."""
+        if self._clock.elapsed() < self._costly_until:
+            raise ConnectionFailed(f"{self._endpoint.name}: the server's certificates take too long to verify")
+        # A cluster that is being watched opens another connection only because we have something to write.
+        if self._shared is not None and not self._open:
+            async with self._shared.connecting.turn():
+                pass
+
+    def _after_connecting(self) -> None:
+        """Check the time again.
 
         A machine may be suspended while it connects: what it wanted to send then may be out of date afterwards.
         """
-        shared = self._shared
-
-        async def take_turns(
-            session: aiohttp.ClientSession, context: Any, params: aiohttp.TraceConnectionCreateStartParams
-        ) -> None:
-            if self._clock.elapsed() < self._costly_until:
-                raise ConnectionFailed(f"{self._endpoint.name}: the server's certificates take too long to verify")
-            # A cluster that is being watched opens another connection only because we have something to write.
-            if shared is not None and not self._open:
-                async with shared.connecting.turn():
-                    pass
-
-        async def check(
-            session: aiohttp.ClientSession, context: Any, params: aiohttp.TraceConnectionCreateEndParams
-        ) -> None:
-            self._check_time(context.trace_request_ctx)
-
-        trace = aiohttp.TraceConfig()
-        trace.on_connection_create_start.append(take_turns)
-        trace.on_connection_create_end.append(check)
-        return trace
+        self._check_time(_SENDING.get())
 
     def _handshake_took(self, seconds: float) -> None:
         if self._shared is not None:
@@ -345,6 +363,13 @@ class HttpTransport:
 
     def _act(self, call: _Call) -> str:
         return f"{call.method} {self._endpoint.server}{call.path}"
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    """An answer whose body is not read yet, and the pool that its connection belongs to."""
+
+    pool: _Pool
+    response: aiohttp.ClientResponse
 
 
 class _Pool:

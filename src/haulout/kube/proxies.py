@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 from typing import Any
 
 import aiohttp
+import aiohttp.tracing
+import msgspec
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from yarl import URL
@@ -19,19 +22,50 @@ from haulout.kube.errors import ConfigInvalid
 _PORT = 1080
 
 
-def through(proxy: URL | None, reach: Reach | None = None, **settings: Any) -> dict[str, Any]:
+class Steps(msgspec.Struct, frozen=True):
+    """What is done before a connection is opened, and once it is open; either may raise."""
+
+    before: Callable[[], Awaitable[None]]
+    after: Callable[[], None]
+
+
+def through(
+    proxy: URL | None, reach: Reach | None = None, steps: Steps | None = None, **settings: Any
+) -> dict[str, Any]:
     """Return what a session needs to go through the proxy, if any; the settings are those of its connector.
 
     `reach`: the rule for the addresses that are connected to. Behind a proxy, that is the proxy's address.
     """
     if proxy is not None and proxy.scheme in SOCKS:
-        return {"connector": SocksConnector(proxy, reach, **settings)}
+        return {"connector": SocksConnector(proxy, reach, steps, **settings)}
     if reach is not None:
         settings["socket_factory"] = socket_factory(reach)
-    return {"connector": aiohttp.TCPConnector(**settings), "proxy": proxy}
+    return {"connector": Connector(steps, **settings), "proxy": proxy}
 
 
-class SocksConnector(aiohttp.TCPConnector):
+class Connector(aiohttp.TCPConnector):
+    """Opens connections, with a step of ours before and after each."""
+
+    def __init__(self, steps: Steps | None, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._steps = steps
+
+    async def _create_connection(
+        self, req: aiohttp.ClientRequest, traces: list[aiohttp.tracing.Trace], timeout: aiohttp.ClientTimeout
+    ) -> ResponseHandler:
+        if self._steps is None:
+            return await super()._create_connection(req, traces, timeout)
+        await self._steps.before()
+        connection = await super()._create_connection(req, traces, timeout)
+        try:
+            self._steps.after()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+class SocksConnector(Connector):
     """Connects to an API server through a SOCKS proxy.
 
     The proxy resolves names, as in Go: a computer that needs a proxy may not be able to.
@@ -39,10 +73,10 @@ class SocksConnector(aiohttp.TCPConnector):
     The connection behind the proxy is aiohttp's own: what aiohttp-socks makes of it forgets `tls-server-name`.
     """
 
-    def __init__(self, proxy: URL, reach: Reach | None, **settings: Any) -> None:
+    def __init__(self, proxy: URL, reach: Reach | None, steps: Steps | None, **settings: Any) -> None:
         if find_spec("python_socks") is None:
             raise ConfigInvalid("proxies of SOCKS need the extra `socks` (pip install 'haulout[socks]')")
-        super().__init__(resolver=_Unresolved(), **settings)
+        super().__init__(steps, resolver=_Unresolved(), **settings)
         self._proxy = proxy
         self._reach = reach
 

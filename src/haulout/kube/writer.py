@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -106,7 +105,8 @@ class Writer:
 
         No `resourceVersion` is named, so the answer is consistent; all pages show the version of the first.
         """
-        async with self._turn(key):
+        await self._gate.enter(key)
+        try:
             within = self._seconds(guard, f"GET {path}")
             pages = Pages(self._transport, path, kind, query, within=within)
             page = await pages.next()
@@ -114,6 +114,8 @@ class Writer:
             while not pages.complete:
                 items += await pages.next()
             return items, version
+        finally:
+            self._gate.leave()
 
     async def create(
         self,
@@ -216,7 +218,8 @@ class Writer:
         keep: Shape | None = None,
     ) -> bytes:
         payload = None if body is None else msgspec.json.encode(body)
-        async with self._turn(key):
+        await self._gate.enter(key)
+        try:
             seconds = self._seconds(guard, f"{method} {path}")
             reply = await self._transport.request(
                 method,
@@ -228,6 +231,8 @@ class Writer:
                 timeout=seconds,
                 keep=keep,
             )
+        finally:
+            self._gate.leave()
         return reply.body
 
     def _seconds(self, guard: Guard | None, what: str) -> float:
@@ -236,15 +241,6 @@ class Writer:
         if seconds is None or seconds <= 0:
             raise Withheld(f"{what}: withheld")
         return min(seconds, self._longest)
-
-    @contextlib.asynccontextmanager
-    async def _turn(self, key: Hashable) -> AsyncIterator[None]:
-        """Wait for a place among the requests in flight, and give it back at the end."""
-        await self._gate.enter(key)
-        try:
-            yield
-        finally:
-            self._gate.leave()
 
 
 def _accept(*, slim: bool) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -26,7 +27,7 @@ from haulout.cluster.rows import (
     WorkloadRow,
 )
 from haulout.model.lease import Lease
-from haulout.model.meta import ObjectMeta, PartialObject
+from haulout.model.meta import ObjectMeta, OwnerReference, PartialObject
 from haulout.model.namespace import Namespace
 from haulout.model.node import Node
 from haulout.model.pod import NodeRequirement, Pod
@@ -41,6 +42,10 @@ OPERATIONAL_NODE = NodeRequirement("cloud.sap/maintenance-state", "In", ("operat
 _ESCAPED = str.maketrans({mark: f"\\{mark}" for mark in "\\,="})
 # Beyond this many, labels are shared only with those that come later.
 MOST_SHARED = 50_000
+# With every pod owned by a Job of its own this is for nothing: then it costs 4 MiB.
+MOST_SHARED_OWNERS = 10_000
+# The pods of a ReplicaSet are made and started within the same few seconds.
+shared_instant = lru_cache(4096)(instant)
 
 
 class Keep(msgspec.Struct, frozen=True):
@@ -156,7 +161,7 @@ class Projector:
             "labels": self._share(metadata.labels),
             "annotations": self._annotations(metadata.annotations) or NOTHING,
             "finalizers": metadata.finalizers,
-            "created_at": instant(metadata.creation_timestamp),
+            "created_at": shared_instant(metadata.creation_timestamp),
             "deleting_at": instant(metadata.deletion_timestamp),
         }
 
@@ -182,6 +187,12 @@ def version_number(version: str) -> int:
 
 
 def _owners(metadata: ObjectMeta) -> tuple[Owner, ...]:
+    return _shared_owners(metadata.owner_references)
+
+
+@lru_cache(MOST_SHARED_OWNERS)
+def _shared_owners(references: tuple[OwnerReference, ...]) -> tuple[Owner, ...]:
+    """Return the owners of an object. The pods of one ReplicaSet have the same: kept once."""
     return tuple(
         Owner(
             sys.intern(owner.kind),
@@ -190,7 +201,7 @@ def _owners(metadata: ObjectMeta) -> tuple[Owner, ...]:
             bool(owner.controller),
             sys.intern(owner.api_version),
         )
-        for owner in metadata.owner_references
+        for owner in references
     )
 
 
@@ -333,14 +344,20 @@ def _pod_details(obj: Pod) -> PodDetails:
     return PodDetails(
         started_at=_instant(obj.status.start_time),
         deadline_for=seconds(obj.spec.active_deadline_seconds),
-        limits=limits or NOTHING,
+        limits=_shared_limits(tuple(limits.items())) if limits else NOTHING,
     )
+
+
+@lru_cache(1024)
+def _shared_limits(limits: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """Return the limits of a pod, one object for all pods that have the same."""
+    return {sys.intern(name): amount for name, amount in limits}
 
 
 def _instant(text: str | None) -> datetime | None:
     """Return the instant that a text means; one that cannot be read counts as absent."""
     try:
-        return instant(datetime.fromisoformat(text)) if text else None
+        return shared_instant(datetime.fromisoformat(text)) if text else None
     except ValueError:
         return None
 

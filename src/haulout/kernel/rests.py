@@ -15,8 +15,8 @@ from haulout.cluster.store import Bucket, Topic
 from haulout.cluster.view import OUTCOME, Record
 from haulout.kernel.rooms import Subject
 
-# A decision takes about 10 µs for each row, so that it keeps the loop busy for a hundredth of the time at most.
-REST_FOR_EACH_ROW = timedelta(milliseconds=1)
+# A decision takes 10 to 20 µs for each row, so that it keeps the loop busy for a hundredth of the time at most.
+REST_FOR_EACH_ROW = timedelta(milliseconds=2)
 LONGEST_REST_FOR = timedelta(seconds=1)
 
 

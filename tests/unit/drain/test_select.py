@@ -11,7 +11,7 @@ import pytest
 from haulout.base.selector import parse
 from haulout.cluster.rows import NodeRow, PodRow
 from haulout.core.drain.options import Act, DrainOptions, PodRules, Rule
-from haulout.core.drain.selection import LAST, Fate, aggregate, changes_at, fate_of, select
+from haulout.core.drain.selection import LAST, Fate, Fates, aggregate, changes_at, select
 from tests.build.podrows import owner, pod
 from tests.build.rows import START, at, node
 
@@ -47,7 +47,7 @@ def unknown(namespace: str, name: str) -> bool | None:
 
 
 def fate(each: PodRow, given: DrainOptions = EVERYTHING, **more: Any) -> Fate:
-    return fate_of(each, given, more.pop("daemonset", there), more.pop("now", START), **more)
+    return Fates(given, more.pop("daemonset", there), more.pop("now", START), **more).of(each)
 
 
 def refused(text: str) -> Fate:

@@ -50,11 +50,11 @@ def test_only_changes_of_many_alike_may_wait(topic: Topic, expected: bool) -> No
 def test_a_subject_rests_for_as_long_as_it_has_rows() -> None:
     rests = Rests()
     rests.asked(subject(), record(250, LARGE), at(0))
-    assert rests.delay(subject(), LARGE, at(0.249))
-    assert rests.next_instant() == at(0.25)
-    assert list(rests.take_rested(at(0.249))) == []
-    assert list(rests.take_rested(at(0.25))) == [subject()]
-    assert not rests.delay(subject(), LARGE, at(0.25))
+    assert rests.delay(subject(), LARGE, at(0.499))
+    assert rests.next_instant() == at(0.5)
+    assert list(rests.take_rested(at(0.499))) == []
+    assert list(rests.take_rested(at(0.5))) == [subject()]
+    assert not rests.delay(subject(), LARGE, at(0.5))
 
 
 def test_the_longest_rest_is_a_second() -> None:

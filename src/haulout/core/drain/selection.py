@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 
 import msgspec
 
+from haulout.base.selector import Selector
 from haulout.cluster.rows import NodeRow, PodRow
 from haulout.core.drain.options import (
     ACTS,
@@ -46,6 +47,7 @@ class Fate(msgspec.Struct, frozen=True):
 IGNORED = Fate(Act.IGNORE)
 EVICTED = Fate(Act.EVICT)
 SKIPPED = Fate(Act.IGNORE, skipped=True)
+BARE = Fate(Act.EVICT, warning="deleting Pods that declare no controller")
 NO_RULES = PodRules()
 
 
@@ -91,38 +93,64 @@ def select(
 ) -> Selection:
     if options.selector is not None:
         pods = [pod for pod in pods if options.selector.matches(pod.labels)]
-    return Selection(tuple([(pod, fate_of(pod, options, daemonset, now, rules=rules, node=node)) for pod in pods]))
+    fate_of = Fates(options, daemonset, now, rules=rules, node=node).of
+    return Selection(tuple([(pod, fate_of(pod)) for pod in pods]))
 
 
-def fate_of(
-    pod: PodRow,
-    options: DrainOptions,
-    daemonset: DaemonSetLookup,
-    now: datetime,
-    *,
-    rules: PodRules = NO_RULES,
-    node: NodeRow | None = None,
-) -> Fate:
-    if pod.mirror or (options.ignored is not None and options.ignored.matches(pod.labels)):
-        return IGNORED
-    if rules.any:
-        ruled = _ruled(pod, rules, node)
-        if ruled is not None and not (options.classes is not None and options.classes.overrules(ruled.act)):
-            return ruled
-    if options.keeps_some and _is_kept(pod, options):
-        return IGNORED
-    if pod.deleting_at is not None and _overdue(pod, options, now, node):
-        return SKIPPED
-    if options.classes is not None:
-        return Fate(options.classes.act(pod, daemonset, now))
-    fate = _filtered(pod, options, daemonset)
-    if fate.act is not Act.EVICT:
-        return fate
-    if options.disable_eviction:
-        fate = msgspec.structs.replace(fate, act=Act.DELETE)
-    if options.own is not None and options.own.matches(pod.labels):
-        return msgspec.structs.replace(fate, order=LAST)
-    return msgspec.structs.replace(fate, order=pod.priority) if options.by_priority else fate
+class Fates:
+    """Works out the fates of the pods of one node. What all of them share is worked out once."""
+
+    def __init__(
+        self,
+        options: DrainOptions,
+        daemonset: DaemonSetLookup,
+        now: datetime,
+        *,
+        rules: PodRules = NO_RULES,
+        node: NodeRow | None = None,
+    ) -> None:
+        self._options = options
+        self._daemonset = daemonset
+        self._now = now
+        self._rules = rules if rules.any else None
+        self._node = node
+        self._keeps_some = options.keeps_some
+        self._overdue_for = _overdue_for(options, node)
+        # The pods of one ReplicaSet share their labels: each set is looked at once.
+        self._is_ignored: dict[int, bool] = {}
+
+    def of(self, pod: PodRow) -> Fate:
+        options = self._options
+        if pod.mirror or (options.ignored is not None and self._ignores(options.ignored, pod.labels)):
+            return IGNORED
+        if self._rules is not None:
+            ruled = _ruled(pod, self._rules, self._node)
+            if ruled is not None and not (options.classes is not None and options.classes.overrules(ruled.act)):
+                return ruled
+        if self._keeps_some and _is_kept(pod, options):
+            return IGNORED
+        if (
+            self._overdue_for is not None
+            and pod.deleting_at is not None
+            and self._now >= pod.deleting_at + self._overdue_for
+        ):
+            return SKIPPED
+        if options.classes is not None:
+            return Fate(options.classes.act(pod, self._daemonset, self._now))
+        fate = _filtered(pod, options, self._daemonset)
+        if fate.act is not Act.EVICT:
+            return fate
+        if options.disable_eviction:
+            fate = msgspec.structs.replace(fate, act=Act.DELETE)
+        if options.own is not None and options.own.matches(pod.labels):
+            return msgspec.structs.replace(fate, order=LAST)
+        return msgspec.structs.replace(fate, order=pod.priority) if options.by_priority else fate
+
+    def _ignores(self, ignored: Selector, labels: Mapping[str, str]) -> bool:
+        known = self._is_ignored.get(id(labels))
+        if known is None:
+            known = self._is_ignored[id(labels)] = ignored.matches(labels)
+        return known
 
 
 def _is_kept(pod: PodRow, options: DrainOptions) -> bool:
@@ -141,8 +169,12 @@ LAST = 2**31
 def changes_at(pods: Iterable[PodRow], options: DrainOptions, now: datetime, node: NodeRow | None) -> datetime | None:
     """When time alone changes a fate: a terminating pod is no longer waited for."""
     known = tuple(pods)
-    going = (pod for pod in known if pod.deleting_at is not None)
-    instants = [instant for pod in going for instant in (_overdue_at(pod, options, node), forced_at(pod, options))]
+    instants: list[datetime | None] = []
+    overdue_for = _overdue_for(options, node)
+    if overdue_for is not None:
+        instants += [pod.deleting_at + overdue_for for pod in known if pod.deleting_at is not None]
+    if options.force_ending or options.force_stuck_for is not None:
+        instants += [forced_at(pod, options) for pod in known]
     if options.classes is not None:
         instants += [options.classes.changes_at(pod, now) for pod in known]
     return min((instant for instant in instants if instant is not None and instant > now), default=None)
@@ -183,20 +215,13 @@ def _said_to_cluster_api(pod: PodRow) -> Act | None:
     return Act.WAIT if word.replace("-", "", 1) == "waitcompleted" and not of_daemonset else None
 
 
-def _overdue(pod: PodRow, options: DrainOptions, now: datetime, node: NodeRow | None) -> bool:
-    """Whether a terminating pod is not waited for any longer."""
-    instant = _overdue_at(pod, options, node)
-    return instant is not None and now >= instant
-
-
-def _overdue_at(pod: PodRow, options: DrainOptions, node: NodeRow | None) -> datetime | None:
-    if pod.deleting_at is None:
-        return None
+def _overdue_for(options: DrainOptions, node: NodeRow | None) -> timedelta | None:
+    """How long after the end of its grace a terminating pod is waited for; None: for as long as it takes."""
     spans = [options.skip_ending_for + 1] if options.skip_ending_for else []
     if options.skip_lost_for and node is not None and node.condition("Ready") == "Unknown":
         spans.append(options.skip_lost_for)
     # `deletionTimestamp` is when the grace ends; whole seconds beyond the span count.
-    return pod.deleting_at + timedelta(seconds=min(spans)) if spans else None
+    return timedelta(seconds=min(spans)) if spans else None
 
 
 def forced_at(pod: PodRow, options: DrainOptions) -> datetime | None:
@@ -230,7 +255,7 @@ def _filtered(pod: PodRow, options: DrainOptions, daemonset: DaemonSetLookup) ->
     if owner is not None:
         return EVICTED
     if options.force:
-        return Fate(Act.EVICT, warning="deleting Pods that declare no controller")
+        return BARE
     return Fate(Act.BLOCK, error="cannot delete Pods that declare no controller (use --force to override)")
 
 

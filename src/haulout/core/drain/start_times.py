@@ -16,8 +16,11 @@ ANNOTATION = "haulout.dev/drain-started-at"
 
 def started(node: NodeRow) -> dict[str, datetime]:
     """By profile; what cannot be read counts as absent."""
+    text = node.annotations.get(ANNOTATION)
+    if not text:
+        return {}
     try:
-        found = msgspec.json.decode(node.annotations.get(ANNOTATION, "{}"), type=dict[str, datetime])
+        found = msgspec.json.decode(text, type=dict[str, datetime])
     except (msgspec.DecodeError, RecursionError):
         return {}
     return {profile: instant(at) for profile, at in found.items()}

@@ -14,7 +14,8 @@ from haulout.surfaces.nodemaintenance.situation import Situation
 _MARKS = "nodemaintenance-leaving"
 _STAYS = (Act.WAIT, Act.BLOCK)
 
-Pod = tuple[str, str, str]
+# With the UID: another pod may come under its name.
+Pod = tuple[Key, str]
 
 
 def leaving(situation: Situation, wanted: DrainWish, state: Progress) -> tuple[tuple[Say, ...], tuple[Value, ...]]:
@@ -22,18 +23,18 @@ def leaving(situation: Situation, wanted: DrainWish, state: Progress) -> tuple[t
     key = Key("", MARK, _MARKS, situation.key.name)
     last = situation.view.recall(key, Value)
     known: dict[Pod, None] = dict.fromkeys(last.value if last is not None and isinstance(last.value, tuple) else ())
-    there = {_pod(pod) for pod, _ in state.selection.pods}
+    there = {(pod.key, pod.uid) for pod, _ in state.selection.pods}
     gone = [pod for pod in known if pod not in there]
-    asked = [pod for pod in map(_pod, _asked(state)) if pod not in known]
+    asked = [pod for row in _asked(state) if (pod := (row.key, row.uid)) not in known]
     deletes = wanted.options.disable_eviction
     place = (("object", f"{situation.key.kind}/{situation.key.name}"), ("node", situation.row.node))
     # Whom it leaves alone and what will be lost with the others; as they go, this would change with each.
     warns = asked and not known and state.selection.warnings
     statements = [Say(f"WARNING: {state.selection.warnings}", place, "warning")] if warns else []
-    statements += [] if deletes else [Say(f"evicting pod {namespace}/{name}", place) for namespace, name, _ in asked]
+    statements += [] if deletes else [Say(f"evicting pod {pod.namespace}/{pod.name}", place) for pod, _ in asked]
     how = "Deleted" if deletes else "Evicted"
     statements += [
-        Say(f"pod: {namespace}:{name} {how} from node: {situation.row.node}", place) for namespace, name, _ in gone
+        Say(f"pod: {pod.namespace}:{pod.name} {how} from node: {situation.row.node}", place) for pod, _ in gone
     ]
     left = (*(pod for pod in known if pod in there), *asked)
     return tuple(statements), ((Value(key=key, value=left),) if left else ())
@@ -46,8 +47,3 @@ def _asked(state: Progress) -> list[PodRow]:
     going = [(pod, fate) for pod, fate in state.selection.pods if fate.awaited and fate.act not in _STAYS]
     first = min((fate.order for _, fate in going), default=0)
     return [pod for pod, fate in going if fate.order == first]
-
-
-def _pod(row: PodRow) -> Pod:
-    """With the UID: another may come under its name."""
-    return row.key.namespace, row.key.name, row.uid

@@ -11,7 +11,7 @@ from haulout.cluster.rows import BudgetRow, ObjectRow, PodRow, Row
 from haulout.cluster.store import Index, Listing
 from haulout.cluster.view import View
 from haulout.core.drain.options import Act, DaemonSetLookup, DrainOptions
-from haulout.core.drain.selection import fate_of
+from haulout.core.drain.selection import Fates
 from haulout.surfaces.notify.drainer import OWN_PODS
 from haulout.surfaces.notify.given import Given
 from haulout.surfaces.notify.pod_classes import PodClasses
@@ -38,10 +38,10 @@ def estimate_of(given: Given) -> Estimate:
 def _context(given: Given) -> Callable[[PodRow], PodContext]:
     options = DrainOptions(classes=PodClasses(given.options.operators.drainer), ignored=OWN_PODS)
     rules = given.options.rules
-    daemonset = _daemonsets(given)
+    fates = Fates(options, _daemonsets(given), given.now, rules=rules, node=given.node)
 
     def context(pod: PodRow) -> PodContext:
-        act = fate_of(pod, options, daemonset, given.now, rules=rules, node=given.node).act
+        act = fates.of(pod).act
         if act is Act.IGNORE:
             return PodContext(act)
         blocked = any(_covers(budget, pod) for budget in _exhausted_budgets(given.view, pod))

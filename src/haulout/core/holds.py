@@ -105,8 +105,11 @@ class Grant(ReservingRow, frozen=True, kw_only=True):
 
 def read_priority(annotations: Mapping[str, str]) -> int | None:
     """Return the priority, within what Kubernetes knows of priorities. None: it is not a number, and has no effect."""
+    word = annotations.get(PRIORITY_ANNOTATION)
+    if word is None:
+        return 0
     try:
-        priority = int(annotations.get(PRIORITY_ANNOTATION, "0"))
+        priority = int(word)
     except ValueError:
         return None
     return min(max(priority, -MOST_PRIORITY), MOST_PRIORITY)

@@ -15,6 +15,7 @@ from haulout.core.action import Edit, Say, Statement, Step, Tell, Write
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.cordon import ledger
 from haulout.core.decision import Decision, earliest
+from haulout.core.drain.start_times import ANNOTATION as STARTED_ANNOTATION
 from haulout.core.drain.start_times import started, with_started
 from haulout.core.edit import between
 from haulout.core.holds import PRIORITY_ANNOTATION, Claim, is_granted, read_priority
@@ -60,6 +61,7 @@ from haulout.surfaces.profiles.wire import (
 MODE = "profiles-mode"
 KERNEL_REPORTER = "haulout"
 MOST_SHOWN = 60
+KNOWN_STATES = frozenset(state.value for state in State)
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
@@ -158,9 +160,11 @@ def attach(data: MaintenanceData, names: tuple[str, ...], config: Config, now: d
 def state_label(entries: Mapping[str, Entry], names: tuple[str, ...], config: Config) -> State | None:
     """Return the most serious state of the profiles that are configured. None: one is in a state that is not known."""
     states = {entries[name].current for name in names if name in config.profiles and name in entries}
-    serious = (State.IN_MAINTENANCE, State.REQUIRED)
-    is_known = states <= {state.value for state in State}
-    return next((state for state in serious if state in states), State.OPERATIONAL if is_known else None)
+    if State.IN_MAINTENANCE in states:
+        return State.IN_MAINTENANCE
+    if State.REQUIRED in states:
+        return State.REQUIRED
+    return State.OPERATIONAL if states <= KNOWN_STATES else None
 
 
 Passed = tuple[NodeRow, MaintenanceData, list[Result]]
@@ -193,10 +197,18 @@ def _edits(
     # A trigger may have changed the profile label: what is newly attached gets its entry in the next pass.
     names = attached_profiles(draft.labels.get(PROFILE_LABEL))
     state = state_label(data.profiles, names, config)
+    text = write_data(data)
+    if (
+        draft is node
+        and node.annotations.get(DATA_ANNOTATION) == text
+        and (state is None or node.labels.get(STATE_LABEL) == state.value)
+        and STARTED_ANNOTATION not in node.annotations
+    ):
+        return ()
     draft = msgspec.structs.replace(
         draft,
         labels={**draft.labels, STATE_LABEL: state.value} if state is not None else draft.labels,
-        annotations={**draft.annotations, DATA_ANNOTATION: write_data(data)},
+        annotations={**draft.annotations, DATA_ANNOTATION: text},
     )
     return between(node, _without_ended_drains(draft, results, names))
 

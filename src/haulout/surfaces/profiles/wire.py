@@ -116,6 +116,7 @@ def listed_profiles(label: str | None) -> tuple[str, ...]:
     return tuple((label or DEFAULT_PROFILE).split(PROFILE_SEPARATOR))
 
 
+@lru_cache(maxsize=256)
 def attached_profiles(label: str | None) -> tuple[str, ...]:
     """The same, each once: a profile takes one step in a pass, however often it is named."""
     return tuple(dict.fromkeys(listed_profiles(label)))

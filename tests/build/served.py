@@ -20,7 +20,10 @@ from tests.build.workloads import node, replica_set, template
 
 HAULOUT = Path(sys.executable).parent / "haulout"
 QUICK = KubeletOptions(
-    pod=PodBehaviour(starts_after=timedelta(), stops_after=timedelta(milliseconds=200)), node_ready_after=timedelta()
+    pod=PodBehaviour(
+        starts_after=timedelta(), stops_after=timedelta(milliseconds=200), init_runs_for=timedelta(milliseconds=50)
+    ),
+    node_ready_after=timedelta(),
 )
 T = TypeVar("T")
 # Nobody waits so long for what does come to pass, however busy the machine is.

@@ -576,7 +576,7 @@ class TestReasons:
         (reason,) = ops.explain("packages-nodes", node_key("n0"))
         (cause,) = reason.because
         assert (reason.code, cause.code) == ("skyhook-incomplete", "package-failing")
-        assert cause.text == ("package base 1.0.0, stage apply: container base-init fails (exit code 1, 1 restarts)")
+        assert cause.text == "package base 1.0.0, stage apply: container base-init fails: exit code 1 (1 restart)"
 
     def test_a_skyhook_says_which_nodes_are_left(self) -> None:
         ops = Skyhooks(nodes=2)

@@ -54,6 +54,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
     `about`: the word for its kind and its name, where it is not the node itself.
     `has_own_flags`: the flags are those of that object, not of the node. `act`: what would let it go on.
+    `is_of_node`: objects of its kind are about one node each.
 
     `settings`: where the operator's settings were found. `incomplete`: what of them could not be read.
     `last_grace_ends_at`: when the last grace period of the pods of its drains ends, if nothing but those is waited for.
@@ -67,6 +68,7 @@ class Explanation(msgspec.Struct, frozen=True):
     act: str = ""
     about: tuple[str, str] = ("", "")
     has_own_flags: bool = False
+    is_of_node: bool = True
     last_grace_ends_at: datetime | None = None
     settings: str = ""
     incomplete: tuple[str, ...] = ()
@@ -110,7 +112,12 @@ def _about(kernel: Kernel, declaration: Declaration, row: Row, now: datetime) ->
     objects = declaration.node_objects
     if objects is not None and objects.kind == row.key.kind:
         return objects.reason(row, causes)
-    return Reason("object", row.key, f"{row.key.kind} {row.key.name}", because=causes)
+    name = f"{row.key.kind} {row.key.name}"
+    return (
+        Reason("object", row.key, name, because=causes)
+        if causes
+        else Reason("at-rest", row.key, f"{name} waits for nothing")
+    )
 
 
 def explain_listed(
@@ -127,7 +134,8 @@ def explain_listed(
     node = kernel.store.row(node_key(name)) if name else None
     if not isinstance(node, NodeRow):
         flags = ("not there",) if name else ()
-        return Explanation(name, flags, "", (), reasons, _act(reasons), about)
+        is_of_node = objects is not None and objects.kind == key.kind
+        return Explanation(name, flags, "", (), reasons, _act(reasons), about, is_of_node=is_of_node)
     return msgspec.structs.replace(_explanation(kernel, node, reasons, now), about=about)
 
 
@@ -198,6 +206,8 @@ def as_text(found: Explanation, now: datetime) -> str:
     word, name = found.about
     if not word:
         lines = [f"{node}{flags}"]
+    elif not found.is_of_node:
+        lines = [f"{word} {name}{flags}"]
     elif found.has_own_flags:
         lines = [f"{word} {name}{flags} of {node}"]
     else:

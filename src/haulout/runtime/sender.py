@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
 from typing import Any, assert_never
 
 import msgspec
@@ -80,6 +81,8 @@ class Sender:
         self._channels = channels or {}
         self._surfaces = surfaces or {}
         self.writers: dict[str, Writer] = {}
+        # Clusters and namespaces in which an object was to be made, and which do not exist.
+        self._missing: set[tuple[str, str]] = set()
 
     async def perform(self, request: Request, guard: Guard) -> Answer:
         match request.body:
@@ -160,9 +163,24 @@ class Sender:
             counter, done = ("haulout_evictions", "evicted") if isinstance(body, Evict) else (DELETIONS, "deleted")
             surface = self._surfaces.get(body.surface, body.surface)
             self._metrics.count(counter, surface=surface, result=_removal_result(answer, done))
-        if isinstance(answer, Refused | Lost) and not _is_closed_budget(answer):
-            log.warning("write failed", extra={"verb": verb, "object": str(body.target), "error": answer.message})
+        self._log(body, verb, answer)
         return answer
+
+    def _log(self, body: Asked, verb: str, answer: Answer) -> None:
+        """Log a request that failed. A namespace that does not exist is told once, until something was made in it."""
+        place = body.target.cluster, body.target.namespace
+        if isinstance(body, Create) and place[1] and _is_missing(answer):
+            if place not in self._missing:
+                self._missing.add(place)
+                act = f"kubectl create namespace {place[1]}"
+                log.warning("namespace does not exist", extra={"namespace": place[1], "cluster": place[0], "act": act})
+        elif isinstance(body, Look) and _is_missing(answer):
+            return
+        elif isinstance(answer, Refused | Lost):
+            if not _is_closed_budget(answer):
+                log.warning("write failed", extra={"verb": verb, "object": str(body.target), "error": answer.message})
+        elif isinstance(body, Create):
+            self._missing.discard(place)
 
     async def _outcome(self, writer: Writer, body: Asked, guard: Guard) -> Answer:
         try:
@@ -249,6 +267,11 @@ def _listed_row(projector: Projector, item: Any) -> Row:
         # It is there, and may be one that has to go: a list that shows it does not show an empty node.
         raise Garbled(f"pod {item.name} cannot be read: {item.why}")
     return projector.row(item.object if isinstance(item, Shortened) else item)
+
+
+def _is_missing(answer: Answer) -> bool:
+    """Whether an object is not there; of a creation, whether its namespace is not."""
+    return isinstance(answer, Refused) and answer.code == HTTPStatus.NOT_FOUND
 
 
 def _is_closed_budget(answer: Answer) -> bool:

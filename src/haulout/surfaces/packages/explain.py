@@ -63,8 +63,8 @@ def _of_pod(pod: PackagePodRow) -> Reason:
     if found.result is not Result.FAILED:
         return Reason("package-running", pod.key, f"{what}: its pod {pod.key.name} has not ended")
     container = found.container
-    why = container.waits_for if container.exit_code is None else f"exit code {container.exit_code}"
-    text = f"{what}: container {container.name} fails ({why}, {container.restarts} restarts)"
+    restarts = "1 restart" if container.restarts == 1 else f"{container.restarts} restarts"
+    text = f"{what}: container {container.name} fails: {container.cause} ({restarts})"
     act = f"kubectl logs -n {pod.key.namespace} {pod.key.name} -c {container.name}"
     return Reason("package-failing", pod.key, text, act=act)
 
@@ -112,6 +112,8 @@ def _stopped(row: SkyhookRow, batch: Batch) -> Reason:
 def _of_node(row: SkyhookRow, node: Standing) -> Reason:
     at = ", ".join(f"{entry.name} at {entry.stage}/{entry.state}" for entry in node.state.values())
     text = f"node {node.node} is {node.status or 'unknown'}" + (f": {at}" if at else "")
-    causes = tuple(Reason("pod-holds-up", node_key(node.node), f"{why}: {pod}") for why, pod in node.blocked_by)
+    key = node_key(node.node)
+    failing = tuple(Reason("package-failing", key, text) for text in node.failures)
+    causes = (*failing, *(Reason("pod-holds-up", key, f"{why}: {pod}") for why, pod in node.blocked_by))
     code = "node-failing" if node.status == ERRORING else "node-incomplete"
     return Reason(code, node_key(node.node), text, because=causes, act=f"haulout explain {node.node}")

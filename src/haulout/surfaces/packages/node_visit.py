@@ -32,7 +32,7 @@ from haulout.surfaces.packages.options import STAMP_VERSION
 from haulout.surfaces.packages.outcome import Result
 from haulout.surfaces.packages.plan import Pick, PlanRow, held_key, order_of, pick_key
 from haulout.surfaces.packages.pod_results import with_results
-from haulout.surfaces.packages.pod_rows import PackagePodRow
+from haulout.surfaces.packages.pod_rows import PackagePodRow, failure_of
 from haulout.surfaces.packages.reruns import RERUN, without
 from haulout.surfaces.packages.run import advance, is_directory_of
 from haulout.surfaces.packages.scene import Scene, Work, told
@@ -350,6 +350,7 @@ def _standing(
         latest=(latest[0], f"{about.name}:{about.version}") if latest is not None and about is not None else None,
         blocked_by=gate.blocked_by if gate is not None else (),
         changed_at=_changed_at(plan, node),
+        failures=tuple(sorted(filter(None, map(failure_of, pods)))),
     )
 
 

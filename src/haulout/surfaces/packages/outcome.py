@@ -35,7 +35,7 @@ class InitContainer(msgspec.Struct, frozen=True, gc=False):
     """How one init container stands.
 
     `exit_code` None: it has not ended. `ended_at`: when it did, where its end says so.
-    `failure`: why it failed, in the agent's words.
+    `failure`: why it failed, in the agent's words. `last_exit_code`: that of its last end, also while it waits to run again.
     """
 
     name: str = ""
@@ -45,6 +45,14 @@ class InitContainer(msgspec.Struct, frozen=True, gc=False):
     restarts: int = 0
     failure: str = ""
     ended_at: datetime | None = None
+    last_exit_code: int | None = None
+
+    @property
+    def cause(self) -> str:
+        """Why it failed, as far as its status says: the step, else the exit code, else what it waits for."""
+        if self.failure or not self.last_exit_code:
+            return self.failure or self.waits_for
+        return f"exit code {self.last_exit_code}"
 
     @property
     def has_failed(self) -> bool:

@@ -16,9 +16,9 @@ from haulout.cluster.project import Resource
 from haulout.cluster.rows import ObjectRow, Row
 from haulout.cluster.store import Index
 from haulout.model.meta import ObjectMeta
-from haulout.surfaces.packages.agent_results import failure_of
+from haulout.surfaces.packages import agent_results
 from haulout.surfaces.packages.node_state import go_json
-from haulout.surfaces.packages.outcome import InitContainer, Verdict, verdict
+from haulout.surfaces.packages.outcome import InitContainer, Result, Verdict, verdict
 from haulout.surfaces.packages.pods import ALWAYS_RUN, COPY_VARIABLE, OWN_VARIABLES, RERUN_VARIABLE, About
 from haulout.surfaces.packages.wire import INTERRUPT_LABEL, NAME, PACKAGE
 
@@ -173,7 +173,8 @@ def _container(status: _ContainerStatus) -> InitContainer:
         waits_for=state.waiting.reason if state.waiting is not None else "",
         running=state.running is not None,
         restarts=status.restart_count,
-        failure=failure_of(ended.message) if ended is not None and ended.exit_code else "",
+        failure=agent_results.failure_of(ended.message) if ended is not None and ended.exit_code else "",
+        last_exit_code=ended.exit_code if ended is not None else None,
         ended_at=_instant(state.terminated.finished_at) if state.terminated is not None else None,
     )
 
@@ -199,6 +200,14 @@ def _project(obj: _Pod, common: dict[str, Any]) -> PackagePodRow:
         skyhook=labels.get(NAME, ""),
         package=labels.get(PACKAGE, ""),
     )
+
+
+def failure_of(pod: PackagePodRow) -> str:
+    """Return what fails in a pod: the package, its stage and the cause; empty, if nothing does."""
+    about, verdict = pod.about, pod.verdict
+    if about is None or verdict.result is not Result.FAILED:
+        return ""
+    return f"package {about.name} {about.version}, stage {about.stage}: {verdict.container.cause}"
 
 
 POD_RESOURCE = Resource(PACKAGE_POD, "/api/v1", "pods", True, _Pod, _project, labels=NAME)

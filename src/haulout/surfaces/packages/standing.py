@@ -23,6 +23,7 @@ class Standing(Row, frozen=True, kw_only=True):
     `is_reset`: its packages' state is gone after a reboot, which is to be recorded.
     `pods`: the packages that have a pod on it. `latest`: when the newest package pod was made, and of what.
     `blocked_by`: why its drain waits, and for which pod. `changed_at`: when it was picked last; known where a rollback may follow.
+    `failures`: which packages fail in which stage, and why.
     """
 
     skyhook: str
@@ -47,6 +48,7 @@ class Standing(Row, frozen=True, kw_only=True):
     latest: tuple[datetime, str] | None = None
     blocked_by: tuple[tuple[str, str], ...] = ()
     changed_at: datetime | None = None
+    failures: tuple[str, ...] = ()
 
     @property
     def is_eligible(self) -> bool:

@@ -1,5 +1,5 @@
 # make test    everything this machine can run, then a table of what ran      (HAULOUT_TEST=full: all of it or fail)
-# make demo    a rolling maintenance on an embedded cluster, to look at; no Kubernetes needed
+# make demo    a rolling maintenance and a package that is rolled back on an embedded cluster; no Kubernetes needed
 # make check   format, lint, types, import contracts, unit and property tests: what one runs all day
 # make tools   the real control plane for tests, compiled once from pinned Go modules into a cache
 # make format  rewrite the sources in the project's format

@@ -50,10 +50,10 @@ def test_the_step_that_fails_is_named_with_its_exit_code(fleet: Fleet) -> None:
     text = fleet.served.run("explain", "a").stdout
     assert f"package base 1.0.0, stage apply: container base-apply fails: {says} (" in text
     assert "kubectl logs -n skyhook" in text
-    lines = fleet.served.run("explain", "skyhook", "demo").stdout.splitlines()
+    lines = [line.strip() for line in fleet.served.run("explain", "skyhook", "demo").stdout.splitlines()]
     assert lines[0] == "skyhook demo"
-    assert "node a is erroring: base at apply/erroring" in lines[2]
-    assert lines[3].strip() == f"package base 1.0.0, stage apply: {says}"
+    found_at = lines.index("node a is erroring: base at apply/erroring")
+    assert lines[found_at + 1] == f"package base 1.0.0, stage apply: {says}"
     found = json.loads(fleet.served.run("explain", "skyhook", "demo", "-o", "json").stdout)
     assert found["reasons"][0]["because"][0]["because"][0]["code"] == "package-failing"
 
@@ -69,7 +69,9 @@ def test_a_complete_skyhook_waits_for_nothing(fleet: Fleet) -> None:
     fleet.served.make(node("a"), skyhook([BASE]))
     fleet.roll("base:1.0.0")
     done = fleet.served.run("explain", "skyhook", "demo")
-    assert done.stdout.splitlines() == ["skyhook demo", "  Skyhook demo waits for nothing"]
+    assert done.stdout.splitlines()[0] == "skyhook demo"
+    assert "Skyhook demo waits for nothing" in done.stdout
+    assert "what keeps it" not in done.stdout
 
 
 def test_a_missing_namespace_is_told_once_with_what_to_do(fleet: Fleet) -> None:

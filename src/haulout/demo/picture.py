@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import shorten
+
 import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
@@ -16,9 +18,18 @@ MARKS = {
     "in-maintenance": ("▲", "bold magenta", "in maintenance"),
     "down": ("✕", "bold red", "down"),
     "done": ("●", "bold cyan", "done"),
+    "without": ("○", "dim", "without it"),
+    "old": ("●", "green", "has"),
+    "changing": ("▲", "bold magenta", "is changed"),
+    "failing": ("✕", "bold red", "fails"),
+    "new": ("◆", "bold cyan", "has"),
     "": ("○", "dim", "not seen yet"),
 }
+IMAGES = tuple(
+    (state, MARKS[state][2]) for state in ("operational", "maintenance-required", "in-maintenance", "down", "done")
+)
 ACROSS = 20
+LONGEST_NOTE = 80
 
 
 class NodeMark(msgspec.Struct, frozen=True):
@@ -29,46 +40,43 @@ class NodeMark(msgspec.Struct, frozen=True):
 
 
 class Zone(msgspec.Struct, frozen=True):
-    """The nodes of one zone in the picture, with the budget that holds there.
-
-    `used` of `most` may be out of service at once.
-    """
+    """The nodes of one zone in the picture. `room`: what is said beside them. `is_full`: no other one may go now."""
 
     name: str
     nodes: tuple[NodeMark, ...]
-    used: int
-    most: int
+    room: str
+    is_full: bool = False
 
 
 class Picture(msgspec.Struct, frozen=True):
     """Everything that is drawn of a fleet at one moment.
 
-    `waiting`: how many nodes wait, and for what; `acts`: what was done last, the newest first.
+    `waiting`: what is waited for; `acts`: what was done last, the newest first. `legend`: the states and what they mean.
     """
 
     title: str
     seconds: float
     zones: tuple[Zone, ...]
-    waiting: tuple[tuple[int, str], ...]
+    waiting: tuple[str, ...]
     acts: tuple[str, ...]
     done: int
     total: int
     foot: str = ""
+    legend: tuple[tuple[str, str], ...] = IMAGES
 
 
 def drawn(picture: Picture) -> RenderableType:
     fleet = Table.grid(padding=(0, 2))
     for zone in picture.zones:
-        room = Text(f"{zone.used} of {zone.most} out", style="bold" if zone.used >= zone.most else "")
-        fleet.add_row(Text(zone.name, style="bold"), _row(zone), room)
-    fleet.add_row("", _legend(), "")
+        fleet.add_row(Text(zone.name, style="bold"), _row(zone), Text(zone.room, style="bold" if zone.is_full else ""))
+    fleet.add_row("", _legend(picture.legend), "")
     progress = Table.grid(padding=(0, 1))
     progress.add_row(
         ProgressBar(total=picture.total, completed=picture.done, width=40),
         f"{picture.done} of {picture.total} nodes",
         Text(f"{picture.seconds:.0f} s", style="dim"),
     )
-    waiting = [Text(f"{count} wait: {reason}") for count, reason in picture.waiting]
+    waiting = [Text(text) for text in picture.waiting]
     acts = [Text(act, style="" if number == 0 else "dim") for number, act in enumerate(picture.acts)]
     parts: list[RenderableType] = [fleet, "", progress, ""]
     parts += [Text("what they wait for", style="bold"), *(waiting or [Text("no node waits", style="dim")]), ""]
@@ -89,9 +97,9 @@ def fitted(picture: Picture, console: Console) -> RenderableType:
 
 def line(picture: Picture) -> str:
     """The same moment in one line, for logs and pipes."""
-    zones = ", ".join(f"{zone.name} {zone.used}/{zone.most} out" for zone in picture.zones)
-    waits = sum(count for count, _ in picture.waiting)
-    return f"{picture.seconds:6.1f} s  {picture.done}/{picture.total} done  {zones}  {waits} waiting"
+    zones = ", ".join(f"{zone.name} {zone.room}" for zone in picture.zones)
+    waits = f"  {shorten(picture.waiting[0], LONGEST_NOTE, placeholder='…')}" if picture.waiting else ""
+    return f"{picture.seconds:6.1f} s  {picture.done}/{picture.total} done  {zones}{waits}"
 
 
 def _row(zone: Zone) -> Text:
@@ -104,10 +112,10 @@ def _row(zone: Zone) -> Text:
     return text
 
 
-def _legend() -> Text:
+def _legend(states: tuple[tuple[str, str], ...]) -> Text:
     text = Text()
-    for state in ("operational", "maintenance-required", "in-maintenance", "down", "done"):
-        glyph, style, name = MARKS[state]
+    for state, name in states:
+        glyph, style, _ = MARKS[state]
         text.append(f"{glyph} ", style)
         text.append(f"{name}   ", "dim")
     return text

@@ -14,9 +14,10 @@ ACTS = tuple(f"node-{number} is operational" for number in range(6))
 
 def picture() -> Picture:
     zones = tuple(
-        Zone(name, tuple(NodeMark(f"{name}-{number}", "done") for number in range(20)), 1, 2) for name in ("a", "b")
+        Zone(name, tuple(NodeMark(f"{name}-{number}", "done") for number in range(20)), "1 of 2 out")
+        for name in ("a", "b")
     )
-    return Picture("a roll", 3.0, zones, ((7, "few: 2 of 2 are out"),), ACTS, 40, 60, "export KUBECONFIG=/tmp/k")
+    return Picture("a roll", 3.0, zones, ("7 wait: few: 2 of 2 are out",), ACTS, 40, 60, "export KUBECONFIG=/tmp/k")
 
 
 def shown(made: RenderableType, width: int = 80, height: int = 24) -> list[str]:
@@ -45,4 +46,4 @@ def test_the_foot_stands_within_the_whole_picture_alone() -> None:
 
 
 def test_without_a_terminal_a_moment_is_one_line() -> None:
-    assert line(picture()) == "   3.0 s  40/60 done  a 1/2 out, b 1/2 out  7 waiting"
+    assert line(picture()) == "   3.0 s  40/60 done  a 1 of 2 out, b 1 of 2 out  7 wait: few: 2 of 2 are out"

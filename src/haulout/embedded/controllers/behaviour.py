@@ -42,6 +42,9 @@ class PodBehaviour(Struct, frozen=True, kw_only=True):
     exit_code: int = 0
     # Each init container runs so long and succeeds; None: they are not simulated, and the pod starts without them.
     init_runs_for: timedelta | None = timedelta(seconds=1)
+    # The last init container exits with this code, and with these last words.
+    init_exit_code: int = 0
+    init_message: str = ""
     # Its first init container reboots the node, which is away for so long; None: it does not.
     reboots_for: timedelta | None = None
 
@@ -104,15 +107,17 @@ class KubeletOptions(Struct, frozen=True, kw_only=True):
         return self.behave(pod, behaviour) if self.behave else behaviour
 
 
-def init_run(container: Json, runs_for: timedelta) -> InitRun:
-    """Return how an init container runs: for the given time, unless its own variables say otherwise."""
+def init_run(pod: Json, place: int, behaviour: PodBehaviour) -> InitRun:
+    """Return how an init container of a pod runs: as the pod behaves, unless its own variables say otherwise."""
+    container, runs_for = pod["spec"]["initContainers"][place], behaviour.init_runs_for or timedelta()
+    is_last = place + 1 == len(pod["spec"]["initContainers"])
     variables = {each.get("name"): str(each.get("value") or "") for each in container.get("env") or ()}
-    code = 0
+    code, message = (behaviour.init_exit_code, behaviour.init_message) if is_last else (0, "")
     with contextlib.suppress(ValueError):
         runs_for = duration.parse(variables[RUNS_FOR]) if variables.get(RUNS_FOR) else runs_for
     with contextlib.suppress(ValueError):
-        code = int(variables.get(EXIT_CODE) or 0)
-    return InitRun(runs_for, code, variables.get(MESSAGE, ""))
+        code = int(variables[EXIT_CODE]) if variables.get(EXIT_CODE) else code
+    return InitRun(runs_for, code, variables.get(MESSAGE) or message)
 
 
 def is_managed(node: Json) -> bool:

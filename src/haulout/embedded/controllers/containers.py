@@ -116,7 +116,7 @@ class Containers:
             self._show_running(key, pod, 0, restarted=False)
             self._later(run, timedelta(), lambda: self._reboot(node_of(pod), behaviour.reboots_for or timedelta()))
             return
-        runs = [init_run(container, behaviour.init_runs_for or timedelta()) for container in containers]
+        runs = [init_run(pod, place, behaviour) for place in range(len(containers))]
         if self._brief and not any(each.exit_code for each in runs):
             whole = sum((each.runs_for for each in runs), timedelta())
             self._later(run, whole, lambda: self._start(key, restarted=False, initialized_for=whole / len(runs)))
@@ -137,7 +137,7 @@ class Containers:
             return
         container, now = pod["spec"]["initContainers"][place], self._timers.now()
         self._show_running(key, pod, place, restarted=restarted)
-        known = init_run(container, self._options.of_pod(pod).init_runs_for or timedelta())
+        known = init_run(pod, place, self._options.of_pod(pod))
         wait = timedelta() if container.get("restartPolicy") == "Always" else known.runs_for
         self._later(run, wait, lambda: self._init_ended(key, place, known, now))
 

@@ -92,7 +92,8 @@ class TestCalls:
         given = ops().drained("a").run(600)
         assert (given.status("a"), len(given.calls)) == (OBJECTS_DRAINED, 1)
         given.annotate("a", client="complete").run()
-        assert given.status("a") == VALIDATING
+        assert (given.status("a"), given.conditions("a")["maintenanceRun"]) == (VALIDATING, "succeeded")
+        assert given.message("a", "maintenanceRun") == "attempt 1/1"
 
     def test_an_attempt_that_takes_too_long_fails(self) -> None:
         given = ops(timeout="10m", retries=1, retryBackoff="10s").drained("a").run(500)

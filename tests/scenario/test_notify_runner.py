@@ -117,6 +117,20 @@ class TestRunner:
         finish(given)
         assert given.status("a") == VALIDATING
 
+    @pytest.mark.parametrize("labels", [{}, {"haulout.dev/role": "runner", "haulout.dev/nm-uid": "another"}])
+    def test_a_job_of_somebody_else_under_the_name_is_a_failed_attempt(self, labels: Json) -> None:
+        given = ops(default()).started("a")
+        uid = given.get("a")["metadata"]["uid"]
+        name = f"nm-r-{hashlib.sha256(uid.encode()).hexdigest()[:10]}-1"
+        meta = {"name": name, "namespace": OWN, "labels": labels}
+        pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}
+        body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"template": {"spec": pod}}}
+        given.world.objects.create(JOBS, body)
+        given.run().annotate("a", ready="true").run(30)
+        assert given.status("a") == INCOMPLETE
+        assert given.message("a", "maintenanceRun") == "attempt 1/1: NameConflict"
+        assert [job["metadata"]["name"] for job in jobs(given)] == [name]
+
     def test_a_restart_makes_no_second_job(self) -> None:
         given = ops(default()).drained("a").begin().run(60)
         assert len(jobs(given)) == 1

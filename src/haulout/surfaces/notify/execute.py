@@ -30,13 +30,15 @@ from haulout.surfaces.notify.jobs import FAILED as JOB_FAILED
 from haulout.surfaces.notify.match import is_owned, owner_mark
 from haulout.surfaces.notify.recipes import WEBHOOK, Recipe
 from haulout.surfaces.notify.roles import IN_PROGRESS, RUNNER, Role
-from haulout.surfaces.notify.status import patch
+from haulout.surfaces.notify.status import patch, with_condition
 from haulout.surfaces.notify.turns import beginning_mark, has_room, is_next
 from haulout.surfaces.notify.wire import BASELINE, IN_BOX
 
 replace = msgspec.structs.replace
 # So long does it take until objects show what has begun.
 BEGIN_WITHIN_FOR = timedelta(seconds=1)
+# So long does it take at most until we see a Job of ours that the API server says exists.
+SEEN_WITHIN_FOR = timedelta(seconds=5)
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -94,8 +96,14 @@ def begin(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Decisio
     key = job_key(row, recipe, role.name, attempt.number, given.options)
     problem = _create_problem(given, key.name)
     known = given.view.get(key, JobRow)
-    if known is not None and known.labels.get(NOTICE_UID) != row.uid:
-        return fail(given, role, recipe, attempt, Outcome(FAILED, "NameConflict"))
+    refusal = refused(given.view, _create_name(key.name))
+    exists_at = refusal.at + SEEN_WITHIN_FOR if known is None and refusal is not None and refusal.code == 409 else None
+    if exists_at is not None and given.now < exists_at:
+        # Another process may have created it: what we watch shows a Job of ours soon, and one without our labels never.
+        return Decision(actions=before, until=exists_at, marks=marks)
+    if exists_at is not None or (known is not None and known.labels.get(NOTICE_UID) != row.uid):
+        failed = fail(given, role, recipe, attempt, Outcome(FAILED, "NameConflict"))
+        return replace(failed, actions=(*_taken(given, role), *failed.actions))
     if known is not None:
         # It was created, and what follows was interrupted.
         return Decision(actions=take(given, role, attempt), marks=marks)
@@ -123,14 +131,15 @@ def _create_problem(given: Given, name: str) -> str:
 
 def take(given: Given, role: Role, attempt: Attempt, reason: str = "Running") -> tuple[Step, ...]:
     """Say that the step is ours and in progress, and which attempt runs."""
+    said: tuple[Patch, ...] = patch(given.row, told(given, role, attempt, RUNNING, reason))
+    return (*_taken(given, role), *((said,) if said else ()))
+
+
+def _taken(given: Given, role: Role) -> tuple[Step, ...]:
     row = given.row
-    steps: list[Step] = []
-    if not is_owned(row, role.name) or role.annotation not in row.annotations:
-        steps.append(
-            (Annotate(row.key, role.annotation, IN_PROGRESS), Annotate(row.key, owner_mark(role.name), IN_BOX))
-        )
-    said: tuple[Patch, ...] = patch(row, told(given, role, attempt, RUNNING, reason))
-    return (*steps, *((said,) if said else ()))
+    if is_owned(row, role.name) and role.annotation in row.annotations:
+        return ()
+    return ((Annotate(row.key, role.annotation, IN_PROGRESS), Annotate(row.key, owner_mark(role.name), IN_BOX)),)
 
 
 def _judged(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Outcome:
@@ -195,6 +204,19 @@ def succeed(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Decis
         *_measured(role, recipe, attempt, SUCCEEDED),
     )
     return Decision(actions=(*((said,) if said else ()), end))
+
+
+def reported(given: Given, role: Role, recipe: Recipe) -> Decision:
+    """Say how an attempt has ended that its web server, or a person, has reported by the annotation."""
+    stood, value = given.status.condition(role.condition), given.row.annotations.get(role.annotation)
+    if stood is None or stood.status != RUNNING or not is_owned(given.row, role.name):
+        return NOTHING
+    if value not in (role.success, role.failure):
+        return NOTHING
+    state = SUCCEEDED if value == role.success else FAILED
+    status = with_condition(given.status, role.condition, state, given.now, "Reported", stood.message)
+    ended = Attempt(since=stood.last_transition_time)
+    return Decision(actions=((*patch(given.row, status), *_measured(role, recipe, ended, state)),))
 
 
 def fail(given: Given, role: Role, recipe: Recipe, attempt: Attempt, outcome: Outcome) -> Decision:

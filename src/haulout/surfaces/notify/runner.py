@@ -9,7 +9,7 @@ from haulout.cluster.view import View
 from haulout.core.action import Delete
 from haulout.core.decision import NOTHING, Decision
 from haulout.surfaces.notify.attempts import current, jobs_of
-from haulout.surfaces.notify.execute import execute
+from haulout.surfaces.notify.execute import execute, reported
 from haulout.surfaces.notify.given import Given, given_of
 from haulout.surfaces.notify.jobs import RECIPE, JobRow
 from haulout.surfaces.notify.match import may_act
@@ -27,8 +27,10 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if is_final(given.row):
         return cancelled(given, RUNNER, given.options.operators.runner.recipes)
     recipe = recipe_of(given.row, RUNNER, given.options)
-    if recipe is None or given.node is None or not is_due(given.row, RUNNER, given.options, given.node):
+    if recipe is None or given.node is None:
         return NOTHING
+    if not is_due(given.row, RUNNER, given.options, given.node):
+        return reported(given, RUNNER, recipe)
     return execute(given, RUNNER, recipe, current(given, RUNNER, recipe))
 
 

@@ -12,7 +12,7 @@ from haulout.core.action import Annotate
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.surfaces.notify.attempts import CHECKING, FAILED, RUNNING, Attempt, current, retry_at
 from haulout.surfaces.notify.checks import Finding, findings
-from haulout.surfaces.notify.execute import Outcome, begin, execute, fail, succeed, take
+from haulout.surfaces.notify.execute import Outcome, begin, execute, fail, reported, succeed, take
 from haulout.surfaces.notify.given import Given, given_of
 from haulout.surfaces.notify.match import is_external, may_act, owner_mark
 from haulout.surfaces.notify.recipes import BUILTIN, Checks, Recipe
@@ -32,8 +32,10 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     recipe = recipe_of(given.row, VALIDATOR, given.options)
     if recipe is None:
         return _without_recipe(given)
-    if given.node is None or not is_due(given.row, VALIDATOR, given.options, given.node):
+    if given.node is None:
         return NOTHING
+    if not is_due(given.row, VALIDATOR, given.options, given.node):
+        return reported(given, VALIDATOR, recipe)
     return _validate(given, recipe)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from haulout.cluster.rows import Value
 from haulout.embedded import NODES
@@ -44,7 +44,7 @@ class Gated(Skyhooks):
         found: dict[str, Any] = self.status("demo").get("compartmentStatuses", {})
         return found
 
-    def run(self, seconds: float = 60) -> Gated:
+    def run(self, seconds: float = 60) -> Self:
         for _ in range(round(seconds)):
             super().run(1)
             self._answer()
@@ -63,7 +63,7 @@ class Gated(Skyhooks):
                 )
                 self.kernel.store.write(fact)
 
-    def gated(self, *, size: int = 1, count: int = 10, **gate: Any) -> Gated:
+    def gated(self, *, size: int = 1, count: int = 10, **gate: Any) -> Self:
         """Make the policy `p` with waves of `size` nodes and a gate."""
         default = {"budget": {"count": count}, "strategy": {"fixed": {"initialBatch": size}}}
         self.policy("p", default=default, gate=gate)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
 import yaml
 
@@ -90,9 +90,10 @@ class Skyhooks(Reports):
     """A small world with the packages operator in it. Every package succeeds after a second unless `fate` says otherwise."""
 
     driver_type: type[Counting] = Counting
+    actors = QUICK
 
     def __init__(self, options: Options | None = None, *beside: Enabled, nodes: int = 1) -> None:
-        self.world = World(QUICK, nodes=nodes)
+        self.world = World(self.actors, nodes=nodes)
         self.beside = beside
         self.options = options or Options()
         self.fate: Fate = lambda about: "ok"
@@ -116,7 +117,7 @@ class Skyhooks(Reports):
         self.world.run(10)
         self.begin()
 
-    def begin(self) -> Skyhooks:
+    def begin(self) -> Self:
         """Start the operator, or another one after it that knows only what is stored."""
         assembly = assemble(
             [Enabled(PACKAGES, self.options), *self.beside],
@@ -149,7 +150,7 @@ class Skyhooks(Reports):
 
     def _pod_changed(self, change: WorldChange) -> None:
         pod = change.object
-        if change.type != "ADDED" or f"{P}name" not in (pod["metadata"].get("labels") or {}):
+        if change.type != "ADDED" or f"{P}package" not in (pod["metadata"].get("annotations") or {}):
             return
         about = About(pod)
         self.made.append(about)
@@ -179,33 +180,33 @@ class Skyhooks(Reports):
 
     def make(
         self, name: str, packages: dict[str, Json], annotations: dict[str, str] | None = None, **spec: Any
-    ) -> Skyhooks:
+    ) -> Self:
         metadata = {"name": name, "annotations": annotations or {}}
         body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": {"packages": packages, **spec}}
         self.world.objects.create(SKYHOOKS, body)
         return self
 
-    def policy(self, name: str, **spec: Any) -> Skyhooks:
+    def policy(self, name: str, **spec: Any) -> Self:
         body = {"apiVersion": API_VERSION, "kind": "DeploymentPolicy", "metadata": {"name": name}, "spec": spec}
         self.world.objects.create(POLICIES, body)
         return self
 
-    def edit(self, name: str, body: Json) -> Skyhooks:
+    def edit(self, name: str, body: Json) -> Self:
         self.world.objects.patch(SKYHOOKS, "", name, body)
         return self
 
-    def packages(self, name: str, packages: dict[str, Json | None]) -> Skyhooks:
+    def packages(self, name: str, packages: dict[str, Json | None]) -> Self:
         return self.edit(name, {"spec": {"packages": packages}})
 
-    def delete(self, name: str) -> Skyhooks:
+    def delete(self, name: str) -> Self:
         self.world.objects.delete(SKYHOOKS, "", name)
         return self
 
-    def change_node(self, name: str, body: Json) -> Skyhooks:
+    def change_node(self, name: str, body: Json) -> Self:
         self.world.objects.patch(NODES, "", name, body)
         return self
 
-    def run(self, seconds: float = 60) -> Skyhooks:
+    def run(self, seconds: float = 60) -> Self:
         self.driver.run(self.world.time.now() + timedelta(seconds=seconds))
         return self
 
@@ -244,7 +245,8 @@ class Skyhooks(Reports):
         return [each.name for each in self.made if all(getattr(each, key) == value for key, value in only.items())]
 
     def pods(self) -> list[About]:
-        return [About(pod) for pod in self.world.objects.list(PODS, self.options.namespace)]
+        found = self.world.objects.list(PODS, self.options.namespace)
+        return [About(pod) for pod in found if f"{P}package" in (pod["metadata"].get("annotations") or {})]
 
     def condition(self, skyhook: str, kind: str) -> tuple[str, str, str] | None:
         for each in self.status(skyhook).get("conditions", []):

@@ -41,7 +41,7 @@ class Mortal(Skyhooks):
 def _world() -> Mortal:
     ops = Mortal(nodes=1)
     package = pkg(interrupt={"type": "noop"}, configMap={"a": "1"})
-    return ops.make("demo", {"base": package})  # type: ignore[return-value]
+    return ops.make("demo", {"base": package})
 
 
 def _writes() -> int:

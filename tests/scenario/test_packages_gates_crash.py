@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import Self
 
 import pytest
 
@@ -31,14 +32,14 @@ class Life(Gated):
         self.number += 1
         return self.kill(self.number, carry_out)
 
-    def live(self) -> Life:
+    def live(self) -> Self:
         self.gated(size=1, count=1, soak="20s", prometheus=PROMETHEUS, rollback=True)
         self.make("demo", {"base": pkg(interrupt=NOOP)}, deploymentPolicy="p").run(150)
         self.answer = lambda question: 9.0 if self.versions().count("2.0.0") > 1 else 0.0
         self.packages("demo", {"base": pkg("2.0.0", interrupt=NOOP)}).run(200)
         return self
 
-    def run(self, seconds: float = 60) -> Life:
+    def run(self, seconds: float = 60) -> Self:
         for _ in range(round(seconds)):
             try:
                 super().run(1)

@@ -77,6 +77,8 @@ class KubeletOptions(Struct, frozen=True, kw_only=True):
     pod: PodBehaviour = PodBehaviour()
     # Of pods that belong to a Job and say nothing themselves.
     job_pods_run_for: timedelta = timedelta(minutes=1)
+    # How long a node takes to pull an image that it does not have; it pulls one after the other.
+    pulls_for: timedelta = timedelta()
     node_ready_after: timedelta = timedelta(seconds=1)
     # From a host that is up again to a kubelet that says so.
     boot_ready_after: timedelta = timedelta()

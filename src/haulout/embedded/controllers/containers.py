@@ -72,6 +72,8 @@ class Containers:
         self._runs: dict[Key, _Run] = {}
         self._crashing: set[Key] = set()
         self._unwell: set[Key] = set()
+        # When each image is there, by node and name.
+        self._images: dict[tuple[str, str], datetime] = {}
         self._addresses = 0
         pods.listen(self._on_pod)
 
@@ -98,13 +100,24 @@ class Containers:
         behaviour = self._options.of_pod(pod)
         match phase_of(pod):
             case "Pending" if pod["spec"].get("initContainers") and behaviour.init_runs_for is not None:
-                self._later(run, behaviour.starts_after, lambda: self._initialize(key))
+                self._later(run, behaviour.starts_after + self._pull(pod), lambda: self._initialize(key))
             case "Pending":
-                self._later(run, behaviour.starts_after, lambda: self._start(key, restarted=False))
+                self._later(run, behaviour.starts_after + self._pull(pod), lambda: self._start(key, restarted=False))
             case "Running" if behaviour.exits_after is not None:
                 started = (pod.get("status") or {}).get("startTime")
                 exits_at = (instant(started) if started else self._timers.now()) + behaviour.exits_after
                 self._later(run, exits_at - self._timers.now(), lambda: self._exit(key, behaviour.exit_code))
+
+    def _pull(self, pod: Json) -> timedelta:
+        """Return how long a node takes until it has the images of a pod."""
+        pulls_for, node = self._options.pulls_for, node_of(pod)
+        if not pulls_for:
+            return timedelta()
+        now = ready_at = self._timers.now()
+        for container in (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]):
+            place = node, container.get("image") or ""
+            ready_at = max(ready_at, self._images.setdefault(place, ready_at + pulls_for))
+        return ready_at - now
 
     def _initialize(self, key: Key) -> None:
         """Run the init containers of a pod from the first one. A brief world only shows their end, if they succeed."""

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import msgspec
 
+from haulout.cluster.key import Key
 from haulout.cluster.rows import Row
 from haulout.cluster.view import View
 from haulout.core.action import Create, Delete, Patch, Tell
@@ -26,7 +27,10 @@ class Around(msgspec.Struct, frozen=True):
 
 
 class Visit(msgspec.Struct, frozen=True):
-    """What one Skyhook wants of one node, beside the edits that went into the draft of the node."""
+    """What one Skyhook wants of one node, beside the edits that went into the draft of the node.
+
+    `kept_pull`: its pod that pulls images, while it is needed.
+    """
 
     is_complete: bool = False
     marks: tuple[Row, ...] = ()
@@ -37,3 +41,4 @@ class Visit(msgspec.Struct, frozen=True):
     statements: tuple[Tell, ...] = ()
     until: datetime | None = None
     reasons: tuple[Reason, ...] = ()
+    kept_pull: Key | None = None

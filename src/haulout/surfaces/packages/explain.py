@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from haulout.cluster.key import node_key
 from haulout.core.reason import Reason
-from haulout.surfaces.packages.around import Around
 from haulout.surfaces.packages.batches import Batch, is_in_flight
 from haulout.surfaces.packages.eligibility import is_ignored
-from haulout.surfaces.packages.gate import Gate
 from haulout.surfaces.packages.halts import Course, Waiting, account
 from haulout.surfaces.packages.outcome import Result
 from haulout.surfaces.packages.pod_rows import PackagePodRow
@@ -20,12 +18,10 @@ from haulout.surfaces.packages.wire import ERRORING, IGNORE, PAUSED, SkyhookRow
 MOST_NODES = 10
 
 
-def node_reasons(scene: Scene, gate: Gate | None, around: Around, *, is_ready: bool) -> tuple[Reason, ...]:
+def node_reasons(scene: Scene, before: tuple[Reason, ...], *, is_ready: bool) -> tuple[Reason, ...]:
     """Return why a Skyhook is not complete on a node: what keeps it from beginning, else what runs, fails or is awaited."""
     name, node = scene.plan.skyhook, scene.node.key
-    causes = (*_held_back(scene, is_ready=is_ready), *map(_of_pod, scene.pods))
-    if gate is not None:
-        causes = (*causes, *gate.reasons)
+    causes = (*_held_back(scene, is_ready=is_ready), *map(_of_pod, scene.pods), *before)
     text = f"Skyhook {name} is not complete on it"
     return (Reason("skyhook-incomplete", node, text, because=causes),)
 

@@ -24,6 +24,10 @@ def interrupt_pod(skyhook: str, interrupt: str, node: str, *, stage: str = "inte
     return safe_name(LONGEST_LABEL, skyhook, stage, interrupt, node)
 
 
+def pull_pod(skyhook: str, node: str) -> str:
+    return safe_name(LONGEST_LABEL, skyhook, "prepull", node)
+
+
 def metadata_config_map(skyhook: str, node: str) -> str:
     return safe_name(LONGEST_NAME, skyhook, node, "metadata")
 

@@ -21,6 +21,7 @@ from haulout.surfaces.packages.node_visit import visit
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.plan import ALL_PLANS, PlanRow
 from haulout.surfaces.packages.pod_rows import PACKAGE_PODS_OF_NODE, PackagePodRow
+from haulout.surfaces.packages.prepull import is_pull
 from haulout.surfaces.packages.wire import SURFACE
 
 
@@ -71,12 +72,21 @@ def _decided(around: Around, node: NodeRow, plans: list[PlanRow]) -> Decision:
     )
     draft.apply(taints.removed_when_complete(draft.node, required, around.options.runtime_required))
     visits.append(orphans(around.pods, {plan.skyhook for plan in plans}, draft))
+    visits.append(Visit(old_pods=tuple(_unneeded_pulls(around, visits))))
     return Decision(
         actions=tuple(_steps(draft, visits)),
         until=earliest(*(found.until for found in visits)),
         marks=tuple(mark for found in visits for mark in found.marks),
         reasons=tuple(reason for found in visits for reason in found.reasons),
     )
+
+
+def _unneeded_pulls(around: Around, visits: list[Visit]) -> Iterator[PackagePodRow]:
+    """Yield the pods that pulled images for which no Skyhook waits any more."""
+    kept = {found.kept_pull for found in visits}
+    for pod in around.pods:
+        if is_pull(pod, around.options) and pod.deleting_at is None and pod.key not in kept:
+            yield pod
 
 
 def _selects(plan: PlanRow, node: NodeRow) -> bool:

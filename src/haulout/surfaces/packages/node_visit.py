@@ -33,6 +33,7 @@ from haulout.surfaces.packages.outcome import Result
 from haulout.surfaces.packages.plan import Pick, PlanRow, held_key, order_of, pick_key
 from haulout.surfaces.packages.pod_results import with_results
 from haulout.surfaces.packages.pod_rows import PackagePodRow, failure_of
+from haulout.surfaces.packages.prepull import Pull, pull_of
 from haulout.surfaces.packages.reruns import RERUN, without
 from haulout.surfaces.packages.run import advance, is_directory_of
 from haulout.surfaces.packages.scene import Scene, Work, told
@@ -48,17 +49,24 @@ replace = msgspec.structs.replace
 
 
 class _Asked:
-    """The gate of one Skyhook on one node, worked out when a package asks for it."""
+    """The gate of one Skyhook on one node, worked out when a package asks for it, and what comes before it."""
 
-    def __init__(self, node: NodeRow, plan: PlanRow, around: Around, pick: Pick | None) -> None:
-        self._node, self._plan, self._around = node, plan, around
+    def __init__(self, node: NodeRow, plan: PlanRow, around: Around, pick: Pick | None, state: NodeState) -> None:
+        self._node, self._plan, self._around, self._state = node, plan, around, state
+        self.pull = Pull()
+        self._has_looked = False
         self.picked_at = pick.picked_at if pick is not None else None
         self.gate: Gate | None = None
         self.package: Package | None = None
 
     def __call__(self, package: Package) -> bool:
+        around = self._around
+        if not self._has_looked:
+            self._has_looked = True
+            self.pull = pull_of(self._plan, self._node, self._state, around.pods, around.options, around.now)
+        if not self.pull.is_over:
+            return False
         if self.gate is None:
-            around = self._around
             self.gate = gate_of(around.view, self._node, self._plan, around.options, around.now, self.picked_at)
             self.package = package
         return self.gate.is_open
@@ -77,7 +85,7 @@ def visit(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around, *, is_
     pick = around.view.get(pick_key(plan.skyhook, node.key.name), Pick)
     if pick is None and around.view.get(held_key(plan.skyhook, node.key.name), Value) is not None:
         is_eligible = False
-    asked = _Asked(node, plan, around, pick)
+    asked = _Asked(node, plan, around, pick, state)
     scene = Scene(
         plan,
         node,
@@ -174,7 +182,7 @@ def _visited(
         is_eligible=is_eligible,
         is_failing=is_failing(work.state) or (gate is not None and gate.is_late),
         is_picked=scene.is_picked,
-        has_pods=bool(work.new_pods or scene.pods),
+        has_pods=bool(work.new_pods or scene.pods or asked.pull.new_pods or asked.pull.kept),
         has_compartments=plan.has_compartments,
     )
     draft.tells += work.tells
@@ -187,7 +195,7 @@ def _visited(
     if gate is not None and not gate.is_cordoned and asked.package is not None:
         edits = cordoning(draft.node, skyhook, alone=around.options.alone, others=around.others)
         draft.apply(edits)
-        draft.tells += [_draining(scene, asked.package)] if edits else []
+        draft.tells += [_draining(scene, asked.package), *asked.pull.tells] if edits else []
     if plan.defers_changes and asked.picked_at is not None and not complete:
         draft.annotate(node_names.picked(skyhook), wire_time(asked.picked_at))
     # The first status of a Skyhook may pick the node at once: then one write says both, that it is known and that it runs.
@@ -202,7 +210,7 @@ def _visited(
         is_complete=complete,
         marks=(standing, *(gate.drains if gate is not None and not complete else ())),
         config_maps=_metadata(scene, draft.node, around, work),
-        new_pods=work.new_pods,
+        new_pods=(*work.new_pods, *asked.pull.new_pods),
         old_pods=work.old_pods,
         conditions=node_status.condition_patch(
             node,
@@ -213,9 +221,10 @@ def _visited(
         )
         if is_shown
         else (),
-        statements=(*_blocked(scene, gate), *failed),
-        until=earliest(work.until, gate.until if gate is not None else None),
-        reasons=explain.node_reasons(scene, gate, around, is_ready=is_ready)
+        statements=(*_blocked(scene, gate), *failed, *asked.pull.statements),
+        until=earliest(work.until, asked.pull.until, gate.until if gate is not None else None),
+        kept_pull=asked.pull.kept,
+        reasons=explain.node_reasons(scene, (*asked.pull.reasons, *(gate.reasons if gate else ())), is_ready=is_ready)
         if around.view.explaining and not complete
         else (),
     )

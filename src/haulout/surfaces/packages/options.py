@@ -23,6 +23,7 @@ class Options(msgspec.Struct, frozen=True):
     `counts_erroring`: a node that fails while it is cordoned takes a place under its budget.
     `most_unavailable`: a count or a percentage of nodes that all Skyhooks together may keep cordoned; empty: any number.
     `stage_for`: how long a stage may take, unless its package says otherwise; None: as long as it takes.
+    `pulls_within`: images are pulled before a node is cordoned, for which it waits so long; None: they are not.
     `prometheus_ranges`: the networks in which the Prometheus servers of gates may be; none: any but this machine's own.
     `allows_http`: they may be asked without TLS.
     """
@@ -39,6 +40,7 @@ class Options(msgspec.Struct, frozen=True):
     most_unavailable: str = ""
     stage_for: timedelta | None = None
     stage_retries: int = 0
+    pulls_within: timedelta | None = None
     prometheus_ranges: tuple[str, ...] = ()
     allows_http: bool = False
     alone: bool = True
@@ -61,6 +63,7 @@ def served(settings: PackagesSettings, context: Context) -> Options:
         most_unavailable=settings.max_unavailable_nodes,
         stage_for=settings.stage_timeout or None,
         stage_retries=settings.stage_retries,
+        pulls_within=settings.pre_pull_timeout if settings.pre_pull else None,
         prometheus_ranges=settings.allowed_prometheus_ranges,
         allows_http=settings.allow_http_prometheus,
         alone=context.alone,

@@ -25,6 +25,9 @@ from haulout.surfaces.packages.wire import INTERRUPT_LABEL, NAME, PACKAGE
 PACKAGE_POD = "PackagePod"
 # Who has set the resources of a pod that has none by itself.
 LIMIT_RANGER = "kubernetes.io/limit-ranger"
+# The label of a pod that has images pulled, and the kubelet's words for an image that cannot be.
+PREPULL = "haulout.dev/prepull"
+PULL_ERRORS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "RegistryUnavailable"})
 
 
 class _Terminated(Struct, frozen=True, rename="camel"):
@@ -47,6 +50,7 @@ class _State(Struct, frozen=True):
 class _ContainerStatus(Struct, frozen=True, rename="camel"):
     name: str = ""
     restart_count: int = 0
+    image_id: str = msgspec.field(default="", name="imageID")
     state: _State = _State()
     last_state: _State = _State()
 
@@ -61,11 +65,13 @@ class _Container(Struct, frozen=True):
 class _PodSpec(Struct, frozen=True, rename="camel"):
     node_name: str = ""
     init_containers: tuple[_Container, ...] = ()
+    containers: tuple[_Container, ...] = ()
 
 
 class _PodStatus(Struct, frozen=True, rename="camel"):
     phase: str = ""
     init_container_statuses: tuple[_ContainerStatus, ...] = ()
+    container_statuses: tuple[_ContainerStatus, ...] = ()
 
 
 class _Pod(Struct, frozen=True):
@@ -83,12 +89,25 @@ class Shape(Struct, frozen=True):
     resources: tuple[tuple[str, str, str], ...] = ()
 
 
+class PullState(Struct, frozen=True):
+    """How far a pod has pulled its images.
+
+    `is_over`: all of them are there, or it has ended. `has_failed`: it has ended without them. `error`: the kubelet's word for
+    why one of them cannot be pulled.
+    """
+
+    images: tuple[str, ...] = ()
+    is_over: bool = False
+    has_failed: bool = False
+    error: str = ""
+
+
 class PackagePodRow(ObjectRow, frozen=True, kw_only=True):
     """What is kept of a pod with the label of a Skyhook.
 
     `about`: what it says of itself; None, if that cannot be read: such a pod belongs to no Skyhook.
     `has_limits_set`: its resources come from the namespace. `is_package`: not an interrupt.
-    `reruns`: it runs the steps that have been done before, too.
+    `reruns`: it runs the steps that have been done before, too. `pull`: it only has images pulled.
     """
 
     node: str = ""
@@ -100,6 +119,7 @@ class PackagePodRow(ObjectRow, frozen=True, kw_only=True):
     reruns: bool = False
     skyhook: str = ""
     package: str = ""
+    pull: PullState | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -199,6 +219,7 @@ def _project(obj: _Pod, common: dict[str, Any]) -> PackagePodRow:
         reruns=any(RERUN_VARIABLE in each.env for each in obj.spec.init_containers),
         skyhook=labels.get(NAME, ""),
         package=labels.get(PACKAGE, ""),
+        pull=_pull(obj) if PREPULL in labels else None,
     )
 
 
@@ -208,6 +229,21 @@ def failure_of(pod: PackagePodRow) -> str:
     if about is None or verdict.result is not Result.FAILED:
         return ""
     return f"package {about.name} {about.version}, stage {about.stage}: {verdict.container.cause}"
+
+
+def _pull(obj: _Pod) -> PullState:
+    statuses = obj.status.container_statuses
+    images = tuple(each.image for each in obj.spec.containers)
+    has_all = len(statuses) >= len(images) and all(map(_has_image, statuses))
+    has_ended = obj.status.phase in ("Succeeded", "Failed")
+    waits_for = [each.state.waiting.reason for each in statuses if each.state.waiting is not None]
+    error = next((reason for reason in waits_for if reason in PULL_ERRORS), "")
+    return PullState(images, has_all or has_ended, has_ended and not has_all, error)
+
+
+def _has_image(status: _ContainerStatus) -> bool:
+    """Whether the image of a container is there. It need not have one that can be started."""
+    return bool(status.image_id) or status.state.running is not None or status.state.terminated is not None
 
 
 POD_RESOURCE = Resource(PACKAGE_POD, "/api/v1", "pods", True, _Pod, _project, labels=NAME)

@@ -206,11 +206,7 @@ def _frame(
         "restartPolicy": "OnFailure",
         "hostPID": True,
         "hostNetwork": True,
-        "tolerations": [
-            {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"},
-            _given(msgspec.to_builtins(toleration_of(options.runtime_required))),
-            *(_given(msgspec.to_builtins(each)) for each in place.tolerations),
-        ],
+        "tolerations": tolerations_of(place),
         "initContainers": containers,
         "containers": [
             {
@@ -232,6 +228,14 @@ def _frame(
         "ownerReferences": [owner_of(place)],
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def tolerations_of(place: Place) -> list[dict[str, Any]]:
+    return [
+        {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"},
+        _given(msgspec.to_builtins(toleration_of(place.options.runtime_required))),
+        *(_given(msgspec.to_builtins(each)) for each in place.tolerations),
+    ]
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 REASONS: Mapping[str, str] = {
     "batch-awaited": "The node waits for its batch.",
     "gate-awaited": "A wave of the rollout has not passed its gate yet: it soaks, or Prometheus has not answered.",
+    "image-pulling": "The images of the packages are pulled before the node is cordoned.",
     "more-nodes": "There are more nodes than are listed.",
     "node-failing": "A package fails on the node.",
     "node-ignored": "The label skyhook.nvidia.com/ignore keeps the node out.",

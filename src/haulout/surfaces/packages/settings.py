@@ -123,6 +123,11 @@ class PackagesSettings(msgspec.Struct, frozen=True, rename="camel"):
             right="0 or more",
         ),
     ] = 0
+    pre_pull: Annotated[bool, Setting(help="Pull the images of packages before a node is cordoned.")] = False
+    pre_pull_timeout: Annotated[
+        timedelta,
+        Setting(help="How long a node waits for its images.", check=not_negative, right="a duration such as 10m"),
+    ] = timedelta(minutes=10)
     # None: any network but those of this machine and of its link.
     allowed_prometheus_ranges: Annotated[
         tuple[str, ...],
@@ -158,6 +163,8 @@ def problems(given: PackagesSettings) -> Iterator[str]:
         yield "max unavailable nodes must be a count or a percentage"
     if given.stage_timeout < timedelta():
         yield "stage timeout must not be negative"
+    if given.pre_pull_timeout < timedelta():
+        yield "pre pull timeout must not be negative"
     for network_text in given.allowed_prometheus_ranges:
         if not is_network(network_text):
             yield f"allowed prometheus ranges: {network_text} is no network"

@@ -1,0 +1,129 @@
+"""The images of a node's packages, pulled before the node is cordoned, so that its time out of service has no download."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from haulout.base import duration
+from haulout.cluster.key import Key
+from haulout.cluster.rows import NodeRow
+from haulout.core.action import Tell
+from haulout.core.reason import Reason
+from haulout.surfaces.packages import names, node_names
+from haulout.surfaces.packages.node_state import NodeState
+from haulout.surfaces.packages.options import Options
+from haulout.surfaces.packages.plan import PlanRow
+from haulout.surfaces.packages.pod_rows import PREPULL, PackagePodRow
+from haulout.surfaces.packages.pods import Place, image_of, owner_of, tolerations_of
+from haulout.surfaces.packages.scene import NewPod, told
+from haulout.surfaces.packages.stages import LEAVING, is_package_complete
+from haulout.surfaces.packages.wire import NAME, Package
+
+_RESOURCES = {"cpu": "10m", "memory": "16Mi"}
+
+
+class Pull(msgspec.Struct, frozen=True):
+    """How far the images of a node are.
+
+    `is_over`: the node may be cordoned. `kept`: the pod that pulls them, while it is needed. `tells`: what is said when
+    the node is cordoned; `statements`: what is said meanwhile.
+    """
+
+    is_over: bool = False
+    new_pods: tuple[NewPod, ...] = ()
+    kept: Key | None = None
+    until: datetime | None = None
+    tells: tuple[Tell, ...] = ()
+    statements: tuple[Tell, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+
+
+def is_pull(pod: PackagePodRow, options: Options) -> bool:
+    """Whether a pod is one of those that pull images. Elsewhere the label is anybody's."""
+    return pod.pull is not None and pod.key.namespace == options.namespace
+
+
+def pull_of(
+    plan: PlanRow, node: NodeRow, state: NodeState, pods: Iterable[PackagePodRow], options: Options, now: datetime
+) -> Pull:
+    """Return how far the images are that the packages of a Skyhook need on a node."""
+    if options.pulls_within is None or node.unschedulable or node_names.cordon(plan.skyhook) in node.annotations:
+        return Pull(is_over=True)
+    images = images_of(plan, state, options)
+    pod = next((each for each in pods if is_pull(each, options) and each.skyhook == plan.skyhook), None)
+    if pod is None:
+        waits = Reason("image-pulling", node.key, "the images of its packages are to be pulled before it is cordoned")
+        return Pull(new_pods=(NewPod(pull_pod(plan.place(node.key.name, options), images)),), reasons=(waits,))
+    assert pod.pull is not None
+    ends_at = (pod.deleting_at or pod.created_at or now) + options.pulls_within
+    limit = duration.to_text(options.pulls_within)
+    if now >= ends_at:
+        note = (
+            f"the images for [skyhook:{plan.skyhook}] were not pulled within {limit}: the node is cordoned without them"
+        )
+        return Pull(is_over=True, tells=(told(node.key, "Prepull", note, warning=True),))
+    if pod.deleting_at is not None or not set(images) <= set(pod.pull.images):
+        return Pull(until=ends_at)
+    if pod.pull.is_over:
+        note = f"the images for [skyhook:{plan.skyhook}] could not be pulled: the node is cordoned without them"
+        failed = (told(node.key, "Prepull", note, warning=True),) if pod.pull.has_failed else ()
+        return Pull(is_over=True, tells=failed)
+    text = "the images of its packages are pulled before it is cordoned"
+    statements: tuple[Tell, ...] = ()
+    if pod.pull.error:
+        text = f"an image cannot be pulled ({pod.pull.error}), for which at most {limit} are waited"
+        statements = (told(node.key, "Prepull", f"{text} [skyhook:{plan.skyhook}]", warning=True),)
+    reason = Reason("image-pulling", pod.key, text, until=ends_at)
+    return Pull(kept=pod.key, until=ends_at, statements=statements, reasons=(reason,))
+
+
+def images_of(plan: PlanRow, state: NodeState, options: Options) -> tuple[str, ...]:
+    """Return the images of the stages to come: of packages that are not complete or that leave, and of what runs with them."""
+    coming = [each for each in plan.packages.values() if not is_package_complete(each, state, plan.updates)]
+    leaving = [
+        plan.departed.get(entry.key) or Package(entry.name, entry.version, entry.image, entry.container_sha)
+        for entry in state.values()
+        if entry.stage in LEAVING
+    ]
+    found = {image_of(each) for each in (*coming, *leaving)}
+    found |= {each.agent_image_override or options.agent_image for each in (*coming, *leaving)}
+    return tuple(sorted({*found, options.pause_image}))
+
+
+def pull_pod(place: Place, images: tuple[str, ...]) -> dict[str, Any]:
+    """Return the pod that has images pulled: one container each, which does nothing and need not even start."""
+    containers = [
+        {
+            "name": f"image-{number}",
+            "image": image,
+            # The node itself knows best which images it has: its status lists fifty at most.
+            "imagePullPolicy": "IfNotPresent",
+            "command": ["/bin/sh", "-c", "exit 0"],
+            "resources": {"limits": _RESOURCES, "requests": _RESOURCES},
+            "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        }
+        for number, image in enumerate(images)
+    ]
+    spec: dict[str, Any] = {
+        "nodeName": place.node,
+        "restartPolicy": "Never",
+        "hostNetwork": True,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 1,
+        "tolerations": tolerations_of(place),
+        "containers": containers,
+    }
+    if place.options.image_pull_secret:
+        spec["imagePullSecrets"] = [{"name": place.options.image_pull_secret}]
+    metadata = {
+        "name": names.pull_pod(place.skyhook, place.node),
+        "namespace": place.options.namespace,
+        "labels": {NAME: place.skyhook, PREPULL: "true"},
+        "ownerReferences": [owner_of(place)],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

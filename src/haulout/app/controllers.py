@@ -43,7 +43,7 @@ class Queues:
             self._metrics.add(ADDS, labels)
 
     def left(self, subject: Subject) -> None:
-        """Who is asked because there is room was in no queue."""
+        """Count the time in the queue. A subject that is asked because a limit has room was in no queue."""
         since = self._since.pop(subject, None)
         if since is not None:
             waited = self._clock.elapsed() - since
@@ -51,7 +51,7 @@ class Queues:
 
 
 def observed(decider: Decider, name: str, metrics: Metrics, clock: Clock, queues: Queues) -> Decider:
-    """The same decisions, counted and timed under the name of the controller that they replace."""
+    """Return the same decisions, counted and timed under the name of the controller that they replace."""
     for result in RESULTS:
         metrics.count(TOTAL, 0, controller=name, result=result)
     for errors in (*ERRORS, PANICS):
@@ -89,7 +89,7 @@ def observed(decider: Decider, name: str, metrics: Metrics, clock: Clock, queues
 
 
 def count_refusal(metrics: Metrics, name: str, answer: Refused) -> None:
-    """A write that is not taken was an error of the original's; one that is decided anew or waits its turn is none."""
+    """Count a refused write as an error, as the original does. A conflict or a closed budget is none."""
     if answer.code not in (404, 409) and not answer.by_budget:
         count_error(metrics, name)
 
@@ -101,7 +101,7 @@ def count_error(metrics: Metrics, name: str) -> None:
 
 
 def depths(loop: Loop, controllers: Mapping[str, str]) -> Iterable[Sample]:
-    """`controllers`: under whose name each decider's decisions are counted."""
+    """Yield how many decisions wait. `controllers`: under whose name each decider's decisions are counted."""
     due: Counter[str] = Counter()
     for decider, controller in controllers.items():
         due[controller] += loop.due(decider)

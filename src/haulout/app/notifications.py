@@ -55,7 +55,7 @@ class Notifications:
         )
 
     async def _composed(self, notice: Notice) -> Message:
-        """Of the Node as it is now: what templates may name is far more than what is kept of it."""
+        """Compose the message from the Node as it is now: templates may name more of it than is kept."""
         try:
             reply = await self._writer.get(f"/api/v1/nodes/{notice.node.name}", key=notice.node)
             node = msgspec.json.decode(reply, type=dict[str, Any])

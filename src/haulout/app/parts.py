@@ -60,29 +60,29 @@ class Part:
         return self.declaration.name
 
     def watches(self) -> frozenset[Source]:
-        """What it needs of the home cluster, whatever is decided."""
+        """Return what it needs of the home cluster, whatever is decided."""
         return self.declaration.sources(None)
 
     def look(self, *, closely: bool = False) -> None:
         """Whether its configuration has changed."""
 
     def follow(self, settings: Settings) -> None:
-        """The settings have changed while the process runs."""
+        """Take over settings that have changed while the process runs."""
 
     def lingers_for(self) -> timedelta:
-        """How long a process that ends waits for its metrics to be read once more."""
+        """Return how long a process that ends waits for its metrics to be read once more."""
         return timedelta()
 
     def samples(self) -> Iterable[Sample]:
-        """Gauges, worked out when asked for."""
+        """Return the gauges, worked out when asked for."""
         return ()
 
     def routes(self, transport: Transport) -> Mapping[str, Handler]:
-        """What it serves beside the metrics, on every replica."""
+        """Return what it serves beside the metrics, on every replica."""
         return {}
 
     def probes(self, transport: Transport) -> Mapping[str, Probe]:
-        """How the facts that its decisions read are found out, by the names that they have for them."""
+        """Return how the facts that its decisions read are found out, by the facts' names."""
         return {}
 
     def connect(self, access: Hashable) -> Opened | None:
@@ -93,13 +93,13 @@ class Part:
         return None
 
     def reconnected(self, cluster: str, reason: str) -> None:
-        """A connection to another cluster is there again."""
+        """Note that a connection to another cluster is there again."""
 
     def left(self, cluster: str) -> None:
         """Forget a cluster that no decision needs any more."""
 
     def lacks(self) -> str:
-        """What has to be known before this replica is ready."""
+        """Return what has to be known before this replica is ready."""
         if not any(source.kind == "Node" for source in self.watches()):
             return ""
         known = self.around.store.table("", "Node").listing is Listing.LISTED
@@ -114,18 +114,18 @@ class Part:
                 yield f"surface {self.name} cannot read {kind}: {table.why}{advice}"
 
     def channels(self, transport: Transport) -> Mapping[str, Channel]:
-        """On which ways its messages leave the process."""
+        """Return the ways on which its messages leave the process."""
         return {}
 
     async def introduce(self, transport: Transport) -> None:
-        """What has to be known of the cluster before anything is served; raises KubeError where it cannot be."""
+        """Find out what has to be known of the cluster before anything is served. Raises KubeError where it cannot."""
 
     async def leave(self, writer: Writer) -> None:
-        """What is stored when the process ends while it leads. The process waits for it for a short time only."""
+        """Store what is to be kept when a leading process ends. The process waits for it for a short time only."""
 
     def webhooks(self) -> tuple[Webhook, ...]:
-        """Served on every replica."""
+        """Return the webhooks, which every replica serves."""
         return ()
 
     async def prepare(self, writer: Writer) -> None:
-        """What has to be there before anything is decided; called when leadership is gained."""
+        """Make what has to be there before anything is decided. It is called when leadership is gained."""

@@ -84,7 +84,7 @@ class Fatal(Exception):
 
 
 def run(settings: Settings) -> int:
-    """Serves until signalled (0) or until it cannot go on (1)."""
+    """Serve until signalled (0) or until the process cannot go on (1)."""
     set_up_logs(settings.log_format, settings.log_level, settings.log_times)
     set_up_collector()
     log.info("haulout", extra={"version": __version__, "commit": COMMIT, "built": BUILT})
@@ -232,7 +232,7 @@ class Process:
 
     @property
     def replaced_by(self) -> Settings | None:
-        """Settings with which the process has to be put together anew."""
+        """Return the settings with which the process has to be put together anew."""
         return self.ending.replaced_by
 
     async def run(self) -> int:

@@ -126,7 +126,7 @@ class Profiles(Part):
                 self._metrics.count(FAILURES, count, profile=profile)
 
     def _rows(self, kind: str) -> list[Row]:
-        """Copied, for what is made of them is made off the loop."""
+        """Return a copy of the rows: metrics are made of them off the event loop."""
         return list(self._store.table("", kind).rows.values())
 
     def _load(self, content: bytes, source: str) -> Config:

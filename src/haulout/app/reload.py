@@ -108,7 +108,7 @@ def _names(changed: set[str], known: Settings, fresh: Settings) -> Iterator[str]
 
 
 def _is_rebuilt(known: Settings, fresh: Settings) -> bool:
-    """A surface is switched on or off, or has a setting that it looks at only when it begins."""
+    """Whether a surface is switched on or off, or has a changed setting that it reads only when it begins."""
     if served(known.blocks) != served(fresh.blocks) or known.surface_leases != fresh.surface_leases:
         return True
     return any(_at_start(block) != _at_start(fresh.blocks[name]) for name, block in known.blocks.items())

@@ -75,7 +75,10 @@ class Troubles:
             self._tell(what, Statement(reason, note, warning=False))
 
     def outage(self, outage: Outage) -> None:
-        """All watches break off and come back together: whatever had begun when one was told has been told with it."""
+        """Report an outage. All watches break off together: an outage that had begun when one was reported is part of it.
+
+        All watches break off together: an outage that had begun when one was reported is part of it.
+        """
         reason, ended_at = OUTAGES.get(outage.code, UNAVAILABLE), outage.began_at + outage.lasted_for
         what = f"{reason} {outage.cluster}"
         told_at = self._outage_told_at.get(what)
@@ -84,7 +87,7 @@ class Troubles:
             self._tell(what, Statement(reason, _note(outage), over_at=ended_at))
 
     def oversized(self, what: str, length: int) -> None:
-        """An object is too large for us to be read whole. The log and the metric tell of those that are too many."""
+        """Report an object that is too large to be read whole. Log and metric report those that are too many."""
         told_at, now = self._oversized_told_at, self._clock.elapsed()
         if len(told_at) == MOST_OVERSIZED and now - told_at[0] < 3600:
             return

@@ -72,7 +72,7 @@ class Certificates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def certificates_of(settings: Webhooks, namespace: str) -> Certificates:
-    """Whose certificates are served: files of the original's places, a mounted directory, or our own."""
+    """Return whose certificates are served: files of the original, a mounted directory, or our own."""
     places: tuple[tuple[str, str], ...] = ()
     match settings.certificates:
         case "self" | "skyhook":
@@ -96,7 +96,7 @@ def certificates_of(settings: Webhooks, namespace: str) -> Certificates:
 
 
 def mounted_in(folder: str) -> tuple[str, str]:
-    """Relative to where temporary files are, as the originals have it."""
+    """Return the directory of certificates, relative to that of temporary files, as the originals have it."""
     # Not the tempfile module's answer: that insists on a place to write to, which pods need not have.
     base = Path(os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - others' choice
     return str(base / folder / "tls.crt"), str(base / folder / "tls.key")
@@ -115,7 +115,7 @@ async def webhook_server(
     look: Look | None = None,
     also: Iterable[ServerIdentity] = (),
 ) -> AsyncIterator[Callable[[], str]]:
-    """What it yields says what is missing before webhooks can be answered; nothing, once all is there.
+    """Serve webhooks. What it yields says what is missing before they can be answered; nothing, once all is there.
 
     `also`: other servers that present the same certificate.
     """
@@ -164,7 +164,7 @@ async def guarded_metrics(
 def looker(
     transport: Transport, store: Store, projector: Callable[[str, str], Projector], stir: Callable[[], None]
 ) -> Look:
-    """A look at one object of the home cluster, whose answer enters the store like any event."""
+    """Return a function that looks at one object of the home cluster. The answer enters the store like any event."""
 
     async def look(key: Key) -> None:
         # The name comes from the author of the object: it must not lead to another path.
@@ -205,7 +205,7 @@ def asker(transport: Transport) -> Ask:
 
 
 async def served_groups(transport: Transport) -> set[str]:
-    """The groups and versions that the API server has; raises KubeError if it does not say."""
+    """Return the groups and versions that the API server has; raises KubeError if it does not say."""
     reply = await transport.request("GET", "/apis")
     try:
         groups = msgspec.json.decode(reply.body, type=_Groups).groups

@@ -104,7 +104,7 @@ async def _drain(order: Order, transport: HttpTransport) -> int:
 
 
 async def _cordoned_before(order: Order, transport: Transport) -> dict[str, bool]:
-    """The nodes that are meant, and whether each was cordoned already. All that are missing are named at once."""
+    """Return the nodes that are meant, and whether each was cordoned already. All missing ones are named at once."""
     return {
         node.metadata.name: node.spec.unschedulable for node in await find_nodes(order.nodes, order.selector, transport)
     }
@@ -199,7 +199,7 @@ class Draining(Reports):
         return None if self._signalled.is_set() else LONGEST_REQUEST
 
     async def _listed(self, group: asyncio.TaskGroup) -> str:
-        """Everything that it takes, listed once or known to be unreadable; or why that is not to be had."""
+        """Wait until every kind is listed or known to be unreadable. Return why that is not to be had."""
         for source in self._sources:
             self._pump.open(group, self._transport, "", source.kind, source.keep)
         kinds = [source.kind for source in self._sources]
@@ -219,7 +219,7 @@ class Draining(Reports):
         return ""
 
     async def _watched(self) -> DrainState:
-        """Looks at it until it has ended, one way or another."""
+        """Show the drain until it has ended, one way or another."""
         timeout_for = self._order.timeout_for
         deadline_at = self._wish.since + timeout_for if timeout_for else None
         still_since: float | None = None
@@ -334,7 +334,7 @@ class _Troubles(logging.Handler):
 
 @contextlib.contextmanager
 def _troubles(note: Callable[[str], None]) -> Iterator[None]:
-    """A drain that seems to stand still because the cluster is away should say so."""
+    """Report that the cluster is away, so that a drain does not seem to stand still."""
     log = logging.getLogger("haulout.runtime.tables")
     handler = _Troubles(note)
     log.addHandler(handler)

@@ -88,7 +88,7 @@ class Lines:
             yield f"node/{node.name} drained" if node.outcome is Outcome.DONE else _why(node)
 
     def _waiting(self, state: DrainState) -> list[str]:
-        """What blocks, when it is news and every now and then; counts alone are none."""
+        """Return what blocks, when it has changed and every now and then; counts alone are no news."""
         lines: list[str] = []
         for cause in state.causes:
             name = f"{cause.code} {cause.text.partition(':')[0]}"
@@ -119,7 +119,7 @@ def statement(state: DrainState, outcome: Outcome) -> str:
 
 
 def preview(state: DrainState) -> str:
-    """What a drain would do now, of a look at which nothing was done."""
+    """Return what a drain would do now, from a look at which nothing was done."""
     held = {f"{pod.namespace}/{pod.name}" for cause in state.causes if cause.blocks for pod in cause.pods}
     paced = {f"{pod.namespace}/{pod.name}" for cause in state.causes if cause.code == PACED for pod in cause.pods}
     lines: list[str] = []

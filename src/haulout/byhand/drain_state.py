@@ -121,7 +121,7 @@ class Tracker:
         self._seen: dict[str, dict[str, Key]] = {node: {} for node in wish.nodes}
 
     def look(self, now: datetime) -> DrainState | None:
-        """None: not everything that it takes has been listed yet."""
+        """Return the state of the drain; None: not every kind that it reads has been listed yet."""
         view = View(self._store, explaining=True)
         trees: list[Reason] = []
         nodes: list[NodeState] = []
@@ -186,7 +186,7 @@ class Tracker:
 
 
 def _is_refused(view: View, each: PodStanding) -> bool:
-    """For good, as far as the server's answer tells."""
+    """Whether an eviction is refused for good, as far as the server's answer tells."""
     if not each.error:
         return False
     if each.standing is Standing.SEVERAL_BUDGETS:

@@ -24,7 +24,7 @@ class HelpWanted(Exception):
 
 
 def parse_flags(flags: Sequence[Flag], words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """The values by name, and the words that follow the flags."""
+    """Return the values by name, and the words that follow the flags."""
     known = {flag.name: flag for flag in flags}
     values = {flag.name: flag.default for flag in flags}
     rest = list(words)
@@ -56,7 +56,7 @@ def parse_flags(flags: Sequence[Flag], words: Sequence[str]) -> tuple[dict[str, 
 def with_flags(
     program: str, flags: Sequence[Flag], words: Sequence[str], made: Callable[[dict[str, Any]], T]
 ) -> int | T:
-    """What is made of the values, or the code that Go's programs end with after they have said how to use them."""
+    """Return what is made of the values, or the code that Go's programs end with after they have printed the usage."""
     try:
         values, _ = parse_flags(flags, words)
         return made(values)

@@ -31,7 +31,7 @@ class KubectlFlags(click.Command):
 
 
 def node_names(ctx: click.Context, param: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of nodes, with or without `node/` before them. An empty one is an error of the command line."""
+    """Return names of nodes, given with or without `node/`. An empty one is an error of the command line."""
     return tuple(node_name(name) for name in names)
 
 
@@ -46,7 +46,7 @@ def node_name(word: str) -> str:
 
 
 def label_selector(ctx: click.Context, param: click.Parameter, text: str) -> str:
-    """A label selector, as given; what cannot be read is an error of the command line."""
+    """Return a label selector as given. What cannot be read is an error of the command line."""
     from haulout.base.selector import SelectorError, parse
 
     try:
@@ -57,7 +57,7 @@ def label_selector(ctx: click.Context, param: click.Parameter, text: str) -> str
 
 
 def cluster_options(command: F) -> F:
-    """Where the cluster is and as whom to talk to it, named as kubectl names them."""
+    """Add the options that say where the cluster is and as whom to talk to it, named as kubectl names them."""
     options = (
         click.option("--kubeconfig", default="", metavar="FILE", help="Kubeconfig to use instead of KUBECONFIG."),
         click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig to use."),
@@ -72,7 +72,7 @@ def cluster_options(command: F) -> F:
 
 
 def impersonation_options(command: F) -> F:
-    """As whom to talk to the cluster instead of oneself; what kubeconfigs say about it does not count then."""
+    """Add the options that say whom to impersonate; what kubeconfigs say about it does not count then."""
     command = click.option(
         "--as-group",
         "as_groups",

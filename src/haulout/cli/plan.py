@@ -104,7 +104,7 @@ def _pair(text: str, option: str) -> tuple[str, str]:
 
 
 def _done(text: str) -> tuple[str, float, str, str]:
-    """A label that ends in `-` is taken away, as kubectl has it."""
+    """Return what is done to a node. A label that ends in `-` is taken away, as kubectl has it."""
     state, _, rest = text.partition("=")
     span, _, label = rest.partition(":")
     if state not in STATES or not label:

@@ -103,13 +103,13 @@ def command(surfaces: tuple[str, ...], namespace: str, service_account: str, wor
 
 
 def documents_of(name: str, choice: Choice) -> Iterator[Json]:
-    """The roles of a surface and their bindings, after the namespaces that they lie in."""
+    """Yield the roles of a surface and their bindings, after the namespaces that they lie in."""
     yield from namespaces_of(name, choice)
     yield from documents(placed_roles(name, choice), choice)
 
 
 def namespaces_of(name: str, choice: Choice) -> Iterator[Json]:
-    """The operator may not create them: a role in one can be granted only where it is there."""
+    """Yield the namespaces of a surface. The operator may not create them, and roles in them need them."""
     for each in surface(name).names:
         if each.is_namespace:
             yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": choice.names[each.name]}}

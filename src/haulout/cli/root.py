@@ -84,7 +84,7 @@ def root() -> None:
 
 
 def main(words: Sequence[str]) -> int | Made:
-    """An exit code (0 done, 1 failed, 2 wrong command line), or what a process is to be started with."""
+    """Return an exit code (0 done, 1 failed, 2 wrong command line), or what a process is to be started with."""
     try:
         result: Any = root.main(list(words), prog_name="haulout", standalone_mode=False)
     except click.UsageError as error:

@@ -12,7 +12,7 @@ CONFIG_FILE = "./config/maintenance.yaml"
 
 
 def validate_config(words: Sequence[str]) -> int:
-    """0 if the file loads, with a line for everything odd in it; else the first error in the original's words."""
+    """Return 0 if the file loads, with a line for everything odd in it; else print the original's first error."""
     from haulout.plugins.config import ConfigProblem
     from haulout.plugins.load import PluginProblem
     from haulout.surfaces.profiles.load import examined

@@ -32,7 +32,7 @@ def zap_flags(time_encoding: str) -> tuple[Flag, ...]:
 
 
 def log_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What Settings hold of them; a value that none of them may have is a FlagProblem."""
+    """Return what Settings hold of the flags. A value that a flag cannot have is a FlagProblem."""
     return {"log_level": _level(values), "log_format": _format(values), "log_times": _times(values)}
 
 

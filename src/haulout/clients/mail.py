@@ -18,7 +18,7 @@ _ACCEPTED = 235
 
 
 async def deliver_mail(mail: Mail, tls: ssl.SSLContext | None, within: float) -> None:
-    """`tls`: whom to trust; by default whom the system trusts."""
+    """Deliver a message. `tls`: whom to trust; by default whom the system trusts."""
     try:
         import aiosmtplib
     except ImportError:
@@ -67,7 +67,7 @@ async def _log_in(smtp: SMTP, host: str, login: tuple[str, str, str]) -> None:
 
 
 async def _hand_over(smtp: SMTP, mail: Mail) -> None:
-    """To all recipients or to none."""
+    """Hand the message over for all recipients or for none."""
     wide = smtp.supports_extension("smtputf8")
     options = ["BODY=8BITMIME"] if smtp.supports_extension("8bitmime") else []
     options += ["SMTPUTF8"] if wide else []
@@ -79,14 +79,14 @@ async def _hand_over(smtp: SMTP, mail: Mail) -> None:
 
 
 def written(mail: Mail) -> bytes:
-    """As it goes over the wire, but for the dots."""
+    """Return the message as it goes over the wire, but for the dots."""
     headers = {"From": mail.sender, "To": ",".join(mail.recipients), "Subject": mail.subject}
     head = "".join(f"{name}: {_line(text)}\r\n" for name, text in headers.items())
     return f"{head}\r\n{mail.text}".encode(errors="replace")
 
 
 def _line(text: str) -> str:
-    """A header is one line, or what follows would be another."""
+    """Return a header as one line: what follows a line break would be another header."""
     return " ".join(text.splitlines())
 
 

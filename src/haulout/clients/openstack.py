@@ -46,12 +46,12 @@ class Credentials(msgspec.Struct, frozen=True):
     project: str
 
     def __repr__(self) -> str:
-        """The password is not for logs."""
+        """Return the credentials without the password, for logs."""
         return f"Credentials({self.auth_url!r}, {self.username!r}, region={self.region!r}, project={self.project!r})"
 
 
 def read_credentials(text: str) -> Credentials:
-    """From `cloudprovider.conf`. Messages name keys and lines, never what stands there."""
+    """Read `cloudprovider.conf`. Messages name keys and lines, never what stands there."""
     values = {name: value for section, name, value in _entries(text) if section == SECTION}
     lacking = [name for name in FIELDS if not values.get(name)]
     if lacking:
@@ -124,7 +124,7 @@ class Cloud:
         self._catalog = catalog
 
     async def get(self, what: str, url: URL) -> bytes:
-        """With the token; CloudError for anything but success."""
+        """Send a GET with the token. Raises CloudError for anything but success."""
         status, body, _ = await _ask(self._session, "GET", url, what, headers={"X-Auth-Token": self._token})
         _check(status, what)
         return body
@@ -166,7 +166,7 @@ class Cloud:
 
 @asynccontextmanager
 async def connected(credentials: Credentials) -> AsyncIterator[Cloud]:
-    """Signed in with a password, for the project of the credentials; through the proxy that the environment names."""
+    """Sign in with a password, for the project of the credentials, through the proxy that the environment names."""
     async with aiohttp.ClientSession(timeout=ANSWER_WITHIN, trust_env=True) as session:
         token, catalog = await _signed_in(session, credentials)
         yield Cloud(session, credentials, token, catalog)
@@ -220,7 +220,7 @@ def _decoded(body: bytes, kind: type[Any], what: str) -> Any:
 
 
 def _url(text: str, what: str) -> URL:
-    """Without repeating what may hold a password."""
+    """Return the URL, or an error that does not repeat what may hold a password."""
     try:
         url = URL(text)
     except ValueError:

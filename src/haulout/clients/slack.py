@@ -73,7 +73,7 @@ class Threads:
             await self._remember(thread, lease, title)
 
     def _lives(self, lease: Lease) -> bool:
-        """From its title on; replies do not make it longer."""
+        """Whether a thread is still used: so long from its title on. Replies do not make it longer."""
         since, lives_for = lease.spec.renew_time, lease.spec.lease_duration_seconds
         return since is not None and lives_for is not None and self._clock.now() - instant(since) <= span(lives_for)
 
@@ -86,7 +86,7 @@ class Threads:
             raise SendFailed(f"the lease of the thread cannot be read: {error}") from error
 
     async def _remember(self, thread: Thread, lease: Lease | None, title: str) -> None:
-        """The message is out, whatever becomes of the Lease: at worst the next one opens a thread of its own."""
+        """Store the thread in its Lease. If that fails, the message is out, and the next one opens a new thread."""
         now = wire_micro_time(self._clock.now())
         seconds = int(thread.lives_for.total_seconds())
         spec = {"holderIdentity": title, "renewTime": now, "leaseDurationSeconds": seconds}
@@ -111,7 +111,7 @@ class Threads:
         await self._writer.create(_lease_path(thread).rpartition("/")[0], body, key=_key(thread))
 
     async def _say(self, thread: Thread, text: str, under: str = "") -> str:
-        """The name of the message, under which replies go."""
+        """Send a message. Return its name, under which replies go."""
         form = {"channel": thread.channel, "text": text, **({"thread_ts": under} if under else {})}
         headers = {"Authorization": f"Bearer {thread.token}"}
         async with _answer(f"{self._api}chat.postMessage", headers, form, secrets=(thread.token,)) as response:
@@ -129,7 +129,7 @@ class Threads:
 async def _answer(
     url: str, headers: Mapping[str, str], data: Any, *, secrets: tuple[str, ...], ca_file: str = ""
 ) -> AsyncIterator[aiohttp.ClientResponse]:
-    """The answer to a POST, through the proxy that the environment names, as Go programs do."""
+    """Return the answer to a POST, through the proxy that the environment names, as Go programs do."""
     try:
         # Messages are minutes apart, and a session for each needs no owner to close it.
         async with (
@@ -153,7 +153,7 @@ def _trusted(ca_file: str) -> ssl.SSLContext | bool:
 
 
 async def _body(response: aiohttp.ClientResponse) -> bytes:
-    """However many pieces it comes in."""
+    """Return the body, however many pieces it comes in."""
     body = b""
     async for piece in response.content.iter_any():
         body += piece
@@ -163,7 +163,7 @@ async def _body(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _path(url: str) -> str:
-    """Where hooks have their secret; a URL that is none has no path."""
+    """Return the path of a URL, where hooks have their secret; a URL that is none has no path."""
     try:
         return URL(url).path.strip("/")
     except ValueError:

@@ -89,7 +89,7 @@ class VCenter:
             raise ToolsUnavailable(f"the guest of {name} cannot be asked: {fault.msg}") from None
 
     def switch(self, name: str, *, on: bool) -> object:
-        """The task that does it."""
+        """Begin to switch a virtual machine on or off. Return the task that does it."""
         found = self._find(vim.VirtualMachine, name)
         return found.PowerOnVM_Task(None) if on else found.PowerOffVM_Task()
 
@@ -130,7 +130,7 @@ class VCenter:
             view.Destroy()
 
     def _read(self, obj: Any, kind: Any, paths: Iterable[str]) -> dict[str, Any]:
-        """What may be read of it; the rest is absent."""
+        """Return the properties that may be read; the others are absent."""
         return next((known for _, known in self._retrieve(Properties.ObjectSpec(obj=obj), kind, paths)), {})
 
     def _retrieve(self, start: Any, kind: Any, paths: Iterable[str]) -> list[tuple[Any, dict[str, Any]]]:

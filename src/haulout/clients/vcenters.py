@@ -41,7 +41,7 @@ class VCenters:
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
-        """Sessions stay open in between."""
+        """Return a session, which stays open for the next call."""
         self._callers += 1
         try:
             yield
@@ -55,7 +55,7 @@ class VCenters:
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._called, zone, what)
 
     def close(self) -> None:
-        """Waits for what is under way, and for having signed out."""
+        """Wait for what is under way, and sign out."""
         self._thread.shutdown()
 
     def _called(self, zone: str, what: Callable[[VCenter], T]) -> T:
@@ -101,6 +101,6 @@ def address(template: str, zone: str) -> URL:
 
 
 def _words(error: Exception) -> str:
-    """A fault prints itself over many lines, with all its fields."""
+    """Return a fault in one line: by itself it prints all its fields over many."""
     said = getattr(error, "msg", None) or ("" if hasattr(error, "faultCause") else str(error))
     return f"{type(error).__name__.rpartition('.')[2]}: {said}".removesuffix(": ").replace("\n", " ")

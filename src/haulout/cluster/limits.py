@@ -63,11 +63,11 @@ class Count(msgspec.Struct, frozen=True):
         return "Node"
 
     def groups(self, row: Row) -> Iterable[Membership]:
-        """The groups that a row belongs to; none unless a subclass says so."""
+        """Return the groups that a row belongs to; none unless a subclass says so."""
         return ()
 
     def describe(self, group: Group) -> str:
-        """What is counted, for people."""
+        """Return what is counted, for people."""
         return f"{type(self).__name__} {group}"
 
 
@@ -122,7 +122,7 @@ class Tally:
     def update(
         self, entity: Key, stored: Row | None, expected: Row | None, reserved: frozenset[Group], now: datetime | None
     ) -> tuple[frozenset[Group], frozenset[Group]]:
-        """Counts an entity anew; answers where the stored count changed (see `AtLeast`) and where there is room now."""
+        """Count an entity anew. Return where the stored count changed (see `AtLeast`) and where there is room now."""
         after, stored_until = self._groups(stored, now)
         coming, expected_until = self._groups(expected, now)
         if not (after or coming or reserved or entity in self._in_taken or entity in self._end_of):
@@ -156,7 +156,7 @@ class Tally:
                 return self.taken[group] < most
 
     def _groups(self, row: Row | None, now: datetime | None) -> tuple[frozenset[Group], datetime | None]:
-        """The groups that a row belongs to now, and when the first of them ends."""
+        """Return the groups that a row belongs to now, and when the first of them ends."""
         if row is None:
             return NOWHERE, None
         # Asked before it is gone through: most rows belong nowhere.
@@ -181,7 +181,7 @@ class Tally:
             self._ends = sorted((until, entity) for entity, until in self._end_of.items())
 
     def members(self, group: Group) -> list[Key]:
-        """Who takes a place, in order; for people, as it looks at everyone."""
+        """Return who takes a place, in order. It looks at every entity, so that it is for people alone."""
         if group == AnotherGroup():
             return sorted(self._in_taken)
         return sorted(entity for entity, groups in self._in_taken.items() if group in groups)

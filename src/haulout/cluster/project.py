@@ -70,12 +70,12 @@ Project = Callable[[Any, dict[str, Any]], ObjectRow]
 
 
 def within(kind: str, namespace: str) -> str:
-    """The name of a kind where only one namespace of it is watched: a table of its own."""
+    """Return the name of a kind of which only one namespace is watched: it has a table of its own."""
     return f"{kind}/{namespace}"
 
 
 def named(kind: str, namespace: str, name: str) -> str:
-    """The name of a kind where only one object of it is watched: a table of its own."""
+    """Return the name of a kind of which only one object is watched: it has a table of its own."""
     return f"{kind}/{namespace}/{name}"
 
 
@@ -108,7 +108,7 @@ class Resource(msgspec.Struct, frozen=True):
 
     @property
     def fields(self) -> str:
-        """The selector that picks it where only one object is watched."""
+        """Return the field selector that picks the object where only one object is watched."""
         return field_equals("metadata.name", self.name) if self.name else ""
 
     @property
@@ -169,7 +169,7 @@ class Projector:
         return found if self._keeps_all else {name: text for name, text in found.items() if name in self._keep}
 
     def _share(self, labels: dict[str, str]) -> Mapping[str, str]:
-        """The pods of one ReplicaSet carry the same labels: kept once."""
+        """Return the kept mapping that equals these labels: the pods of one ReplicaSet carry the same ones."""
         if not labels:
             return NOTHING
         content = tuple(labels.items())
@@ -182,7 +182,7 @@ class Projector:
 
 
 def version_number(version: str) -> int:
-    """Versions of one kind are comparable numbers; Kubernetes says so since 1.35, and it has always been the case."""
+    """Return a version as a number. Versions of one kind are comparable; Kubernetes says so since 1.35."""
     return int(version) if version.isdecimal() else 0
 
 
@@ -218,7 +218,7 @@ def _node(obj: Node, common: dict[str, Any]) -> NodeRow:
 
 
 def _trouble(obj: Pod) -> str:
-    """One word: what a container waits for, or why the pod has no node."""
+    """Return one word for what a container waits for, or for why the pod has no node."""
     waiting = (container.state.waiting for container in obj.status.container_statuses if not container.ready)
     words = [each.reason for each in waiting if each is not None and each.reason]
     unmet = [kind.reason for kind in obj.status.conditions if kind.type == "PodScheduled" and kind.status == "False"]

@@ -143,12 +143,12 @@ class Store:
         return table.rows.get(key) if table is not None else None
 
     def rows(self, cluster: str, kind: str) -> list[Row]:
-        """As they are at this moment, in no order. It changes nothing, so that another thread may ask."""
+        """Return the rows as they are at this moment, in no order. Other threads may call it: it changes nothing."""
         table = self._tables.get((cluster, kind))
         return list(table.rows.values()) if table is not None else []
 
     def listing(self, cluster: str, kind: str) -> Listing:
-        """For other threads, too."""
+        """Return whether a table is listed. Other threads may call it."""
         table = self._tables.get((cluster, kind))
         return table.listing if table is not None else Listing.WAITING
 
@@ -159,7 +159,7 @@ class Store:
         return sorted(self.table(cluster, kind).rows)
 
     def bucket(self, index: Index, cluster: str, value: Hashable) -> list[Row]:
-        """The rows of a bucket, in the order of their keys."""
+        """Return the rows of a bucket, in the order of their keys."""
         self._indexes.setdefault(index.kind, {}).setdefault(index.name, index)
         table = self._tables.get((cluster, index.kind))
         members = self._buckets(table, index).get(value) if table is not None else None
@@ -180,14 +180,14 @@ class Store:
     # The door
 
     def put(self, row: Row) -> None:
-        """A row from a list or a watch. Only these say what a list has shown: an answer is not part of it."""
+        """Take in a row from a list or a watch. Only these say what a list has shown: an answer is not part of it."""
         table = self._table(row.key.cluster, row.key.kind)
         is_news = self._take(table, row)
         if table.seen is not None:
             table.seen[row.key] = None if is_news else row
 
     def _take(self, table: Table, row: Row) -> bool:
-        """Of one object the greater version wins; False if ours is newer."""
+        """Take in a row unless ours is newer: of one object the greater version wins. Return whether it was taken."""
         key = row.key
         old = table.rows.get(key)
         if old is None:
@@ -216,13 +216,13 @@ class Store:
         return True
 
     def answer(self, row: Row) -> None:
-        """The answer to a write or a look of ours; it leaves no row where no source covers the kind."""
+        """Take in the answer to a write or a look. It leaves no row where no source covers the kind."""
         table = self._tables.get((row.key.cluster, row.key.kind))
         if table is not None and (table.listing is Listing.LISTED or row.key in table.rows):
             self._take(table, row)
 
     def remove(self, key: Key, version: int) -> None:
-        """The object is gone as of this version."""
+        """Remove the row of an object that is gone as of this version."""
         table = self._tables.get((key.cluster, key.kind))
         old = table.rows.get(key) if table is not None else None
         if table is not None and old is not None and old.version <= version:
@@ -232,7 +232,7 @@ class Store:
             self._bury(key, version)
 
     def write(self, row: Row) -> None:
-        """A row of our own (a hold, a fact, configuration): the newest word simply stands."""
+        """Write a row of our own (a hold, a fact, configuration). The newest one stands: it has no version."""
         table = self._table(row.key.cluster, row.key.kind)
         old = table.rows.get(row.key)
         if old != row:
@@ -247,11 +247,11 @@ class Store:
             self._tidy(table)
 
     def begin_list(self, cluster: str, kind: str) -> None:
-        """A full list begins; one that had begun and was not finished is abandoned."""
+        """Begin a full list. One that was begun and not finished is abandoned."""
         self._table(cluster, kind).seen = {}
 
     def end_list(self, cluster: str, kind: str, version: int, *, future: bool = False) -> None:
-        """The list is complete: what it did not show is gone, unless it came after the list was taken.
+        """End a list: remove the rows that it did not show, unless they came after the list was taken.
 
         `future`: the server knows less than we do (a restored backup), so what it has shown stands, whatever we knew.
         """
@@ -314,7 +314,7 @@ class Store:
         self._tidy(table)
 
     def hold_open(self, key: Key) -> None:
-        """A write or look on this object is under way: a deletion meanwhile must be remembered."""
+        """Remember deletions of this object while a write or a look of it is under way."""
         self._open[key] = self._open.get(key, 0) + 1
 
     def let_go(self, key: Key) -> None:
@@ -339,7 +339,7 @@ class Store:
     # Writes under way
 
     def expect(self, row: Row) -> None:
-        """A write of ours will make the object look like this: it counts already against every limit."""
+        """Count an object as a write under way will make it, against every limit."""
         table = self._table(row.key.cluster, row.key.kind)
         table.expected[row.key] = row
         self._recount(table, row.key)
@@ -360,13 +360,13 @@ class Store:
         return bool(self._changed or self._freed or self._arrived)
 
     def take_changes(self) -> tuple[set[Topic], set[CountOf], list[Key]]:
-        """What changed since the last call: topics, places that came free, and keys that are new."""
+        """Return what changed since the last call: topics, places that came free, and keys that are new."""
         changed, freed, arrived = self._changed, self._freed, self._arrived
         self._changed, self._freed, self._arrived = set(), set(), []
         return changed, freed, arrived
 
     def pass_time(self, now: datetime) -> None:
-        """Counts that depend on time change by themselves."""
+        """Update the counts that depend on time alone."""
         self.now = now
         for table in self._counted.values():
             for tally in table.tallies.values():
@@ -388,7 +388,7 @@ class Store:
                 self._tidy(table)
 
     def size(self) -> int:
-        """How much is remembered besides rows: after any churn as much as before."""
+        """Return how much is remembered besides rows; tests compare it before and after churn."""
         extra = (
             len(self._open)
             + len(self._open_tables)
@@ -426,7 +426,7 @@ class Store:
         self.on_replaced(key)
 
     def _bury(self, key: Key, version: int) -> None:
-        """Gone as of this version: remembered while something on that object is under way."""
+        """Remove a row as of a version, and remember the version while something on that object is under way."""
         if version >= 0 and (key in self._open or key[:2] in self._open_tables):
             self._buried[key] = max(version, self._buried.get(key, -1))
 
@@ -458,7 +458,7 @@ class Store:
         return table.rows.get(entity), table.expected.get(entity), reserved
 
     def _recount(self, table: Table, entity: Key) -> None:
-        """What is the same for all counts is looked up once: there may be as many of them as profiles."""
+        """Count a row under every limit. What all counts share is looked up once: there may be as many as profiles."""
         if not table.tallies:
             return
         stored, expected, reserved = table.rows.get(entity), table.expected.get(entity), self._reserved.get(entity)

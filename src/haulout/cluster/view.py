@@ -25,7 +25,7 @@ PROVEN, FAILED = "proven", "failed"
 
 
 def holds_table(surface: str) -> str:
-    """The name under which a surface's claims count as listed: once each of its keys has been asked."""
+    """Return the name of the table that is listed once every key of a surface has been asked."""
     return f"{HOLD}/{surface}"
 
 
@@ -94,7 +94,7 @@ class View:
         self.explaining = explaining
 
     def get(self, key: Key, kind: type[R]) -> R | None:
-        """One row, or None where there is no such object."""
+        """Return one row, or None where there is no such object."""
         self._listed(key.cluster, key.kind)
         self._record.topics.add(key)
         row = self._store.row(key)
@@ -104,7 +104,7 @@ class View:
         return self.get(node_key(name, cluster), NodeRow)
 
     def rows(self, index: Index, value: Hashable, kind: type[R], cluster: str = "") -> list[R]:
-        """The rows of a bucket in the order of their keys."""
+        """Return the rows of a bucket in the order of their keys."""
         self._listed(cluster, index.kind)
         bucket = Bucket(index.name, cluster, value)
         self._record.topics.add(bucket)
@@ -115,7 +115,7 @@ class View:
         return [row for row in found if isinstance(row, kind)]
 
     def count(self, count: Count, group: Group, cluster: str = "") -> int:
-        """How many rows the store shows in a group; asked again whenever the number changes."""
+        """Return how many rows a group has. The decision is asked again whenever the number changes."""
         self._listed(cluster, count.kind)
         self._record.topics.add(CountOf(cluster, count, group))
         return self._store.stored(cluster, count, group)
@@ -127,15 +127,15 @@ class View:
         return self._store.stored(cluster, count, group) >= members
 
     def glance(self, count: Count, group: Group, cluster: str = "") -> int:
-        """The same number for information alone: nothing may be decided on it, and its changes wake no subject."""
+        """Return the same number for information alone: nothing may be decided on it, and its changes wake no subject."""
         return self._store.stored(cluster, count, group)
 
     def takers(self, limit: Limit) -> list[Key]:
-        """Who takes the places under a limit, for information alone."""
+        """Return who takes the places under a limit, for information alone."""
         return self._store.takers(limit)
 
     def fits(self, limits: Iterable[Limit]) -> tuple[Limit, ...]:
-        """The limits of this set without room for one more; none: there is room under all of them.
+        """Return the limits of this set without room for one more; none: there is room under all of them.
 
         A subject that is refused sleeps until all of the set have room at once. So a set is asked as a whole, when all
         else passes, and only where a yes is what is waited for.
@@ -157,20 +157,20 @@ class View:
         return full
 
     def recall(self, key: Key, kind: type[R]) -> R | None:
-        """A row that the asking decision itself made: its own earlier answer wakes no subject."""
+        """Return a row that the asking decision itself made: its own earlier answer wakes no subject."""
         row = self._store.row(key)
         return row if isinstance(row, kind) else None
 
     def recall_rows(self, index: Index, value: Hashable, kind: type[R], cluster: str = "") -> list[R]:
-        """The rows of a bucket that the asking decision itself made."""
+        """Return the rows of a bucket that the asking decision itself made."""
         return [row for row in self._store.bucket(index, cluster, value) if isinstance(row, kind)]
 
     def require(self, kind: str, cluster: str = "") -> None:
-        """Puts the decision off unless the table has been listed."""
+        """Put the decision off unless the table has been listed."""
         self._listed(cluster, kind)
 
     def listing(self, kind: str, cluster: str = "") -> Listing:
-        """For decisions that can cope with a table that is not there: they are told so, never "none"."""
+        """Return the state of a table, for decisions that go on without it. An unlisted table is never an empty one."""
         table = self._store.table(cluster, kind)
         self._record.topics.add(table.name)
         return table.listing
@@ -185,13 +185,16 @@ class View:
         return self.get(Key("", CONFIG, "", name), Value)
 
     def fact(self, demand: FactDemand) -> Value:
-        """What the outside world last answered; `state` is unknown, fresh or stale. Asking is what causes the probe."""
+        """Return what the outside world last answered; `state` is unknown, fresh or stale. Reading it causes the probe.
+
+        Reading it causes the probe.
+        """
         key = demand.key
         self._record.facts = {**self._record.facts, key: demand}
         return self.get(key, Value) or Value(key=key, state="unknown")
 
     def outcome(self, name: str) -> Value | None:
-        """What became of a message: None (never sent), or `state` pending, done or failed."""
+        """Return what became of a message: None (never sent), or `state` pending, done or failed."""
         return self.get(Key("", OUTCOME, "", name), Value)
 
     def proof(self, key: Key) -> Value | None:

@@ -112,5 +112,5 @@ def denied(message: str, *doubts: Key) -> Verdict:
 
 
 def unreadable(message: str) -> Verdict:
-    """The object itself is wrong."""
+    """Return the answer to a review whose object cannot be read."""
     return Verdict(allowed=False, code=400, reason="BadRequest", message=message)

@@ -55,7 +55,7 @@ def arbiter(rules: Rules) -> Decider:
 
 
 def best_rank(key: Key, store: Store) -> Rank:
-    """Of those who wait: what stands already must not carry others past older ones.
+    """Return the best rank among the claims that wait. Granted claims do not count: they would carry others past.
 
     What has begun and is not counted yet (after a start, nothing is) comes before them all: it takes its places.
     """
@@ -99,7 +99,7 @@ def _judge(
     blocked: list[str],
     lost: tuple[Reason, ...],
 ) -> dict[Key, tuple[Reason, ...]]:
-    """Why each is refused; for no reason: it is granted."""
+    """Return why each claim is refused; a claim without a reason is granted."""
     turn = _turn(rules, holds, view, now)
     held = any(hold.claim.disrupts and (hold.claim.begun or _granted(hold, view, now)) for hold in holds)
     refused: dict[Key, tuple[Reason, ...]] = {}
@@ -118,7 +118,7 @@ def _judge(
 
 
 def _turn(rules: Rules, holds: list[Hold], view: View, now: datetime) -> str | None:
-    """The surface that works on the node: one that has begun, else one that has been told that it may."""
+    """Return the surface that works on the node: one that has begun, else one that has been granted the turn."""
     if not rules.turns:
         return None
     workers = [hold for hold in holds if Want.EXCLUSIVE in hold.claim.wants]
@@ -128,7 +128,7 @@ def _turn(rules: Rules, holds: list[Hold], view: View, now: datetime) -> str | N
 
 
 def _granted(hold: Hold, view: View, now: datetime) -> bool:
-    """Granted earlier, and neither used up nor refused since."""
+    """Whether a claim was granted earlier, and the grant neither used up nor refused since."""
     earlier = view.recall(grant_key(hold.key), Grant)
     passed_on = hold.declined or (hold.paused_until is not None and hold.paused_until > now)
     return earlier is not None and earlier.granted and not passed_on

@@ -38,7 +38,7 @@ _DECODER = msgspec.json.Decoder(Ledger)
 
 
 def ledger(node: NodeRow) -> Ledger | None:
-    """What the annotation says; one that cannot be read counts as absent, so that nothing is uncordoned because of it."""
+    """Return what the annotation says. One that cannot be read counts as absent, so that it uncordons nothing."""
     text = node.annotations.get(ANNOTATION)
     if text is None:
         return None
@@ -83,7 +83,7 @@ def claim(
 def release(
     node: NodeRow, surface: str, *, others: bool, restore: bool = True, labels: Iterable[str] = ()
 ) -> tuple[Edit, ...]:
-    """A surface lets go. After the last claim the node is as it was before, or schedulable where not to `restore`.
+    """Release the node for a surface. After the last claim it is as before, or schedulable where not to `restore`.
 
     `others`: claims of other surfaces stand that their own objects show. Without a ledger there is nothing of ours
     to undo, unless the surface insists by `restore=False`. `labels`: those that the surface had set and puts back itself.

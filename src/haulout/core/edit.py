@@ -14,7 +14,7 @@ replace = msgspec.structs.replace
 
 
 def applied(row: Row | None, edit: Edit) -> Row | None:
-    """The row as it will be. An edit of something that the row does not show leaves it as it is."""
+    """Return the row as an edit will make it. An edit of something that the row does not show changes nothing."""
     if isinstance(edit, Patch):
         return edit.becomes if edit.becomes is not None else row
     if not isinstance(row, ObjectRow):
@@ -44,7 +44,7 @@ def apply_all(row: Row | None, edits: Iterable[Edit]) -> Row | None:
 
 
 def between(before: NodeRow, after: NodeRow) -> tuple[Edit, ...]:
-    """The edits that make one node the other."""
+    """Return the edits that make one node the other."""
     key = before.key
     edits: list[Edit] = []
     for kind, old, new in ((Label, before.labels, after.labels), (Annotate, before.annotations, after.annotations)):
@@ -62,7 +62,7 @@ def between(before: NodeRow, after: NodeRow) -> tuple[Edit, ...]:
 
 
 def merge_patch(row: Row | None, edits: Iterable[Edit]) -> dict[str, Any]:
-    """One body for several edits of the same object. Lists go as a whole, which the version precondition makes safe."""
+    """Return one patch for several edits of one object. Lists go whole: the version precondition makes that safe."""
     body: dict[str, Any] = {}
     current = row
     for edit in edits:
@@ -88,7 +88,7 @@ def merge_patch(row: Row | None, edits: Iterable[Edit]) -> dict[str, Any]:
 
 
 def changes_nothing(row: Row | None, edits: Iterable[Edit]) -> bool:
-    """All the edits say what the row shows already (a `Patch` cannot be judged and counts as a change)."""
+    """Whether the row shows already what all edits say. A `Patch` cannot be judged and counts as a change."""
     edits = tuple(edits)
     return row is not None and not any(isinstance(edit, Patch) for edit in edits) and apply_all(row, edits) == row
 

@@ -27,14 +27,14 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 def roots(reason: Reason) -> list[Reason]:
-    """The reasons at the end of every chain: what one would have to change."""
+    """Return the reasons at the end of every chain: what would have to change."""
     if not reason.because:
         return [reason]
     return [root for cause in reason.because for root in roots(cause)]
 
 
 def best_act(reasons: Iterable[Reason]) -> str:
-    """The one act that clears most of the trees; of equals, the first."""
+    """Return the one act that clears most of the trees; of equals, the first."""
     counts: dict[str, int] = {}
     for reason in reasons:
         for act in dict.fromkeys(root.act for root in roots(reason) if root.act):

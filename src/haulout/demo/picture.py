@@ -87,7 +87,7 @@ def drawn(picture: Picture) -> RenderableType:
 
 
 def fitted(picture: Picture, console: Console) -> RenderableType:
-    """As much of it as a terminal has room for that shows the foot above it: of the last acts, the newest."""
+    """Return as much of it as a terminal has room for with the foot: of the last acts, the newest."""
     room = console.height - len(console.render_lines(Text(picture.foot)))
     parts = msgspec.structs.replace(picture, foot="")
     while len(parts.acts) > 1 and len(console.render_lines(drawn(parts))) > room:
@@ -96,7 +96,7 @@ def fitted(picture: Picture, console: Console) -> RenderableType:
 
 
 def line(picture: Picture) -> str:
-    """The same moment in one line, for logs and pipes."""
+    """Return the same moment in one line, for logs and pipes."""
     zones = ", ".join(f"{zone.name} {zone.room}" for zone in picture.zones)
     waits = f"  {shorten(picture.waiting[0], LONGEST_NOTE, placeholder='…')}" if picture.waiting else ""
     return f"{picture.seconds:6.1f} s  {picture.done}/{picture.total} done  {zones}{waits}"

@@ -98,7 +98,7 @@ def _options(setup: Setup) -> Options:
 
 
 async def _machine(home: Transport, key: Key) -> tuple[MachineRow | None, datetime | None]:
-    """The Machine, and when its request for maintenance was last written."""
+    """Return the Machine, and when its request for maintenance was last written."""
     resource = await serving(home, KINDS[MACHINE], within=ANSWER_WITHIN)
     if resource is None:
         raise KubeError("Cluster API is not installed there: machines.cluster.x-k8s.io is not served")
@@ -121,7 +121,7 @@ def _written_at(raw: Mapping[str, Any], label: str) -> datetime | None:
 
 
 async def _surroundings(store: Store, home: Transport, workload: Workload, options: Options) -> None:
-    """Its Cluster and the Secrets that may hold the kubeconfig; what may not be read is known to be so."""
+    """Read its Cluster and the Secrets that may hold the kubeconfig. What may not be read is known to be so."""
     clusters = await serving(home, KINDS[CLUSTER], within=ANSWER_WITHIN)
     if clusters is None:
         store.set_listing("", CLUSTER, Listing.UNREADABLE)
@@ -180,7 +180,7 @@ async def _host(store: Store, home: Transport, machine: MachineRow, options: Opt
 
 
 async def _workload(store: Store, machine: MachineRow, setup: Setup, home: str) -> Explanation | None:
-    """The Node becomes a row, or what is wrong does; what the Node waits for is explained there.
+    """Read the Machine's Node in the workload cluster, and explain what it waits for.
 
     `home`: the address of the management cluster.
     """
@@ -248,7 +248,7 @@ def _explanation(
 
 
 def _through(reason: Reason, inner: Explanation | None, asked_at: datetime | None) -> Reason:
-    """Where the Machine waits for its Node, what the Node waits for."""
+    """Return what the Node waits for, where the Machine waits for its Node."""
     text = reason.text
     if reason.code == "maintenance-not-approved" and asked_at is not None:
         text = f"{text} (asked for at {asked_at:%Y-%m-%d %H:%M:%S} UTC)"

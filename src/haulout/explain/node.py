@@ -90,7 +90,7 @@ def explain(kernel: Kernel, surfaces: Iterable[Enabled], key: Key, now: datetime
 
 
 def _objects(kernel: Kernel, declaration: Declaration, node: NodeRow, now: datetime) -> Iterator[Reason]:
-    """What the objects of a surface that are about the node wait for."""
+    """Yield what the objects of a surface that are about the node wait for."""
     objects = declaration.node_objects
     if objects is None:
         return
@@ -140,7 +140,7 @@ def explain_listed(
 
 
 def _drains(kernel: Kernel, telling: Collection[str], node: Key, now: datetime) -> tuple[Reason, ...]:
-    """The drains of surfaces that do not tell of them themselves."""
+    """Yield the drains of surfaces that do not explain them themselves."""
     drains = [drain for drain in _drain_rows(kernel, node) if drain.surface not in telling]
     view = View(kernel.store, explaining=True)
     trees = [(drain, _readable(kernel, node, partial(drain_reasons, view, drain, now))) for drain in drains]
@@ -178,7 +178,7 @@ def _readable(kernel: Kernel, subject: Key, ask: Callable[[], tuple[Reason, ...]
 
 
 def _act(reasons: tuple[Reason, ...]) -> str:
-    """Where a maintenance waits for many pods, what frees most of them."""
+    """Return what frees most pods, where a maintenance waits for many."""
     return best_act(child for reason in reasons for child in (reason.because or (reason,)))
 
 
@@ -246,7 +246,7 @@ def as_json(found: Explanation) -> str:
 
 
 def _keeping(reasons: Iterable[Reason]) -> list[Reason]:
-    """The ends of all chains of those trees in which nothing goes."""
+    """Return the ends of all chains of those trees in which nothing goes."""
     ends = [roots(reason) for reason in reasons if reason.code not in IDLE]
     stuck = [found for found in ends if not any(root.code == GOES for root in found)]
     return list(dict.fromkeys(root for found in stuck for root in found))
@@ -284,7 +284,7 @@ def _held(hold: Holding) -> str:
 
 
 def _forest(reasons: Iterable[Reason], now: datetime, indent: str) -> list[str]:
-    """Neighbours that have the same causes share them: a budget is told of once, not once for each of its pods."""
+    """Yield the trees. Neighbours with the same causes share them: a budget is printed once, not for each pod."""
     lines: list[str] = []
     for because, group in itertools.groupby(reasons, key=lambda reason: reason.because):
         members = list(group)

@@ -84,7 +84,7 @@ def explain_object(
 
 
 def endpoint_of(cluster: Mapping[str, Any]) -> Endpoint:
-    """From the options that commands share."""
+    """Return how to reach the cluster, from the options that commands share."""
     try:
         return load_endpoint(
             path=cluster["kubeconfig"],
@@ -177,7 +177,7 @@ async def _is_served(api_version: str, transport: Transport) -> bool:
 
 
 async def picture(setup: Setup, transport: Transport, labels: Mapping[str, str] | None = None) -> Kernel:
-    """Everything that the decisions read, listed once, and their claims and grants worked out.
+    """List everything that the decisions read once, and work out their claims and grants.
 
     Requests of the kernel are not sent: a pod that would be evicted counts as on its way.
     `labels`: those of the one node that is of interest. All pods of a cluster are listed only where a surface wants

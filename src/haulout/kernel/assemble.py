@@ -32,7 +32,7 @@ class Assembly(msgspec.Struct, frozen=True):
     kinds: tuple[Resource, ...]
 
     def sources(self) -> frozenset[Source]:
-        """What has to be watched in the home cluster for the options that the surfaces were enabled with."""
+        """Return what has to be watched in the home cluster for the options that the surfaces were enabled with."""
         return merged(source for each in self.enabled for source in each.sources)
 
 

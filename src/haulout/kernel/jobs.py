@@ -71,7 +71,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 def plan(steps: Sequence[Step]) -> list[Batch]:
-    """One batch a step; neighbours that edit the same single object become one, and so one patch."""
+    """Return one batch a step. Neighbours that edit the same single object become one patch."""
     batches: list[Batch] = []
     for step in steps:
         batch = _batch(step)
@@ -130,7 +130,7 @@ def _merged(first: Batch, second: Batch) -> Batch | None:
 
 
 def request_body(job: Job, row: Row | None) -> Body:
-    """A patch names the version that it was made for; metadata alone is answer enough where nothing else changes."""
+    """Return the body of a request. A patch names the version that it was made for."""
     if job.other is not None:
         return job.other
     body = merge_patch(row, job.edits)
@@ -141,7 +141,7 @@ def request_body(job: Job, row: Row | None) -> Body:
 
 
 def signature(job: Job) -> Hashable:
-    """What makes two actions the same wish. Texts that carry instants do not count, or no back-off would ever hold."""
+    """Return what makes two actions the same wish. Texts with instants do not count, or no back-off would hold."""
     if job.other is not None:
         return (type(job.other).__name__, job.target, job.uid)
     return (job.target, job.subresource, frozenset(_wish(edit) for edit in job.edits))
@@ -164,7 +164,7 @@ def _wish(edit: Edit) -> Hashable:
 
 
 def is_ending(row: Row, uid: str) -> bool:
-    """The object with this UID is gone or on its way out."""
+    """Whether the object with this UID is gone or terminating."""
     return row.uid != uid or (isinstance(row, ObjectRow) and row.deleting_at is not None)
 
 

@@ -47,7 +47,7 @@ class Kernel:
         self.actor.answered(request, answer, now)
 
     def lead(self) -> None:
-        """Leadership gained is a start."""
+        """Begin as the leader, like a process that starts."""
         self.leading = True
         self.actor.restart()
         self.loop.restart()

@@ -33,11 +33,11 @@ class Actions(Protocol):
     """Where decisions go to be carried out."""
 
     def submit(self, subject: Subject, decision: Decision, now: datetime) -> bool:
-        """True: under way, and the subject is not asked again until `Loop.ended`."""
+        """Return whether something is under way: then the subject is not asked again until `Loop.ended`."""
         ...
 
     def rest(self, subject: Subject, now: datetime) -> None:
-        """The subject was asked and wants nothing."""
+        """Note that the subject was asked and wants nothing."""
         ...
 
     def forget(self, subject: Subject) -> None: ...
@@ -47,11 +47,11 @@ class Actions(Protocol):
         ...
 
     def prove(self, proof: Key, subject: Subject) -> None:
-        """The subject has read a proof that is not there."""
+        """Begin to prove what the subject has read and is not there."""
         ...
 
     def forget_proof(self, proof: Key) -> None:
-        """No subject reads the proof any more."""
+        """Forget a proof that no subject reads any more."""
         ...
 
 
@@ -139,20 +139,23 @@ class Loop:
                 self.wake(subject)
 
     def ended(self, subject: Subject) -> None:
-        """What the subject had under way has been answered, refused or dropped."""
+        """Note that what the subject had under way has been answered, refused or dropped."""
         self._under_way.discard(subject)
         if subject in self._again:
             self._again.discard(subject)
             self.wake(subject)
 
     def pause(self, subject: Subject, until: datetime) -> None:
-        """The subject's wish was refused: what it was granted for it passes on until then."""
+        """Note that the subject's wish was refused: until then its grant passes on to others."""
         self._paused[subject] = until
         for hold in self._waiting_holds(subject):
             self._store.write(msgspec.structs.replace(hold, paused_until=until))
 
     def _decline_if_unused(self, subject: Subject) -> None:
-        """What it was granted and did not use passes on, until something changes that it read meanwhile."""
+        """Give back an unused grant. The subject is considered again when a topic that it has read since then changes.
+
+        The subject is considered again when a topic that it has read since then changes.
+        """
         if not self._asked[subject].made:
             return
         holds = self._waiting_holds(subject)
@@ -175,7 +178,7 @@ class Loop:
         return [row for row in rows if isinstance(row, Hold) and not row.claim.begun]
 
     def restart(self) -> None:
-        """Leadership gained is a start: nothing that was concluded earlier is relied upon."""
+        """Begin as a new leader: nothing that was decided earlier is relied upon."""
         self._under_way.clear()
         self._again.clear()
         self._paused.clear()
@@ -203,7 +206,7 @@ class Loop:
         return bool(self._due) or self._store.has_changes
 
     def due(self, decider: str) -> int:
-        """How many wait to be asked."""
+        """Return how many subjects wait to be asked."""
         return sum(subject.decider == decider for subject in self._due)
 
     def next_instant(self) -> datetime | None:
@@ -237,7 +240,7 @@ class Loop:
                 return False
 
     def explain(self, subject: Subject, now: datetime) -> Decision:
-        """Asks afresh, recording nothing and doing nothing: what a sleeper waits for need not be kept current."""
+        """Run a decision without recording or doing anything. A sleeping subject's reasons are not kept current."""
         return self._deciders[subject.decider].decide(subject.key, View(self._store, explaining=True), now)
 
     def subjects(self, key: Key) -> list[Subject]:
@@ -264,7 +267,7 @@ class Loop:
         self._store.forget_counts(read | self._rooms.counts())
 
     def size(self) -> int:
-        """Everything remembered per subject: after any churn as much as before."""
+        """Return everything that is remembered per subject; tests compare it before and after churn."""
         parts = (
             self._asked,
             self._readers,
@@ -368,14 +371,17 @@ class Loop:
         self._newcomers.asked(subject, decider)
 
     def _keep_outcomes(self, known: Asked | None, record: Record) -> None:
-        """Who did not get as far as asking what became of its messages would otherwise send them again."""
+        """Keep the outcomes of a subject whose decision stopped before it read them. Else it would send its messages again.
+
+        Else it would send its messages again.
+        """
         topics = known.topics if known else ()
         record.topics.update(topic for topic in topics if isinstance(topic, Key) and topic.kind == OUTCOME)
 
     def _failed(
         self, subject: Subject, record: Record, standing: frozenset[Key], error: Exception, now: datetime
     ) -> None:
-        """It keeps what it claimed; if it never claimed anything, nothing new is granted on its nodes.
+        """Note a decision that failed. It keeps its claims; without any, nothing new is granted on its nodes.
 
         A surface that cannot read its own objects blocks no other: its claims are known from the marks on Nodes.
         """
@@ -430,7 +436,7 @@ class Loop:
         self._decline_if_unused(subject)
 
     def _reorder(self, node: Key) -> None:
-        """Who waits to be asked about a node may rank differently now that more is claimed of it."""
+        """Reorder the subjects that wait to be asked about a node: more claims may change their ranks."""
         for subject in self.subjects(node):
             if subject in self._due:
                 self._call(subject)
@@ -474,7 +480,7 @@ class Loop:
         self._trim_timers()
 
     def _trim_timers(self) -> None:
-        """Timers of those who are gone or have another in mind would stand until their time comes."""
+        """Remove the timers of subjects that are gone or have another timer, once they are many."""
         if len(self._timers) > 2 * len(self._asked) + 8:
             self._timers = sorted(timer for timer in set(self._timers) if self._stands(*timer))
 

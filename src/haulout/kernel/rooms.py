@@ -68,7 +68,7 @@ class Rooms:
         self._opened: set[RoomSet] = set()
 
     def wait(self, order: Order, sets: Set[RoomSet]) -> None:
-        """The subject now waits before exactly these sets of rooms."""
+        """Let the subject wait before exactly these sets of rooms."""
         subject = order.subject
         for rooms in self._waits.pop(subject, ()):
             self._queues[rooms].leave(subject)
@@ -90,7 +90,7 @@ class Rooms:
         self._opened |= self._sets_at.get(place, set())
 
     def offer(self, before: Order | None) -> Subject | None:
-        """The first in order among the queues whose rooms all have room, if it comes before the given one."""
+        """Return the first subject in order whose rooms all have room, if it comes before the given one."""
         best: Order | None = None
         for rooms in tuple(self._opened):
             first = self._queues[rooms].first() if rooms in self._queues else None

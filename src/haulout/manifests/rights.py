@@ -63,7 +63,7 @@ class PlacedRole(msgspec.Struct, frozen=True):
 
 
 def placed_roles(surface: str, choice: Choice, *, every_right: bool = False) -> Iterator[PlacedRole]:
-    """The roles of a surface as an installation needs them; with `every_right` whatever the options say about it."""
+    """Return the roles of a surface as an installation needs them; with `every_right` whatever the options say."""
     for role in roles_of(surface):
         if choice.wants(role):
             for namespace, names in _places(role, choice):

@@ -55,7 +55,7 @@ def _entered(course: Course) -> tuple[bool, datetime, str]:
 
 
 def _extent(forecast: Forecast, going: list[Course]) -> tuple[datetime, datetime]:
-    """From the first that happens to the last; where something never ends, to the end of the plan."""
+    """Return the span from the first that happens to the last; where something never ends, to the end of the plan."""
     spans = [span for course in going for span in course.spans if span.state in MARKS]
     ends = [span.ends_at or forecast.ends_at for span in spans]
     return min((span.begins_at for span in spans), default=forecast.begins_at), max(ends, default=forecast.ends_at)

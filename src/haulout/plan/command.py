@@ -89,7 +89,7 @@ def plan(settings: PlanSettings) -> int:
 
 
 def _setup(settings: PlanSettings) -> Setup:
-    """The surfaces that the configuration switches on, with what of their options a plan can follow."""
+    """Return the surfaces that the configuration switches on, with what of their options a plan can follow."""
     is_live = not settings.nodes and not settings.snapshot
     setup = (
         setup_of(settings.config, endpoint_of(dict(settings.cluster)), settings.surfaces)
@@ -181,7 +181,7 @@ def _simulated(settings: PlanSettings, setup: Setup, objects: Objects, lacks: li
 
 
 def _objects(settings: PlanSettings, setup: Setup, lacks: list[str]) -> Objects:
-    """The objects to plan with. What could not be taken into account is added to `lacks`, a line each."""
+    """Return the objects to plan with. What could not be taken into account is added to `lacks`, a line each."""
     found = list(_made_up(settings.nodes, settings.zones)) if settings.nodes else _read(settings, setup, lacks)
     nodes = [body for resource, body in found if resource == NODES]
     if not nodes:
@@ -246,7 +246,7 @@ def _field(setting: str) -> str:
 
 
 def _maintained(wanted: str, nodes: list[Json]) -> list[str]:
-    """The nodes that `--maintain` means: by name where all are known, else as a label selector."""
+    """Return the nodes that `--maintain` means: by name where all are known, else as a label selector."""
     names = [body["metadata"]["name"] for body in nodes]
     listed = [word.strip() for word in wanted.split(",") if word.strip()]
     if not set(listed) - set(names):

@@ -279,7 +279,7 @@ class Simulation:
             self._world.patch(NODES, "", name, {"metadata": {"labels": {done.label: done.value or None}}})
 
     def _account(self, now: datetime) -> None:
-        """What passed since the last change is put down to what the first of those who wait waits for."""
+        """Put the time since the last change down to what the first waiting claim waits for."""
         passed, self._looked_at = now - self._looked_at, now
         if self._waiting and self._because and passed > timedelta(0):
             self._kept[self._because] += int(passed.total_seconds() * len(self._waiting))
@@ -288,7 +288,7 @@ class Simulation:
             self._time.at(now + LOOK_AFTER_FOR, self._look)
 
     def _look(self) -> None:
-        """Once the dust has settled: what does the first of those who wait wait for now?"""
+        """Note what the first waiting claim waits for, once nothing more happens at this instant."""
         self._looks = False
         first = min(self._waiting.items(), key=lambda each: (each[1], each[0]), default=("", None))[0]
         self._because = self._cause(first) if first else ""
@@ -302,7 +302,7 @@ class Simulation:
         return found[0].text if found else "nothing"
 
     def _subjects(self, name: str) -> Iterator[Subject]:
-        """The decisions that can say what the node waits for: those that claim it, waiting ones first, then those about nodes."""
+        """Return the decisions that can say what the node waits for: claims that wait, other claims, those about nodes."""
         rows = self._kernel.store.bucket(HOLDS_OF_NODE, "", node_key(name))
         for hold in sorted((row for row in rows if isinstance(row, Hold)), key=lambda hold: hold.claim.begun):
             yield Subject(hold.surface, hold.claim.owner)

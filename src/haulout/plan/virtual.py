@@ -47,7 +47,7 @@ class VirtualDriver:
         self._news: dict[tuple[str, str, str], tuple[Projector, WorldChange]] = {}
 
     def watch(self, kind: str, keep: Keep) -> None:
-        """Lists a kind of the world into the store, and follows it."""
+        """List a kind of the world into the store, and follow it."""
         projector = self._kinds.keep("", kind, keep)
         labels = selector.parse(projector.resource.labels)
         self._world.subscribe(self._place(kind), lambda change: self._hear(projector, labels, change))
@@ -60,7 +60,7 @@ class VirtualDriver:
         self._kernel.store.end_list("", kind, max((row.version for row in rows), default=0))
 
     def run(self, until: datetime, done: Callable[[], bool] = lambda: False) -> None:
-        """Goes on until the instant is reached, or `done` says so once all has happened that can happen at an instant."""
+        """Run until the instant is reached, or `done` says so once all has happened that can happen at an instant."""
         while True:
             self._settle()
             if done():
@@ -73,7 +73,7 @@ class VirtualDriver:
             self._time.run_until(max(upcoming, self._time.now() + timedelta(microseconds=1)))
 
     def _settle(self) -> None:
-        """Everything that can happen at this instant, in the world and in the kernel."""
+        """Run everything that can happen at this instant, in the world and in the kernel."""
         while True:
             self._time.run_due()
             self._take_in()

@@ -44,32 +44,32 @@ class Connections:
         self._write(cluster, Connection.CONNECTING, "it has not answered yet", access)
 
     def refused(self, cluster: str, state: str, why: str) -> None:
-        """What there is of an access cannot be used. Whatever stood before goes on being used."""
+        """Note that an access cannot be used. The one before it goes on being used."""
         self._refusals[cluster] = (state, why)
         self._write(cluster, state, why)
 
     def astray(self, cluster: str, why: str) -> None:
-        """An access that should take over leads nowhere. Of one that does not work either it is said when it does."""
+        """Note that an access that should take over leads nowhere. It is reported once the access in use works."""
         self._refusals[cluster] = (Connection.ASTRAY, why)
         row = self._row(cluster)
         if row is not None and row.state in (Connection.FINE, *Connection.UNUSED):
             self._write(cluster, Connection.ASTRAY, why)
 
     def accepted(self, cluster: str) -> None:
-        """What was refused is not asked for any more: one gets on as without it."""
+        """Note that a refused access is not asked for any more: the state is as without it."""
         self._refusals.pop(cluster, None)
         row = self._row(cluster)
         if row is not None and row.state in Connection.UNUSED:
             self._write(cluster, Connection.FINE if cluster in self._reached else Connection.CONNECTING)
 
     def trouble(self, cluster: str, code: str, why: str) -> None:
-        """Said once for as long as it is the same: each attempt fails in other words."""
+        """Note a failed attempt. It is reported once for as long as the state is the same, whatever the words."""
         row = self._row(cluster)
         if row is not None and code not in ORDINARY and row.state != code:
             self._write(cluster, code, why)
 
     def fine(self, cluster: str) -> None:
-        """It answers; what is wrong with an access that should take over is not better for it."""
+        """Note that the cluster answers. That says nothing about an access that should take over."""
         row = self._row(cluster)
         if row is None:
             return
@@ -83,7 +83,7 @@ class Connections:
             self._on_reconnect(cluster, UNAUTHORIZED if row.state == UNAUTHORIZED else NETWORK)
 
     def rotated(self, cluster: str, access: Hashable) -> None:
-        """Another access has taken over."""
+        """Note that another access has taken over."""
         self._reached.add(cluster)
         self._refusals.pop(cluster, None)
         self._write(cluster, Connection.FINE, "", access)

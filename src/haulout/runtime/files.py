@@ -21,7 +21,7 @@ class WatchedFile:
         self._content: bytes | str | None = None
 
     def look(self, *, closely: bool = False) -> None:
-        """Cheap enough to be called before every asking. `closely` reads it even if its times say that it is the same."""
+        """Read the file if its times have changed, which is cheap to check. `closely`: read it in any case."""
         try:
             found = self._path.stat()
             stat = (found.st_mtime_ns, found.st_ino, found.st_size)

@@ -39,7 +39,7 @@ def _utc(record: logging.LogRecord) -> datetime:
 
 
 def _fine(record: logging.LogRecord) -> str:
-    """As Go's RFC3339Nano: no more digits than there are."""
+    """Return an instant as Go's RFC3339Nano: no more digits than there are."""
     at = _utc(record)
     return f"{at.isoformat().rstrip('0')}Z" if at.microsecond else f"{at.isoformat()}Z"
 

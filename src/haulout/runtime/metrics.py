@@ -80,7 +80,7 @@ class Snapshot(Collector):
             yield histogram
 
     def _kind(self, name: str) -> str:
-        """Of those that are worked out when asked for: a gauge, unless it is declared as what only ever grows."""
+        """Return the kind of a metric that is worked out when asked for: a gauge, unless it is declared a counter."""
         return COUNTER if name in self._declared and self._declared[name].kind == COUNTER else GAUGE
 
     def _help(self, name: str) -> str:
@@ -120,11 +120,11 @@ class Metrics:
         series[labels] = series.get(labels, 0.0) + amount
 
     def series(self, name: str) -> dict[Labels, float]:
-        """What has been counted under a name so far."""
+        """Return what has been counted under a name so far."""
         return dict(self._counters.get(name, {}))
 
     def forget(self, name: str, /, **labels: str) -> None:
-        """What was counted of something that is gone."""
+        """Forget what was counted of something that is gone."""
         known, gone = self._counters.get(name, {}), set(labels.items())
         for each in [each for each in known if gone <= set(each)]:
             del known[each]
@@ -135,7 +135,7 @@ class Metrics:
         counts[-1] += value
 
     def begin(self, name: str, /, **labels: str) -> None:
-        """A histogram that is there before anything was observed."""
+        """Show a histogram before anything is observed."""
         self._histogram(name, labels)
 
     def _histogram(self, name: str, labels: Mapping[str, str]) -> list[float]:
@@ -148,7 +148,7 @@ class Metrics:
         self._gauges.setdefault(name, {})[tuple(sorted(labels.items()))] = value
 
     def from_source(self, gauges: Callable[[], Iterable[Sample]]) -> None:
-        """Gauges that are worked out when asked for, so that what is gone leaves no series behind.
+        """Add gauges that are worked out when asked for, so that what is gone leaves no series behind.
 
         Called on the event loop; what it returns is gone through off it.
         """

@@ -59,7 +59,7 @@ class Interruptions:
             self._cause = (code, why)
 
     def fine(self) -> Outage | None:
-        """The watch goes on: what there is to tell of the time in which it did not."""
+        """Note that the watch goes on. Return what there is to report of the time in which it did not."""
         if self._since is None:
             return None
         now, since = self._clock.elapsed(), self._since

@@ -68,7 +68,7 @@ class Prober:
         self._tasks: dict[Key, tuple[FactDemand, asyncio.Task[None]]] = {}
 
     def follow(self, group: asyncio.TaskGroup) -> None:
-        """Starts probing what is newly read; a question that is asked no more ends by itself."""
+        """Start probing what is newly read. A probe whose fact is read no more ends by itself."""
         for key, demand in self._loop.demands().items():
             known = self._tasks.get(key)
             if known is not None and known[0].pace_for <= demand.pace_for and not known[1].done():

@@ -139,12 +139,12 @@ class Pump:
         self._on_change()
 
     def close_all(self) -> None:
-        """At the end of the process: the watches stop, the rows do not matter any more."""
+        """Stop all watches at the end of the process. The rows do not matter any more."""
         for task in (*(watch.task for watch in self._open.values()), *self._coming.values()):
             task.cancel()
 
     def changed(self) -> None:
-        """Something has been written that decisions may have read."""
+        """Note that something has been written that decisions may have read."""
         self._on_change()
 
     def opened(self) -> list[tuple[str, str]]:
@@ -207,7 +207,7 @@ class Pump:
                 await asyncio.sleep(backoff.failed())
 
     async def _while_served(self, transport: Transport, projector: Projector, served: Resource, sink: TableSink) -> str:
-        """Why it is not there any more; nothing: there is a better version."""
+        """Watch while the version is served. Return why it is not any more; None: there is a better version."""
         self.kinds.serve(projector, served)
         watching = asyncio.create_task(self._reflector(transport, projector, sink).run())
         better = asyncio.create_task(self._better(transport, served))
@@ -223,7 +223,7 @@ class Pump:
             better.cancel()
 
     async def _better(self, transport: Transport, used: Resource) -> None:
-        """Returns when there is a better version than the one in use."""
+        """Return when there is a better version than the one in use."""
         if used.prefix == used.versions[0]:
             await asyncio.Event().wait()
         while True:

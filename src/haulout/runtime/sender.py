@@ -247,7 +247,7 @@ class Sender:
         return Listed(tuple(_listed_row(projector, item) for item in items), version_number(version))
 
     def _done(self, body: Body, reply: bytes) -> Done:
-        """The answer as a row; what cannot be read leaves it to the watch to tell."""
+        """Return the answer as a row. What cannot be read is left to the watch."""
         if isinstance(body, Evict | ListPods | Telling | Measure | Say | Send):
             return Done()
         projector = self._kinds.projector(body.target.cluster, body.target.kind)
@@ -275,7 +275,7 @@ def _is_missing(answer: Answer) -> bool:
 
 
 def _is_closed_budget(answer: Answer) -> bool:
-    """Expected, and told where it matters: not a failure."""
+    """Whether a budget refused an eviction. That is expected and reported elsewhere: no failure."""
     return isinstance(answer, Refused) and answer.by_budget
 
 

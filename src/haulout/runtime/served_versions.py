@@ -20,7 +20,7 @@ class _Resources(msgspec.Struct, frozen=True):
 
 
 async def serving(transport: Transport, resource: Resource, *, within: float) -> Resource | None:
-    """The kind as it is served best; None if it is not. Raises KubeError where that cannot be found out."""
+    """Return the kind in its best served version; None if it is not served. Raises KubeError if that is unknown."""
     for prefix in resource.versions:
         try:
             reply = await transport.request("GET", prefix, timeout=within)

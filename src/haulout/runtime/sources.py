@@ -146,7 +146,7 @@ class Sources:
                 reading.task.cancel()
 
     async def close(self) -> None:
-        """After that, the ways to other clusters are left; the one home is its maker's."""
+        """Close the connections to other clusters. The home cluster's belongs to its maker."""
         for way in (*(way for cluster, way in self._ways.items() if cluster), *self._coming.values()):
             await way.transport.close()
         for reading in self._readings.values():
@@ -177,7 +177,7 @@ class Sources:
             self._pump.take_over(group, way.transport, cluster, source.kind, seen)
 
     def _seen(self, cluster: str, kind: str, group: asyncio.TaskGroup) -> None:
-        """A kind has been seen whole on the new way: once all have, the old one is given up."""
+        """Note that a kind is listed by the new access. Once all are, the old one is given up."""
         way = self._coming[cluster]
         way.waits.discard(kind)
         if way.waits:
@@ -263,7 +263,7 @@ class Sources:
         self.follow(group)
 
     def _refuse(self, source: Source, state: str, why: str) -> None:
-        """Tried again when the access changes: as it stands, it can never work."""
+        """Refuse an access that can never work as it stands. It is tried again when it changes."""
         self._refused[source.cluster] = source.access
         log.warning("cluster cannot be opened", extra={"cluster": source.cluster, "error": why})
         self._pump.connections.refused(source.cluster, state, why)
@@ -297,7 +297,7 @@ class Sources:
         self._left_paces = {name: pace for name, pace in self._left_paces.items() if pace.settled_at > now}
 
     def _merged(self, sources: Set[Source]) -> set[Source]:
-        """One watch a kind and cluster, which keeps what any of those who want it reads.
+        """Return one watch a kind and cluster, which keeps what any of its readers reads.
 
         Of several accesses it is the one that is not used yet: not everybody has heard of it.
         """

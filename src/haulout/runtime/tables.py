@@ -134,7 +134,7 @@ class TableSink:
             self._doubt()
 
     def absent(self, listing: Listing, why: str) -> None:
-        """There is nothing to watch, which is no trouble."""
+        """Note that the kind is not served: there is nothing to watch, which is no trouble."""
         self._troubled_at = None
         self._in_trouble.clear()
         self._store.set_listing(self._cluster, self._kind, listing, why)
@@ -150,7 +150,7 @@ class TableSink:
                 self._doubt()
 
     def _readable_for(self) -> float:
-        """The seconds for which the rows may still be relied upon if nothing gets better."""
+        """Return for how many seconds the rows may still be relied upon if nothing gets better."""
         since = self._clock.elapsed() if self._troubled_at is None else self._troubled_at
         return since + UNREADABLE_AFTER - self._clock.elapsed()
 
@@ -211,7 +211,7 @@ class TakingOver(TableSink):
             self._gathered.pop((obj.metadata.namespace, obj.metadata.name), None)
 
     def trouble(self, code: str, why: str) -> None:
-        """As long as the other is at work, its table is none the worse for it."""
+        """Ignore trouble while the other watch is at work: its table is current."""
         if self._over is None:
             super().trouble(code, why)
             return
@@ -225,7 +225,7 @@ class TakingOver(TableSink):
         self._metrics.count("haulout_watch_troubles", kind=self._plain_kind, code=code)
 
     def oversized(self, metadata: ObjectMeta, length: int) -> None:
-        """The table that is still at work has told of it."""
+        """Ignore an oversized object: the watch that is still at work has reported it."""
         if self._over is None:
             super().oversized(metadata, length)
 

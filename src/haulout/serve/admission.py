@@ -226,7 +226,7 @@ class Admission:
         return {webhook.path: self._handler(webhook) for webhook in webhooks}
 
     async def judge(self, webhook: Webhook, request: AdmissionRequest) -> Verdict:
-        """In the first moments of a process it waits for what the rule reads, as long as callers have patience."""
+        """Judge a review. A process that has just begun waits for what the rule reads, for a limited time."""
         record = Record()
         verdict = self._ask(webhook, request, record)
         ends = time.monotonic() + LISTED_WITHIN

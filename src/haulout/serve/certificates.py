@@ -68,7 +68,7 @@ def make_self_signed(names: Iterable[str], now: datetime) -> Pair:
 
 
 def check(bundle: Bundle) -> None:
-    """Raises Unusable unless everything can be read and fits together."""
+    """Raise Unusable unless everything can be read and fits together."""
     try:
         authorities = x509.load_pem_x509_certificates(bundle.authorities)
         serving = x509.load_pem_x509_certificate(bundle.serving.certificate)
@@ -82,7 +82,7 @@ def check(bundle: Bundle) -> None:
 
 
 def with_fresh_authority(bundle: Bundle, now: datetime) -> Bundle:
-    """The bundle with a new authority if it is time for one, and without those that are not needed any more.
+    """Return the bundle with a new authority if it is time for one, and without those that are not needed.
 
     The served certificate stays until all clients know the new authority.
     """
@@ -99,7 +99,7 @@ def with_fresh_authority(bundle: Bundle, now: datetime) -> Bundle:
 
 
 def with_fresh_serving(bundle: Bundle, names: Iterable[str], now: datetime) -> Bundle:
-    """The bundle with a new serving certificate if it ends soon, lacks a name, or a new authority is known by now."""
+    """Return the bundle with a new serving certificate if it ends soon, lacks a name, or a new authority is known."""
     newest = x509.load_pem_x509_certificates(bundle.authorities)[0]
     serving = x509.load_pem_x509_certificate(bundle.serving.certificate)
     wanted = set(names)
@@ -115,7 +115,7 @@ def with_fresh_serving(bundle: Bundle, names: Iterable[str], now: datetime) -> B
 
 
 def next_renewal(bundle: Bundle, now: datetime) -> datetime:
-    """When to look again, if nothing happens before."""
+    """Return when to look again, if nothing happens before."""
     newest = x509.load_pem_x509_certificates(bundle.authorities)[0]
     serving = x509.load_pem_x509_certificate(bundle.serving.certificate)
     known_at = newest.not_valid_before_utc + BACKDATED_FOR + AUTHORITY_KNOWN_AFTER

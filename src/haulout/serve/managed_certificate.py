@@ -69,13 +69,13 @@ class SelfManagedCertificate:
 
     @property
     def lack(self) -> str:
-        """What is missing before the API server can call the webhooks; empty if nothing is."""
+        """Return what is missing before the API server can call the webhooks; empty if nothing is."""
         if not self._identity.ready:
             return "the webhooks have no certificate yet"
         return self._unregistered if self._form.strict else ""
 
     async def run(self) -> Never:
-        """Looks whenever something that matters here has changed, and when it is time to renew."""
+        """Look whenever something that matters here has changed, and when it is time to renew."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._listen(self._collection, self._secret))
             for place in self._registrations.places:
@@ -97,7 +97,7 @@ class SelfManagedCertificate:
                     await self._until(next_at)
 
     async def look(self) -> datetime:
-        """Puts right what is not; returns when time alone asks for the next look."""
+        """Mend what is wrong. Return when time alone asks for the next look."""
         for _ in range(ATTEMPTS):
             try:
                 return await self._look()
@@ -135,7 +135,7 @@ class SelfManagedCertificate:
     # The Secret
 
     async def _stored(self, names: Iterable[str]) -> tuple[dict[str, Any], Bundle]:
-        """What is in the Secret; made where there is none, or none that can be used."""
+        """Return what is in the Secret. It is made where there is none, or none that can be used."""
         try:
             secret = await self._request("GET", f"{self._collection}/{self._secret}")
         except NotFound:
@@ -165,7 +165,7 @@ class SelfManagedCertificate:
         return secret, bundle
 
     async def _store(self, secret: dict[str, Any], bundle: Bundle) -> dict[str, Any]:
-        """Raises Conflict unless the Secret is still as it was read."""
+        """Store the Secret. Raises Conflict unless it is still as it was read."""
         fields, meta, data = self._form.fields(bundle), secret.get("metadata"), secret.get("data")
         kept_meta: dict[str, Any] = meta if isinstance(meta, dict) else {}
         marks = {"annotations": {**(kept_meta.get("annotations") or {}), **fields["annotations"]}}

@@ -29,7 +29,7 @@ def static_route(folder: Path) -> Handler:
 
 
 def page_file(folder: Path, path: str) -> Path | web.Response:
-    """A directory is answered with its `index.html`; nothing outside the folder is ever reached."""
+    """Return the file of a path; of a directory its `index.html`. Nothing outside the folder is ever reached."""
     if not folder.is_dir():
         return _built_in(path)
     root = folder.resolve()
@@ -49,7 +49,7 @@ def _built_in(path: str) -> web.Response:
 
 
 async def to_static(request: web.Request) -> web.StreamResponse:
-    """Everything that is nowhere leads to the page."""
+    """Send every unknown path to the page."""
     if request.path == "/static":
         raise web.HTTPTemporaryRedirect("/static/")
     raise web.HTTPMovedPermanently("/static")

@@ -42,7 +42,10 @@ class ServerIdentity:
         return self._current is not None
 
     def use(self, pair: Pair) -> bool:
-        """Raises ssl.SSLError or ValueError if it cannot be used, which leaves the last one in force. False: no news."""
+        """Use a certificate; False if it is the one in use. Raises ssl.SSLError or ValueError, which keeps the last one.
+
+        Raises ssl.SSLError or ValueError, which keeps the last one.
+        """
         if pair == self._pair:
             return False
         self._current = loaded(pair, self._oldest)
@@ -50,7 +53,7 @@ class ServerIdentity:
         return True
 
     def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> int | None:
-        """Called for every handshake, whether or not the client says whom it means."""
+        """Choose the certificate of a handshake, whether or not the client says whom it means."""
         if self._current is None:
             return ssl.ALERT_DESCRIPTION_INTERNAL_ERROR
         connection.context = self._current

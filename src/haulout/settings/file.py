@@ -153,7 +153,7 @@ def surfaces_block() -> type[msgspec.Struct]:
 
 
 def read_file(data: bytes, source: str, environment: Mapping[str, str], flags: Mapping[str, str]) -> File:
-    """Flags win over the environment, that over the file. Both name settings by their path, as in `log.level`."""
+    """Read the file. Flags win over the environment, that over the file; both name settings by path, as `log.level`."""
     reader = _Reader(source)
     try:
         tree = yaml.parse(data) if data else None
@@ -174,7 +174,7 @@ def read_file(data: bytes, source: str, environment: Mapping[str, str], flags: M
 def read_settings(
     data: bytes, source: str, environment: Mapping[str, str], flags: Mapping[str, str], surfaces: str
 ) -> Settings:
-    """What a process is started with, or SettingsProblem with everything that is wrong."""
+    """Return what a process is started with. Raises SettingsProblem with everything that is wrong."""
     wanted = [name.strip() for name in surfaces.split(",") if name.strip()]
     try:
         problems = [f"--surfaces: {no_surface(name)}" for name in wanted if name not in surface_settings()]
@@ -241,7 +241,7 @@ def _pod_rules(block: DrainBlock) -> PodRules:
 
 
 def pick_surfaces(file: File, names: Sequence[str]) -> File:
-    """`--surfaces a,b`: just these, with their blocks or without."""
+    """Return the file with just the surfaces of `--surfaces a,b`, with their blocks or without."""
     if not names:
         return file
     chosen = {name: file.blocks.get(name) or surface_settings()[name]() for name in names}
@@ -256,7 +256,7 @@ class _Reader:
         self._problems: dict[tuple[str, ...], tuple[Place, str]] = {}
 
     def problems(self) -> list[str]:
-        """From top to bottom; what does not stand in the file comes first."""
+        """Return the problems from top to bottom; what does not stand in the file comes first."""
         found = sorted(self._problems.values(), key=lambda found: (found[0].line, found[0].column))
         return [text for _, text in found]
 
@@ -304,7 +304,7 @@ class _Reader:
         return [self._scalar(item, each, inner) for each, inner in places]
 
     def made(self, plain: dict[str, Any]) -> File:
-        """The values as typed; what is left to check is what types do not say."""
+        """Return the values as typed, after the checks that types do not express."""
         file: File = self._struct(File, plain, ())
         if file.log.level not in LEVELS:
             self._wrong(("log", "level"), f"{file.log.level!r} is no log level", f"one of {', '.join(LEVELS)}")
@@ -396,7 +396,7 @@ class _Reader:
             self._check(setting.check, value, path, setting.right)
 
     def _items(self, item: Any, value: Any, path: tuple[str, ...]) -> Iterator[Any]:
-        """A text from a flag or the environment is a list with commas."""
+        """Yield the entries of a list. A text from a flag or the environment is a list with commas."""
         entries = [each.strip() for each in value.split(",") if each.strip()] if isinstance(value, str) else value
         for number, each in enumerate(entries):
             if isinstance(item, type) and issubclass(item, msgspec.Struct):
@@ -451,7 +451,7 @@ def _moment(text: str) -> None:
 
 
 def _inner(kind: Any) -> type[msgspec.Struct] | None:
-    """The struct in `Struct` or `Struct | None`."""
+    """Return the struct in `Struct` or `Struct | None`."""
     for each in (kind, *typing.get_args(kind)):
         if each is msgspec.Struct:
             return surfaces_block()
@@ -461,7 +461,7 @@ def _inner(kind: Any) -> type[msgspec.Struct] | None:
 
 
 def _item(kind: Any) -> Any:
-    """What a list is of, in `tuple[Item, ...]`."""
+    """Return what a list is of, in `tuple[Item, ...]`."""
     return typing.get_args(kind)[0] if typing.get_origin(kind) is tuple else None
 
 
@@ -493,7 +493,7 @@ def _paths(kind: type[Any], path: tuple[str, ...]) -> Iterator[tuple[str, tuple[
 
 
 def _upper_snake(name: str) -> str:
-    """`honorClusterAPILabel` is HONOR_CLUSTER_API_LABEL."""
+    """Return a name in capitals: `honorClusterAPILabel` is HONOR_CLUSTER_API_LABEL."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).upper()
 
 

@@ -141,7 +141,7 @@ class Bundle:
         return []
 
     async def _workloads(self, more: list[Json]) -> None:
-        """The pods of the nodes, the budgets over them, the other pods under these, and the events of all."""
+        """Collect the pods of the nodes, the budgets over them, the other pods under these, and the events of all."""
         pods: dict[str, Json] = {}
         for name in self.concerned:
             for pod in await self._items("/api/v1/pods", fieldSelector=f"spec.nodeName={name}"):
@@ -167,7 +167,7 @@ class Bundle:
             )
 
     async def _covered(self, budget: Json) -> list[Json]:
-        """All pods under a budget: the one that keeps it closed is often elsewhere."""
+        """Return all pods under a budget: the one that keeps it closed is often on another node."""
         labels = budget["spec"].get("selector", {}).get("matchLabels", {})
         if not labels:
             return []
@@ -257,7 +257,7 @@ class Bundle:
         return setup
 
     def _local_files(self, given: str) -> None:
-        """The files as they are, so that a broken one can be looked at too."""
+        """Keep the files as they are, so that a broken one can be looked at too."""
         for name in dict.fromkeys((given, "haulout.yaml", *_config_files(given))):
             path = Path(name)
             if name and path.is_file():
@@ -306,7 +306,7 @@ class Bundle:
     async def _objects(
         self, path: str, folder: str, kind: str, *, only: tuple[str, ...] = (), optional: bool = False
     ) -> list[Json]:
-        """All of a kind of the cluster's own, or those with such names, each a file."""
+        """Collect all objects of a kind, or those with such names, each as a file."""
         found = await self._items(path, optional=optional)
         for obj in found:
             name = obj["metadata"]["name"]

@@ -52,7 +52,7 @@ class _ContainerStatus(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """The state as it stands in a heading."""
+        """Return the state as it stands in a heading."""
         if self.state.waiting is not None:
             return f" [{self.state.waiting.reason or 'Waiting'}]"
         if self.state.terminated is not None:

@@ -25,7 +25,7 @@ class Share(msgspec.Struct, frozen=True):
     percent: int
 
     def of(self, total: int) -> int:
-        """Rounded down, but one where it is more than none: in a small pool the rest would never get its turn."""
+        """Return the amount of a total, rounded down, but at least one where it is more than none: a small pool would never move."""
         return max(total * self.percent // 100, 1 if self.percent else 0)
 
 

@@ -67,7 +67,7 @@ def is_unavailable(row: NodeRow) -> bool:
 
 
 def domain_of(row: NodeRow, topology_key: str) -> str:
-    """A node without the label may be anywhere: it is a domain of its own, by a name that no label can have."""
+    """Return the domain of a node. One without the label is a domain of its own, by a name that no label can have."""
     return row.labels.get(topology_key) or f"node/{row.key.name}"
 
 

@@ -71,7 +71,7 @@ class Cover(msgspec.Struct, frozen=True):
         return tuple(ruling.budget.key for ruling in self.rulings if ruling.budget.key != QUORUM)
 
     def invalid(self, surface: str) -> tuple[Reason, ...]:
-        """Which nodes, how many, when: what cannot be read might have said no."""
+        """Return the reasons of the budgets that cannot be read. Any of them might have refused."""
         broken = (ruling.budget for ruling in self.rulings if ruling.budget.problems)
         return tuple(
             Reason(QUORUM_CODE, budget.key, "; ".join(budget.problems))
@@ -105,7 +105,7 @@ class Cover(msgspec.Struct, frozen=True):
         return tuple(found)
 
     def places(self) -> tuple[Reservation, ...]:
-        """What keeping the node out of service takes, also under budgets that would not have refused it."""
+        """Return the places that keeping the node out of service takes, also under budgets that would not refuse it."""
         found: list[Reservation] = []
         for ruling in self.rulings:
             budget = ruling.budget
@@ -117,7 +117,7 @@ class Cover(msgspec.Struct, frozen=True):
 
 
 def cover_of(node: Key, view: View) -> Cover | None:
-    """None: no budget concerns the node. Budgets are of the home cluster, and so are the nodes that they select."""
+    """Return the budgets over a node of the home cluster; None: no budget concerns the node."""
     if node.cluster:
         return None
     row = view.get(node, NodeRow)

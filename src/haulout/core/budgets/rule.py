@@ -20,7 +20,7 @@ INVALID = "haulout_node_budget_invalid_total"
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    """It only ever makes marks, so that no write under way keeps it from being asked.
+    """Decide about one budget. It only makes marks, so that no write under way keeps it from being asked.
 
     While budgets cannot be read the last ruling stands: what was granted under it keeps its places.
     """

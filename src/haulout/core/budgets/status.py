@@ -132,7 +132,7 @@ def _conditions(row: NodeBudgetRow, before: Mapping[str, Any], ruling: Ruling, n
 
 
 def samples(rows: Iterable[Row]) -> Iterator[Sample]:
-    """Each budget as its status says it, for metrics."""
+    """Yield each budget as its status says it, for metrics."""
     for row in rows:
         status = row.status if isinstance(row, NodeBudgetRow) and isinstance(row.status, Mapping) else {}
         labels = (("budget", row.key.name),)

@@ -17,7 +17,7 @@ STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 
 def workload(pods: Iterable[PodRow]) -> str:
-    """Who owns them, as people call it: of a ReplicaSet the Deployment that its name and the hash show."""
+    """Return the owner of pods as people call it: of a ReplicaSet the Deployment that its name and the hash show."""
     names = list(dict.fromkeys(_owner(pod) for pod in pods if pod.controller is not None))
     if len(names) == 1:
         return names[0]
@@ -25,7 +25,7 @@ def workload(pods: Iterable[PodRow]) -> str:
 
 
 def relax(budget: BudgetRow, pods: Sequence[PodRow]) -> str:
-    """A budget that allows nothing although all are healthy: only its own words or one more pod help."""
+    """Advise on a budget that allows nothing although all pods are healthy: change it, or add a pod."""
     name = f"PodDisruptionBudget {budget.key.namespace}/{budget.key.name}"
     if budget.max_unavailable:
         return f"raise maxUnavailable of {name} (now {budget.max_unavailable})"
@@ -35,7 +35,7 @@ def relax(budget: BudgetRow, pods: Sequence[PodRow]) -> str:
 
 
 def fix(pod: PodRow) -> str:
-    """A replica that is not ready."""
+    """Advise on a replica that is not ready."""
     name = f"pod {pod.key.namespace}/{pod.key.name}"
     if not pod.node:
         return f"find a node for {name}: {pod.trouble or 'it is not scheduled'}"
@@ -45,7 +45,7 @@ def fix(pod: PodRow) -> str:
 
 
 def end(pod: PodRow, now: datetime) -> str:
-    """A pod that terminates; within its grace there is nothing to do."""
+    """Advise on a pod that terminates. Within its grace period there is nothing to do."""
     name = f"pod {pod.key.namespace}/{pod.key.name}"
     if pod.finalizers:
         word = "finalizer" if len(pod.finalizers) == 1 else "finalizers"
@@ -61,7 +61,7 @@ def separate(pod: PodRow, budgets: Iterable[Key]) -> str:
 
 
 def allow(refused: Sequence[tuple[PodRow, str]]) -> str:
-    """A drain that must not begin; the errors themselves say which permission is missing."""
+    """Advise on a drain that must not begin: the errors say which permission is missing."""
     pods = ", ".join(dict.fromkeys(f"{pod.key.namespace}/{pod.key.name}" for pod, _ in refused))
     return f"remove {pods} by hand, or allow the drain to"
 

@@ -33,7 +33,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 def causes(trees: Iterable[Reason]) -> tuple[Cause, ...]:
-    """In the order of the trees, those that block first."""
+    """Return the causes in the order of the trees, those that block first."""
     groups: dict[tuple[str, str], list[Reason]] = {}
     for tree in trees:
         groups.setdefault((_code(tree), _text(tree)), []).append(tree)
@@ -53,7 +53,7 @@ def _code(tree: Reason) -> str:
 
 
 def _text(tree: Reason) -> str:
-    """What pods that wait for the same have in common: the budget, or the words after the pod's own name."""
+    """Return what pods that wait for the same have in common: the budget, or the words after the pod's own name."""
     match tree.code:
         case "pdb-blocks" if tree.because:
             return tree.because[0].text

@@ -79,7 +79,7 @@ def _in_turn(view: View, wanted: EvictionRow, what: tuple[str, str], writes: tup
 def _going(
     wanted: EvictionRow, what: tuple[str, str], writes: tuple[Write, ...] = (), until: datetime | None = None
 ) -> Decision:
-    """A pod that is to go is told of once, whether or not its budget lets it go already."""
+    """Return the decision to evict. The event is sent once, whether or not the budget allows the eviction already."""
     return Decision(actions=tuple(step for step in (_told(wanted, what), writes) if step), until=until)
 
 
@@ -90,7 +90,7 @@ def _told(wanted: EvictionRow, what: tuple[str, str]) -> tuple[Tell, ...]:
 
 
 def _taken_back(key: Key, view: View) -> Decision:
-    """A pod that is not to go any more; one that is on its way out needs nothing either."""
+    """Withdraw the eviction of a pod that is to stay. One that terminates already needs nothing."""
     if view.listing(requests.KIND, key.cluster) is not Listing.LISTED:
         return NOTHING
     pod = view.get(Key(key.cluster, "Pod", key.namespace, key.name), PodRow)
@@ -118,7 +118,7 @@ def _permitted(view: View, wanted: EvictionRow) -> bool:
 
 
 def _retry_at(view: View, wanted: EvictionRow, refusal: object) -> datetime | None:
-    """When one that failed is tried again. A budget that refused is its own clock, as far as budgets can be read."""
+    """Return when a failed eviction is tried again. Where a budget refused, a change of it is the time."""
     if not isinstance(refusal, Refusal):
         return None
     paced = view.listing("PodDisruptionBudget", wanted.pod.cluster) is Listing.LISTED

@@ -137,12 +137,12 @@ def _covered(view: View, budget: BudgetRow) -> list[EvictionRow]:
 
 
 def allowance(budget: BudgetRow) -> int:
-    """How many may go; none before its controller has looked at what it says now."""
+    """Return how many pods may go; none before the controller has observed the budget's newest generation."""
     return budget.disruptions_allowed if budget.observed_generation >= budget.generation else 0
 
 
 def uses_budget(budget: BudgetRow, *, healthy: bool) -> bool:
-    """A pod that is not healthy costs nothing where the budget says so, or where enough others are."""
+    """Whether a pod's eviction uses the budget. One that is not healthy may not, as the budget's policy says."""
     if healthy:
         return True
     if budget.unhealthy_policy == "AlwaysAllow":
@@ -151,7 +151,7 @@ def uses_budget(budget: BudgetRow, *, healthy: bool) -> bool:
 
 
 def _seen(view: View, budget: BudgetRow, eviction: EvictionRow, permit: Permit | None, now: datetime) -> Permit:
-    """How it stands with a pod that is still to go; a refusal takes the permit back."""
+    """Return the state of a pod that is still to go. A refusal takes its permit back."""
     refusal = _refusal(view, eviction)
     refused_at = refusal.at if refusal is not None and refusal.by_budget else None
     if permit is None or permit.pod_uid != eviction.uid:
@@ -186,7 +186,7 @@ def _granted(budget: BudgetRow, permit: Permit, *, charged: bool) -> Permit:
 
 
 def _left(view: View, budget: BudgetRow, permit: Permit, now: datetime) -> Permit | None:
-    """A pod on its way out is kept in mind until the budget shows it."""
+    """Keep a pod that terminates in mind until the budget's status shows it."""
     if not permit.charged or permit.pod.name in budget.disrupted:
         return None
     gone_at = permit.gone_at or now
@@ -198,13 +198,13 @@ def _left(view: View, budget: BudgetRow, permit: Permit, now: datetime) -> Permi
 
 
 def _shown_by(permit: Permit) -> datetime:
-    """Of a pod that is gone the budget may have shown and dropped the name at once: then its next word is enough."""
+    """Return by when the budget's status has to show a pod. Of a pod that is gone, its next status is enough."""
     assert permit.gone_at is not None
     return permit.gone_at + (HEARD_WITHIN_FOR if permit.heard else SHOWN_WITHIN_FOR)
 
 
 def _may_try_again(budget: BudgetRow, permit: Permit, now: datetime) -> bool:
-    """Refused although it seemed to fit: once the budget has spoken again, or after a while."""
+    """Whether a refused pod may be tried again: once the budget's status has changed, or after a while."""
     return permit.tried_at is None or budget.version > permit.tried_version or now >= permit.tried_at + TRY_AFTER_FOR
 
 

@@ -51,7 +51,7 @@ class EvictionRow(Row, frozen=True, kw_only=True):
 
 
 def outcome_name(pod: Key, uid: str) -> str:
-    """Under which name the refusals of its eviction are kept."""
+    """Return the name under which refusals of a pod's eviction are kept."""
     return f"evict/{pod.cluster}/{pod.namespace}/{pod.name}/{uid}"
 
 
@@ -65,7 +65,7 @@ def eviction_key(pod: Key) -> Key:
 
 
 def _labels(row: Row) -> tuple[tuple[str, str, str], ...]:
-    """Namespace and label; without a label, all of the namespace."""
+    """Return namespace and label; without a label, all of the namespace."""
     if not isinstance(row, EvictionRow):
         return ()
     namespace = row.pod.namespace
@@ -126,7 +126,7 @@ def selected(view: View, drain: DrainRow, pods: list[PodRow], node: NodeRow | No
 
 
 def _evictions(node: Key, chosen: list[tuple[DrainRow, Selection]], now: datetime) -> list[EvictionRow]:
-    """The first in order of each drain that are still there; one pod once, with the strongest act."""
+    """Return the first pods in order of each drain: each pod once, with the strongest act."""
     found: dict[Key, EvictionRow] = {}
     for drain, selection in chosen:
         late = drain.force_after and drain.deadline_at is not None and now >= drain.deadline_at
@@ -150,7 +150,7 @@ def _leaving(pods: Iterable[PodRow], now: datetime) -> list[PodRow]:
 def _eviction(
     node: Key, drain: DrainRow, pod: PodRow, fate: Fate, now: datetime, *, late: bool, places: int | None
 ) -> EvictionRow | None:
-    """A pod that is on its way out needs no more pushing, unless its grace is to be cut short."""
+    """Return the eviction of a pod. One that terminates needs none, unless its grace is to be cut short."""
     options = drain.options
     if pod.deleting_at is not None and not late and not options.force_ending:
         return None

@@ -215,7 +215,7 @@ def _terminating(pod: PodRow) -> str:
 
 
 def reasons(view: View, drain: DrainRow, now: datetime) -> tuple[Reason, ...]:
-    """Down to the root: the budget, and the replica that keeps it closed. Each root says what could be done about it."""
+    """Return the reasons down to the root: the budget, and the replica that keeps it closed, each with its remedy."""
     return explained(view, drain, conclusion(view, drain, now), now)
 
 
@@ -297,7 +297,7 @@ def _budget_causes(view: View, key: Key) -> tuple[Reason, ...]:
 
 
 def _covered(view: View, budget: BudgetRow) -> list[PodRow]:
-    """The pods that count under a budget."""
+    """Return the pods that count under a budget."""
     if budget.selector is None:
         return []
     try:

@@ -65,7 +65,7 @@ RESOURCE = Resource(KIND, f"/apis/{API_VERSION}", "evictionrequests", True, Evic
 
 
 def _pod_of(row: Row) -> tuple[tuple[str, str], ...]:
-    """Ours alone: those of other requesters are none of our business."""
+    """Return the pod of an EvictionRequest of ours; None for those of other requesters."""
     return ((row.key.namespace, row.pod),) if isinstance(row, RequestRow) and row.requester == REQUESTER else ()
 
 
@@ -73,7 +73,7 @@ REQUESTS_OF_POD = Index("eviction-requests-of-pod", KIND, _pod_of)
 
 
 def asked(view: View, pod: PodRow, outcome: str) -> tuple[Write, ...]:
-    """What makes the cluster know that the pod is to go; nothing, where it does."""
+    """Return the writes that ask for the pod's eviction; none where the request exists."""
     known = [row for row in _of(view, pod.key) if row.pod_uid == pod.uid]
     if not known:
         return (Create(_key(pod), _body(pod), outcome),)
@@ -81,7 +81,7 @@ def asked(view: View, pod: PodRow, outcome: str) -> tuple[Write, ...]:
 
 
 def withdrawn(view: View, pod: Key) -> tuple[Write, ...]:
-    """What takes our wish back."""
+    """Return the writes that withdraw our request."""
     return tuple(_intent(row, WITHDRAWN) for row in _of(view, pod) if row.intent != WITHDRAWN)
 
 

@@ -40,7 +40,7 @@ class Fate(msgspec.Struct, frozen=True):
 
     @property
     def awaited(self) -> bool:
-        """It has to be gone before the node counts as drained."""
+        """Whether the pod has to be gone before the node counts as drained."""
         return self.act is not Act.IGNORE
 
 
@@ -167,7 +167,7 @@ LAST = 2**31
 
 
 def changes_at(pods: Iterable[PodRow], options: DrainOptions, now: datetime, node: NodeRow | None) -> datetime | None:
-    """When time alone changes a fate: a terminating pod is no longer waited for."""
+    """Return when time alone changes a fate: a terminating pod is no longer waited for."""
     known = tuple(pods)
     instants: list[datetime | None] = []
     overdue_for = _overdue_for(options, node)
@@ -181,7 +181,7 @@ def changes_at(pods: Iterable[PodRow], options: DrainOptions, now: datetime, nod
 
 
 def aggregate(texts: Sequence[str]) -> str:
-    """One error as it is; several, each once, in brackets: as Go's aggregates print."""
+    """Return one error as it is, several each once in brackets: as Go's aggregates print."""
     distinct = list(dict.fromkeys(texts))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
 
@@ -206,7 +206,7 @@ def _said(pod: PodRow, rules: PodRules, node: NodeRow | None) -> Fate | None:
 
 
 def _said_to_cluster_api(pod: PodRow) -> Act | None:
-    """Its words, as it compares them (kubernetes-sigs/cluster-api, internal/controllers/machine/drain/filters.go)."""
+    """Return what Cluster API's label says of a pod (cluster-api, internal/controllers/machine/drain/filters.go)."""
     word = pod.labels.get(CLUSTER_API_LABEL, "").lower()
     if word == "skip":
         return Act.IGNORE
@@ -225,7 +225,7 @@ def _overdue_for(options: DrainOptions, node: NodeRow | None) -> timedelta | Non
 
 
 def forced_at(pod: PodRow, options: DrainOptions) -> datetime | None:
-    """From when on a terminating pod is deleted without grace. Its `deletionTimestamp` has the grace in it already."""
+    """Return when a terminating pod is deleted without grace. Its `deletionTimestamp` includes the grace already."""
     if pod.deleting_at is None or pod.deletion_grace_for == 0:
         return None
     if options.force_stuck_for is not None:
@@ -236,7 +236,7 @@ def forced_at(pod: PodRow, options: DrainOptions) -> datetime | None:
 
 
 def _filtered(pod: PodRow, options: DrainOptions, daemonset: DaemonSetLookup) -> Fate:
-    """The chain of kubectl: the first filter that keeps the pod decides; else the last one's warning is the one that stays."""
+    """Run kubectl's filters: the first that keeps the pod decides, else the last warning is the one that stays."""
     owner = pod.controller
     if options.any_daemonset and any(each.kind == "DaemonSet" for each in pod.owners):
         return IGNORED

@@ -15,7 +15,7 @@ ANNOTATION = "haulout.dev/drain-started-at"
 
 
 def started(node: NodeRow) -> dict[str, datetime]:
-    """By profile; what cannot be read counts as absent."""
+    """Return when the drains of a node began, by profile. What cannot be read counts as absent."""
     text = node.annotations.get(ANNOTATION)
     if not text:
         return {}

@@ -43,13 +43,23 @@ class Announcements:
     async def __call__(self, announcement: Announcement) -> None:
         name = COUNTED_AS[announcement.notifier]
         try:
-            await self._deliveries.deliver(await self._composed(announcement))
+            await self._delivered(announcement)
         except SendFailed:
             self._metrics.count(FAILURES, notifier=name)
             raise
         self._metrics.count(SUCCESSES, notifier=name)
         fields = {"object": announcement.place, "event": announcement.event, "notifier": name}
         log.info("message delivered", extra=fields)
+
+    async def _delivered(self, announcement: Announcement) -> None:
+        """Deliver a message. A web server has only so long to answer, and is tried again."""
+        span = self._options().notifications.webhook.request_timeout.total_seconds()
+        within = span if announcement.notifier == WEBHOOK else None
+        try:
+            async with asyncio.timeout(within):
+                await self._deliveries.deliver(await self._composed(announcement))
+        except TimeoutError:
+            raise SendFailed(f"no answer within {span:g} s") from None
 
     async def patiently(self, announcement: Announcement) -> None:
         """Try for a day. The maintenance is gone, so that nothing else remembers the message."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
@@ -43,9 +44,11 @@ class Receiver:
     def __init__(self) -> None:
         self.got: list[tuple[dict[str, str], bytes]] = []
         self.status = 200
+        self.delay = 0.0
 
     async def handle(self, request: web.Request) -> web.Response:
         self.got.append((dict(request.headers), await request.read()))
+        await asyncio.sleep(self.delay)
         return web.Response(status=self.status, text="ok")
 
 
@@ -53,7 +56,7 @@ class Receiver:
 async def receiver() -> AsyncIterator[tuple[str, Receiver]]:
     made, app = Receiver(), web.Application()
     app.router.add_post("/{tail:.*}", made.handle)
-    runner = web.AppRunner(app)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -138,6 +141,15 @@ async def test_a_webhook_gets_the_payload_signed_and_with_its_key(receiver: tupl
     assert headers["X-Signature-256"] == "sha256=" + hmac.new(b"secret", body, hashlib.sha256).hexdigest()
     assert (headers["Authorization"], headers["Idempotency-Key"]) == ("Bearer token", "u-ObjectsDrained")
     assert headers["Content-Type"] == "application/json"
+
+
+async def test_a_webhook_that_does_not_answer_in_time_is_a_failure(receiver: tuple[str, Receiver]) -> None:
+    url, got = receiver
+    got.delay = 5.0
+    send, metrics = made(options(f"slaPeriod: 1h\nnotifications: {{webhook: {{url: '{url}', requestTimeout: 100ms}}}}"))
+    with pytest.raises(SendFailed, match=r"no answer within 0\.1 s"):
+        await send(announcement(row(), "webhook", "ObjectsDrained"))
+    assert metrics.series("pika_notification_fail_total") == {(("notifier", "WebhookNotifier"),): 1.0}
 
 
 async def test_a_secret_that_is_not_there_is_told(receiver: tuple[str, Receiver]) -> None:

@@ -77,6 +77,17 @@ def test_all_operators_are_off_by_default() -> None:
             "scheduler: {budgets: [{name: a, maxUnavailable: many}]}",
             "operators.scheduler.budgets.0.maxUnavailable: many is neither a number nor a percentage",
         ),
+        ("drainer: {maxConcurrentEvictions: -1}", "operators.drainer.maxConcurrentEvictions: must not be below 0"),
+        ("drainer: {settle: -5s}", "operators.drainer.settle: must not be below 0"),
+        ("runner: {maxConcurrent: -1}", "operators.runner.maxConcurrent: must not be below 0"),
+        (
+            "runner: {recipes: [{name: a, type: webhook, url: https://x, timeout: 0s}]}",
+            "operators.runner.recipes.0.timeout: must be above 0",
+        ),
+        (
+            "runner: {recipes: [{name: a, type: webhook, url: https://x, requestRetries: -1}]}",
+            "operators.runner.recipes.0.requestRetries: must not be below 0",
+        ),
         ("drainer: {afterSLA: Never}", "operators.drainer.afterSLA: Never is not known"),
         (
             "runner: {recipes: [{name: a, type: job}]}",

@@ -77,6 +77,17 @@ def flaws(options: Options) -> Iterator[Flaw]:
     )
     for wire, value in words:
         yield from _word(value, WORDS["Drainer", wire], (*path, "drainer", wire))
+    counts = (
+        (drainer.max_concurrent_evictions, ("drainer", "maxConcurrentEvictions")),
+        (operators.runner.max_concurrent, ("runner", "maxConcurrent")),
+    )
+    for count, place in counts:
+        if count < 0:
+            yield (*path, *place), "must not be below 0", "a number, as 10"
+    spans = (("settle", drainer.settle), ("retryInterval", drainer.retry_interval), ("stuckAfter", drainer.stuck_after))
+    for wire, span in spans:
+        if span.total_seconds() < 0:
+            yield (*path, "drainer", wire), "must not be below 0", "a duration, as 5s"
     yield from _recipes(operators.runner.recipes, (*path, "runner", "recipes"), (JOB, ANSIBLE, WEBHOOK))
     yield from _recipes(operators.validator.recipes, (*path, "validator", "recipes"), WORDS["Recipe", "type"])
     missing = operators.validator.on_missing_recipe
@@ -96,6 +107,8 @@ def _notifications(given: Notifications) -> Iterator[Flaw]:
         url = getattr(given, name).url
         if url and not url.startswith(("https://", "http://")):
             yield (*path, name, "url"), "is not the address of a web server", "https://HOST/PATH"
+    if given.webhook.request_timeout.total_seconds() <= 0:
+        yield (*path, "webhook", "requestTimeout"), "must be above 0", "a duration, as 30s"
     if given.mail.address and not (given.mail.sender and given.mail.to):
         yield (*path, "mail"), "needs `from` and `to`", ""
 
@@ -207,8 +220,11 @@ def _recipes(recipes: Iterable[Recipe], path: Path, kinds: tuple[str, ...]) -> I
         yield from _word(recipe.type, kinds, (*here, "type"))
         yield from _word(recipe.placement, WORDS["Recipe", "placement"], (*here, "placement"))
         yield from _word(recipe.on_cancel, WORDS["Recipe", "onCancel"], (*here, "onCancel"))
-        if recipe.retries < 0:
-            yield (*here, "retries"), "must not be below 0", ""
+        for wire, count in (("retries", recipe.retries), ("requestRetries", recipe.request_retries)):
+            if count < 0:
+                yield (*here, wire), "must not be below 0", ""
+        if recipe.timeout.total_seconds() <= 0:
+            yield (*here, "timeout"), "must be above 0", "a duration, as 2h"
         for wire in _lacking(recipe):
             yield (*here, wire), f"a recipe of type {recipe.type} needs it", ""
 

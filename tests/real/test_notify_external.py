@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.rig.api import Json
+from tests.rig.api import Api, Json
 from tests.rig.fleet import pod_object
 from tests.rig.kwok import ENDS_AFTER, STOPS_AFTER, Kwok
-from tests.rig.notices import NMS, NotifyOperator, define, notice, status_of
+from tests.rig.notices import NMS, NotifyOperator, condition, define, notice, status_of
 from tests.rig.operator import environment
 from tests.rig.plane import ControlPlane, tool
 from tests.rig.process import CHECKOUT, Process
@@ -22,6 +22,7 @@ pytestmark = pytest.mark.tools(
 )
 
 SCRIPTS = CHECKOUT / "examples/notify/external"
+VOLUMES = "storage.k8s.io/v1/volumeattachments"
 STEPS = ("scheduler", "drainer", "validator")
 OPERATORS = ("scheduler", "drainer", "runner", "validator", "returner")
 
@@ -39,13 +40,18 @@ def script(plane: ControlPlane, directory: Path, step: str, namespace: str) -> I
         process.stop()
 
 
+def drain_of(api: Api, prefix: str) -> str:
+    found = api.get(NMS, "validator", f"{prefix}-validator")
+    return str(condition(found, "drainProgress").get("message", ""))
+
+
 def config(prefix: str) -> Json:
     meta: Json = {"annotations": {ENDS_AFTER: "200ms"}}
     job = {"spec": {"template": {"metadata": meta, "spec": {"containers": [{"name": "c", "image": "x"}]}}}}
     checks = {"name": "smoke", "type": "builtin", "checks": {"readyFor": "0s"}}
     blocks: dict[str, Json] = {
         "scheduler": {"budgets": [{"name": "all", "maxUnavailable": 3}]},
-        "drainer": {"settle": "200ms"},
+        "drainer": {"settle": "200ms", "waitForVolumeDetach": True},
         "runner": {"defaultClient": "rec", "recipes": [{"name": "rec", "type": "job", "template": job}]},
         "validator": {"default": "smoke", "recipes": [checks]},
         "returner": {},
@@ -64,6 +70,9 @@ def test_scripts_with_kubectl_take_over_one_step_each(
     bare = pod_object(f"{prefix}-bare", prefix, nodes["drainer"], annotations={STOPS_AFTER: "200ms"}, running=False)
     managed_plane.load([bare])
     managed_kwok.wait_running(prefix)
+    source = {"persistentVolumeName": f"{prefix}-data"}
+    attached = {"attacher": "haulout.test", "nodeName": nodes["validator"], "source": source}
+    api.create(VOLUMES, {"metadata": {"name": f"{prefix}-data"}, "spec": attached})
     for step in STEPS:
         api.create("namespaces", {"metadata": {"name": f"{prefix}-{step}"}})
     with NotifyOperator(managed_plane, tmp_path, prefix, config(prefix)), ExitStack() as scripts:
@@ -75,6 +84,10 @@ def test_scripts_with_kubectl_take_over_one_step_each(
         eventually(
             lambda: status_of(api.get(NMS, "drainer", drained)) == "MaintenanceStarted", "the drain has begun", 60
         )
+        eventually(
+            lambda: drain_of(api, prefix) == "0 of 0 pods left; volumes attached: 1", "a volume is waited for", 60
+        )
+        api.delete(VOLUMES, f"{prefix}-data")
         processes = [scripts.enter_context(script(managed_plane, tmp_path, step, f"{prefix}-{step}")) for step in STEPS]
         eventually(lambda: not any(api.items(NMS, f"{prefix}-{step}") for step in STEPS), "all are done", 90)
         assert not [node for node in nodes.values() if api.get("nodes", node)["spec"].get("unschedulable")]

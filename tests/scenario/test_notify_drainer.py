@@ -156,6 +156,10 @@ class TestDrainer:
         given = ops({}).started("a", mid="id1").make("b", mid="id2").run().label("n0", "id2").run(30)
         assert (given.status("a"), given.status("b")) == (OBJECTS_DRAINED, OBJECTS_DRAINED)
 
+    def test_volumes_are_waited_for_only_where_there_can_be_any(self) -> None:
+        """The embedded cluster knows no VolumeAttachments, as a plan does."""
+        assert ops({"waitForVolumeDetach": True}).started("a").run(60).status("a") == OBJECTS_DRAINED
+
     def test_a_drain_that_takes_twice_the_sla_is_told_every_hour(self) -> None:
         given = ops({"afterSLA": "Keep"})
         given.world.make(single("bare"))

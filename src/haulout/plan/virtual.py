@@ -21,7 +21,7 @@ from haulout.embedded import Json, Objects, VirtualTimers
 from haulout.embedded import Resource as WorldResource
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.requests import Answer, Body, Change, Done, Listed, ListPods, Look, Refused, Telling
-from haulout.kube.errors import ApiError
+from haulout.kube.errors import ApiError, NotFound
 
 Statement = Telling | Measure | Say
 
@@ -49,11 +49,16 @@ class VirtualDriver:
     def watch(self, kind: str, keep: Keep) -> None:
         """List a kind of the world into the store, and follow it."""
         projector = self._kinds.keep("", kind, keep)
-        labels = selector.parse(projector.resource.labels)
-        self._world.subscribe(self._place(kind), lambda change: self._hear(projector, labels, change))
-        self._kernel.store.begin_list("", kind)
         resource = projector.resource
-        found = self._world.list(self._place(kind), resource.namespace, labels=resource.labels)
+        labels = selector.parse(resource.labels)
+        self._kernel.store.begin_list("", kind)
+        try:
+            found = self._world.list(self._place(kind), resource.namespace, labels=resource.labels)
+        except NotFound:
+            # A kind that the world does not know has no objects in it.
+            self._kernel.store.end_list("", kind, 0)
+            return
+        self._world.subscribe(self._place(kind), lambda change: self._hear(projector, labels, change))
         rows = [self._row(projector, obj) for obj in found]
         for row in rows:
             self._kernel.store.put(row)

@@ -37,7 +37,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Remembered(msgspec.Struct, frozen=True):
-    """The last report: how many pods were left, since when, what was said without its estimates, and when."""
+    """The last report: how many pods and volumes were left, since when, what was said without its estimates, and when."""
 
     left: int
     since: datetime
@@ -45,30 +45,35 @@ class Remembered(msgspec.Struct, frozen=True):
     at: datetime | None = None
 
 
-def report(given: Given, state: Progress) -> Report:
+def report(given: Given, state: Progress, volumes: int = 0) -> Report:
+    """Return what is written about a drain now. `volumes`: so many are still attached to the node."""
     pods, now = state.pods, given.now
     key = Key("", MARK, "notify-drains", given.row.place)
     known = given.view.recall(key, Value)
     last = known.value if known is not None and isinstance(known.value, Remembered) else None
-    since = last.since if last is not None and last.left == len(pods) else now
+    left = len(pods) + volumes
+    since = last.since if last is not None and last.left == left else now
     blocked_at = since + BLOCKED_AFTER_FOR
     status = BLOCKED if now >= blocked_at else IN_PROGRESS
-    text = f"{status}: {_message(given, pods)}"
+    attached = f"; volumes attached: {volumes}" if volumes else ""
+    text = f"{status}: {_message(given, pods)}{attached}"
     has_estimates = any(each.standing is Standing.WAITING for each in pods)
     changes_at = blocked_at if now < blocked_at else None
     if last is not None and last.at is not None:
         is_same = last.text == text
         again_at = last.at + (ESTIMATES_EVERY_FOR if is_same else REPORT_EVERY_FOR)
         if now < again_at or (is_same and not has_estimates):
-            mark = Value(key=key, value=msgspec.structs.replace(last, left=len(pods), since=since))
+            mark = Value(key=key, value=msgspec.structs.replace(last, left=left, since=since))
             at = again_at if not is_same or has_estimates else None
             return Report(marks=(mark,), until=earliest(changes_at, at))
     reason = "DrainBlocked" if status == BLOCKED else "Draining"
-    message = _message(given, pods, estimates=True)
+    message = f"{_message(given, pods, estimates=True)}{attached}"
     condition = with_condition(given.status, CONDITION, status, now, reason, message)
     # An event is about what is blocked: a later estimate does not make another.
-    events = told(given, "DrainBlocked", _message(given, pods), warning=True) if status == BLOCKED else ()
-    mark = Value(key=key, value=Remembered(len(pods), since, text, now))
+    events = (
+        told(given, "DrainBlocked", f"{_message(given, pods)}{attached}", warning=True) if status == BLOCKED else ()
+    )
+    mark = Value(key=key, value=Remembered(left, since, text, now))
     writes = patch(given.row, condition)
     step: Step = (*writes, *(events if last is None or last.text != text else ())) if writes else ()
     at = now + ESTIMATES_EVERY_FOR if has_estimates else None

@@ -35,8 +35,9 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return NOTHING
     drain = drain_of(given, given.node)
     state = progress(view, drain, now)
-    if not state.cleared or _has_volumes(given):
-        return _draining(given, drain, state)
+    volumes = _volumes(given)
+    if not state.cleared or volumes:
+        return _draining(given, drain, state, volumes)
     return _settling(given, given.node, drain)
 
 
@@ -77,14 +78,15 @@ def forced_since(given: Given) -> datetime | None:
     return min(expired, default=None)
 
 
-def _has_volumes(given: Given) -> bool:
+def _volumes(given: Given) -> int:
+    """Return how many volumes are attached to the node, if they are waited for."""
     if not given.options.operators.drainer.wait_for_volume_detach:
-        return False
-    return bool(given.view.rows(VOLUMES_OF_NODE, given.row.node, VolumeRow))
+        return 0
+    return len(given.view.rows(VOLUMES_OF_NODE, given.row.node, VolumeRow))
 
 
-def _draining(given: Given, drain: DrainRow, state: Progress) -> Decision:
-    said = report(given, state)
+def _draining(given: Given, drain: DrainRow, state: Progress, volumes: int) -> Decision:
+    said = report(given, state, volumes)
     stuck, stuck_at = _stuck(given)
     steps = tuple(step for step in (said.step, stuck) if step)
     return Decision(

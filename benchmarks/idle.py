@@ -61,7 +61,7 @@ class Window:
 
 
 def askings(running: Running) -> float | None:
-    return running.operator.metric("haulout_askings") if running.operator else None
+    return running.operator.metric("haulout_askings_total") if running.operator else None
 
 
 def window(plane: ControlPlane, running: Running, user: str, seconds: float, beats: Heartbeats | None) -> Window:

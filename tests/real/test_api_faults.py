@@ -101,7 +101,7 @@ class Scene:
         eventually(lambda: len(self._logged("watch restored")) > self._restored, "watch restored")
 
     def troubles(self, code: str) -> float:
-        return self.operator.metric(f'haulout_watch_troubles{{code="{code}",kind="Node"}}')
+        return self.operator.metric(f'haulout_watch_troubles_total{{code="{code}",kind="Node"}}')
 
     def moves(self) -> list[Json]:
         found = self.api.items(EVENTS, "default", fieldSelector=f"regarding.name={self.node}")
@@ -183,7 +183,7 @@ class TestWrites:
             assert set(entries_of(one.api.get("nodes", one.node))) == {"once"}
             one.await_told_once()
         for outcome, count in Counter(outcome for _, _, outcome in WRITES.values()).items():
-            series = f'haulout_requests{{kind="Node",outcome="{outcome}",verb="change"}}'
+            series = f'haulout_requests_total{{kind="Node",outcome="{outcome}",verb="change"}}'
             assert scene.operator.metric(series) == count, outcome
 
     def test_a_server_that_asks_for_patience_gets_it(self, scene: Scene) -> None:

@@ -188,10 +188,12 @@ class TestConfiguration:
                 where = f"config/maintenance.yaml:{problem}"
                 eventually(lambda: where in str(self.problems(operator)[-1:]), where, 20)  # noqa: B023
                 assert operator.metric(CONFIG_VALID) == 0
-            asked = operator.metric("haulout_askings")
+            asked = operator.metric("haulout_askings_total")
             for name in names:
                 api.patch("nodes", name, {"metadata": {"labels": {GO: "true"}}})
-            eventually(lambda: operator.metric("haulout_askings") >= asked + len(names), "all have been looked at")
+            eventually(
+                lambda: operator.metric("haulout_askings_total") >= asked + len(names), "all have been looked at"
+            )
             assert plane.audit.counts(since=since, user="operator")["patch nodes"] == 0
             operator.write(ONCE)
             await_state(api, REQUIRED, *names, within=15)
@@ -297,7 +299,7 @@ class TestRights:
             (line,) = eventually(lambda: interruptions(operator), "it is said")
             assert line["code"] == "unreadable"
             assert f'nodes is forbidden: User "{user}" cannot' in line["error"]
-            series = 'haulout_watch_troubles{code="unreadable",kind="Node"}'
+            series = 'haulout_watch_troubles_total{code="unreadable",kind="Node"}'
             eventually(lambda: operator.metric(series) >= 1, "it is counted")
             asked = haulout("explain", node, "--kubeconfig", str(plane.kubeconfig(user)), cwd=tmp_path)
             assert (asked.returncode, asked.stdout) == (1, "")
@@ -318,7 +320,7 @@ class TestRights:
             line = eventually(lambda: operator.logged("write failed"), "it is said")[0]
             assert line["object"] == f"Node/{node}"
             assert f'nodes "{node}" is forbidden: User "{user}" cannot patch' in line["error"]
-            assert operator.metric('haulout_refusals{code="403",surface="profiles"}') >= 1
+            assert operator.metric('haulout_refusals_total{code="403",surface="profiles"}') >= 1
             assert state(api, node) is None
             self.grant(plane, user, READ, WRITE)
             await_state(api, REQUIRED, node)

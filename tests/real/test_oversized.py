@@ -18,7 +18,7 @@ from tests.rig.wait import eventually
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver")
 
 EVENTS = "events.k8s.io/v1/events"
-SEEN = 'haulout_oversized_objects{kind="Pod"}'
+SEEN = 'haulout_oversized_objects_total{kind="Pod"}'
 
 
 def fat_pod(name: str, node: str) -> Json:

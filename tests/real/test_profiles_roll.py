@@ -31,7 +31,9 @@ def test_a_thousand_nodes_roll_three_at_a_time(plane: ControlPlane, kwok: Kwok, 
         MaintenanceController(plane, tmp_path, roll_config(3)) as operator,
     ):
         eventually(lambda: all(seen.moves.get(name, [])[-3:] == AROUND for name in names), "all have been around", 300)
-        eventually(lambda: operator.metric('haulout_requests{kind="Node",outcome="done",verb="change"}') > 0, "counted")
+        eventually(
+            lambda: operator.metric('haulout_requests_total{kind="Node",outcome="done",verb="change"}') > 0, "counted"
+        )
         operator.process.stop()
     counts = plane.audit.counts(since=since, user="operator")
     nodes = [node for node in plane.api().items("nodes") if node["metadata"]["name"] in set(names)]

@@ -150,10 +150,10 @@ def test_a_file_that_breaks_while_nodes_roll(plane: ControlPlane, nodes: Nodes, 
         held = set(seen.inside)
         operator.write(more.replace("maxMaintenance", "maxMaintainance"))
         eventually(lambda: operator.metric(VALID) == 0, "it is said")
-        since, asked = plane.audit.mark(), operator.metric("haulout_askings")
+        since, asked = plane.audit.mark(), operator.metric("haulout_askings_total")
         for name in names:
             nodes.label(name, touched="true")
-        eventually(lambda: operator.metric("haulout_askings") >= asked + len(names), "all have been looked at")
+        eventually(lambda: operator.metric("haulout_askings_total") >= asked + len(names), "all have been looked at")
         assert plane.audit.counts(since=since, user="operator")["patch nodes"] == 0
         assert seen.inside == held
         operator.write(more)

@@ -60,7 +60,7 @@ class NodeMaintenances(Part):
         rows = self.around.store.rows("", KIND)
         yield from samples(row for row in rows if isinstance(row, MaintenanceRow))
         yield "nodemaintenance_lease_errors_total", (), 0.0
-        for labels, value in self.around.metrics.series("haulout_evictions").items():
+        for labels, value in self.around.metrics.series("haulout_evictions_total").items():
             if ("surface", SURFACE) in labels:
                 yield "nodemaintenance_evictions_total", tuple(each for each in labels if each[0] == "result"), value
 

@@ -266,7 +266,7 @@ class Process:
     def _samples(self) -> Iterable[Sample]:
         """Return the gauges. Those of surfaces are the leader's alone: Prometheus would add up those of all replicas."""
         parts = self.parts if self.kernel.leading else []
-        own: list[Sample] = [("haulout_events_dropped", (), float(self.recorder.dropped))]
+        own: list[Sample] = [("haulout_events_dropped_total", (), float(self.recorder.dropped))]
         # Queues change while the samples are rendered off the event loop: their lengths are settled here.
         waiting = list(depths(self.kernel.loop, self._controllers))
         return itertools.chain(own, waiting, process_samples(), *[part.samples() for part in parts])

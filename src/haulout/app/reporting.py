@@ -35,7 +35,7 @@ class Reporting(Reports):
     def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
         # Evictions are sent by the drain engine for the surface that wants the node drained.
         wanted_by = body.surface if isinstance(body, Evict) else subject.decider
-        self._metrics.count("haulout_refusals", surface=self._surface(wanted_by), code=str(answer.code))
+        self._metrics.count("haulout_refusals_total", surface=self._surface(wanted_by), code=str(answer.code))
         if subject.decider in self._controllers:
             count_refusal(self._metrics, self._controllers[subject.decider], answer)
 
@@ -44,11 +44,11 @@ class Reporting(Reports):
             count_error(self._metrics, self._controllers[subject.decider])
 
     def restless(self, subject: Subject, target: Key) -> None:
-        self._metrics.count("haulout_restless_keys", surface=self._surface(subject.decider))
+        self._metrics.count("haulout_restless_keys_total", surface=self._surface(subject.decider))
         log.warning("slowed down: it keeps writing", extra=self._fields(subject, target))
 
     def decision_failed(self, subject: Subject, error: Exception) -> None:
-        self._metrics.count("haulout_decision_failures", surface=self._surface(subject.decider))
+        self._metrics.count("haulout_decision_failures_total", surface=self._surface(subject.decider))
         # A table that cannot be read is logged once by its watch, not by every decision that needs it.
         if not isinstance(error, NotListed):
             log.error("decision failed", exc_info=error, extra=self._fields(subject, subject.key))

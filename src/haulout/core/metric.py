@@ -23,6 +23,15 @@ SIGNED_BUCKETS: tuple[float, ...] = (*(-edge for edge in reversed(LONG_BUCKETS))
 QUEUE_BUCKETS: tuple[float, ...] = tuple(10.0**power for power in range(-8, 4))
 
 
+# Counters that had names without the suffix at first. They are exported under both names until the next release.
+RENAMED = (
+    *("haulout_askings_total", "haulout_decision_failures_total", "haulout_events_dropped_total"),
+    *("haulout_evictions_total", "haulout_oversized_objects_total", "haulout_pod_deletions_total"),
+    *("haulout_refusals_total", "haulout_requests_total", "haulout_restless_keys_total"),
+    *("haulout_undecodable_objects_total", "haulout_watch_troubles_total"),
+)
+
+
 class Metric(msgspec.Struct, frozen=True):
     """A metric under the name that dashboards know it by: nothing is added to it.
 
@@ -94,10 +103,14 @@ KERNEL_METRICS = (
         "Always 0: a decision that fails is taken again.",
         labels=("controller",),
     ),
-    Metric("haulout_askings", COUNTER, "How often decisions were run."),
-    Metric("haulout_decision_failures", COUNTER, "Decisions that failed instead of answering.", labels=("surface",)),
-    Metric("haulout_events_dropped", COUNTER, "Events that were not told because more were waiting than can be kept."),
-    Metric("haulout_evictions", COUNTER, "Evictions by surface and result.", labels=("result", "surface")),
+    Metric("haulout_askings_total", COUNTER, "How often decisions were run."),
+    Metric(
+        "haulout_decision_failures_total", COUNTER, "Decisions that failed instead of answering.", labels=("surface",)
+    ),
+    Metric(
+        "haulout_events_dropped_total", COUNTER, "Events that were not told because more were waiting than can be kept."
+    ),
+    Metric("haulout_evictions_total", COUNTER, "Evictions by surface and result.", labels=("result", "surface")),
     Metric("haulout_leader", GAUGE, "Whether this process leads."),
     Metric(
         "haulout_node_budget_allowed",
@@ -119,42 +132,44 @@ KERNEL_METRICS = (
     ),
     Metric("haulout_node_budget_waiting", GAUGE, "Holds that wait for a NodeDisruptionBudget.", labels=("budget",)),
     Metric(
-        "haulout_oversized_objects",
+        "haulout_oversized_objects_total",
         COUNTER,
         "Objects that were too large to be read whole, each time they were seen.",
         labels=("kind",),
     ),
     Metric(
-        "haulout_pod_deletions",
+        "haulout_pod_deletions_total",
         COUNTER,
         "Pods that drains have deleted without an eviction, by surface and result.",
         labels=("result", "surface"),
     ),
     Metric(
-        "haulout_refusals",
+        "haulout_refusals_total",
         COUNTER,
         "Writes that an API server refused, by surface and code.",
         labels=("code", "surface"),
     ),
     Metric(
-        "haulout_requests",
+        "haulout_requests_total",
         COUNTER,
         "Requests to API servers by verb, kind and outcome.",
         labels=("kind", "outcome", "verb"),
     ),
     Metric(
-        "haulout_restless_keys",
+        "haulout_restless_keys_total",
         COUNTER,
         "Keys slowed down because they keep writing without an outside cause.",
         labels=("surface",),
     ),
     Metric(
-        "haulout_undecodable_objects",
+        "haulout_undecodable_objects_total",
         COUNTER,
         "Objects that could not be read, each time they were seen.",
         labels=("kind",),
     ),
-    Metric("haulout_watch_troubles", COUNTER, "Interruptions of watches by kind and cause.", labels=("code", "kind")),
+    Metric(
+        "haulout_watch_troubles_total", COUNTER, "Interruptions of watches by kind and cause.", labels=("code", "kind")
+    ),
     Metric(
         "leader_election_master_status", GAUGE, "Whether this process holds the lease of this name.", labels=("name",)
     ),

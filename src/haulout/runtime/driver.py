@@ -98,7 +98,7 @@ class Driver:
         before = self._kernel.loop.askings
         rested = self._kernel.run(now, lambda: self._clock.elapsed() - started >= SLICE)
         if self._kernel.loop.askings != before:
-            self._metrics.add("haulout_askings", (), self._kernel.loop.askings - before)
+            self._metrics.add("haulout_askings_total", (), self._kernel.loop.askings - before)
         return rested
 
     def _dispatch(self, out: Sequence[Request], requests: asyncio.TaskGroup) -> None:

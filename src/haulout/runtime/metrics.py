@@ -8,13 +8,13 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client import PROCESS_COLLECTOR, CollectorRegistry, generate_latest
 from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from haulout.core.metric import BUCKETS, COUNTER, GAUGE, KERNEL_METRICS
+from haulout.core.metric import BUCKETS, COUNTER, GAUGE, KERNEL_METRICS, RENAMED
 from haulout.core.metric import Metric as Declared
 
 Labels = tuple[tuple[str, str], ...]
@@ -95,7 +95,17 @@ class Snapshot(Collector):
             # The library announces counters under a name with the suffix that OpenMetrics wants.
             text = text.replace(f" {name}_total ".encode(), f" {name} ".encode())
         # Whole numbers as Go prints them: people search for them with grep.
-        return WHOLE.sub(rb"\1\2", text)
+        return WHOLE.sub(rb"\1\2", text + b"".join(_under_old_names(text)))
+
+
+def _under_old_names(text: bytes) -> Iterator[bytes]:
+    """Yield the series of renamed counters under the names that dashboards may still use."""
+    for name in RENAMED:
+        old = name.removesuffix("_total")
+        series = re.findall(rf"^{name}(?=[{{ ])(.*)$".encode(), text, re.MULTILINE)
+        if series:
+            yield f"# HELP {old} The old name of {name}.\n# TYPE {old} counter\n".encode()
+            yield from (f"{old}".encode() + rest + b"\n" for rest in series)
 
 
 class Metrics:

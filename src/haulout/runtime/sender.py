@@ -44,7 +44,7 @@ acts = logging.getLogger("haulout.acts")
 
 # Gateways say this when they gave up waiting: the server behind may have carried the request out all the same.
 UNKNOWN_EFFECT = frozenset({502, 504})
-DELETIONS = "haulout_pod_deletions"
+DELETIONS = "haulout_pod_deletions_total"
 
 # What it returns is part of the outcome.
 Channel = Callable[[Any], Awaitable[object]]
@@ -158,9 +158,11 @@ class Sender:
             return Refused(0, f"cluster {body.target.cluster} is not open")
         answer = await self._outcome(writer, body, guard)
         verb = type(body).__name__.lower()
-        self._metrics.count("haulout_requests", verb=verb, kind=body.target.kind, outcome=_outcome_name(answer))
+        self._metrics.count("haulout_requests_total", verb=verb, kind=body.target.kind, outcome=_outcome_name(answer))
         if isinstance(body, Evict) or (isinstance(body, Delete) and body.surface):
-            counter, done = ("haulout_evictions", "evicted") if isinstance(body, Evict) else (DELETIONS, "deleted")
+            counter, done = (
+                ("haulout_evictions_total", "evicted") if isinstance(body, Evict) else (DELETIONS, "deleted")
+            )
             surface = self._surfaces.get(body.surface, body.surface)
             self._metrics.count(counter, surface=surface, result=_removal_result(answer, done))
         self._log(body, verb, answer)

@@ -91,7 +91,7 @@ class TableSink:
             log.error(
                 "object cannot be read and is left alone", extra={"kind": self._kind, "object": name, "error": why}
             )
-        self._metrics.count("haulout_undecodable_objects", kind=self._plain_kind)
+        self._metrics.count("haulout_undecodable_objects_total", kind=self._plain_kind)
 
     def oversized(self, metadata: ObjectMeta, length: int) -> None:
         name = _name(metadata)
@@ -99,7 +99,7 @@ class TableSink:
             where = {"kind": self._kind, "cluster": self._cluster, "object": name}
             log.warning("object is too large and is read in part", extra={**where, "bytes": length})
             self._on_oversized(f"{self._kind} {name}", length)
-        self._metrics.count("haulout_oversized_objects", kind=self._plain_kind)
+        self._metrics.count("haulout_oversized_objects_total", kind=self._plain_kind)
 
     def _is_news(self, name: str) -> bool:
         """Whether nothing has been said of the object yet: a broken one comes again with every change and list."""
@@ -129,7 +129,7 @@ class TableSink:
                 where = {"kind": self._kind, "cluster": self._cluster}
                 advice = {"act": FORBIDDEN_ACT} if code == "unreadable" and not self._cluster else {}
                 log.warning("watch interrupted", extra={**where, "code": code, "error": why, **advice})
-        self._metrics.count("haulout_watch_troubles", kind=self._plain_kind, code=code)
+        self._metrics.count("haulout_watch_troubles_total", kind=self._plain_kind, code=code)
         if code == "unreadable" or self._readable_for() <= 0:
             self._doubt()
 
@@ -222,7 +222,7 @@ class TakingOver(TableSink):
             if self._connections is not None:
                 self._connections.astray(self._cluster, why)
                 self._on_change()
-        self._metrics.count("haulout_watch_troubles", kind=self._plain_kind, code=code)
+        self._metrics.count("haulout_watch_troubles_total", kind=self._plain_kind, code=code)
 
     def oversized(self, metadata: ObjectMeta, length: int) -> None:
         """Ignore an oversized object: the watch that is still at work has reported it."""

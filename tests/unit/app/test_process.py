@@ -47,8 +47,8 @@ def test_events_that_did_not_fit_are_counted(dropped: int) -> None:
     process = Process(Settings(blocks={"clusterapi": ClusterApiSettings()}), HOME)
     process.recorder.dropped = dropped
     lines = process.metrics.render().decode().splitlines()
-    assert f"haulout_events_dropped {dropped}" in lines
-    assert "# TYPE haulout_events_dropped counter" in lines
+    assert f"haulout_events_dropped_total {dropped}" in lines
+    assert "# TYPE haulout_events_dropped_total counter" in lines
 
 
 def test_queues_are_measured_where_they_do_not_change() -> None:
@@ -159,11 +159,11 @@ def test_what_befalls_a_decision_is_counted_to_its_surface(decider: str, surface
     process.reporting.restless(subject, target)
     process.reporting.decision_failed(subject, ValueError("no"))
     lines = process.metrics.render().decode().splitlines()
-    assert {line for line in lines if 'surface="' in line} == {
-        f'haulout_refusals{{code="403",surface="{surface}"}} 1',
-        f'haulout_refusals{{code="500",surface="{surface}"}} 1',
-        f'haulout_restless_keys{{surface="{surface}"}} 1',
-        f'haulout_decision_failures{{surface="{surface}"}} 1',
+    assert {line for line in lines if 'surface="' in line and "_total" in line} == {
+        f'haulout_refusals_total{{code="403",surface="{surface}"}} 1',
+        f'haulout_refusals_total{{code="500",surface="{surface}"}} 1',
+        f'haulout_restless_keys_total{{surface="{surface}"}} 1',
+        f'haulout_decision_failures_total{{surface="{surface}"}} 1',
     }
 
 

@@ -234,7 +234,7 @@ async def test_askings_are_counted() -> None:
     shell.list()
     async with shell.running():
         await asyncio.sleep(1)
-    assert b"haulout_askings 1" in shell.metrics.render()
+    assert b"haulout_askings_total 1" in shell.metrics.render()
 
 
 @virtual
@@ -412,8 +412,8 @@ async def test_requests_are_counted_by_what_became_of_them() -> None:
     for _ in range(2):
         await performed(shell, CHANGE)
     text = shell.metrics.render()
-    assert b'haulout_requests{kind="Node",outcome="409",verb="change"} 1' in text
-    assert b'haulout_requests{kind="Node",outcome="done",verb="change"} 1' in text
+    assert b'haulout_requests_total{kind="Node",outcome="409",verb="change"} 1' in text
+    assert b'haulout_requests_total{kind="Node",outcome="done",verb="change"} 1' in text
 
 
 @virtual
@@ -423,7 +423,9 @@ async def test_evictions_are_counted_to_the_surface_that_wants_them() -> None:
     objects.faults += [refusal(409, "Conflict") for _ in range(3)]
     for name in ("part", "part", "other"):
         await performed(shell, Evict(P, "u", surface=name))
-    found = {dict(labels)["surface"]: value for labels, value in shell.metrics.series("haulout_evictions").items()}
+    found = {
+        dict(labels)["surface"]: value for labels, value in shell.metrics.series("haulout_evictions_total").items()
+    }
     assert found == {"whole": 2, "other": 1}
 
 
@@ -434,7 +436,7 @@ async def test_pods_that_drains_delete_are_counted_to_their_surface() -> None:
     objects.faults.append(refusal(403, "Forbidden"))
     for surface in ("toy", ""):
         await performed(shell, Delete(P, "u", surface=surface))
-    found = {tuple(dict(labels).values()) for labels in shell.metrics.series("haulout_pod_deletions")}
+    found = {tuple(dict(labels).values()) for labels in shell.metrics.series("haulout_pod_deletions_total")}
     assert found == {("failed", "toy")}
 
 

@@ -117,3 +117,12 @@ def test_a_histogram_can_be_there_before_anything_was_observed() -> None:
 
 def test_nothing_counted_is_nothing_rendered() -> None:
     assert Metrics().render() == b""
+
+
+def test_a_renamed_counter_is_exported_under_its_old_name_too() -> None:
+    metrics = Metrics()
+    metrics.count("haulout_evictions_total", result="accepted", surface="s")
+    lines = metrics.render().decode().splitlines()
+    assert 'haulout_evictions_total{result="accepted",surface="s"} 1' in lines
+    assert 'haulout_evictions{result="accepted",surface="s"} 1' in lines
+    assert "# TYPE haulout_evictions counter" in lines

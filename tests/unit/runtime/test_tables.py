@@ -50,7 +50,7 @@ def test_oversized_object_is_told_once_as_long_as_it_exists() -> None:
     pods.put("fat", 2)
     pods.list("fat", version=3)
     assert pods.told == [("Pod ns/fat", 7_000_000)]
-    assert 'haulout_oversized_objects{kind="Pod"} 3' in pods.metrics.render().decode()
+    assert 'haulout_oversized_objects_total{kind="Pod"} 3' in pods.metrics.render().decode()
 
 
 def test_oversized_object_is_told_again_after_it_was_gone() -> None:

@@ -15,7 +15,7 @@ SUCCESSES, FAILURES = "pika_notification_success_total", "pika_notification_fail
 RELOAD_ERRORS = "nm_config_reload_errors_total"
 REMOVED_PODS = "nm_drain_pods_total"
 # What the drain engine counts for every surface, by the action that it counts.
-REMOVALS = {"evict": "haulout_evictions", "delete": "haulout_pod_deletions"}
+REMOVALS = {"evict": "haulout_evictions_total", "delete": "haulout_pod_deletions_total"}
 
 METRICS = (
     Metric(SUCCESSES, COUNTER, "Messages that were delivered, by notifier.", labels=("notifier",)),

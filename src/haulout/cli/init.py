@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 
 import click
@@ -26,6 +25,9 @@ def command(folder: str) -> int:
 
     Files that are there already stay as they are, and nothing is written then.
     """
+    # Imported here: the list of commands does not need it.
+    from importlib.resources import files
+
     top = Path(folder)
     there = [str(top / name) for name in FILES if (top / name).exists()]
     if there:

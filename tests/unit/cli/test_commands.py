@@ -111,6 +111,18 @@ def test_small_commands_import_no_machinery(words: list[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("words", [["--help"], ["plan", "-h"], ["as", "node-maintenance-operator", "-h"]], ids=" ".join)
+def test_a_usage_text_is_printed_without_yaml_and_without_the_metadata_of_packages(words: list[str]) -> None:
+    code = (
+        "import sys\nfrom haulout.cli.root import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
+        "slow = {'yaml', 'importlib.metadata', 'email.message'} & set(sys.modules)\n"
+        "sys.exit(f'imported: {sorted(slow)}' if slow else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
 class TestAsMaintenanceController:
     def settings(self, *words: str) -> Settings:
         made = main(["as", "maintenance-controller", *words])

@@ -71,7 +71,7 @@ def replace_file(directory: int, name: str, data: bytes, owner: str, mode: int, 
 
 def make_directory(directory: int, name: str, mode: int) -> int:
     """Create a directory with exactly this mode, or open the one that is there. A link is not followed."""
-    # The mode is right from the start: a run that is killed here must not leave a directory that nobody can enter.
+    # The mode is right from the start: a run that is killed here must not leave a directory that no process can enter.
     umask = os.umask(0)
     try:
         os.mkdir(name, mode, dir_fd=directory)

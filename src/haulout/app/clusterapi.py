@@ -73,7 +73,7 @@ class ClusterApis(Part):
         return {NODE_PROBE: self._look_for_node}
 
     async def _look_for_node(self, argument: tuple[str, str]) -> str:
-        """Whether a Node is really gone: what a watch does not show may only not have come yet."""
+        """Ask the server whether a Node is really gone: what a watch does not show may only not have come yet."""
         cluster, name = argument
         transport = self.around.transport(cluster)
         if transport is None:

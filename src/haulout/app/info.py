@@ -51,7 +51,7 @@ def info_route(around: Surroundings, transport: Transport) -> Handler:
             return _trouble(503, "no maintenance-controller is leading")
         return await _from_leader(transport, around.settings.http, *leader)
 
-    # Everybody sees the same, and with thousands of nodes it takes seconds.
+    # All callers see the same, and with thousands of nodes it takes seconds.
     flight = Flight(shown)
 
     async def answer(request: web.Request) -> web.StreamResponse:

@@ -64,7 +64,7 @@ class Part:
         return self.declaration.sources(None)
 
     def look(self, *, closely: bool = False) -> None:
-        """Whether its configuration has changed."""
+        """Look whether its configuration has changed."""
 
     def follow(self, settings: Settings) -> None:
         """Take over settings that have changed while the process runs."""

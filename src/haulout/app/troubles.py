@@ -75,7 +75,7 @@ class Troubles:
             self._tell(what, Statement(reason, note, warning=False))
 
     def outage(self, outage: Outage) -> None:
-        """Report an outage. All watches break off together: an outage that had begun when one was reported is part of it.
+        """Report an outage.
 
         All watches break off together: an outage that had begun when one was reported is part of it.
         """

@@ -43,7 +43,7 @@ log = logging.getLogger("haulout.webhooks")
 KEEP_AGAIN_AFTER = 1.0
 SELF_SIGNED_ANEW = timedelta(days=30)
 
-# Where controller-runtime looks for certificates, and so where everybody mounts them.
+# Where controller-runtime looks for certificates, and so where charts mount them.
 WEBHOOK_FILES = "k8s-webhook-server/serving-certs"
 METRICS_FILES = "k8s-metrics-server/serving-certs"
 OLM_FILES = ("/apiserver.local.config/certificates/apiserver.crt", "/apiserver.local.config/certificates/apiserver.key")

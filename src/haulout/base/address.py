@@ -10,7 +10,7 @@ class AddressError(ValueError):
 
 
 def split_address(address: str) -> tuple[str | None, int]:
-    """The host, None for every interface, and the port."""
+    """Return the host, None for every interface, and the port."""
     host, _, port = address.rpartition(":")
     if not port.isascii() or not port.isdecimal() or int(port) > 65535:
         raise AddressError(f"{address!r} is not an address to listen on (HOST:PORT, :PORT, or 0 for none)")

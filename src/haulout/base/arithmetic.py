@@ -44,7 +44,7 @@ _POWERS = {
 
 
 def truth(text: str, values: Mapping[str, float]) -> bool:
-    """The result of an expression; a number is true unless it is zero."""
+    """Return whether the result of an expression is true; a number is true unless it is zero."""
     parser = _Parser(text, values)
     result = parser.operand(0)
     parser.expect_end()

@@ -10,7 +10,7 @@ _FIRST = datetime.min.replace(tzinfo=UTC)
 
 
 def after(instant: datetime, span: timedelta) -> datetime | None:
-    """The instant so much later; None is later than any clock will ever show. Annotations may hold any year."""
+    """Return the instant so much later; None is later than any clock will show. Annotations may hold any year."""
     try:
         return instant + span
     except OverflowError:
@@ -24,11 +24,11 @@ class Clock(Protocol):
     """
 
     def now(self) -> datetime:
-        """The wall clock: an aware UTC instant."""
+        """Return the wall clock: an aware UTC instant."""
         ...
 
     def elapsed(self) -> float:
-        """Seconds since some fixed moment; never jumps back, and runs on while the computer is suspended."""
+        """Return the seconds since a fixed moment. It never jumps back, and runs on while the computer is suspended."""
         ...
 
 

@@ -39,7 +39,7 @@ class Cron(msgspec.Struct, frozen=True, cache_hash=True):
         return by_date or by_weekday if self.either else by_date and by_weekday
 
     def instants(self, day: date, there: tzinfo) -> Iterator[datetime]:
-        """Those of a day, in order.
+        """Return the instants of a day, in order.
 
         What is meant for a certain time comes once: the first time where a clock shows it twice, and where it is
         skipped as soon as it has been. What is meant for every hour comes in every hour that there is.

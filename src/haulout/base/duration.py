@@ -24,7 +24,7 @@ class DurationError(ValueError):
 
 
 def parse(text: str) -> timedelta:
-    """The duration to the microsecond; what is finer is cut off, but never all of it."""
+    """Return the duration to the microsecond; what is finer is cut off, but never all of it."""
     return from_nanoseconds(parse_nanoseconds(text))
 
 
@@ -48,7 +48,7 @@ def parse_nanoseconds(text: str) -> int:
 
 
 def from_nanoseconds(nanoseconds: int) -> timedelta:
-    """A span below our smallest is that one: zero often stands for something else, such as off or not given."""
+    """Return a span. One below our smallest becomes that one: zero often means something else, such as off."""
     microseconds = max(abs(nanoseconds) // 1000, 1) if nanoseconds else 0
     return timedelta(microseconds=-microseconds if nanoseconds < 0 else microseconds)
 
@@ -58,7 +58,7 @@ def to_nanoseconds(span: timedelta) -> int:
 
 
 def to_text(span: timedelta) -> str:
-    """Like Go's Duration.String: `1h30m0s`, `1.5s`, `250ms`, `0s`."""
+    """Return a span like Go's Duration.String: `1h30m0s`, `1.5s`, `250ms`, `0s`."""
     nanoseconds = to_nanoseconds(span)
     sign, rest = "-" if nanoseconds < 0 else "", abs(nanoseconds)
     if rest == 0:
@@ -75,7 +75,7 @@ def to_text(span: timedelta) -> str:
 
 
 def quoted(text: str) -> str:
-    """Quoted as Go's time package quotes what it could not read: byte by byte outside of printable ASCII."""
+    """Quote a text as Go's time package quotes what it could not read: byte by byte outside of printable ASCII."""
     written = [_quoted_byte(byte) for byte in text.encode(errors="surrogatepass")]
     return f'"{"".join(written)}"'
 
@@ -103,7 +103,7 @@ def _whole(digits: str, text: str) -> int:
 
 
 def _fraction(digits: str, unit: int) -> int:
-    """As Go counts it: as many digits as fit into 63 bits, then one rounding in floating point."""
+    """Return a fraction as Go counts it: as many digits as fit into 63 bits, then one rounding in floating point."""
     value, scale = 0, 1.0
     for digit in digits:
         if value > (_LIMIT - 1) // 10 or value * 10 + int(digit) > _LIMIT:

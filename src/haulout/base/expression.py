@@ -73,7 +73,7 @@ _HIGHEST = 3
 
 
 def parse(text: str) -> Expression:
-    """`!` binds strongest, then `&&`, then `||`. Names hold letters, digits, `_`, `-` and `.`."""
+    """Parse an expression. `!` binds strongest, then `&&`, then `||`. Names hold letters, digits, `_`, `-` and `.`."""
     parser = _Parser(text)
     expression = parser.operand(0)
     parser.expect_end()
@@ -81,12 +81,12 @@ def parse(text: str) -> Expression:
 
 
 def mentions(text: str) -> tuple[Mention, ...]:
-    """The words between the operators of a text, whether or not it is an expression, and they could be names."""
+    """Return the words between the operators of a text that could be names, whether or not it is an expression."""
     return tuple(Mention(found[0], found[0], found.start() + 1) for found in _WORD.finditer(text) if found["word"])
 
 
 def names(expression: Expression) -> tuple[str, ...]:
-    """In textual order, with repetitions."""
+    """Return the names in textual order, with repetitions."""
     match expression:
         case Name(name):
             return (name,)
@@ -113,7 +113,7 @@ def evaluate(expression: Expression, values: Mapping[str, bool]) -> bool:
 
 
 def culprits(expression: Expression, values: Mapping[str, bool], wanted: bool = True) -> tuple[tuple[str, bool], ...]:
-    """The names that keep the expression from being as `wanted`, each with the value that would help."""
+    """Return the names that keep the expression from being as `wanted`, each with the value that would help."""
     match expression:
         case Name(name):
             return () if CONSTANTS.get(name, values[name]) == wanted else ((name, wanted),)
@@ -129,7 +129,7 @@ def culprits(expression: Expression, values: Mapping[str, bool], wanted: bool = 
 
 @lru_cache(maxsize=256)
 def conjuncts(expression: Expression) -> frozenset[str]:
-    """The names without which nothing passes: under `&&` alone, and mentioned once.
+    """Return the names without which nothing passes: under `&&` alone, and mentioned once.
 
     For these a *no* can never open a door, so they may wait for room instead of being asked again and again.
     """
@@ -140,7 +140,7 @@ def conjuncts(expression: Expression) -> frozenset[str]:
 
 
 def parse_chain(text: str) -> tuple[Mention, ...]:
-    """Names joined by `&&`, with spaces around them; nothing else is an operator. No text is an empty chain."""
+    """Parse names joined by `&&`, with spaces around them. No text is an empty chain."""
     if not text:
         return ()
     chain = []
@@ -215,7 +215,7 @@ def _tokens(text: str) -> list[_Token]:
 
 
 def _flat(kind: type[And | Or], terms: list[Expression]) -> Expression:
-    """`(a && b) && c` is one conjunction of three."""
+    """Return the parts of a nested expression: `(a && b) && c` is one conjunction of three."""
     return kind(tuple(inner for term in terms for inner in (term.terms if isinstance(term, kind) else (term,))))
 
 

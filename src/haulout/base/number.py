@@ -23,7 +23,7 @@ _LONGEST = 400
 
 
 def parse_int(text: str) -> int | None:
-    """An integer with Go's prefixes and underscores, of any size; a leading zero means octal."""
+    """Parse an integer with Go's prefixes and underscores, of any size; a leading zero means octal."""
     if len(text) > _LONGEST or not (found := _INT.fullmatch(text)):
         return None
     base, digits = next((base, found[name]) for name, base in _BASES.items() if found[name] is not None)
@@ -32,7 +32,7 @@ def parse_int(text: str) -> int | None:
 
 
 def parse_float(text: str) -> float | None:
-    """A floating-point number; one that is too large for 64 bits is none."""
+    """Parse a floating-point number; one that is too large for 64 bits is none."""
     if len(text) <= _LONGEST and _WORDS.fullmatch(text):
         return float(text)
     if _DECIMAL.fullmatch(text):
@@ -56,7 +56,7 @@ def parse_bool(text: str) -> bool | None:
 
 
 def format_float(value: float) -> str:
-    """Go's `%v`: the shortest digits that read back the same; an exponent below 1e-04 and from 1e+06 on."""
+    """Format a number like Go's `%v`: the shortest digits that read back the same, or an exponent."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

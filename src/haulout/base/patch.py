@@ -20,7 +20,7 @@ class NotRepresentable(ValueError):
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equal as JSON: numbers by value, but unlike in Python true is not 1."""
+    """Whether values are equal as JSON: numbers by value, but unlike in Python true is not 1."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(same(value, b[name]) for name, value in a.items())
     if isinstance(a, list) and isinstance(b, list):
@@ -31,7 +31,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def merge(target: Any, patch: Any) -> Any:
-    """The value after the merge patch."""
+    """Return the value after the merge patch."""
     if not isinstance(patch, dict):
         return patch
     result = dict(target) if isinstance(target, dict) else {}
@@ -44,7 +44,7 @@ def merge(target: Any, patch: Any) -> Any:
 
 
 def merge_diff(old: Any, new: Any) -> Any:
-    """The smallest merge patch that makes `new` of `old`; `{}` if both are the same object."""
+    """Return the smallest merge patch that makes `new` of `old`; `{}` if both are the same object."""
     if not isinstance(new, dict):
         return new
     if not isinstance(old, dict):
@@ -68,7 +68,7 @@ def _diff(old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> dict[st
 
 
 def _reject_nulls(value: Any, place: str) -> None:
-    """Lists are replaced whole, so nulls in them are no concern."""
+    """Refuse nulls in a value. Lists are replaced whole, so nulls in them are no concern."""
     if value is None:
         raise NotRepresentable(f"{place}: a merge patch cannot set null")
     if isinstance(value, dict):
@@ -77,7 +77,10 @@ def _reject_nulls(value: Any, place: str) -> None:
 
 
 def apply(document: Any, ops: Sequence[Mapping[str, Any]]) -> Any:
-    """The document after all operations of a JSON patch; `PatchFailed` if any of them fails, and then none counts."""
+    """Return the document after all operations of a JSON patch.
+
+    If one fails, `PatchFailed` is raised, and none counts.
+    """
     for index, op in enumerate(ops):
         if not isinstance(op, Mapping):
             raise PatchFailed(f"operation {index} is {_show(op)}, not an object")
@@ -179,7 +182,7 @@ def _remove(document: Any, path: Sequence[str]) -> Any:
 
 
 def _unshare(document: Any, path: Sequence[str]) -> tuple[Any, Any]:
-    """The document with copies of the containers along the path, and the last of them."""
+    """Return the document with copies of the containers along the path, and the last of them."""
     document = parent = copy.copy(document)
     for depth, token in enumerate(path[:-1]):
         key = _key(parent, token, path[:depth])
@@ -189,7 +192,7 @@ def _unshare(document: Any, path: Sequence[str]) -> tuple[Any, Any]:
 
 
 def _key(container: Any, step: str, place: Sequence[str], *, adding: bool = False) -> str | int:
-    """The step as a key of the container: of something that is there, or, when adding, could be."""
+    """Return the step as a key of the container: of something that is there, or, when adding, could be."""
     where = "".join(f"/{_escape(name)}" for name in place) or "the document"
     if isinstance(container, dict):
         if not adding and step not in container:

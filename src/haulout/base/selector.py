@@ -102,7 +102,7 @@ class Selector(msgspec.Struct, frozen=True):
         return True
 
     def equalities(self) -> dict[str, str]:
-        """Labels that whatever matches must carry, with just this value: what an index can look up."""
+        """Return labels with the values that every match must carry: what an index can look up."""
         return {r.key: r.values[0] for r in self.requirements if r.operator is Operator.IN and len(r.values) == 1}
 
     def __str__(self) -> str:
@@ -113,12 +113,12 @@ EVERYTHING = Selector()
 
 
 def parse(text: str) -> Selector:
-    """The form of `kubectl -l`; no text selects everything."""
+    """Parse the form of `kubectl -l`; no text selects everything."""
     return _compiled(_Parser(text).requirements())
 
 
 def from_object(value: Mapping[str, Any], path: str = "selector") -> Selector:
-    """The form of `LabelSelector`; an empty one selects everything. What null means is for the caller to know."""
+    """Read a `LabelSelector`; an empty one selects everything. What null means is for the caller to know."""
     requirements = []
     value = _mapping(value, path)
     for key, wanted in _mapping(value.get("matchLabels"), f"{path}.matchLabels").items():
@@ -237,7 +237,7 @@ class _Parser:
                 raise _unexpected(operator, "in, notin, =, ==, !=, >, <")
 
     def _values(self) -> tuple[str, ...]:
-        """What stands in parentheses; between two commas, or without anything, stands the empty value."""
+        """Read what stands in parentheses; between two commas, or without anything, stands the empty value."""
         opened = self._take()
         if opened.text != "(":
             raise _unexpected(opened, "'('")

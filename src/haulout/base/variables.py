@@ -92,7 +92,7 @@ def parse(text: str) -> Template:
 
 
 def literal(template: Template) -> str | None:
-    """The text of a template without variables."""
+    """Return the text of a template without variables."""
     match template:
         case ():
             return ""
@@ -103,7 +103,7 @@ def literal(template: Template) -> str | None:
 
 
 def bare_name(template: Template) -> str | None:
-    """NAME, if the template is `${NAME}` and nothing else."""
+    """Return NAME, if the template is `${NAME}` and nothing else."""
     match template:
         case (Variable(name=(str() as name,), operator=""),):
             return name
@@ -116,7 +116,7 @@ def expand(template: Template, scope: Scope) -> str:
 
 
 def parse_value(text: str, *, objects: bool = True) -> Value:
-    """The little language in which ucfg reads expanded text where no string is wanted: `a,b`, `[1, on]`, `{k: v}`.
+    """Parse expanded text as ucfg does where no string is wanted: `a,b`, `[1, on]`, `{k: v}`.
 
     Text that came from an environment variable alone holds no objects.
     """
@@ -287,7 +287,7 @@ class _Words:
         return found[0].strip()
 
     def _peek(self) -> str:
-        """The next character that is no blank."""
+        """Return the next character that is no blank."""
         while self._text[self._at : self._at + 1].isspace():
             self._at += 1
         return self._text[self._at : self._at + 1]

@@ -25,7 +25,7 @@ class MonthDay(NamedTuple):
 
 
 def parse_weekday(text: str) -> int:
-    """Monday is 0, as `datetime.weekday()` counts; full English names or three letters, in any case."""
+    """Return the number of a day; Monday is 0. Full English names or three letters, in any case."""
     number = _NUMBERS.get(text.lower())
     if number is None:
         raise ValueError(f"'{text}' is not a known weekday")
@@ -33,7 +33,7 @@ def parse_weekday(text: str) -> int:
 
 
 def parse_time_of_day(text: str) -> time:
-    """`hh:mm`, the hour with one or two digits."""
+    """Parse `hh:mm`, the hour with one or two digits."""
     hour = re.match("[0-9]{1,2}", text)
     if not hour:
         raise _unreadable(text, text, "15")
@@ -53,7 +53,7 @@ def parse_time_of_day(text: str) -> time:
 
 
 def parse_month_day(text: str) -> MonthDay:
-    """`Dec 24`: three letters of the English month in any case, the day with one or two digits; `Feb 29` is one."""
+    """Parse `Dec 24`: three letters of the English month in any case, the day with one or two digits."""
     name, rest = text[:3].lower(), text[3:]
     if name not in _MONTHS:
         raise _unreadable(text, text, "Jan", _DATE_LAYOUT)

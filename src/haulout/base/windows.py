@@ -99,7 +99,7 @@ class Window(msgspec.Struct, frozen=True, cache_hash=True):
         return Edge(True, end)
 
     def _latest(self, at: datetime) -> Span | None:
-        """The last that began by then; no earlier one ends later."""
+        """Return the last opening that began by then; no earlier one ends later."""
         today = at.astimezone(zone(self.zone)).date()
         reach = self.pattern.lasts_for.days + 2 if isinstance(self.pattern, Repeated) else 3
         for back in range(-1, reach):
@@ -120,7 +120,7 @@ class Window(msgspec.Struct, frozen=True, cache_hash=True):
 # Asked for the same days again and again.
 @lru_cache(maxsize=1024)
 def _begun_on(window: Window, day: date) -> tuple[Span, ...]:
-    """Those that begin on a day of the zone, in order; what touches is one."""
+    """Return the openings that begin on a day of the zone, in order; those that touch are one."""
     there, pattern = zone(window.zone), window.pattern
     if isinstance(pattern, Repeated):
         midnight = even_midnight(day, there)
@@ -139,7 +139,7 @@ def _begun_on(window: Window, day: date) -> tuple[Span, ...]:
 
 @lru_cache(maxsize=128)
 def _on_the_wall(pattern: Repeated) -> tuple[tuple[timedelta, timedelta], ...]:
-    """From midnight on, on a day without a change of clocks."""
+    """Return the openings from midnight on, on a day without a change of clocks."""
     starts = (timedelta(hours=at.hour, minutes=at.minute) for at in pattern.cron.times)
     return tuple(_joined(sorted(starts), pattern.lasts_for))
 
@@ -164,17 +164,17 @@ class Windows(msgspec.Struct, frozen=True, cache_hash=True):
         return self._edge(at).inside
 
     def changes_at(self, now: datetime) -> datetime | None:
-        """Before this instant it stays as it is; None: for ever."""
+        """Return the instant before which it stays as it is; None: for ever."""
         edge = self._edge(now)
         return edge.until if edge.inside else self._search(now)
 
     def opens_at(self, now: datetime) -> datetime | None:
-        """The next opening of what is closed, as far as one can see."""
+        """Return the next opening of a closed window, as far as one can see."""
         at = self._search(now)
         return at if at is not None and self.is_open(at) else None
 
     def _search(self, now: datetime) -> datetime | None:
-        """From one instant at which it may open to the next, until it does or far enough."""
+        """Go from one instant at which it may open to the next, until it does or far enough."""
         at: datetime | None = now
         for _ in range(_MOST_STEPS):
             if at is None or (edge := self._edge(at)).inside or at - now > _SEARCHED_FOR:
@@ -203,7 +203,7 @@ def _latest(edges: Iterable[Edge]) -> datetime | None:
 
 
 def window_from_object(value: Any, path: str) -> Window:
-    """`type`, `timeZone`, and `schedule` with `duration` or any of `days`, `from` and `to`."""
+    """Read a window: `type`, `timeZone`, and `schedule` with `duration` or any of `days`, `from` and `to`."""
     if not isinstance(value, Mapping):
         raise WindowError(f"{path}: must be an object")
     fields = {name: field for name, field in value.items() if field is not None}
@@ -256,7 +256,7 @@ def _weekly(fields: Mapping[str, Any], path: str) -> Weekly:
 
 
 def _time(fields: Mapping[str, Any], name: str, path: str) -> time:
-    """Absent, it is midnight; so is 24:00, the end of a day."""
+    """Return a time of day. Absent, it is midnight; so is 24:00, the end of a day."""
     text = _text(fields, name, path)
     if not text or (name == "to" and text == "24:00"):
         return time()

@@ -154,7 +154,7 @@ def _plain(node: Node) -> Any:
 
 
 def second_document(data: bytes | str) -> Place | None:
-    """Where one begins that `parse` does not read; an empty one is none."""
+    """Return where a second document begins, which `parse` does not read; an empty one is none."""
     with _typed_errors():
         events = _events(data, CONFIGURATION)
         starts = (event for event in events if isinstance(event, yaml.DocumentStartEvent))
@@ -190,7 +190,7 @@ def _typed_errors() -> Iterator[None]:
 
 
 def resolve(text: str) -> ScalarValue:
-    """What an unquoted scalar means."""
+    """Return what an unquoted scalar means."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if text[0] == "." and len(text) <= _LONGEST_NUMBER:
@@ -221,7 +221,7 @@ def is_null(node: Node | None) -> bool:
 
 
 def place_of(node: Node | None, path: Iterable[str]) -> Place | None:
-    """Where the value at a path stands, or else the innermost block around it."""
+    """Return where the value at a path stands, or else the innermost block around it."""
     place = node.place if node else None
     for step in path:
         node = _child(node, step)

@@ -11,7 +11,7 @@ _SECOND, _DAY = timedelta(seconds=1), timedelta(days=1)
 
 @cache
 def zone(name: str) -> tzinfo:
-    """The zone of an IANA name; none is UTC. ValueError for one that is not known."""
+    """Return the zone of an IANA name; none is UTC. Raises ValueError for one that is not known."""
     if not name:
         return UTC
     try:
@@ -22,30 +22,30 @@ def zone(name: str) -> tzinfo:
 
 
 def occurrences(wall: datetime, there: tzinfo) -> tuple[datetime, ...]:
-    """When a clock shows this time: once; twice where clocks are set back; never where they jump over it."""
+    """Return when a clock shows this time: once; twice where clocks are set back; never where they jump over it."""
     both = (wall.replace(tzinfo=there, fold=fold).astimezone(UTC) for fold in (0, 1))
     return tuple(dict.fromkeys(at for at in both if at.astimezone(there).replace(tzinfo=None) == wall))
 
 
 def even_midnight(day: date, there: tzinfo) -> datetime | None:
-    """When a day begins on which no clocks are changed; None on others."""
+    """Return when a day begins on which no clocks are changed; None on others."""
     start = datetime.combine(day, time(), there)
     offset = start.utcoffset()
     return None if (start + _DAY).utcoffset() != offset else start.astimezone(UTC)
 
 
 def first(wall: datetime, there: tzinfo) -> datetime:
-    """The first time that a clock shows this time or, where it jumps over it, a later one."""
+    """Return the first instant at which a clock shows this time or, where it jumps over it, a later one."""
     return next(iter(occurrences(wall, there)), None) or _jump(wall, there)
 
 
 def last(wall: datetime, there: tzinfo) -> datetime:
-    """The same, but the second time where a clock shows it twice."""
+    """Return the same, but the second time where a clock shows it twice."""
     return next(reversed(occurrences(wall, there)), None) or _jump(wall, there)
 
 
 def _jump(wall: datetime, there: tzinfo) -> datetime:
-    """The instant at which clocks skip this time."""
+    """Return the instant at which clocks skip this time."""
     # By the offset of afterwards it lies before the jump, by the offset of before it lies after it (PEP 495).
     low, high = (wall.replace(tzinfo=there, fold=fold).astimezone(UTC) for fold in (1, 0))
     before = low.astimezone(there).utcoffset()

@@ -58,7 +58,7 @@ class VCenter:
         self._names: dict[Any, dict[str, list[Any]]] = {}
 
     def close(self) -> None:
-        """Whether it is still there to hear it does not matter."""
+        """Sign out. Whether the server is still there to hear it does not matter."""
         with contextlib.suppress(Exception):
             self._content.sessionManager.Logout()
         self.drop()

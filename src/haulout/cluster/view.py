@@ -127,7 +127,7 @@ class View:
         return self._store.stored(cluster, count, group) >= members
 
     def glance(self, count: Count, group: Group, cluster: str = "") -> int:
-        """Return the same number for information alone: nothing may be decided on it, and its changes wake no subject."""
+        """Return the same number for information alone. Nothing may be decided on it: its changes wake no subject."""
         return self._store.stored(cluster, count, group)
 
     def takers(self, limit: Limit) -> list[Key]:
@@ -185,7 +185,7 @@ class View:
         return self.get(Key("", CONFIG, "", name), Value)
 
     def fact(self, demand: FactDemand) -> Value:
-        """Return what the outside world last answered; `state` is unknown, fresh or stale. Reading it causes the probe.
+        """Return what the outside world last answered; `state` is unknown, fresh or stale.
 
         Reading it causes the probe.
         """

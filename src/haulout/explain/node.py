@@ -140,7 +140,7 @@ def explain_listed(
 
 
 def _drains(kernel: Kernel, telling: Collection[str], node: Key, now: datetime) -> tuple[Reason, ...]:
-    """Yield the drains of surfaces that do not explain them themselves."""
+    """Return the drains of surfaces that do not explain them themselves."""
     drains = [drain for drain in _drain_rows(kernel, node) if drain.surface not in telling]
     view = View(kernel.store, explaining=True)
     trees = [(drain, _readable(kernel, node, partial(drain_reasons, view, drain, now))) for drain in drains]
@@ -284,7 +284,7 @@ def _held(hold: Holding) -> str:
 
 
 def _forest(reasons: Iterable[Reason], now: datetime, indent: str) -> list[str]:
-    """Yield the trees. Neighbours with the same causes share them: a budget is printed once, not for each pod."""
+    """Return the trees as lines. Neighbours with the same causes share them: a budget is printed once."""
     lines: list[str] = []
     for because, group in itertools.groupby(reasons, key=lambda reason: reason.because):
         members = list(group)

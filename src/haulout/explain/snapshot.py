@@ -166,7 +166,7 @@ async def _has_objects(declaration: Declaration, objects: NodeObjects, transport
 
 
 async def _is_served(api_version: str, transport: Transport) -> bool:
-    """Whether the server knows the API. Everybody may ask that, and who may not list a kind is told no more than that."""
+    """Whether the server knows the API. Every user may ask that, also one that may not list the kind."""
     try:
         await transport.request("GET", f"/apis/{api_version}")
     except NotFound:
@@ -219,7 +219,7 @@ async def _version(transport: Transport) -> ServerVersion:
 
 
 async def held_leases(setup: Setup, transport: Transport) -> dict[str, bool]:
-    """Whether the operator holds the Lease of each surface's original: the same replica holds it and the operator's own.
+    """Return whether the operator holds the Lease of each surface's original: one replica holds both.
 
     What cannot be read counts as not held, as it does for the operator.
     """

@@ -152,7 +152,7 @@ class Loop:
             self._store.write(msgspec.structs.replace(hold, paused_until=until))
 
     def _decline_if_unused(self, subject: Subject) -> None:
-        """Give back an unused grant. The subject is considered again when a topic that it has read since then changes.
+        """Give back an unused grant.
 
         The subject is considered again when a topic that it has read since then changes.
         """
@@ -371,7 +371,7 @@ class Loop:
         self._newcomers.asked(subject, decider)
 
     def _keep_outcomes(self, known: Asked | None, record: Record) -> None:
-        """Keep the outcomes of a subject whose decision stopped before it read them. Else it would send its messages again.
+        """Keep the outcomes of a subject whose decision stopped before it read them.
 
         Else it would send its messages again.
         """

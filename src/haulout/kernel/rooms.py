@@ -1,7 +1,7 @@
 """Queues before limits, so that the cost of a freed place does not grow with the number that wait for it.
 
 Keys that have the same needs queue together. A queue is offered, one key at a time and the first in order first, only
-while all its needs are met, each by any one of its limits. Whoever is offered leaves the queue: it takes the place, or something else
+while all its needs are met, each by any one of its limits. A key that is offered leaves the queue: it takes the place, or something else
 keeps it, which will wake it.
 """
 

@@ -51,7 +51,7 @@ class Source(Protocol):
     async def proof(self) -> Proof: ...
 
     def refused(self, proof: Proof) -> bool:
-        """401 came for this proof: forget it. True if another try would present something else."""
+        """Forget a proof that was answered with 401. Return whether another try would present something else."""
         ...
 
     async def close(self) -> None: ...
@@ -87,7 +87,7 @@ class FileBytes:
         self._read_at = 0.0
 
     def get(self, *, again: bool = False) -> bytes:
-        """The last content that could be read: half-way through a replacement there may be none."""
+        """Return the last content that could be read: half-way through a replacement there may be none."""
         try:
             stat = self._path.stat()
             seen = (stat.st_ino, stat.st_mtime_ns, stat.st_size)

@@ -161,7 +161,7 @@ class Page(Generic[K]):
 
     @property
     def longest(self) -> int:
-        """The length of the longest object's text."""
+        """Return the length of the longest object's text."""
         return max(map(len, self._items), default=0)
 
 
@@ -180,7 +180,7 @@ class Kind(Generic[K]):
         self.page_shape = Shape({b'"metadata"': shape_of(_ListMeta), b'"items"': Shape(rest=self.shape)})
 
     def event(self, line: bytes) -> Event[K] | None:
-        """One line of a watch; None for an event type that we do not know. Raises `Garbled`."""
+        """Decode one line of a watch; None for an unknown event type. Raises `Garbled`."""
         try:
             self._check_values(line)
             return self._event.decode(line)
@@ -195,7 +195,7 @@ class Kind(Generic[K]):
             return _broken(raw, error)
 
     def page(self, body: bytes) -> Page[K]:
-        """The answer to a LIST. Raises `Garbled`."""
+        """Decode the answer to a LIST. Raises `Garbled`."""
         try:
             found = _LIST.decode(body)
         except RecursionError:
@@ -228,7 +228,7 @@ class Kind(Generic[K]):
         return None
 
     def _deleted(self, raw: Raw, error: Exception) -> Deleted[K] | Broken:
-        """Of a deleted object only the metadata matters: what else is wrong with it must not keep it alive."""
+        """Decode a deleted object. Only its metadata matter: what else is wrong with it must not keep it alive."""
         try:
             meta = bytes(_META_ONLY.decode(raw).metadata)
             if isinstance(error, TooManyValues):
@@ -253,7 +253,7 @@ _BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 
 
 def _split(body: bytes) -> tuple[_ListMeta, list[Raw]]:
-    """A list with an item nested deeper than msgspec goes, taken apart by its brackets."""
+    """Split a list with an item nested deeper than msgspec goes by its brackets."""
     depth, start, cut, items = 0, 0, len(body), list[Raw]()
     for token in _BRACKET.finditer(body):
         match token[0]:

@@ -60,7 +60,7 @@ def load(
     env: Mapping[str, str] = os.environ,
     mount: Path = SERVICE_ACCOUNT,
 ) -> Endpoint:
-    """In controller-runtime's order: the file named, KUBECONFIG, the pod's service account, ~/.kube/config.
+    """Load in controller-runtime's order: the file named, KUBECONFIG, the pod's service account, ~/.kube/config.
 
     `impersonate` stands in for whatever a kubeconfig says about it. A context is looked for in files alone, unless
     `pod_first`: then it means nothing in a pod. `cluster` and `user` stand in for those that the context names.
@@ -97,7 +97,7 @@ def _find(
 def from_files(
     paths: Sequence[Path], *, context: str = "", namespace: str = "", env: Mapping[str, str] = os.environ
 ) -> Endpoint:
-    """Of several files, those that do not exist are passed over; a single one must be there."""
+    """Load files. Of several, those that do not exist are passed over; a single one must be there."""
     return _from_files(paths, _Choice(context), namespace, env)
 
 
@@ -346,7 +346,7 @@ def _exec(raw: dict[str, Any], place: Place, cluster: ClusterInfo) -> ExecPlugin
 
 
 def _command(text: str, place: Place) -> str:
-    """A name without a slash is looked up in PATH; who has no folder here can only name a program by its whole path."""
+    """Return the path of a program. A name without a slash is looked up in PATH, where that is allowed."""
     if "/" not in text or (place.folder is None and text.startswith("/")):
         return text
     return str(place.path("exec.command", text))
@@ -393,7 +393,7 @@ def _server(text: str, place: Place) -> str:
 
 
 def _proxy(text: str, where: str) -> tuple[str, Basic | None]:
-    """The address and, apart from it, the login that stood in it. The text is never shown: it may hold a password."""
+    """Return the address and, apart from it, the login. The text is never shown: it may hold a password."""
     if not text:
         return "", None
     parts = _split(text)
@@ -408,7 +408,7 @@ def _proxy(text: str, where: str) -> tuple[str, Basic | None]:
 
 
 def _split(text: str) -> SplitResult | None:
-    """None unless scheme and host are there and the host, and the port if any, can be one."""
+    """Return the parts of an address; None unless scheme, host and port can be ones."""
     try:
         parts = urlsplit(text)
         usable = bool(parts.scheme and parts.hostname) and parts.port != 0 and _is_host(parts.hostname or "")
@@ -418,7 +418,7 @@ def _split(text: str) -> SplitResult | None:
 
 
 def _is_host(name: str) -> bool:
-    """Resolver and TLS encode names like this, and the error that they end with is none of a connection."""
+    """Whether resolver and TLS can encode a name. The error that they would end with is none of a connection."""
     try:
         return bool(name.encode("idna"))
     except UnicodeError:

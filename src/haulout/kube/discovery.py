@@ -13,7 +13,7 @@ class _Versions(msgspec.Struct, frozen=True):
 
 
 async def is_api_server(transport: Transport, *, within: float) -> bool:
-    """A balancer that has lost its servers answers 404 to everything, which must not pass for "there is none"."""
+    """Whether an API server answers. A balancer without servers answers 404, which must not pass for "none"."""
     try:
         reply = await transport.request("GET", "/api", timeout=within)
     except ApiError as error:

@@ -113,7 +113,7 @@ class Impersonation(msgspec.Struct, frozen=True):
 
 
 def impersonation(user: str, groups: Iterable[str] = ()) -> Impersonation | None:
-    """None without a user: one acts as oneself."""
+    """Return the headers that impersonate a user; None without a user."""
     return Impersonation(user, tuple(groups)) if user else None
 
 
@@ -153,7 +153,7 @@ def is_loopback(host: str) -> bool:
 
 
 def environment_proxy(url: str, env: Mapping[str, str]) -> str:
-    """The proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY ask for, by Go's rules (golang.org/x/net/http/httpproxy)."""
+    """Return the proxy of HTTPS_PROXY, HTTP_PROXY and NO_PROXY, by Go's rules (golang.org/x/net/http/httpproxy)."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "https" else 80)

@@ -355,7 +355,7 @@ class HttpTransport:
         return body
 
     def _not_accepted(self, error: Unauthorized) -> Unauthorized:
-        """The server itself says no more than "Unauthorized": neither who refused nor whose credentials they were."""
+        """Return the error for a 401. The server says neither who refused nor whose credentials they were."""
         whose = f"the credentials of {self._endpoint.name}" if self._endpoint.credentials else "anonymous requests"
         right = "renew them if they have expired" if self._endpoint.credentials else "credentials are needed"
         message = f"{self._endpoint.server} does not accept {whose}: {error} ({right})"
@@ -428,7 +428,7 @@ class _Lines:
 
 
 async def _never_twice(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Left alone, aiohttp sends PUT and DELETE again when a connection breaks: the second time they get 409 or 404."""
+    """Keep aiohttp from sending PUT and DELETE again when a connection breaks: the second try gets 409 or 404."""
     try:
         return await handler(request)
     except aiohttp.ClientConnectorError:

@@ -45,7 +45,7 @@ class Place(msgspec.Struct, frozen=True):
         return self.folder / text
 
     def pem(self, key: str, data: str, file: str) -> Pem | None:
-        """The data win over the file, as in client-go; who must not name a file must not name one behind them either."""
+        """Return the data, else the content of the file, as client-go does. A file that may not be named is refused."""
         if file and (not data or self.folder is None):
             return self.path(key, file)
         if not data:
@@ -84,7 +84,7 @@ class Kubeconfig:
         return ", ".join(document.place.document for document in self._documents)
 
     def entry(self, kind: Kind, name: str, into: type[T], asked: object) -> tuple[T, Place]:
-        """The entry of that name; where there is none, the message begins with who `asked`."""
+        """Return the entry of that name; where there is none, the message begins with who `asked`."""
         for document in self._documents:
             if (raw := document.entries[kind].get(name)) is not None:
                 place = msgspec.structs.replace(document.place, entry=f'{kind} "{shortened(name)}"')
@@ -127,7 +127,7 @@ def _parse(data: bytes, place: Place, bounds: Bounds) -> Document:
 
 
 def _by_name(raw: dict[Any, Any], kind: Kind, place: Place) -> dict[str, dict[str, Any]]:
-    """What is in an entry is looked at only when it is chosen: a broken entry does not affect the others."""
+    """Return the entries by name. What is in one is read only when it is chosen: a broken one affects no other."""
     entries: dict[str, dict[str, Any]] = {}
     items = raw.get(f"{kind}s") or []
     if not isinstance(items, list):

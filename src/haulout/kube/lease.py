@@ -89,15 +89,15 @@ class Election:
         return _text(_spec(self._lease).get("holderIdentity"))
 
     def may_write_until(self) -> float | None:
-        """The `elapsed()` after which nothing may be sent; None if we do not lead."""
+        """Return the `elapsed()` after which nothing may be sent; None if we do not lead."""
         return None if self._renewed_at is None else self._renewed_at + self._terms.renew_within
 
     def lease_ends_at(self) -> float | None:
-        """The `elapsed()` from which on another may lead: no request may still be under way then."""
+        """Return the `elapsed()` from which on another may lead: no request may still be under way then."""
         return None if self._renewed_at is None else self._renewed_at + self._terms.duration
 
     async def run(self, on_gained: Callable[[], None], on_lost: Callable[[], None]) -> Never:
-        """Takes the lease, keeps it, and begins anew when it is lost; `on_lost` follows every `on_gained`.
+        """Take the lease, keep it, and begin anew when it is lost; `on_lost` follows every `on_gained`.
 
         Cancelled, it gives the lease back if told to `release`: then all that needs it must have ended before.
         """
@@ -121,7 +121,7 @@ class Election:
             await self._sleep(self._terms.retry * (1 + self._random.uniform(0, _JITTER)))
 
     async def _keep(self) -> None:
-        """Returns once the lease is another's, or could not be renewed in time."""
+        """Keep the lease. Return once it is another's, or could not be renewed in time."""
         while True:
             await self._sleep(self._terms.retry)
             if not await self._renewed():
@@ -149,7 +149,7 @@ class Election:
             return False
 
     async def _attempt(self, deadline: float) -> bool:
-        """One attempt to take or renew; False if another holds it. What it was worth counts from its start."""
+        """Try once to take or renew; False if another holds it. Its validity counts from the start of the try."""
         started_at = self._clock.elapsed()
         if not await self._renewed_unseen(deadline):
             await self._look(deadline)
@@ -160,7 +160,7 @@ class Election:
         return True
 
     async def _renewed_unseen(self, deadline: float) -> bool:
-        """The leader knows the lease: one request instead of two, as long as no other client changes it."""
+        """Renew without reading: one request instead of two, as long as no other client changes the lease."""
         if self._renewed_at is None or self.holder != self._identity:
             return False
         try:
@@ -174,7 +174,7 @@ class Election:
         return self._seen_at + (stated if isinstance(stated, int) and stated > 0 else self._terms.duration)
 
     def _claim(self) -> dict[str, Any]:
-        """The lease with us as its holder, and whatever else stands in it left alone."""
+        """Return the lease with us as its holder, and whatever else stands in it left alone."""
         spec, now = _spec(self._lease), wire_micro_time(self._clock.now())
         transitions = spec.get("leaseTransitions")
         count = transitions if isinstance(transitions, int) else 0
@@ -204,7 +204,7 @@ class Election:
             self._lease = {}
 
     async def _store(self, lease: dict[str, Any], deadline: float) -> None:
-        """Creates it if there is none; else replaces the very version that was seen, or raises `Conflict`."""
+        """Create the lease if there is none; else replace the very version that was seen, or raise `Conflict`."""
         if self._lease:
             self._see(await self._request("PUT", self._path, lease, deadline))
         else:

@@ -56,7 +56,7 @@ class Refresh:
         return bool(self._refresh_token.text)
 
     def given(self) -> Fetched | None:
-        """What the kubeconfig came with."""
+        """Return the tokens that the kubeconfig came with."""
         token = self._oidc.id_token.text
         return self._fetched(token) if token else None
 
@@ -118,7 +118,7 @@ class Refresh:
             self._refuse(f"{what} is not as OpenID Connect has it: {error}")
 
     def _fetched(self, token: str) -> Fetched:
-        """The signature is the API server's to check; here only the expiry counts."""
+        """Return the fetched token. The signature is the API server's to check; here only the expiry counts."""
         try:
             payload = token.split(".")[1]
             claims = msgspec.json.decode(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)), type=_Claims)

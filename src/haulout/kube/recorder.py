@@ -77,7 +77,10 @@ class _Happening(Struct, eq=False):
 
     @property
     def due(self) -> bool:
-        """In core every repetition is written; a series when it begins, then only refreshed, and at its end."""
+        """Whether an event is to be written.
+
+        In core every repetition is; a series at its begin, at times, and at its end.
+        """
         return self.written < (self.count if self.core else min(self.count, 2))
 
     def ended(self, now: float) -> bool:
@@ -129,7 +132,7 @@ class _Happening(Struct, eq=False):
         )
 
     def repetition(self) -> dict[str, Any]:
-        """The patch that tells of the repetitions."""
+        """Return the patch that tells of the repetitions."""
         if self.core:
             return {"count": self.count, "lastTimestamp": wire_time(self.last_at)}
         return {"series": self._series()}
@@ -187,7 +190,7 @@ class Recorder:
         related: ObjectReference | None = None,
         by_note: bool = False,
     ) -> None:
-        """An event that repeats a known one is counted there: alike in all but the note, or, in core, the version.
+        """Record an event. One that repeats a known one, alike in all but the note or, in core, the version, is counted there.
 
         `by_note`: the note says what happened, so with another it is another event.
         """
@@ -232,7 +235,7 @@ class Recorder:
                 self._tick()
 
     async def flush(self, within: float = 5.0) -> None:
-        """At the end, after `run`: writes all that is left, as far as the seconds allow; each event is tried once."""
+        """Write all that is left after `run`, as far as the seconds allow; each event is tried once."""
         for known in self._known.values():
             if known.count > known.written:
                 self._enqueue(known)
@@ -245,7 +248,7 @@ class Recorder:
             self.dropped += len(self._queue)
 
     def _name(self, name: str, now: datetime) -> str:
-        """Unique however many events fall into one instant."""
+        """Return a name that is unique however many events fall into one instant."""
         self._last_name = max(self._last_name + 1, int(now.timestamp() * 1e6) * 1000)
         suffix = f".{self._last_name:x}"
         return name[: _NAME_LENGTH - len(suffix)].rstrip(".-") + suffix

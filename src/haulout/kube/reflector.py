@@ -54,19 +54,19 @@ class Sink(Protocol[T_contra]):
     """Where the picture is kept. Called from the event loop, never waited for."""
 
     def begin(self) -> None:
-        """A full list begins; one that had begun and was not finished is abandoned."""
+        """Begin a full list. One that was begun and not finished is abandoned."""
         ...
 
     def put(self, obj: T_contra) -> None:
-        """An object as it is in a list or after a change: in a list it may be older than its row, see `listed`."""
+        """Take in an object of a list or after a change: in a list it may be older than its row, see `listed`."""
         ...
 
     def delete(self, obj: T_contra) -> None:
-        """The object is gone. Nothing but its metadata may be relied upon."""
+        """Remove an object. Nothing but its metadata may be relied upon."""
         ...
 
     def listed(self, version: str, *, future: bool) -> None:
-        """The list is complete: rows not newer than `version` are as they were put since `begin`, or gone.
+        """End the list: rows not newer than `version` are as they were put since `begin`, or gone.
 
         `future`: the server went back (a restored backup), so this holds for rows newer than `version` too. A kind that
         is not served is listed like this, empty, with an empty version.
@@ -74,15 +74,15 @@ class Sink(Protocol[T_contra]):
         ...
 
     def oversized(self, metadata: ObjectMeta, length: int) -> None:
-        """The object that was put last was too long to be decoded whole: it has what could be kept of its text."""
+        """Note that the object that was put last was too long to be decoded whole: it has what could be kept of its text."""
         ...
 
     def broken(self, name: str, why: str) -> None:
-        """An object exists that cannot be decoded; `name` is "namespace/name", or empty if it cannot be had."""
+        """Note an object that cannot be decoded; `name` is "namespace/name", or empty if it cannot be had."""
         ...
 
     def trouble(self, code: str, why: str) -> None:
-        """Told at every failure: until `listed` or `fine` the picture may be out of date.
+        """Note a failure: until `listed` or `fine` the picture may be out of date.
 
         Codes: unreadable (403), unauthorized (401), throttled (429), unreachable (no answer), expired (the version
         is of no use any more, a list follows), garbled (not from an API server, or without an end), failing (anything
@@ -91,7 +91,7 @@ class Sink(Protocol[T_contra]):
         ...
 
     def fine(self) -> None:
-        """After trouble: the watch goes on from where it was, nothing has been missed."""
+        """Note after trouble that the watch goes on from where it was: nothing has been missed."""
         ...
 
 
@@ -286,7 +286,7 @@ class Reflector(Generic[T]):
         return State.WATCH if heard else State.PROBE
 
     async def _initial(self, lines: AsyncIterator[bytes], bound: asyncio.Timeout) -> bool:
-        """Takes in a streaming list; False if it ends unmarked.
+        """Take in a streaming list; False if it ends unmarked.
 
         A server that does not know streaming lists sends the objects, then changes, and never a marker. So it is given
         time as long as it brings objects, and a last span once anything else comes.
@@ -312,7 +312,7 @@ class Reflector(Generic[T]):
         return False
 
     async def _changes(self, lines: AsyncIterator[bytes]) -> bool:
-        """Takes in a watch to its end; whether anything came."""
+        """Take in a watch to its end. Return whether anything came."""
         settled = asyncio.get_running_loop().call_later(self._tuning.settle_for, self._well)
         count = 0
         try:
@@ -370,7 +370,7 @@ class Reflector(Generic[T]):
         return State.WATCH
 
     async def _take_page(self, page: Page[T], *, begins: bool = False) -> str:
-        """Takes in one page, and lets go of it; returns its version."""
+        """Take in one page, and let go of it. Return its version."""
         if begins:
             self._sink.begin()
         items = iter(page)
@@ -423,7 +423,7 @@ class Reflector(Generic[T]):
         self._sink.listed(version, future=future)
 
     def _well(self) -> None:
-        """Only a watch that works ends a row of failures: a list alone may be followed by the same failure again."""
+        """End a row of failures. Only a watch that works does: a list may be followed by the same failure again."""
         self._backoff.worked()
         if self._troubled:
             self._troubled = False
@@ -442,7 +442,7 @@ class Reflector(Generic[T]):
         return State.PAGES if paged else State.STREAM
 
     def _after(self, error: KubeError) -> tuple[State, float]:
-        """The next state, and how long to wait before it."""
+        """Return the next state, and how long to wait before it."""
         wait = self._backoff.failed()
         if isinstance(error, ApiError) and error.retry_after:
             wait += min(error.retry_after, self._tuning.patience)
@@ -481,7 +481,7 @@ _REFUSALS = frozenset({400, 405, 406, 415, 422, 500, 501})
 
 
 def _from_the_future(error: KubeError) -> bool:
-    """Servers before 1.18 give the cause no reason, only a message."""
+    """Whether the server says that our version is newer than its own. Before 1.18 only the message tells."""
     if not isinstance(error, ApiError) or error.status.code != 504:
         return False
     causes = error.status.details.causes if error.status.details else ()
@@ -495,7 +495,7 @@ def _before(version: str, other: str) -> bool:
 
 
 def trouble_code(error: KubeError) -> str:
-    """The word by which sinks know what is wrong."""
+    """Return the word by which sinks know what is wrong."""
     match error:
         case Unauthorized():
             return "unauthorized"

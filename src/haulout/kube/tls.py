@@ -28,7 +28,7 @@ class CertPair(msgspec.Struct, frozen=True):
 
 
 def client_context(*, ca: bytes | None, insecure: bool, pair: CertPair | None, where: str) -> ssl.SSLContext:
-    """`ca` None: the certificates that the computer trusts. `where` names the endpoint in messages."""
+    """Return the TLS context. `ca` None: whom the computer trusts. `where` names the endpoint in messages."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     # Go takes any certificate of the bundle as an anchor, root or not. The strict checks that Python 3.13 turns on
     # elsewhere refuse cluster authorities without key identifiers; this constructor leaves them off.
@@ -126,7 +126,7 @@ def _block(label: bytes, body: bytes) -> bytes:
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A path under which OpenSSL can read it; where Linux allows, the key touches no disk."""
+    """Return a path under which OpenSSL can read it; where Linux allows, the key touches no disk."""
     if hasattr(os, "memfd_create") and Path("/proc/self/fd").exists():
         with os.fdopen(os.memfd_create("pair"), "wb") as file:
             file.write(content)

@@ -58,7 +58,7 @@ class Transport(Protocol):
         silence: float = 330.0,
         keep: Shape | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Lines of a watch. `RequestTimeout` once nothing came for `silence` seconds; ends when the server ends it."""
+        """Yield the lines of a watch. Raises `RequestTimeout` once nothing came for `silence` seconds."""
         ...
 
     async def close(self) -> None: ...

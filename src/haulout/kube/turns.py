@@ -67,7 +67,7 @@ class Allowance:
     """
 
     def __init__(self, turns: Turns, clock: Clock, spent: Callable[[], float] = time.thread_time) -> None:
-        """`spent`: the processor time of this thread. Unlike real time, it does not count what other programs take."""
+        """Begin with no turn taken. `spent`: the processor time of this thread, without what other programs take."""
         self._turns = turns
         self._clock = clock
         self._spent = spent

@@ -127,7 +127,7 @@ class Writer:
         guard: Guard | None = None,
         keep: Shape | None = None,
     ) -> bytes:
-        """`path` is the collection's."""
+        """Create an object; `path` is the collection's."""
         return await self._send(
             "POST", path, body, key=key, query=self._query, accept=_accept(slim=slim), guard=guard, keep=keep
         )
@@ -145,7 +145,7 @@ class Writer:
         guard: Guard | None = None,
         keep: Shape | None = None,
     ) -> bytes:
-        """With `version`, refused (`Conflict`) unless the object is still of that version.
+        """Patch an object. With `version`, it is refused (`Conflict`) unless the object is still of that version.
 
         `slim` asks for the metadata alone: right only where nothing but metadata changes. `strategic`: lists are
         merged by the server, entry by entry; built-in kinds alone can do that.
@@ -174,7 +174,7 @@ class Writer:
         grace_seconds: int | None = None,
         guard: Guard | None = None,
     ) -> bytes:
-        """`TooManyRequests.by_budget` if a budget refuses, `Conflict` if another pod has the name by now."""
+        """Evict a pod: `TooManyRequests.by_budget` if a budget refuses, `Conflict` if another pod has the name by now."""
         options = _given(preconditions={"uid": uid}, gracePeriodSeconds=grace_seconds)
         body = {
             "apiVersion": "policy/v1",
@@ -195,7 +195,7 @@ class Writer:
         guard: Guard | None = None,
         keep: Shape | None = None,
     ) -> bytes:
-        """Answered with the object while it lives on (finalizers, grace period), else with a Status."""
+        """Delete an object. The answer is the object while it lives on (finalizers, grace period), else a Status."""
         # The server ignores delete options in the query once there is a body.
         options = _given(
             preconditions=_given(uid=uid) or None,

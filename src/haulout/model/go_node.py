@@ -63,7 +63,7 @@ _FIRST = re.compile(r"[A-Z]+(?![a-z])|[A-Z]")
 
 
 def go_node(node: Mapping[str, Any]) -> Object:
-    """From the Node's JSON. Fields that it does not have are as Go leaves them: empty, zero or nil."""
+    """Make Go's Node of the JSON. Fields that it does not have are as Go leaves them: empty, zero or nil."""
     parts = {"TypeMeta": _fields("TypeMeta", node), "ObjectMeta": _fields("ObjectMeta", _dict(node.get("metadata")))}
     embedded = {name: Object(f"v1.{name}", fields) for name, fields in parts.items()}
     promoted = {**parts["TypeMeta"], **parts["ObjectMeta"]}
@@ -85,7 +85,7 @@ def _fields(name: str, source: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _wire_name(field: str) -> str:
-    """OSImage is osImage, UID is uid, PodCIDR is podCIDR."""
+    """Return the name of a field in JSON: OSImage is osImage, UID is uid, PodCIDR is podCIDR."""
     return _FIRST.sub(lambda found: found[0].lower(), field, count=1)
 
 
@@ -122,7 +122,7 @@ def _time(value: Any) -> Object:
 
 
 def _resources(amounts: Mapping[str, Any]) -> Map:
-    """A map that also has methods: `.Node.Status.Capacity.Cpu`."""
+    """Return a map that also has methods: `.Node.Status.Capacity.Cpu`."""
     quantities = {name: _quantity(str(amount)) for name, amount in amounts.items()}
     none = _quantity("0")
     methods = {method: _getter(quantities.get(name, none)) for method, name in _RESOURCES.items()}

@@ -81,10 +81,10 @@ class LabelSelector(Struct, frozen=True, gc=False, rename="camel"):
 
 
 def wire_time(instant: datetime) -> str:
-    """As `metav1.Time` is written: whole seconds."""
+    """Write an instant as `metav1.Time`: whole seconds."""
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def wire_micro_time(instant: datetime) -> str:
-    """As `metav1.MicroTime` is written: Go refuses any other number of digits than six."""
+    """Write an instant as `metav1.MicroTime`: Go refuses any other number of digits than six."""
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -92,7 +92,7 @@ class PodSpec(Struct, frozen=True, gc=False, rename="camel"):
 
     @property
     def preferences(self) -> tuple[NodeRequirement, ...]:
-        """Everything that it asks of nodes without insisting."""
+        """Return everything that it asks of nodes without insisting."""
         wishes = self.affinity.node_affinity if self.affinity else None
         terms = wishes.preferred_during_scheduling_ignored_during_execution if wishes else ()
         return tuple(requirement for term in terms for requirement in term.preference.match_expressions)

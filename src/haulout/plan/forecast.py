@@ -302,7 +302,7 @@ class Simulation:
         return found[0].text if found else "nothing"
 
     def _subjects(self, name: str) -> Iterator[Subject]:
-        """Return the decisions that can say what the node waits for: claims that wait, other claims, those about nodes."""
+        """Return the decisions that can say what the node waits for: waiting claims, other claims, those about nodes."""
         rows = self._kernel.store.bucket(HOLDS_OF_NODE, "", node_key(name))
         for hold in sorted((row for row in rows if isinstance(row, Hold)), key=lambda hold: hold.claim.begun):
             yield Subject(hold.surface, hold.claim.owner)

@@ -16,5 +16,5 @@ class CloudSecret(Config, frozen=True, kw_only=True):
 
     @property
     def place(self) -> tuple[str, str]:
-        """Namespace and name; two empty texts: the file."""
+        """Return namespace and name of the Secret; two empty texts mean the file."""
         return (self.namespace, self.name) if self.name and self.namespace else ("", "")

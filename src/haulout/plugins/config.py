@@ -74,7 +74,7 @@ class ConfigProblem(Exception):
         self.is_syntax = is_syntax
 
     def at(self, path: tuple[str, ...], place: Place | None) -> ConfigProblem:
-        """The same problem, with a place if it has none of its own."""
+        """Return the same problem, with a place if it has none of its own."""
         return ConfigProblem(
             self.text, what=self.what, right=self.right, path=self.path or path, place=self.place or place
         )
@@ -114,7 +114,7 @@ class Reading(msgspec.Struct, Generic[C], frozen=True):
 
 
 def read(kind: type[C], block: Block | Node | None, context: Context) -> C:
-    """The block as `kind`; ConfigProblem with the first thing that is wrong."""
+    """Return the block as `kind`. Raises ConfigProblem with the first thing that is wrong."""
     reading = examine(kind, block, context)
     if reading.problems:
         raise reading.problems[0]
@@ -122,7 +122,7 @@ def read(kind: type[C], block: Block | Node | None, context: Context) -> C:
 
 
 def examine(kind: type[C], block: Block | Node | None, context: Context) -> Reading[C]:
-    """The block as `kind`, with everything that is wrong in it, in the order in which the original looks."""
+    """Return the block as `kind`, with everything that is wrong in it, in the order in which the original looks."""
     node, path = (block.node, block.path) if isinstance(block, Block) else (block, context.path)
     place = node.place if node else yaml.place_of(context.document, path)
     reader = _Reader(context)
@@ -162,7 +162,7 @@ class _Reader:
         self.warnings: list[ConfigProblem] = []
 
     def block(self, kind: type[C], node: Node | None, spot: _Spot) -> C:
-        """Every field in the order of the class; then what the class itself has to say."""
+        """Read every field in the order of the class; then run the checks of the class itself."""
         found_before = len(self.problems)
         entries = node.entries if isinstance(node, yaml.Mapping) else {}
         self._note_unknown(kind, node, spot)
@@ -200,7 +200,7 @@ class _Reader:
         return value
 
     def _absent(self, field: Field, node: Node | None, spot: _Spot) -> Any:
-        """Null counts as absent, except that the original then still knows the name of the block."""
+        """Return the value of an absent field. Null is absent; the original then still knows the name of the block."""
         inner = spot.down(field.wire, node)
         if isinstance(field.shape, Nested) and field.is_required:
             shown = inner.shown if node else spot.shown
@@ -230,7 +230,7 @@ class _Reader:
                 return self._scalar(shape, node, spot)
 
     def _list(self, item: Shape, node: Node, spot: _Spot, *, is_required: bool) -> tuple[Any, ...]:
-        """A single value is a list of one, a map is a list of none."""
+        """Return the entries of a list. A single value is a list of one, a map is a list of none."""
         match node:
             case yaml.Sequence(items):
                 spots = [spot.down(str(number), element) for number, element in enumerate(items)]
@@ -266,7 +266,7 @@ class _Reader:
         return {name: self._item(item, value, spot.down(name, value), False) for name, value in entries.items()}
 
     def _note_unknown(self, kind: type[Config], node: Node | None, spot: _Spot) -> None:
-        """Unknown keys are ignored. At the top of a file they are variables for the rest of it."""
+        """Note unknown keys, which are ignored. At the top of a file they are variables for the rest of it."""
         known = {field.wire for field in plan(kind)}
         takes_all = any(field.shape is Kind.FIELDS for field in plan(kind))
         if not isinstance(node, yaml.Mapping) or takes_all or not spot.path:
@@ -278,7 +278,7 @@ class _Reader:
                 self.warnings.append(ConfigProblem(what, right=right, path=path, place=place))
 
     def _object(self, node: Node, spot: _Spot) -> Node:
-        """A list is as good as a map without entries."""
+        """Return the entries of a map. A list is as good as a map without entries."""
         if not isinstance(node, Scalar):
             return node
         what = f"required 'object', but found '{type_name(node)}' in field '{'.'.join(spot.shown)}'"
@@ -330,7 +330,7 @@ class _Reader:
     def _resolved(
         self, node: Node, spot: _Spot, shape: Shape, seen: frozenset[str] = frozenset()
     ) -> tuple[Node, _Spot]:
-        """The value with its variables filled in; a sole reference to a top-level key becomes what stands there."""
+        """Return the value with its variables filled in; a sole reference to a top-level key becomes its value."""
         if not isinstance(node, Scalar) or not isinstance(node.value, str) or "$" not in node.value:
             return node, spot
         is_text = shape in TEXTS

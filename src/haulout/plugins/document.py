@@ -20,7 +20,10 @@ _GO_TYPES: dict[type, str] = {str: "string", int: "int", float: "float64", bool:
 def read_file(
     kind: type[C], data: bytes | str, *, source: str, environment: Mapping[str, str], any_keys: bool = False
 ) -> C:
-    """A file that is one block; ConfigProblem with the first thing that is wrong. `any_keys`: as `yaml.parse` has it."""
+    """Read a file that is one block.
+
+    Raises ConfigProblem with the first problem. `any_keys`: as `yaml.parse` has it.
+    """
     context = open_document(data, source=source, environment=environment, any_keys=any_keys)
     for problem in splice_problems(context):
         raise problem
@@ -30,7 +33,7 @@ def read_file(
 def examine_file(
     kind: type[C], data: bytes | str, *, source: str, environment: Mapping[str, str], any_keys: bool = False
 ) -> tuple[Reading[C], Node | None]:
-    """A file that is one block, with everything that is wrong in it, and its tree; ConfigProblem if there is none."""
+    """Read a file that is one block, with everything that is wrong in it, and its tree, or raise ConfigProblem."""
     context = open_document(data, source=source, environment=environment, any_keys=any_keys)
     reading = examine(kind, context.document, context)
     wrong = (*splice_problems(context), *reading.problems)
@@ -38,7 +41,7 @@ def examine_file(
 
 
 def open_document(data: bytes | str, *, source: str, environment: Mapping[str, str], any_keys: bool = False) -> Context:
-    """`source` is the name of the file in messages. An empty file is an empty configuration."""
+    """Parse a file; `source` is its name in messages. An empty file is an empty configuration."""
     try:
         document = yaml.parse(data, any_keys=any_keys)
     except yaml.YamlError as error:
@@ -51,7 +54,7 @@ def open_document(data: bytes | str, *, source: str, environment: Mapping[str, s
 
 
 def splice_problems(context: Context) -> Iterator[ConfigProblem]:
-    """Variables that are written wrongly make the whole file wrong, also where no setting reads them."""
+    """Return variables that are written wrongly. They make the whole file wrong, also where no setting reads them."""
     for path, node in _scalars(context.document, ()):
         try:
             variables.parse(node.value) if isinstance(node.value, str) else None
@@ -63,7 +66,7 @@ def splice_problems(context: Context) -> Iterator[ConfigProblem]:
 
 
 def _variables(document: Node | None) -> dict[str, variables.Template]:
-    """The top-level keys that hold a single value; one that is written wrongly is reported where it stands."""
+    """Return the top-level keys that hold a single value; one that is written wrongly is reported where it stands."""
     found: dict[str, variables.Template] = {}
     for name, node in document.entries.items() if isinstance(document, yaml.Mapping) else ():
         match node:
@@ -90,6 +93,6 @@ def _scalars(node: Node | None, path: _Path) -> Iterator[tuple[_Path, Scalar]]:
 
 
 def _shown(path: _Path) -> str:
-    """The original does not yet know the names of the blocks then, only the places in lists."""
+    """Return a path as the original names it: without the names of blocks, only the places in lists."""
     numbers = list(itertools.takewhile(str.isdecimal, reversed(path)))
     return f"'{'.'.join(reversed(numbers))}'" if numbers else "config"

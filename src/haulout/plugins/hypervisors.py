@@ -76,7 +76,7 @@ class Hypervisor(Struct, frozen=True):
 
 
 def hypervisor_key(node: Key) -> Key:
-    """The one of a node has its name."""
+    """Return the key of a node's Hypervisor, which has the node's name."""
     return Key(node.cluster, KIND, "", node.name)
 
 
@@ -85,7 +85,7 @@ def not_found(node: Key) -> str:
 
 
 def checked(fields: Mapping[str, Any], known: Mapping[str, str], struct: str) -> None:
-    """ConfigProblem for the first field that is not known or cannot have that value."""
+    """Check the fields. Raises ConfigProblem for the first that is not known or cannot have that value."""
     for name, value in fields.items():
         if name not in known:
             comparable = ", ".join(sorted(field for field, kind in known.items() if kind in _ZEROS))

@@ -33,7 +33,7 @@ class Registry(msgspec.Struct, frozen=True):
 
 
 def load_plugins() -> Registry:
-    """Built-in plugins first: a foreign one does not take the name of one of ours."""
+    """Load all plugins. Built-in ones come first: a foreign one does not take the name of one of ours."""
     return Registry(
         _found(CHECKS_GROUP, checks.__name__, checks.__path__, Check),
         _found(NOTIFIERS_GROUP, notifiers.__name__, notifiers.__path__, Notifier),

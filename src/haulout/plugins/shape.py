@@ -113,7 +113,7 @@ _ZEROS: dict[Kind, Any] = {
 
 @functools.cache
 def plan(kind: type[Config]) -> tuple[Field, ...]:
-    """The fields of a configuration class, in its order."""
+    """Return the fields of a configuration class, in its order."""
     return tuple(_field(info) for info in msgspec.structs.fields(kind))
 
 
@@ -130,7 +130,7 @@ def zero(shape: Shape) -> Any:
 
 
 def missing(shape: Shape, value: Any, *, is_present: bool) -> str:
-    """Why a required field is not there; no text if it is."""
+    """Return why a required field is missing; empty if it is not."""
     if value:
         return ""
     match shape:
@@ -147,7 +147,7 @@ def missing(shape: Shape, value: Any, *, is_present: bool) -> str:
 
 
 def coerced(kind: Kind, value: Plain | None) -> Any:
-    """The value as text, number or truth; None if it is not one."""
+    """Return the value as text, number or truth; None if it is not one."""
     match kind:
         case _ if value is None:
             return None
@@ -163,7 +163,7 @@ def coerced(kind: Kind, value: Plain | None) -> Any:
 
 
 def span(value: Plain | None) -> timedelta:
-    """A duration: numbers are seconds."""
+    """Return a duration: numbers are seconds."""
     match value:
         case bool() | str():
             return duration.parse(text_of(value))
@@ -187,7 +187,7 @@ def text_of(value: Plain) -> str:
 
 
 def type_name(node: Node) -> str:
-    """As ucfg calls it: positive numbers are unsigned to it."""
+    """Return the name of a type as ucfg calls it: positive numbers are unsigned to it."""
     match node:
         case Scalar(None):
             return "any"
@@ -234,7 +234,7 @@ def _shape(annotation: Any) -> tuple[Shape, float | None]:
 
 
 def _int64(value: Plain) -> int | None:
-    """Towards zero, and only what fits into 64 bits."""
+    """Return a number rounded towards zero, if it fits into 64 bits."""
     if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
         return None
     number = parse_int(value) if isinstance(value, str) else int(value)

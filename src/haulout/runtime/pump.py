@@ -223,7 +223,7 @@ class Pump:
             better.cancel()
 
     async def _better(self, transport: Transport, used: Resource) -> None:
-        """Return when there is a better version than the one in use."""
+        """Wait until there is a better version than the one in use."""
         if used.prefix == used.versions[0]:
             await asyncio.Event().wait()
         while True:

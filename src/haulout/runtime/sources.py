@@ -129,7 +129,7 @@ class Sources:
                     self._hand_over(source, group)
                 elif source.cluster:
                     self._keep(source.cluster, group)
-        # How one gets on with clusters is written here, after everybody has been asked.
+        # The state of connections is written here, after all decisions were run.
         self._pump.changed()
 
     def _changed(self, asked: Set[Source]) -> tuple[set[str], set[Source]]:
@@ -299,7 +299,7 @@ class Sources:
     def _merged(self, sources: Set[Source]) -> set[Source]:
         """Return one watch a kind and cluster, which keeps what any of its readers reads.
 
-        Of several accesses it is the one that is not used yet: not everybody has heard of it.
+        Of several accesses it is the one that is not used yet: some decisions have not read it.
         """
         found: dict[tuple[str, str], list[Source]] = {}
         for source in sources:

@@ -50,7 +50,7 @@ class Pace:
         self._next_at = 0.0
 
     async def turn(self) -> None:
-        """Return when it is the caller's turn, in the order of calls."""
+        """Wait until it is the caller's turn, in the order of calls."""
         now = asyncio.get_running_loop().time()
         turn_at = max(self._next_at, now - self._burst_for)
         self._next_at = turn_at + self._interval

@@ -91,7 +91,7 @@ class Guard:
         self._turn = asyncio.Lock()
 
     async def code(self, authorization: str, path: str, verb: str) -> int:
-        """200, 401 or 403; 500 where the API server could not be asked."""
+        """Return 200, 401 or 403; 500 where the API server could not be asked."""
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token or len(token) > LONGEST_TOKEN:

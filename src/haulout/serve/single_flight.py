@@ -1,4 +1,4 @@
-"""One computation for everybody who asks the same at the same time."""
+"""One computation for all callers that ask the same at the same time."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class ServerIdentity:
         return self._current is not None
 
     def use(self, pair: Pair) -> bool:
-        """Use a certificate; False if it is the one in use. Raises ssl.SSLError or ValueError, which keeps the last one.
+        """Use a certificate; False if it is the one in use.
 
         Raises ssl.SSLError or ValueError, which keeps the last one.
         """

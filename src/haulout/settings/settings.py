@@ -89,7 +89,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     webhooks: Webhooks = Webhooks()
     # Metrics over TLS, for users whom the API server allows to see them.
     guarded: bool = False
-    # Metrics over TLS 1.3 with the certificate of the webhooks, for everybody.
+    # Metrics over TLS 1.3 with the certificate of the webhooks, for all callers.
     metrics_over_tls: bool = False
     lease: Lease | None = None
     turns: bool = True

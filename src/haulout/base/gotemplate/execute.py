@@ -44,7 +44,7 @@ from haulout.base.gotemplate.values import (
     type_name,
 )
 
-# A message is a few lines. What takes more steps or becomes longer is a mistake, and must not stop everybody's work.
+# A message is a few lines. What takes more steps or becomes longer is a mistake, and must not stop the process.
 MOST_STEPS = 20_000
 MOST_TEXT = 1_000_000
 _DEEPEST = 100
@@ -60,7 +60,7 @@ class _Continue(Exception):
 
 
 def render(text: str, data: Any) -> str:
-    """The template with the data filled in; TemplateError as Go would have it."""
+    """Return the template with the data filled in. Raises TemplateError as Go would have it."""
     trees = parse(text, frozenset(FUNCTIONS))
     run = _Run(text, trees)
     state = _State(run, trees[""], data)
@@ -259,7 +259,7 @@ class _State:
         raise self._wrong(f"can't evaluate command {quote(str(node))}")
 
     def _named(self, dot: Any, node: Field | Chain | Variable, args: Sequence[Node], final: Any) -> Any:
-        """A field of something, or a call of its method."""
+        """Return a field of a value, or the result of its method."""
         self._node = node
         match node:
             case Field():
@@ -327,7 +327,7 @@ class _State:
         return value
 
     def _and_or(self, dot: Any, name: str, args: Sequence[Node], final: Any) -> Any:
-        """The first that settles it, or the last; what comes after is not looked at."""
+        """Return the first operand that settles it, or the last; what comes after is not evaluated."""
         value: Any = None
         for arg in args:
             value = self._argument(dot, "any", arg)

@@ -268,7 +268,7 @@ class Lexer:
         return self._emit(Kind.BOOL if word in {"true", "false"} else Kind.IDENTIFIER)
 
     def _name(self, kind: Kind) -> Item:
-        """After a dot or a dollar sign."""
+        """Read the name after a dot or a dollar sign."""
         if self._at_terminator():
             return self._emit(Kind.DOT if kind is Kind.FIELD else kind)
         self._skip_alphanumeric()
@@ -332,7 +332,7 @@ def _is_alphanumeric(character: str) -> bool:
 
 
 def _unicode(character: str) -> str:
-    """Like %#U; the end of the text is no character."""
+    """Return a character like %#U; the end of the text is no character."""
     if not character:
         return "U+FFFFFFFFFFFFFFFF"
     shown = f" '{character}'" if character.isprintable() else ""

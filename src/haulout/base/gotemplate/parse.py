@@ -61,7 +61,7 @@ class Tree:
 
 
 def parse(text: str, functions: frozenset[str]) -> dict[str, Tree]:
-    """The templates by name; the text's own has none."""
+    """Return the templates by name; the text's own has none."""
     trees: dict[str, Tree] = {}
     _Parser(_Tokens(text), functions, trees).top()
     return trees
@@ -83,7 +83,7 @@ class _Tokens:
         return item
 
     def back(self, *items: Item) -> None:
-        """In the order in which they were read."""
+        """Put items back, in the order in which they were read."""
         self._items += reversed(items)
 
     def peek(self) -> Item:
@@ -291,7 +291,7 @@ class _Parser:
             pipe.commands.append(self._command())
 
     def _declares(self, pipe: Pipe, context: str) -> bool:
-        """Reads one variable to be set; whether another may follow."""
+        """Read one variable to be set. Return whether another may follow."""
         variable = self._tokens.next_word()
         space = self._tokens.peek()
         following = self._tokens.next_word()

@@ -45,7 +45,7 @@ PLAIN = Flags()
 
 
 def sprint(values: Sequence[Any]) -> str:
-    """A space between neighbours of which neither is text."""
+    """Print values with a space between neighbours of which neither is text."""
     text = ""
     for number, value in enumerate(values):
         if number and kind(value) != "string" and kind(values[number - 1]) != "string":
@@ -151,7 +151,7 @@ def _typed(value: Any) -> str:
 
 
 def _bare(value: Any) -> Any:
-    """A number without the word for it."""
+    """Return a number without the word for it."""
     return int(value) if isinstance(value, Named) else value
 
 

@@ -21,12 +21,12 @@ def to_text(data: bytes) -> str:
 
 
 def quote(text: str, mark: str = '"') -> str:
-    """Like strconv.Quote."""
+    """Quote a text like strconv.Quote."""
     return mark + "".join(_quoted(character, mark) for character in text) + mark
 
 
 def unquote(quoted: str) -> str:
-    """Like strconv.Unquote; ValueError for what is not well-formed."""
+    """Unquote a text like strconv.Unquote. Raises ValueError for what is not well-formed."""
     mark, inner = quoted[:1], quoted[1:-1]
     if len(quoted) < 2 or mark != quoted[-1]:
         raise ValueError("invalid syntax")

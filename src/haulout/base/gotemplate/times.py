@@ -22,19 +22,19 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def go_time(at: datetime, nanoseconds: int | None = None, type_name: str = "time.Time") -> Object:
-    """`nanoseconds`: of the second, where they are known better than the instant has them."""
+    """Return an instant as Go has it. `nanoseconds`: of the second, where they are known better than the instant."""
     nanos = at.microsecond * 1000 if nanoseconds is None else nanoseconds
     return Object(type_name, {}, methods=_methods(at, nanos), text=_printed(at, nanos))
 
 
 def nanoseconds_of(stamp: str) -> int:
-    """Those of an instant as it is written, to the ninth digit."""
+    """Return the nanoseconds of an instant as it is written, to the ninth digit."""
     found = _STAMP.search(stamp)
     return int(found[1][:9].ljust(9, "0")) if found else 0
 
 
 def formatted(at: datetime, nanos: int, layout: str) -> str:
-    """Like Time.Format."""
+    """Format an instant like Time.Format."""
     return _LAYOUT.sub(lambda found: _piece(found[0], at, nanos), layout)
 
 
@@ -95,7 +95,7 @@ def _offset(layout: str, at: datetime) -> str:
 
 
 def _zone(at: datetime) -> str:
-    """An offset that was read from a text has no name."""
+    """Return the name of the zone; an offset that was read from a text has none."""
     return _offset("-0700", at) if at.utcoffset() else "UTC"
 
 

@@ -230,7 +230,7 @@ class End(Node):
 
 
 def is_empty(node: Node) -> bool:
-    """Nothing but space: another template of the name takes its place."""
+    """Whether there is nothing but space: another template of the name takes its place."""
     if isinstance(node, Listing):
         return all(map(is_empty, node.nodes))
     return isinstance(node, Text) and not node.text.strip()

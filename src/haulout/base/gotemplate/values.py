@@ -153,7 +153,7 @@ def items(value: Any) -> Sequence[Any]:
 
 
 def sorted_entries(value: Any) -> list[tuple[str, Any]]:
-    """In the order of their bytes, as Go's own printing has it."""
+    """Return the entries in the order of their bytes, as Go's own printing has it."""
     return sorted(entries(value).items(), key=lambda entry: entry[0].encode("utf-8", "surrogateescape"))
 
 

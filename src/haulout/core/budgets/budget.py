@@ -25,7 +25,7 @@ class Share(msgspec.Struct, frozen=True):
     percent: int
 
     def of(self, total: int) -> int:
-        """Return the amount of a total, rounded down, but at least one where it is more than none: a small pool would never move."""
+        """Return the amount of a total, rounded down, but at least 1 where it is more than 0%: else a small pool never moves."""
         return max(total * self.percent // 100, 1 if self.percent else 0)
 
 

@@ -225,7 +225,10 @@ Causes = dict[Key, tuple[Reason, ...]]
 def explained(
     view: View, drain: DrainRow, state: Progress, now: datetime, known: Causes | None = None
 ) -> tuple[Reason, ...]:
-    """`known`: what has been found out about budgets at this instant. Many pods of many nodes wait for one budget."""
+    """Return a pod's reasons.
+
+    `known`: what was found out about budgets at this instant: many pods wait for one budget.
+    """
     budgets = known if known is not None else {}
     for key in {key for each in state.pods for key in each.budgets if key not in budgets}:
         budgets[key] = _budget_causes(view, key)

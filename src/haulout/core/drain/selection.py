@@ -216,7 +216,7 @@ def _said_to_cluster_api(pod: PodRow) -> Act | None:
 
 
 def _overdue_for(options: DrainOptions, node: NodeRow | None) -> timedelta | None:
-    """How long after the end of its grace a terminating pod is waited for; None: for as long as it takes."""
+    """Return how long after its grace a terminating pod is waited for; None: for as long as it takes."""
     spans = [options.skip_ending_for + 1] if options.skip_ending_for else []
     if options.skip_lost_for and node is not None and node.condition("Ready") == "Unknown":
         spans.append(options.skip_lost_for)

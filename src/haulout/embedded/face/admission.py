@@ -135,7 +135,7 @@ class Admission:
     def _interested(
         self, configurations: Resource, attempt: Attempt, obj: Json | None, old: Json | None
     ) -> list[tuple[Json, Kind]]:
-        """Yield the webhooks that review the write, by configuration name, each with the version that it expects."""
+        """Return the webhooks that review the write, by configuration name, each with the version that it expects."""
         table = self._server.storage.table(f"{configurations.plural}.{_GROUP}")
         if not len(table) or attempt.kind.group == _GROUP:
             return []

@@ -109,7 +109,7 @@ class _Struct:
         self._always: tuple[tuple[str, Callable[[], Any]], ...] = ()
 
     def _prepare(self) -> dict[str, _Slot]:
-        """Late, as types may contain themselves."""
+        """Prepare a type when it is first used: types may contain themselves."""
         slots, always = {}, []
         for name, field in fields_of(self._name).items():
             kind = field.type.partition(":")[0]

@@ -90,7 +90,7 @@ def stagger(config: Stagger, given: CheckInput) -> Verdict:
 
 
 def busy_until(lease: LeaseRow) -> datetime | None:
-    """The last instant at which a lease is taken; one without it has no holder."""
+    """Return the last instant at which a lease is taken; one without a holder is free."""
     if lease.renewed_at is None or lease.duration_for is None:
         return None
     return after(lease.renewed_at, timedelta(seconds=lease.duration_for)) or _LAST
@@ -113,20 +113,20 @@ def _busy_until(key: Key, given: CheckInput) -> datetime | None:
 
 
 def _frees_at(keys: list[Key], given: CheckInput) -> datetime | None:
-    """None while one of them is free."""
+    """Return when the first lease becomes free; None while one of them is free."""
     ends = [end for key in keys if (end := _busy_until(key, given)) is not None]
     return min(ends) if len(ends) == len(keys) else None
 
 
 def _remaining(keys: list[Key], given: CheckInput) -> dict[str, object]:
-    """Nothing while one of them is free."""
+    """Return the time until the first lease becomes free; none while one of them is free."""
     ends = [end for key in keys if (end := _busy_until(key, given)) is not None]
     seconds = [(end - given.now).total_seconds() for end in ends]
     return {"availableInSec": seconds} if len(ends) == len(keys) else {}
 
 
 def _take(config: Stagger, given: CheckInput) -> tuple[Write, ...] | datetime:
-    """The first lease that is free becomes this node's: the write names the version that it was seen free in."""
+    """Take the first lease that is free for this node. The write names the version in which the lease was free."""
     ends: list[datetime] = []
     for key in config.leases.keys(given.node.key.cluster):
         if (end := _busy_until(key, given)) is not None:
@@ -173,5 +173,5 @@ def _spec(config: Stagger, given: CheckInput, at: datetime, **more: int) -> dict
 
 
 def _seconds(config: Stagger) -> int:
-    """Whole ones: what is left over does not count."""
+    """Return whole seconds: a fraction does not count."""
     return int(config.duration.total_seconds())

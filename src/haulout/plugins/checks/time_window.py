@@ -92,11 +92,11 @@ class _Window:
         return begun_today or (now < self._end and not self._objection(local.date() - _DAY))
 
     def reason(self, at: datetime) -> str:
-        """Why no window begins today; nothing where only the time is off."""
+        """Return why no window begins today; empty where only the time is off."""
         return self._objection(at.astimezone(self._zone).date())
 
     def changes_at(self, now: datetime) -> datetime | None:
-        """The next opening or closing; None: it never opens."""
+        """Return the next opening or closing; None: it never opens."""
         if self._start == self._end:
             return None
         is_open = self.is_open(now)
@@ -116,7 +116,7 @@ class _Window:
         return "day/month forbidden" if MonthDay(day.month, day.day) in self._excluded else ""
 
     def _boundaries(self, today: date) -> list[datetime]:
-        """The instants from this day on at which anything can change, in order."""
+        """Return the instants from this day on at which anything can change, in order."""
         if self._day == today:
             return self._ahead
         found: set[datetime] = set()
@@ -129,7 +129,7 @@ class _Window:
         return self._ahead
 
     def _jumps(self, start: datetime) -> set[datetime]:
-        """When clocks are changed within a day or so: a boundary that they skip is passed at that instant."""
+        """Return when clocks change within a day or so: a boundary that they skip is passed at that instant."""
         low, high = start, start + 2 * _DAY
         before = self._offset(low)
         if self._offset(high) == before:
@@ -154,5 +154,5 @@ def _zone(name: str) -> tzinfo:
 
 
 def _shown(at: time) -> str:
-    """As Go prints a time that was parsed without a date."""
+    """Return a time as Go prints one that was parsed without a date."""
     return f"0000-01-01 {at:%H:%M:%S} +0000 UTC"

@@ -43,7 +43,7 @@ def wait_exclude(config: WaitExclude, given: CheckInput) -> Verdict:
 
 
 def counted(start: datetime, end: datetime, days: frozenset[int]) -> timedelta:
-    """How much of the time between falls on these weekdays of UTC."""
+    """Return how much of the time between falls on these weekdays of UTC."""
     if end <= start:
         return end - start
     weeks, rest_for = divmod(end - start, _WEEK)
@@ -58,7 +58,7 @@ def counted(start: datetime, end: datetime, days: frozenset[int]) -> timedelta:
 
 
 def counted_after(start: datetime, span: timedelta, days: frozenset[int]) -> datetime | None:
-    """The last instant at which no more than so much of the time since falls on these weekdays; None: there is none."""
+    """Return the last instant until which no more than so much time falls on these weekdays; None: there is none."""
     if span < timedelta(0):
         return after(start, span)
     if not days:

@@ -71,7 +71,7 @@ def _cordoned(given: TriggerInput) -> NodeRow:
 
 
 def _uncordoned(given: TriggerInput) -> NodeRow:
-    """It also acts without a claim of its own, unless another's stands."""
+    """Uncordon the node, also without a claim of its own, unless another claim stands."""
     if given.alone:
         return msgspec.structs.replace(given.node, unschedulable=False)
     node = _applied(given.node, cordon.release(given.node, SURFACE, others=_others(given)))
@@ -119,7 +119,7 @@ def _failures(blocked: list[PodStanding]) -> str:
 
 
 def _drain(config: Eviction, given: TriggerInput, began_at: datetime) -> DrainRow:
-    """Everything but mirror pods and those of DaemonSets goes."""
+    """Return the drain: everything but mirror pods and those of DaemonSets goes."""
     key = given.node.key
     options = DrainOptions(force=True, delete_local_data=True, any_daemonset=True, force_ending=config.force_eviction)
     owner = Key(key.cluster, "Node", "", f"{key.name}/{given.profile}")
@@ -138,7 +138,7 @@ def _drain(config: Eviction, given: TriggerInput, began_at: datetime) -> DrainRo
 
 
 def _said_of(node: Key, state: Progress, *, begins: bool = False) -> tuple[Statement, ...]:
-    """The lines that people look for in the log. A number that changes is said anew, so only the end is counted down."""
+    """Return the log lines that people look for. A changed number is a new line, so only the end is counted down."""
     place = ("node", node.name)
     if begins:
         said = Say("Going to evict pods from node.", (("count", str(len(state.pods))), place))

@@ -16,7 +16,7 @@ replace = msgspec.structs.replace
 
 
 def recorded(decider: Decider) -> Decider:
-    """The same decisions; the lines ride on the writes, so that what is refused is not told as done."""
+    """Return the same decisions with log lines, which ride on the writes: a refused write is not logged as done."""
 
     def decide(key: Key, view: View, now: datetime) -> Decision:
         decision = decider.decide(key, view, now)

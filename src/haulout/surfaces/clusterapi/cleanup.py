@@ -70,7 +70,7 @@ def cleaned(situation: Situation) -> Decision:
 
 
 def _told_node(situation: Situation) -> Step:
-    """A Node that is not there says nothing. An approval goes with the maintenance that it was given for, if so wished."""
+    """Return the Node's edits; a missing Node needs none. An approval goes with its maintenance, if so set."""
     machine, node = situation.machine, situation.node
     if node is None:
         return ()
@@ -97,7 +97,7 @@ def _unhooked(machine: MachineRow) -> Step:
 
 
 def _marked_at(machine: MachineRow, otherwise: datetime) -> datetime:
-    """Since when its Node waits to be cleaned; a time that cannot be read is over at once."""
+    """Return since when its Node waits to be cleaned. A time that cannot be read is over at once."""
     text = machine.annotations.get(CLEANUP)
     if text is None:
         return otherwise
@@ -111,7 +111,7 @@ def _marked_at(machine: MachineRow, otherwise: datetime) -> datetime:
 
 
 def release(key: Key, view: View, now: datetime) -> Decision:
-    """Apart from the decision about Machine and Node, because that may hang on a Node that cannot be written."""
+    """Release the finalizer apart from the decision about Machine and Node: the Node may not be writable."""
     machine = view.get(key, MachineRow)
     if machine is None or not machine.hooked or (machine.enabled and machine.deleting_at is None):
         return NOTHING

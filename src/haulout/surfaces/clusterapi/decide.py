@@ -134,7 +134,7 @@ def _outcome_name(machine: MachineRow) -> str:
 
 
 def _without_node(situation: Situation, view: View) -> tuple[Step, ...]:
-    """Only a Node that the server itself says is gone lets a deletion go on; until then it may just not be seen."""
+    """Decide about a Machine without a Node. Only a Node that the server says is gone lets a deletion go on."""
     machine = situation.machine
     guard = _guard(machine, situation.options)
     if machine.deleting_at is None or not machine.hooked:
@@ -152,7 +152,7 @@ def _without_node(situation: Situation, view: View) -> tuple[Step, ...]:
 
 
 def _paired(situation: Situation, node: NodeRow) -> tuple[Step, ...]:
-    """The Node first: what is said there must stand before anything is concluded from it."""
+    """Decide about a Machine and its Node. The Node's writes come first: the Machine's follow from them."""
     current = signals(situation.machine, node, situation.options)
     aim = targets_of(current)
     return steps_of(_on_node(situation, node, aim), _on_machine(situation, node, current, aim))
@@ -206,7 +206,7 @@ def _on_machine(situation: Situation, node: NodeRow, current: Signals, aim: Targ
 
 
 def _wished(machine: MachineRow, node: NodeRow, options: Options, *, managed: bool) -> list[Action]:
-    """A wish from the workload's side becomes a request, and goes with it; a request of another author is left alone."""
+    """Make a wish from the workload cluster a request, and remove it with the wish. Foreign requests stay."""
     key = machine.key
     wished = options.workload_requests and node.labels.get(MAINTENANCE_WISHED) == "true"
     if wished and machine.request is None and managed:
@@ -220,7 +220,7 @@ def _wished(machine: MachineRow, node: NodeRow, options: Options, *, managed: bo
 
 
 def _guard(machine: MachineRow, options: Options, *, approved: bool = False) -> Step:
-    """Keeps health checks from replacing a Machine whose host is off on purpose, whatever becomes of its Node."""
+    """Keep health checks from replacing a Machine whose host is off on purpose, whatever becomes of its Node."""
     key, notes = machine.key, machine.annotations
     approved = approved or machine.request == APPROVED
     if approved and options.guard_remediation and SKIP_REMEDIATION not in notes:

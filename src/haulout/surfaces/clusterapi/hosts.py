@@ -116,7 +116,7 @@ def _released(host: HostRow, machines: Sequence[MachineRow]) -> tuple[Step, ...]
 
 
 def _forsaken(host: HostRow, view: View, now: datetime) -> Decision:
-    """Without any Machine: one that is moved between management clusters, or restored, may come after its host."""
+    """Decide about a host without a Machine. A Machine that is moved or restored may come after its host."""
     place = Key("", MARK, DECIDER, f"{host.key.namespace}/{host.key.name}")
     row = view.recall(place, Value)
     since = row.value if row is not None and isinstance(row.value, datetime) else now
@@ -129,7 +129,7 @@ def _forsaken(host: HostRow, view: View, now: datetime) -> Decision:
 
 
 def reasons(machine: MachineRow, host: HostRow | None, options: Options) -> tuple[Reason, ...]:
-    """How it stands with the host of an approved Machine."""
+    """Return the state of the host of an approved Machine, as reasons."""
     if machine.host is None:
         return ()
     name = f"BareMetalHost {machine.host.namespace}/{machine.host.name}"

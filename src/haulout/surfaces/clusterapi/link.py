@@ -93,7 +93,7 @@ def _usual(workload: Workload) -> str:
 
 
 def _runs_in_vain(access: Hashable, options: Options) -> bool:
-    """Its programs were allowed when it was opened and are not any more: it is closed, or they would be run again."""
+    """Whether an open access runs programs that are not allowed any more. It is closed, or they would run again."""
     return isinstance(access, Access) and access.allow_exec and not options.allow_exec_kubeconfigs
 
 
@@ -102,7 +102,7 @@ def _nodes(workload: Workload, access: Hashable) -> Source:
 
 
 def _secret(view: View, workload: Workload, kind: str, options: Options) -> tuple[SecretRow | None, str]:
-    """The Secret to use, or what is wrong with it; neither: it is not known yet."""
+    """Return the Secret to use, or what is wrong with it; neither: it is not known yet."""
     if options.prefer_limited_kubeconfigs:
         if view.listing(LIMITED_SECRET) is Listing.WAITING:
             return None, ""

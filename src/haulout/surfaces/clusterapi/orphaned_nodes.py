@@ -40,7 +40,7 @@ LINGER_FOR = timedelta(seconds=45)
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    """Asked for each connection. It keeps one open for a while in which orphans can be cleaned."""
+    """Decide about one connection: keep it open for a while in which orphaned Nodes can be cleaned."""
     connection = view.get(key, Connection)
     if connection is None or not key.cluster or view.listing("Node", key.cluster) is not Listing.LISTED:
         return NOTHING
@@ -71,7 +71,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 
 
 def _is_orphan(view: View, workload: Workload, node: NodeRow) -> bool:
-    """Cluster API's own words must name this very cluster: two connections to one API server would fight over it."""
+    """Whether a Node is an orphan. Its annotations must name this cluster, or two connections would fight over it."""
     named = (node.annotations.get(NODE_NAMESPACE), node.annotations.get(NODE_CLUSTER))
     if named != workload or view.rows(MACHINES_OF_NODE, (workload, node.key.name), MachineRow):
         return False
@@ -79,7 +79,7 @@ def _is_orphan(view: View, workload: Workload, node: NodeRow) -> bool:
 
 
 def _is_awaited(view: View, workload: Workload, node: NodeRow) -> bool:
-    """Its Machine does not say yet which Node is its own, as after a move to another management cluster.
+    """Whether its Machine does not name a Node yet, as after a move to another management cluster.
 
     What was said stands until it does, or a maintenance under way would seem to be over. To believe the Node in this
     only leaves things as they are.
@@ -90,7 +90,7 @@ def _is_awaited(view: View, workload: Workload, node: NodeRow) -> bool:
 
 
 def _is_let_go(view: View, workload: Workload, node: NodeRow) -> bool:
-    """Its Machine is there, but not enabled, and has nothing left to clean up itself."""
+    """Whether its Machine is there, but not enabled, and has nothing left to clean up itself."""
     machines = view.rows(MACHINES_OF_NODE, (workload, node.key.name), MachineRow)
     return bool(machines) and not any(
         machine.enabled or machine.hooked or CLEANUP in machine.annotations or is_paused(view, machine)
@@ -106,7 +106,7 @@ def _cleared(view: View, node: NodeRow) -> tuple[Label, ...]:
 
 
 def _since(view: View, workload: Workload, now: datetime) -> datetime | None:
-    """Since when no Machine wants the cluster."""
+    """Return since when no Machine wants the cluster."""
     if view.at_least(CONNECTED_MACHINES, workload, 1):
         return None
     row = view.recall(_unwanted(workload), Value)

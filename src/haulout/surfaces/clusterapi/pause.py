@@ -13,7 +13,7 @@ def is_paused(view: View, machine: MachineRow) -> bool:
 
 
 def is_cluster_paused(view: View, workload: Workload) -> bool:
-    """Where Clusters may not be read they cannot pause anything; until that is known, nothing is touched.
+    """Whether the Cluster is paused. Where Clusters may not be read none is; until that is known, all count as paused.
 
     The annotation on a Cluster pauses the Cluster alone: Cluster API goes on with its Machines, and would wait for us.
     """

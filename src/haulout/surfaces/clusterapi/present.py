@@ -32,7 +32,7 @@ AT_REST = "at-rest"
 def reasons(
     machine: MachineRow, way: Link, node: NodeRow | None, options: Options, now: datetime, *, paused: bool
 ) -> tuple[Reason, ...]:
-    """Which signal is missing, and on which side."""
+    """Return which signal is missing, and on which side."""
     key, cluster = machine.key, way.workload.cluster
     problems = tuple(_problems(key, way))
     if paused:

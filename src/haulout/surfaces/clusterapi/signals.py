@@ -78,7 +78,7 @@ def signals(machine: MachineRow, node: NodeRow, options: Options) -> Signals:
 
 
 def wanted_by(machines: Iterable[MachineRow], node: NodeRow, options: Options) -> Targets:
-    """What others tell the same Node: one Machine may stand for another's before that one is gone.
+    """Return what other Machines want of the same Node: a Machine may replace another before that one is gone.
 
     Each says its own, and takes away nothing that another still says, or they would quarrel.
     """
@@ -87,21 +87,21 @@ def wanted_by(machines: Iterable[MachineRow], node: NodeRow, options: Options) -
 
 
 def is_taken_back(machine: MachineRow, node: NodeRow, options: Options) -> bool:
-    """A request that the workload's side made and does not wish for any more: an approval of it has no effect."""
+    """Whether the workload cluster withdrew a request that it made: an approval of it has no effect."""
     ours = machine.annotations.get(REQUESTED_BY) == BY_WORKLOAD
     wished = node.labels.get(MAINTENANCE_WISHED) == "true"
     return options.workload_requests and ours and not wished and machine.request == REQUESTED
 
 
 def overdue_at(machine: MachineRow, options: Options) -> datetime | None:
-    """When a deletion has waited for its approval for as long as it should."""
+    """Return when a deletion has waited for its approval for as long as it should."""
     if machine.deleting_at is None or options.deletion_approval_timeout <= timedelta():
         return None
     return machine.deleting_at + options.deletion_approval_timeout
 
 
 def is_overdue(machine: MachineRow, options: Options, now: datetime) -> bool:
-    """Once it is let go for that it stays so, whatever becomes of the time that it was given."""
+    """Whether a deletion goes on without approval. Once it does, a longer timeout does not hold it again."""
     at = overdue_at(machine, options)
     return (at is not None and now >= at) or is_let_go(machine)
 

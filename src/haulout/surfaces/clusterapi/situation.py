@@ -36,5 +36,5 @@ class Situation(msgspec.Struct, frozen=True):
 
 
 def steps_of(*steps: Step) -> tuple[Step, ...]:
-    """Those in which something is to be done."""
+    """Return the steps in which something is to be done."""
     return tuple(step for step in steps if step)

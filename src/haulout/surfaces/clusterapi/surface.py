@@ -29,7 +29,7 @@ CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 
 
 def _none(key: Key, store: Store) -> tuple[Key, ...]:
-    """It holds no node: what the maintenance controller of the workload cluster approves is held by that one."""
+    """Return no nodes: the maintenance controller of the workload cluster holds those that it approves."""
     return ()
 
 

@@ -88,7 +88,7 @@ def _stop(situation: Situation, claim: Claim, edits: tuple[Edit, ...]) -> Decisi
 
 
 def _emptying(situation: Situation) -> Emptying:
-    """Everything but mirror pods and those of DaemonSets goes; under an alarm without any grace."""
+    """Return the drain: everything but mirror pods and those of DaemonSets goes; under an alarm without any grace."""
     drain = DrainOptions(
         force=True,
         delete_local_data=True,

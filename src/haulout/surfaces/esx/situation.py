@@ -58,7 +58,7 @@ class Situation(msgspec.Struct, frozen=True):
 
     @property
     def pace_for(self) -> timedelta:
-        """How long the virtual machine is left alone after a message."""
+        """Return how long the virtual machine is left alone after a message."""
         return pace(self.options, self.place.zone)
 
 

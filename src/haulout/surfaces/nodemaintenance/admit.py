@@ -105,7 +105,7 @@ def _quorum(node: NodeRow, quorum: Quorum, view: View) -> Verdict | None:
 
 
 def _guard(node: NodeRow, view: View) -> Verdict | None:
-    """OpenShift guards etcd with a budget over one pod a member."""
+    """Judge by the budget over one pod a member with which OpenShift guards etcd."""
     name = node.key.name
     budgets = view.rows(BUDGETS_OF_NAMESPACE, GUARD_NAMESPACE, BudgetRow)
     if len(budgets) != 1:
@@ -126,7 +126,7 @@ def _guard(node: NodeRow, view: View) -> Verdict | None:
 
 
 def _members(node: NodeRow, view: View) -> Verdict | None:
-    """More than half of the members must be left. One whose node is in maintenance is as good as gone."""
+    """Judge by the members: more than half must be left. One whose node is in maintenance counts as gone."""
     name = node.key.name
     members = {pod.node: pod for pod in view.rows(ETCD_MEMBERS, True, PodRow)}
     own = members.get(name)
@@ -179,7 +179,7 @@ def _checked(given: msgspec.Struct | Unreadable | None) -> Maintenance | Verdict
 
 
 def _as_labels(selector: Mapping[str, Any] | None) -> dict[str, str]:
-    """Plain equality, which is all that the original understands; none selects every pod (apimachinery, LabelSelectorAsMap)."""
+    """Return a selector as plain equality, which is all that the original understands; none selects every pod."""
     given = selector or {}
     wanted = dict(given.get("matchLabels") or {})
     for expression in given.get("matchExpressions") or ():

@@ -49,7 +49,7 @@ def claims_of(situation: Situation, *, drained: bool) -> tuple[Claim, ...]:
 
 
 def not_granted(situation: Situation, claims: tuple[Claim, ...]) -> Decision | None:
-    """What is said while something that is claimed is not granted."""
+    """Return the decision while something that is claimed is not granted."""
     for claim in claims:
         if claim.begun:
             continue
@@ -68,7 +68,7 @@ def not_granted(situation: Situation, claims: tuple[Claim, ...]) -> Decision | N
 
 
 def with_status(situation: Situation, status: Status, *statements: Tell, until: datetime | None = None) -> Decision:
-    """Writes a status where something but its time differs, and tells of it."""
+    """Write a status where something but its time differs, with an event."""
     alike = replace(status, last_update=situation.status.last_update) == situation.status
     edits = () if alike else patch(situation.row, status)
     return Decision(

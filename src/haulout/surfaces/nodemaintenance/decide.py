@@ -134,7 +134,7 @@ def _beginning(situation: Situation) -> Decision:
 
 
 def _reported(situation: Situation, error: str) -> tuple[Step, ...]:
-    """Writes what went wrong where the status does not say so yet; it goes before what is tried again."""
+    """Write what went wrong where the status does not say so yet, before it is tried again."""
     return with_status(situation, failed_with(pending(situation), error, situation.now)).actions
 
 
@@ -142,7 +142,7 @@ def _reported(situation: Situation, error: str) -> tuple[Step, ...]:
 
 
 def _refused(situation: Situation, text: str) -> Decision:
-    """Nothing of the node is touched for it, neither now nor at its end."""
+    """Refuse the maintenance: nothing of the node is touched for it, neither now nor at its end."""
     row = situation.row
     if row.deleting_at is not None:
         return Decision(actions=_finalized(situation))
@@ -173,7 +173,7 @@ def _ending(situation: Situation) -> Decision:
 
 
 def _stopping(situation: Situation, act: str, prefix: str = "") -> tuple[Step, ...]:
-    """Lets the node go; where the server has refused that, the status says so."""
+    """Let the node go. Where the server has refused that, the status says so."""
     name = refusals.outcome_name(act, situation.key)
     steps = stop_steps(situation.row, situation.node, situation.lease, situation.options, _others(situation))
     left = tuple(refusals.with_outcome(step, name) for step in steps if step)
@@ -216,7 +216,7 @@ def _without_node(situation: Situation) -> Decision:
 
 
 def _preview(situation: Situation, wanted: DrainWish) -> Decision:
-    """What a drain would have to do; nothing is done."""
+    """Show what a drain would have to do; nothing is done."""
     if wanted.problem:
         return with_status(situation, failed_with(situation.status, wanted.problem, situation.now))
     state = foreseen(
@@ -246,7 +246,7 @@ def _going_on(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decisio
 
 
 def _held(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decision:
-    """As far as the lease allows."""
+    """Hold the node as far as the lease allows."""
     row, now = situation.row, situation.now
     if row.status.error_on_lease_count > MOST_LEASE_ERRORS:
         return _lost_for_good(situation)
@@ -262,7 +262,7 @@ def _held(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decision:
 
 
 def _owners(row: MaintenanceRow, node: NodeRow) -> list[dict[str, object]] | None:
-    """The owner references with the node among them, where it is not yet; those of a former node of the name go."""
+    """Return the owner references with the node added. Those of a former node of the same name go."""
     ours = [
         owner for owner in row.owners if (owner.api_version, owner.kind, owner.name) == ("v1", "Node", node.key.name)
     ]
@@ -275,7 +275,7 @@ def _owners(row: MaintenanceRow, node: NodeRow) -> list[dict[str, object]] | Non
 
 
 def _lost_for_good(situation: Situation) -> Decision:
-    """The node is let go once; after that nothing is done until the maintenance is deleted."""
+    """Let the node go once; after that nothing is done until the maintenance is deleted."""
     status, row = situation.status, situation.row
     if status.phase == FAILED:
         return Decision(reasons=(Reason("lease-lost", row.key, status.last_error),))
@@ -321,7 +321,7 @@ def _held_by_another(situation: Situation) -> Decision:
 
 
 def _again_at(status: Status) -> datetime | None:
-    """Errors are counted one at a time: the first at once, the next ones a while after the last was written."""
+    """Return when the next error is counted: the first at once, the next ones a while after the last was written."""
     if not status.error_on_lease_count or status.last_update is None:
         return None
     return status.last_update + LEASE_RETRY_FOR
@@ -338,7 +338,7 @@ def _namespace_refusal(situation: Situation) -> Refusal | None:
 
 
 def _lease_failed(situation: Situation) -> Decision | None:
-    """The server refused to give us the lease: counted, unless another client was quicker or the namespace is missing."""
+    """Count a refused lease, unless another client was quicker or the namespace is missing."""
     refusal = _lease_refusal(situation)
     if refusal is None or refusal.code == 409:
         return None
@@ -421,7 +421,7 @@ def _reopened(situation: Situation, node: NodeRow) -> tuple[Value, ...]:
 
 
 def _reasons(situation: Situation, drain: DrainRow, state: Progress, claims: tuple[Claim, ...]) -> tuple[Reason, ...]:
-    """What the drain waits for; after it, the turn."""
+    """Return what the drain waits for; after it, the turn."""
     refusal = not_granted(situation, claims[1:]) if state.done else None
     if refusal is not None:
         return refusal.reasons
@@ -429,7 +429,7 @@ def _reasons(situation: Situation, drain: DrainRow, state: Progress, claims: tup
 
 
 def _node_refused(situation: Situation, wanted: DrainWish, edits: tuple[Edit, ...]) -> tuple[Step, ...]:
-    """What the server has said to the edits; a node that cannot be held as it should be is not out of service."""
+    """Report what the server said to the edits: a node that cannot be held as it should be is not out of service."""
     name = refusals.outcome_name("node", situation.key)
     refusal = refused(situation.view, name) if edits else None
     if refusal is None:
@@ -440,7 +440,7 @@ def _node_refused(situation: Situation, wanted: DrainWish, edits: tuple[Edit, ..
 
 
 def _lease_steps(situation: Situation, node: NodeRow) -> tuple[Step, ...]:
-    """The request, after the namespace where that was missing and has not been tried since."""
+    """Return the lease request, after the namespace where that was missing and has not been tried since."""
     request = leases.request(situation.lease, node, situation.options, situation.row.seen, situation.now)
     missing = _lease_refusal(situation)
     if missing is None or missing.code != 404 or situation.lease is not None:
@@ -454,7 +454,7 @@ def _lease_steps(situation: Situation, node: NodeRow) -> tuple[Step, ...]:
 
 
 def _node_edits(situation: Situation, node: NodeRow, wanted: DrainWish) -> tuple[Edit, ...]:
-    """Label, taints and cordon, as far as they are missing: one patch."""
+    """Return label, taints and cordon, as far as they are missing: one patch."""
     edits: list[Edit] = []
     if node.labels.get(EXCLUDE_LABEL) != "true":
         edits.append(Label(node.key, EXCLUDE_LABEL, "true"))

@@ -19,7 +19,7 @@ Pod = tuple[Key, str]
 
 
 def leaving(situation: Situation, wanted: DrainWish, state: Progress) -> tuple[tuple[Say, ...], tuple[Value, ...]]:
-    """What is to be said now, and of which pods it has been: they are tried often, but told of once."""
+    """Return the lines to log now, and which pods were logged: each is tried often, but logged once."""
     key = Key("", MARK, _MARKS, situation.key.name)
     last = situation.view.recall(key, Value)
     known: dict[Pod, None] = dict.fromkeys(last.value if last is not None and isinstance(last.value, tuple) else ())
@@ -41,7 +41,7 @@ def leaving(situation: Situation, wanted: DrainWish, state: Progress) -> tuple[t
 
 
 def _asked(state: Progress) -> list[PodRow]:
-    """Those whose turn it is; a drain that must not begin evicts none."""
+    """Return the pods whose turn it is; a drain that must not begin evicts none."""
     if state.errors:
         return []
     going = [(pod, fate) for pod, fate in state.selection.pods if fate.awaited and fate.act not in _STAYS]

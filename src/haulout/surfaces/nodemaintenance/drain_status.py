@@ -40,7 +40,7 @@ replace = msgspec.structs.replace
 def drain_status(
     situation: Situation, wanted: DrainWish, state: Progress, claims: tuple[Claim, ...]
 ) -> tuple[list[Step], datetime | None, tuple[Row, ...]]:
-    """The steps that write it, when time alone changes it, and what has to be remembered of the last report."""
+    """Return the steps that write the status, when time alone changes it, and what to remember of the last report."""
     row, now, status = situation.row, situation.now, situation.status
     if state.proving:
         return [], None, _last_report(situation)
@@ -76,7 +76,7 @@ def drain_status(
 
 
 def without_pods(situation: Situation, problem: str) -> Step:
-    """A drain that does not know its pods fails like any other: the node is held, and nothing is evicted."""
+    """Report a drain whose pods cannot be read: the node is held, and nothing is evicted."""
     status, now = replace(situation.status, phase=RUNNING, blocked_pods=()), situation.now
     status = replace(status, drain_progress=min(99, status.drain_progress))
     for kind in ("Cordoned", "LeaseHeld"):
@@ -96,13 +96,13 @@ def _error(state: Progress, wanted: DrainWish) -> str:
 
 
 def _failed_pass(situation: Situation) -> tuple[Say, ...]:
-    """The line by which the tests of the original know that a pass has failed."""
+    """Return the log line by which the tests of the original know that a pass has failed."""
     fields = (("object", f"{situation.key.kind}/{situation.key.name}"), ("node", situation.row.node))
     return (Say("Reconciling with fixed duration", fields),)
 
 
 def _pass_began_at(situation: Situation) -> datetime:
-    """Bounded by what is stored, so that a restart does not begin it anew."""
+    """Return when the pass began, bounded by what is stored, so that a restart does not begin it anew."""
     instants = [situation.status.last_update, situation.lease.acquired_at if situation.lease else None]
     return max((instant for instant in instants if instant is not None), default=situation.now)
 
@@ -130,7 +130,7 @@ def _conditions(situation: Situation, state: Progress, status: Status) -> Status
 
 
 def _skipped(state: Progress) -> str:
-    """The pods that are still there and are not waited for, to be known before the node is switched off."""
+    """Return the pods that are still there and are not waited for, to be known before the node is switched off."""
     names = [f"{pod.key.namespace}/{pod.key.name}" for pod in state.selection.skipped]
     return f"no longer waited for: {', '.join(names)}" if names else ""
 
@@ -192,7 +192,7 @@ def _with_drained_message(status: Status, message: str) -> Status:
 def _report(
     situation: Situation, state: Progress, began_at: datetime
 ) -> tuple[list[Step], datetime | None, tuple[Row, ...]]:
-    """What is known of the drain now, written between two passes; the time of the pass is left alone."""
+    """Write what is known of the drain between two passes; the time of the pass is left alone."""
     last = _last_report(situation)
     reported_at = next((each.value for each in last if isinstance(each.value, datetime)), began_at)
     due_at = max(began_at, reported_at) + REPORT_EVERY_FOR

@@ -33,12 +33,12 @@ def lease_key(node: str, options: Options) -> Key:
 
 
 def outcome_name(node: str, lease: LeaseRow | None) -> str:
-    """Under which name a refused lease request is kept. That one to renew is gone is no word about a new one."""
+    """Return the name under which a refused lease request is kept. Renewing and creating have names of their own."""
     return f"nodemaintenance/{'lease' if lease is None else 'renewal'}/{node}"
 
 
 def namespace_outcome(node: str) -> str:
-    """The same of the namespace, when it is made for this lease."""
+    """Return the name for the namespace, when it is made for this lease."""
     return f"nodemaintenance/lease-namespace/{node}"
 
 
@@ -51,7 +51,7 @@ def holder(lease: LeaseRow | None, now: datetime) -> Holder:
 
 
 def is_valid(lease: LeaseRow, now: datetime) -> bool:
-    """A renewal in the future makes it invalid, too."""
+    """Whether the lease is valid. A renewal in the future makes it invalid, too."""
     due_at = expires_at(lease)
     return due_at is not None and lease.renewed_at is not None and due_at >= now >= lease.renewed_at
 
@@ -63,7 +63,7 @@ def expires_at(lease: LeaseRow) -> datetime | None:
 
 
 def renew_at(lease: LeaseRow, node: NodeRow, options: Options, seen: str) -> datetime | None:
-    """When our lease is to be renewed: after a third of its time; None: now."""
+    """Return when our lease is to be renewed: after a third of its time; None: now."""
     due_at = expires_at(lease)
     # What belongs to a node that has been replaced is taken away by the garbage collector.
     if any(owner.kind == "Node" and owner.uid != node.uid for owner in lease.owners):
@@ -82,7 +82,7 @@ def is_due(lease: LeaseRow, node: NodeRow, options: Options, seen: str, now: dat
 
 
 def request(lease: LeaseRow | None, node: NodeRow, options: Options, seen: str, now: datetime) -> Write:
-    """Takes or renews it; the caller knows that it has no other holder."""
+    """Take or renew the lease. The caller knows that it has no other holder."""
     key, name = lease_key(node.key.name, options), outcome_name(node.key.name, lease)
     stamp = wire_micro_time(now)
     spec: Json = {"holderIdentity": LEASE_HOLDER, "leaseDurationSeconds": seconds(options), "renewTime": stamp}

@@ -11,7 +11,7 @@ from haulout.core.action import Action, Cordon, Delete, Finalize, Label, Patch, 
 
 
 def outcome_name(act: str, key: Key) -> str:
-    """Under which name the refusals of one act of a maintenance are kept."""
+    """Return the name under which the refusals of one act of a maintenance are kept."""
     return f"nodemaintenance/{act}/{key.name}"
 
 
@@ -26,12 +26,12 @@ def with_outcome(step: Step, name: str) -> Step:
 
 
 def beginning(actions: Iterable[Action], refusal: Refusal) -> str:
-    """The original labels, taints and cordons one after the other: told is what would have failed first."""
+    """Return what the original would have failed at first: it labels, taints and cordons one after the other."""
     return _text(actions, refusal, (Label, SetTaint, Cordon))
 
 
 def ending(actions: Iterable[Action], refusal: Refusal) -> str:
-    """At the end it begins with the taints."""
+    """Return the same for the end, where the original begins with the taints."""
     return _text(actions, refusal, (SetTaint, Cordon, Label))
 
 

@@ -22,7 +22,10 @@ from haulout.surfaces.nodemaintenance.wire import (
 def stop_steps(
     row: MaintenanceRow, node: NodeRow | None, lease: LeaseRow | None, options: Options, others: bool
 ) -> tuple[Step, ...]:
-    """`others`: another surface wants the node to stay cordoned. A node without our taint is left alone."""
+    """Return the steps that release a node; one without our taint is left alone.
+
+    `others`: another surface keeps the cordon.
+    """
     owned = node is not None and _is_owned(row, node, options)
     steps: list[Step] = []
     if node is not None and owned:
@@ -44,7 +47,7 @@ def _restores(row: MaintenanceRow, options: Options) -> bool:
 
 
 def _is_owned(row: MaintenanceRow, node: NodeRow, options: Options) -> bool:
-    """Where the state before is restored, the label may belong to another author: the ledger says so."""
+    """Whether the label is ours. Where the state before is restored, the ledger says so."""
     if has_drain_taint(node):
         return True
     if not _restores(row, options):
@@ -82,7 +85,7 @@ def _returned(row: MaintenanceRow, node: NodeRow, options: Options, others: bool
 
 
 def _remembered(row: MaintenanceRow, node: NodeRow, options: Options) -> tuple[Label, ...]:
-    """The label as it was before, where that is to be restored and known."""
+    """Return the label as it was before, where that is to be restored and known."""
     if not _restores(row, options):
         return ()
     stood = cordon.ledger(node)

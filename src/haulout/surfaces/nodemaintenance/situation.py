@@ -83,7 +83,7 @@ def is_expired(situation: Situation, wanted: DrainWish) -> bool:
 
 
 def pending(situation: Situation, phase: str | None = None) -> Status:
-    """The status, in this phase, with the pods that are still there, as far as they can be told."""
+    """Return the status in this phase, with the pods that are still there, as far as they are known."""
     status = situation.status if phase is None else msgspec.structs.replace(situation.status, phase=phase)
     if not situation.row.node:
         return status
@@ -95,5 +95,5 @@ def pending(situation: Situation, phase: str | None = None) -> Status:
 
 
 def resumed(status: Status) -> str:
-    """The phase of one that is at it: what has failed once, and waits or tries again, runs."""
+    """Return the phase of a maintenance at work: one that has failed once and tries again runs."""
     return RUNNING if status.phase == FAILED else status.phase

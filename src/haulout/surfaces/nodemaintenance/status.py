@@ -35,7 +35,7 @@ def second(instant: datetime) -> datetime:
 
 
 def with_pods(status: Status, pods: Iterable[PodRow]) -> Status:
-    """Pending pods, and the progress that they mean; a maintenance that has not succeeded is never at 100."""
+    """Return the status with pending pods and progress. A maintenance that has not succeeded is never at 100."""
     keys = [pod.key for pod in pods]
     references = tuple(PodReference(key.namespace, key.name) for key in keys)
     progress = status.drain_progress
@@ -51,7 +51,7 @@ def failed_with(status: Status, error: str, now: datetime) -> Status:
 
 
 def drain_error(progress: Progress, timeout_for: timedelta, *, deletes: bool = False) -> str:
-    """What the original would say of a pass that ended like this; one that deletes names no pods."""
+    """Return what the original says of a pass that ended like this; one that deletes names no pods."""
     if deletes:
         return progress.errors or aggregate([each.error or TIMED_OUT for each in progress.pods])
     return progress.errors or aggregate([_pod_error(each, timeout_for) for each in progress.pods])
@@ -71,7 +71,7 @@ def _quoted(text: str) -> str:
 
 
 def blocked_pods(progress: Progress, stood: Sequence[BlockedPod]) -> tuple[BlockedPod, ...]:
-    """With since when: as it stood for the same reason, so that only what changes is written."""
+    """Return the blocked pods, each with since when. An unchanged reason keeps its time, so that nothing is written."""
     before = {(each.namespace, each.name, each.reason): each for each in stood}
     found = []
     for each in progress.pods:
@@ -116,14 +116,14 @@ def is_cordoned(status: Status) -> bool:
 
 
 def let_go(status: Status, reason: str, now: datetime) -> Status:
-    """The conditions of a maintenance that holds nothing any more."""
+    """Return the conditions of a maintenance that holds nothing any more."""
     for kind in ("Cordoned", "LeaseHeld", "Drained", "Blocked"):
         status = with_condition(status, kind, False, reason, "", now)
     return replace(status, blocked_pods=())
 
 
 def patch(row: MaintenanceRow, status: Status) -> tuple[Patch, ...]:
-    """What has to change on the wire; nothing where nothing does."""
+    """Return what has to change on the wire; nothing where nothing does."""
     fields = [
         (name, wire)
         for name, wire in zip(Status.__struct_fields__, Status.__struct_encode_fields__, strict=True)
@@ -136,7 +136,7 @@ def patch(row: MaintenanceRow, status: Status) -> tuple[Patch, ...]:
 
 
 def _wire(value: Any) -> Any:
-    """Zero, empty and absent are one on this wire."""
+    """Return a value for the wire, where zero, empty and absent are the same."""
     match value:
         case datetime():
             return wire_time(value)

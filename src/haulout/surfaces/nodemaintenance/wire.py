@@ -133,7 +133,7 @@ def _project(obj: NodeMaintenance, common: dict[str, Any]) -> MaintenanceRow:
 
 
 def _bounded(status: Status) -> Status:
-    """The status with its times within bounds: people can write it, and deadlines are counted from it."""
+    """Return the status with its times within bounds: people can write it, and deadlines are counted from it."""
     conditions = tuple(
         msgspec.structs.replace(each, last_transition_time=instant(each.last_transition_time))
         for each in status.conditions

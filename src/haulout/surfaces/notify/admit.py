@@ -117,7 +117,7 @@ def _spec(new: Maintenance) -> Verdict | None:
 
 
 def _usable(new: Maintenance) -> Verdict | None:
-    """The ID becomes the name of labels; the original accepts what can never be one."""
+    """Refuse an ID that cannot become the name of labels. The original accepts it."""
     name = new.wanted.maintenance_id
     if _LABEL_NAME.fullmatch(name):
         return None

@@ -35,7 +35,7 @@ def complete(given: Given) -> Decision:
 
 
 def _needs_no_mark(given: Given) -> bool:
-    """Whether a restart in the middle does no harm: one that is deleted completes again, and nobody hears of it twice.
+    """Whether a restart in the middle does no harm: one that is deleted completes again, and no message is sent twice.
 
     Other maintenances of the node look for the mark to see which of them is the last.
     """

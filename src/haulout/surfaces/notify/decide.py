@@ -85,7 +85,7 @@ def _decide(given: Given) -> Decision:
 
 
 def _without_node(given: Given) -> Decision:
-    """A maintenance of a node that is gone waits for it, unless the maintenance is being deleted."""
+    """Decide about a maintenance of a node that is gone: it waits for the node, unless it is being deleted."""
     row = given.row
     if not is_final(row):
         return NOTHING
@@ -100,7 +100,7 @@ def _without_node(given: Given) -> Decision:
 
 
 def _delete(given: Given) -> Decision:
-    """Before the start no message tells of it; after, its end is announced and the node waited for."""
+    """End a maintenance. Before its start no message tells of it; after, its end is announced."""
     row, node = given.row, given.node
     if row.state not in AFTER_START:
         unlabel: Step = (Label(node.key, row.label, None),) if node is not None and is_labelled(row, node) else ()
@@ -124,7 +124,7 @@ def _initialize(given: Given) -> Decision:
 
 
 def _go_on(given: Given) -> Decision:
-    """Rows 3 to 7 of the table. A deadline that is still to come does not keep the later rows from being looked at."""
+    """Decide rows 3 to 7 of the table. A deadline to come does not keep the later rows from being looked at."""
     row, until = given.row, None
     if row.state == STARTED and not is_terminal(row):
         if row.status.sla_expires is None:

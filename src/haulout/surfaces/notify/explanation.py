@@ -120,7 +120,7 @@ def _standing(given: Given) -> tuple[int, str, str]:
 
 
 def _reported(given: Given) -> tuple[int, str, str]:
-    """A client's annotation decides; while it is there, uncordoning the node has no effect."""
+    """Explain a client's annotation, which decides: while it is there, uncordoning the node has no effect."""
     row = given.row
     if row.state in DRAINING:
         text = f"{READY} is {row.annotations[READY]!r}: it has to become 'true'"

@@ -94,7 +94,7 @@ def _order(row: NoticeRow, role: Role) -> tuple[bool, datetime, str]:
 
 
 def has_room(given: Given) -> bool | None:
-    """Whether one more recipe of the runner may begin; None: not at this instant, because others are beginning.
+    """Return whether one more recipe of the runner may begin; None: not now, as others are beginning.
 
     One that is beginning has its place: a call of a web server may take several tries.
     """

@@ -135,7 +135,7 @@ def _turn(node: Standing) -> tuple[int, tuple[str, str]]:
 
 
 def _turn_back(node: Standing) -> tuple[bool, float, tuple[str, str]]:
-    """The order of a rollback: nodes that are out of service, then those that were changed last."""
+    """Order the nodes of a rollback: those that are out of service, then those that were changed last."""
     changed_at = node.changed_at.timestamp() if node.changed_at is not None else float("-inf")
     return not node.is_cordoned, -changed_at, node.age
 

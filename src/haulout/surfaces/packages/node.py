@@ -113,7 +113,7 @@ def _holds_back(plan: PlanRow) -> bool:
 
 
 def _steps(draft: NodeDraft, visits: list[Visit]) -> Iterator[Step]:
-    """The state is stored before a pod is made for it, and a pod's outcome before the pod is deleted."""
+    """Return the steps: the state is stored before a pod is made for it, a pod's outcome before it is deleted."""
     edits = draft.edits()
     conditions = tuple(each for found in visits for each in found.conditions)
     if any(isinstance(edit, Cordon) and edit.unschedulable for edit in edits):

@@ -49,7 +49,7 @@ class InitContainer(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def cause(self) -> str:
-        """Why it failed, as far as its status says: the step, else the exit code, else what it waits for."""
+        """Return why it failed, as far as its status says: the step, else the exit code, else what it waits for."""
         if self.failure or not self.last_exit_code:
             return self.failure or self.waits_for
         return f"exit code {self.last_exit_code}"

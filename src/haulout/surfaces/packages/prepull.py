@@ -43,7 +43,7 @@ class Pull(msgspec.Struct, frozen=True):
 
 
 def is_pull(pod: PackagePodRow, options: Options) -> bool:
-    """Whether a pod is one of those that pull images. Elsewhere the label is anybody's."""
+    """Whether a pod is one of those that pull images. In other namespaces any pod may have the label."""
     return pod.pull is not None and pod.key.namespace == options.namespace
 
 

@@ -56,7 +56,7 @@ class Standing(Row, frozen=True, kw_only=True):
 
     @property
     def age(self) -> tuple[str, str]:
-        """The order of nodes: the older first, then by name."""
+        """Return the order of nodes: the older first, then by name."""
         return self.created_at.isoformat() if self.created_at else "", self.node
 
 

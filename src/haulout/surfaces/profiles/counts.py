@@ -24,7 +24,7 @@ from haulout.surfaces.profiles.wire import (
 
 
 def unreadable(group: Hashable) -> Hashable:
-    """Those of a group whose data cannot be read: since when they are in maintenance is unknown."""
+    """Return the nodes of a group whose data cannot be read: since when they are in maintenance is unknown."""
     return ("unreadable", group)
 
 

@@ -134,7 +134,7 @@ def pass_over(key: Key, view: View, now: datetime) -> tuple[NodeRow, Config, lis
 
 
 def _stayed(result: Result, refused: Refused) -> Result:
-    """Where it would move, but for the server."""
+    """Return the profiles that would move, had the server not refused it."""
     return msgspec.structs.replace(result, next=result.state, error=refused.error) if result.moved else result
 
 
@@ -143,13 +143,13 @@ def _wishes(results: list[Result]) -> list[Wish]:
 
 
 def mode_of(view: View) -> Mode:
-    """As the process serves the surface; by default as its original does."""
+    """Return how the process serves the surface; by default as its original does."""
     setting = view.config(MODE)
     return setting.value if setting is not None and isinstance(setting.value, Mode) else Mode()
 
 
 def attach(data: MaintenanceData, names: tuple[str, ...], config: Config, now: datetime) -> MaintenanceData:
-    """Entries of detached profiles go, those newly attached start as operational, unknown ones stay as they are."""
+    """Return the entries of attached profiles: new ones start as operational, unknown ones stay, detached ones go."""
     entries = {name: entry for name, entry in data.profiles.items() if name in names}
     for name in names:
         if name not in entries and name in config.profiles:
@@ -193,7 +193,7 @@ def _pass(
 def _edits(
     node: NodeRow, draft: NodeRow, data: MaintenanceData, results: list[Result], config: Config
 ) -> tuple[Edit, ...]:
-    """Everything that changes of the node."""
+    """Return everything that changes of the node."""
     # A trigger may have changed the profile label: what is newly attached gets its entry in the next pass.
     names = attached_profiles(draft.labels.get(PROFILE_LABEL))
     state = state_label(data.profiles, names, config)
@@ -221,7 +221,7 @@ def _actions(
     more: tuple[Statement, ...],
     refusals: list[Refused],
 ) -> tuple[Step, ...]:
-    """One patch with everything that changed, told about once it is stored; then what has to be said in any case.
+    """Return one patch with everything that changed, its events, then what has to be stated in any case.
 
     What goes to other objects goes first: should the node's patch fail, it is decided anew on what then stands. Only
     what was refused is told before, as the next patch may be refused as well.
@@ -249,7 +249,7 @@ def _actions(
 
 
 def _odd_ones(node: NodeRow, names: tuple[str, ...], config: Config) -> tuple[Statement, ...]:
-    """What people have written on the node that means nothing."""
+    """Return the reasons for what people have written on the node that means nothing."""
     # Two separators in a row name nothing, which is not worth an event.
     unknown = (_unknown(node.key, name) for name in names if name and name not in config.profiles)
     odd = (each for annotation, note in misread(node).items() for each in _odd(node.key, annotation, note))
@@ -257,13 +257,13 @@ def _odd_ones(node: NodeRow, names: tuple[str, ...], config: Config) -> tuple[St
 
 
 def _shuffles(view: View, node: NodeRow, results: list[Result], mode: Mode) -> tuple[Statement, ...]:
-    """Once an entry into maintenance, before anything is done there: a drain leaves nothing to count."""
+    """Count the pods of a node once for each entry into maintenance, before a drain empties it."""
     entered = [result.profile for result in results if result.moved and result.next == State.IN_MAINTENANCE]
     return tuple(each for name in entered for each in measures(view, node, name)) if mode.counts else ()
 
 
 def _without_ended_drains(draft: NodeRow, results: list[Result], names: tuple[str, ...]) -> NodeRow:
-    """A profile that is elsewhere by now, or gone, drains no longer."""
+    """Remove the drains of profiles that are in another state by now, or gone."""
     moved = {result.profile for result in results if result.moved}
     since = started(draft)
     kept = {name: at for name, at in since.items() if name in names and name not in moved}
@@ -271,7 +271,7 @@ def _without_ended_drains(draft: NodeRow, results: list[Result], names: tuple[st
 
 
 def _prepared(results: list[Result]) -> Iterator[Write]:
-    """Once an object, and nothing that is written anyhow."""
+    """Return what plugins prepare: once an object, and nothing that is written anyhow."""
     seen = {write.target for result in results for write in result.writes}
     verdicts = (verdict for result in results for each in result.judged for verdict in each.verdicts.values())
     for write in (write for verdict in verdicts for write in verdict.prepare):
@@ -318,7 +318,7 @@ def _invalid(key: Key, setting: Value | None) -> Reason:
 
 
 def _held(node: NodeRow) -> tuple[Claim, ...]:
-    """Where nothing can be decided, a node in the middle of maintenance is not free for other surfaces.
+    """Keep the claims of a node in maintenance where nothing can be decided: it is not free for other surfaces.
 
     Where not even the data can be read, its label says so.
     """

@@ -32,7 +32,7 @@ Json = dict[str, Any]
 
 
 def node_info(key: Key, view: View, now: datetime) -> Json | None:
-    """None where there is nothing to show: no such node, a configuration that has not been read."""
+    """Return what is shown of a node; None: there is no such node, or no configuration has been read."""
     found = pass_over(key, view, now)
     if found is None:
         return _standstill(key, view, now)
@@ -41,7 +41,7 @@ def node_info(key: Key, view: View, now: datetime) -> Json | None:
 
 
 def _standstill(key: Key, view: View, now: datetime) -> Json | None:
-    """While the configuration is invalid: where the profiles of a node stay, and why."""
+    """Return where the profiles of a node stay while the configuration is invalid, and why."""
     node, setting = view.get(key, NodeRow), view.config(SURFACE)
     if node is None or setting is None:
         return None
@@ -65,7 +65,7 @@ def _chosen(node: NodeRow, names: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def _profiles(node: NodeRow, results: list[Result], view: View) -> list[Json]:
-    """As the label lists them: one that is named twice is shown twice, as the original does."""
+    """Return the profiles as the label lists them: one that is named twice is shown twice, as the original does."""
     shown = {result.profile: _profile(node.key, result, view) for result in results}
     return [shown[name] for name in listed_profiles(node.labels.get(PROFILE_LABEL)) if name in shown]
 

@@ -26,7 +26,7 @@ Config = Configuration[Check, Notifier, Trigger]
 def lint(
     data: bytes | str, plugins: Plugins[Check, Notifier, Trigger], *, source: str, environment: Mapping[str, str]
 ) -> list[Problem]:
-    """Everything that is wrong or odd, from top to bottom; oddities are looked for only in a file that loads."""
+    """Return everything that is wrong or odd, from top to bottom; oddities are looked for only in a file that loads."""
     config, found = examined(data, plugins, source=source, environment=environment)
     if isinstance(config, ConfigProblem):
         return found
@@ -93,7 +93,7 @@ def _reached(profile: Profile[Check, Notifier, Trigger]) -> set[State]:
 
 
 def _hopeless(check: expression.Expression, checks: tuple[Instance[Check], ...]) -> str:
-    """Why no combination of answers lets the expression pass; empty if one does."""
+    """Return why no combination of answers lets the expression pass; empty if one does."""
     instances = {each.name: each for each in checks}
     names = sorted(instances)
     never = {name: why for name, each in instances.items() if (why := _never(each))}
@@ -107,7 +107,7 @@ def _hopeless(check: expression.Expression, checks: tuple[Instance[Check], ...])
 
 
 def _possible(values: dict[str, bool], instances: dict[str, Instance[Check]], never: dict[str, str]) -> bool:
-    """A label has one value at a time, and has none if it is not there."""
+    """Whether answers can occur together: a label has one value at a time, and none if it is not there."""
     if any(values[name] for name in never):
         return False
     wanted: dict[tuple[str, str], set[str]] = {}
@@ -138,7 +138,7 @@ def _never(instance: Instance[Check]) -> str:
 
 
 def _written(document: Node | None, path: tuple[str, ...]) -> Iterator[str]:
-    """The names of the items of a list, as they stand in the file."""
+    """Return the names of the items of a list, as they stand in the file."""
     node = document
     for step in path:
         node = node.entries.get(step) if isinstance(node, yaml.Mapping) else None

@@ -114,7 +114,7 @@ def profile_names(options: Any) -> tuple[str, ...]:
 def examined(
     data: bytes | str, plugins: Plugins[Ck, Nt, Tr], *, source: str, environment: Mapping[str, str]
 ) -> tuple[Configuration[Ck, Nt, Tr] | ConfigProblem, list[Problem]]:
-    """What `load` and `problems` say, of one reading: a file of fifty profiles takes a tenth of a second."""
+    """Return what `load` and `problems` say, of one reading: a file of fifty profiles takes a tenth of a second."""
     loader = _Loader(plugins, source, environment)
     try:
         configuration = loader.configuration(data)
@@ -129,7 +129,7 @@ def examined(
 def load(
     data: bytes | str, plugins: Plugins[Ck, Nt, Tr], *, source: str, environment: Mapping[str, str]
 ) -> Configuration[Ck, Nt, Tr]:
-    """The configuration, or ConfigProblem with what the original would have found first."""
+    """Return the configuration. Raises ConfigProblem with what the original would have found first."""
     configuration, _ = examined(data, plugins, source=source, environment=environment)
     if isinstance(configuration, ConfigProblem):
         raise configuration
@@ -139,7 +139,7 @@ def load(
 def problems(
     data: bytes | str, plugins: Plugins[Ck, Nt, Tr], *, source: str, environment: Mapping[str, str]
 ) -> list[Problem]:
-    """Everything that is wrong or odd, from top to bottom."""
+    """Return everything that is wrong or odd, from top to bottom."""
     return examined(data, plugins, source=source, environment=environment)[1]
 
 
@@ -205,7 +205,7 @@ class _File(Config, frozen=True, kw_only=True):
 
 
 def written_file() -> type[Config]:
-    """The shape of the file, for its description."""
+    """Return the shape of the file, for its description."""
     return _File
 
 
@@ -370,7 +370,7 @@ class _Loader(Generic[Ck, Nt, Tr]):
         return word if word and word in known else text
 
     def _word(self, path: _Path) -> str:
-        """What is written there, if it is a word such as `on` that is read as true or false: its author may mean it."""
+        """Return a word such as `on` that is read as true or false: its author may mean the word."""
         node = yaml.node_at(self._context.document, path)
         word = node.text if isinstance(node, yaml.Scalar) else ""
         return word if word.lower() not in {"true", "false"} else ""
@@ -384,7 +384,7 @@ class _Loader(Generic[Ck, Nt, Tr]):
         self.warnings.append(ConfigProblem(what, right=right, path=path, place=place))
 
     def _wrong(self, what: str, path: _Path, right: str = "") -> None:
-        """Where nothing could be read, what is missed next is not worth a word."""
+        """Note a problem. Where nothing could be read, what is missing next is no problem of its own."""
         if any(path[:length] in self._unread for length in range(1, len(path) + 1)):
             return
         place = yaml.place_of(self._context.document, path)

@@ -16,7 +16,7 @@ SURFACE = "profiles"
 
 
 def mark(key: Key, view: View, now: datetime) -> Decision:
-    """Says for which profiles a node in maintenance-required has no pod that prefers operational nodes."""
+    """Mark for which profiles a node in maintenance-required has no pod that prefers operational nodes."""
     setting = view.config(SURFACE)
     config = setting.value if setting is not None else None
     if not isinstance(config, Configuration) or not any(

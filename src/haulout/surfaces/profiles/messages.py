@@ -41,14 +41,14 @@ class Notice(msgspec.Struct, frozen=True):
 
 
 def compose(notice: Notice, node: Mapping[str, Any]) -> Message:
-    """TemplateError where the message cannot be rendered."""
+    """Render the message. Raises TemplateError where it cannot be rendered."""
     data = template_data(notice, node)
     message: Message = notice.notifier.compose(notice.config, lambda text: render(text, data))
     return message
 
 
 def flaw(notifier: Notifier, config: Config) -> str:
-    """What is wrong with its templates whatever the node; nothing where it depends on the node."""
+    """Return what is wrong with its templates whatever the node; empty where it depends on the node."""
     state = State.OPERATIONAL
     notice = Notice(notifier, config, "", node_key("node"), {}, state, "profile", "profile", NEVER, False, False)
     try:
@@ -60,7 +60,7 @@ def flaw(notifier: Notifier, config: Config) -> str:
 
 
 def template_data(notice: Notice, node: Mapping[str, Any]) -> Object:
-    """Under the names that templates have for it."""
+    """Return what templates can name, under the names that they have for it."""
     changed = merge(node, notice.changes)
     profile = Word(notice.profile, {"Current": notice.profile, "Last": notice.last})
     fields = {
@@ -75,7 +75,7 @@ def template_data(notice: Notice, node: Mapping[str, Any]) -> Object:
 
 
 def _time(stamp: Stamp) -> Object:
-    """In the zone in which it is written."""
+    """Return an instant in the zone in which it is written."""
     offset = stamp.text[-6:]
     at = stamp.at
     if offset[0] in "+-" and offset[3] == ":":

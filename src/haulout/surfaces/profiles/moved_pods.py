@@ -50,7 +50,7 @@ def _measured(view: View, pod: PodRow, owner: Owner, profile: str) -> Iterator[M
 
 
 def _responsible(key: Key, get: Callable[[Key], WorkloadRow | None]) -> WorkloadRow | None:
-    """A ReplicaSet of a Deployment stands for it; one that belongs to something unknown cannot be judged."""
+    """Return the owner that counts: of a ReplicaSet its Deployment; None where the owner is unknown."""
     row = get(key) if key.kind in _WORDS else None
     if row is None or key.kind != "ReplicaSet" or not row.owners:
         return row
@@ -63,7 +63,7 @@ def _label(key: Key) -> str:
 
 
 def _share(row: WorkloadRow) -> float:
-    """One of so many; of none, it is everything."""
+    """Return a pod's share of the replicas; of no replicas, it is everything."""
     replicas = row.ready_replicas if row.key.kind == "DaemonSet" else row.replicas
     replicas = 1 if replicas is None else replicas
     return 1 / replicas if replicas else float("inf")
@@ -77,7 +77,7 @@ def _summed(found: Iterable[Measure]) -> tuple[Measure, ...]:
 
 
 def untouched(nodes: Iterable[NodeRow], pods: Iterable[Row], workloads: Iterable[Row]) -> Iterator[Sample]:
-    """Zeros for all pods on nodes, so that series are there before anything is counted."""
+    """Return zeros for all pods on nodes, so that series are there before anything is counted."""
     profiles = {node.key.name: attached_profiles(node.labels.get(PROFILE_LABEL)) for node in nodes}
     owners = {row.key: row for row in workloads if isinstance(row, WorkloadRow)}
     found: set[tuple[str, str]] = set()

@@ -75,14 +75,14 @@ def needs_entering(chain: tuple[Notification[Any], ...]) -> bool:
 
 
 def recall(chain: Chain, given: Situation) -> None:
-    """Keeps in mind what has been delivered for this change of state, whatever keeps the chain from being looked at."""
+    """Keep in mind what was delivered for this change of state, whatever keeps the chain from being looked at."""
     if given.entering:
         for each in chain:
             given.view.outcome(_name(each, given, NEVER))
 
 
 def tell(chain: Chain, given: Situation) -> Progress:
-    """The chain up to the first one that is not delivered yet."""
+    """Send the chain up to the first message that is not delivered yet."""
     sent: dict[str, Stamp] = {}
     untils: list[datetime | None] = []
     skipped: list[Skipped] = []
@@ -116,7 +116,7 @@ def _due(each: Notification[Notifier], given: Situation, last: Stamp, *, entered
 
 
 def _deliver(each: Notification[Notifier], given: Situation, last: Stamp) -> Stamp | Progress:
-    """When it was delivered, or what keeps it."""
+    """Return when it was delivered, or what keeps it."""
     name = _name(each, given, last)
     outcome = given.view.outcome(name)
     match outcome:
@@ -140,7 +140,7 @@ def _deliver(each: Notification[Notifier], given: Situation, last: Stamp) -> Sta
 
 
 def _waiting(each: Notification[Notifier], outcome: Value | None, how: str) -> Progress:
-    """A further attempt after one that failed is still a failure, until it succeeds."""
+    """Return the state of a message under way. An attempt after a failed one is a failure until it succeeds."""
     progress = Progress(instance=each.name, waiting=f"notification {each.name} {how}")
     if outcome is None:
         return progress
@@ -148,13 +148,13 @@ def _waiting(each: Notification[Notifier], outcome: Value | None, how: str) -> P
 
 
 def _was_delivered(each: Notification[Notifier], given: Situation, last: Stamp) -> bool:
-    """By an earlier process: only this profile can have sent it since the change of state."""
+    """Whether an earlier process delivered it: only this profile can have sent it since the change of state."""
     tells_of_change = given.entering and isinstance(each.schedule, Periodic)
     return tells_of_change and last.at > given.entry.transition.at and not given.others(each.name)
 
 
 def _name(each: Notification[Notifier], given: Situation, last: Stamp) -> str:
-    """One name a message. Of a change of state each profile tells; what is due by the clock is due for the node."""
+    """Return the name of a message: by profile for a change of state, by node for what is due by the clock."""
     node = f"{CHANNEL}/{given.stored.key.name}/{given.stored.uid}"
     if given.entering and isinstance(each.schedule, Periodic):
         return f"{node}/{each.name}/{given.profile} since {given.entry.transition.text}"

@@ -21,7 +21,7 @@ MOST_SHOWN = 10
 def reasons(
     node: NodeRow, results: list[Result], names: tuple[str, ...], config: Config, view: View
 ) -> tuple[Reason, ...]:
-    """One tree a profile: its state, its transitions, and the checks that keep each from happening."""
+    """Return one tree a profile: its state, its transitions, and the checks that keep each from happening."""
     known = ", ".join(config.profiles)
     unknown = [
         Reason("profile-unknown", node.key, f"profile {name} is not configured (configured are: {known})")
@@ -69,7 +69,7 @@ def _errors(key: Key, judged: Judged) -> tuple[Reason, ...]:
 
 
 def _culprits(key: Key, judged: Judged) -> tuple[Reason, ...]:
-    """The checks that would have to answer differently."""
+    """Return the checks that would have to answer differently."""
     values = {name: verdict.passed for name, verdict in judged.verdicts.items()}
     found = culprits(judged.transition.check, values)
     return tuple(_check(key, name, judged.verdicts[name], wanted=wanted) for name, wanted in found)
@@ -81,7 +81,7 @@ def _check(key: Key, name: str, verdict: Verdict, *, wanted: bool) -> Reason:
 
 
 def _details(verdict: Verdict) -> str:
-    """An instant says more than the seconds that are left until then."""
+    """Return the details; an instant says more than the seconds that are left until then."""
     if verdict.until is not None or not verdict.info:
         return ""
     if set(verdict.info) == {"reason"}:
@@ -90,7 +90,7 @@ def _details(verdict: Verdict) -> str:
 
 
 def _waits(key: Key, judged: Judged, grant: Grant | None, view: View) -> tuple[Reason, ...]:
-    """Who takes the places is looked up now; the rest is as the arbiter said it."""
+    """Return what the profile waits for. Who takes the places is looked up now; the rest is as the arbiter said it."""
     if grant is None:
         return (unanswered(key),)
     verdicts = judged.verdicts.items()

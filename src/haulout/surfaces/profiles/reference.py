@@ -53,7 +53,7 @@ def file_schema() -> Json:
 
 
 def schema(plugins: Known) -> Json:
-    """JSON Schema 2020-12 of the whole file."""
+    """Return the JSON Schema 2020-12 of the whole file."""
     body = _object(written_file())
     instances = body["properties"]["instances"]["properties"]
     for name, kinds in (("check", plugins.checks), ("trigger", plugins.triggers), ("notify", plugins.notifiers)):
@@ -84,7 +84,7 @@ def _if_type(name: str, config: type[Config]) -> Json:
 
 
 def _item(shape: Json) -> Json:
-    """What a list is of."""
+    """Return what a list is of."""
     found: Json = shape["anyOf"][0]["items"]
     return found
 
@@ -114,7 +114,7 @@ def _shape(shape: Shape) -> Json:
 
 
 def page(plugins: Known) -> Iterator[str]:
-    """Markdown: every plugin in its own words, with its settings."""
+    """Yield a page in Markdown: every plugin in its own words, with its settings."""
     yield "# Plugins"
     yield ""
     yield "What can be an instance in `maintenance.yaml`; made by `haulout plugins` from the plugins themselves."

@@ -43,7 +43,7 @@ OTHERS = {"Pod": Keep(frozenset({POD_ANNOTATION}))}
 
 
 def keeps(config: Config | None) -> Keep:
-    """What has to be kept of Nodes for this configuration."""
+    """Return what has to be kept of Nodes for this configuration."""
     kept = BASIC
     if config is not None:
         for check in config.checks.values():
@@ -54,12 +54,12 @@ def keeps(config: Config | None) -> Keep:
 
 
 def sources(config: Config | None) -> frozenset[Source]:
-    """What has to be watched for this configuration: what is decided upon, and what is counted besides."""
+    """Return what has to be watched for this configuration: what is decided upon, and what is counted besides."""
     return decided_upon(config) | _sources(SHUFFLED)
 
 
 def decided_upon(config: Config | None) -> frozenset[Source]:
-    """Nodes always, other kinds where a plugin needs them."""
+    """Return the kinds that decisions read: Nodes always, others where a plugin needs them."""
     needs: set[str] = set()
     if config is not None:
         needs.update(*(check.plugin.needs(check.config) for check in config.checks.values()))

@@ -16,7 +16,7 @@ WANTED = "true"
 
 
 def details(node: NodeRow, results: list[Result], view: View) -> tuple[Say, ...]:
-    """Said once, and again when it has changed."""
+    """Return the log lines: once, and again when they have changed."""
     if node.labels.get(LOG_DETAILS_LABEL) != WANTED:
         return ()
     return tuple(line for result in results for line in _of(result, view))
@@ -36,6 +36,6 @@ def _of(result: Result, view: View) -> Iterator[Say]:
 
 
 def passes(verdict: Verdict, view: View) -> bool:
-    """A check that stands for a limit passes while there is room; that is not read here, so that it wakes no decision."""
+    """Whether a check passes. One that stands for a limit counts as passed: reading the limit would wake decisions."""
     room = all(view.glance(each.count, each.group, each.cluster) < each.most for each in verdict.limits)
     return verdict.passed and not verdict.error and room

@@ -57,7 +57,7 @@ class State(StrEnum):
 
 
 class DataError(ValueError):
-    """The annotation cannot be read; the node is left alone until someone repairs it."""
+    """The annotation cannot be read; the node is left alone until it is repaired."""
 
 
 class Stamp(msgspec.Struct, frozen=True):
@@ -93,7 +93,7 @@ class MaintenanceData(msgspec.Struct, frozen=True):
 
 
 def stamp(at: datetime) -> Stamp:
-    """As Go's RFC3339Nano writes it, in UTC."""
+    """Return an instant as Go's RFC3339Nano writes it, in UTC."""
     at = at.astimezone(UTC)
     fraction = f".{at.microsecond:06}".rstrip("0") if at.microsecond else ""
     return Stamp(f"{at.replace(tzinfo=None, microsecond=0).isoformat()}{fraction}Z", at)
@@ -107,23 +107,23 @@ NEVER = stamp(_FIRST)
 
 
 def lease_name(prefix: str, number: int) -> str:
-    """Of the leases of a `stagger` check."""
+    """Return the name of a lease of a `stagger` check."""
     return f"{prefix}-{number}"
 
 
 def listed_profiles(label: str | None) -> tuple[str, ...]:
-    """The names in the profile label, in its order; a node without one has the default profile."""
+    """Return the names in the profile label, in its order; a node without one has the default profile."""
     return tuple((label or DEFAULT_PROFILE).split(PROFILE_SEPARATOR))
 
 
 @lru_cache(maxsize=256)
 def attached_profiles(label: str | None) -> tuple[str, ...]:
-    """The same, each once: a profile takes one step in a pass, however often it is named."""
+    """Return the same, each once: a profile takes one step in a pass, however often it is named."""
     return tuple(dict.fromkeys(listed_profiles(label)))
 
 
 def is_listed(profile: str, label: str | None) -> bool:
-    """By the label itself: where there is none, or an empty one, it does not list the default profile either."""
+    """Whether the label itself lists it: a missing or empty label does not list the default profile either."""
     return label is not None and profile in label.split(PROFILE_SEPARATOR)
 
 
@@ -137,7 +137,7 @@ def known_state(word: str) -> State:
 # A node is asked several times about the same text, and nodes that moved together carry the same.
 @lru_cache(maxsize=1024)
 def parse_data(text: str | None) -> MaintenanceData:
-    """Every format since 2020. Key names match in any case, unknown ones are refused, null is as good as absent."""
+    """Parse the data in every format since 2020. Keys match in any case, unknown ones are refused, null is absent."""
     if not text:
         return MaintenanceData()
     try:
@@ -186,7 +186,7 @@ def _parse(fields: _Object) -> MaintenanceData:
 
 
 def _parse_old(fields: _Object) -> MaintenanceData:
-    """What was written until mid 2023. Without states by profile, every profile starts anew as operational."""
+    """Parse what was written until mid 2023. Without states by profile, every profile starts anew as operational."""
     transition, notifications, current, previous = NEVER, {}, {}, {}
     for name, value in fields:
         match name.lower():
@@ -268,7 +268,7 @@ def _offset(found: re.Match[str]) -> timedelta:
 
 
 def _shifted(local: datetime, offset: timedelta) -> datetime:
-    """To UTC; at the ends of time the text alone tells the difference."""
+    """Return an instant in UTC; at the ends of time the text alone tells the difference."""
     try:
         return local - offset
     except OverflowError:
@@ -276,7 +276,7 @@ def _shifted(local: datetime, offset: timedelta) -> datetime:
 
 
 def _whole(text: str) -> str:
-    """Half of a surrogate pair is no character; Go reads it as the replacement character."""
+    """Replace half of a surrogate pair, which is no character, by the replacement character, as Go does."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

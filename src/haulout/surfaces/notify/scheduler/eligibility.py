@@ -182,7 +182,7 @@ def _may_join(flying: list[NoticeRow], node: NodeRow, settings: Scheduler) -> bo
 
 
 def _foreign(given: Given) -> Block | None:
-    """Another surface works on the node."""
+    """Return the block where another surface works on the node."""
     assert given.node is not None
     for hold in given.view.rows(HOLDS_OF_NODE, given.node.key, Row):
         if not isinstance(hold, Hold) or hold.surface == SURFACE:
@@ -193,7 +193,7 @@ def _foreign(given: Given) -> Block | None:
 
 
 def _refused_by_budgets(given: Given) -> Block | None:
-    """A NodeDisruptionBudget has no place. So that others go on, its node is no candidate until there is one."""
+    """Return the block where a NodeDisruptionBudget has no place: the node is no candidate, so that others go on."""
     assert given.node is not None
     cover = cover_of(given.node.key, given.view)
     if cover is None:

@@ -1,4 +1,4 @@
-"""How far the scheduler's estimate of a drain was off, measured when the node is drained, whoever has drained it."""
+"""How far the scheduler's estimate of a drain was off, measured when the node is drained, by any operator."""
 
 from __future__ import annotations
 

@@ -56,6 +56,7 @@ def operator(node: Node, registry: Registry, namespace: str, tmp_path: Path) -> 
         "AGENT_IMAGE": f"{registry.address}/skyhook-agent:1",
         "PAUSE_IMAGE": IMAGE,
         "REAPPLY_ON_REBOOT": "true",
+        "PRE_PULL": "true",
     }
     user = grant(node.plane, namespace, *words).user
     with SkyhookOperator(node.plane, tmp_path, namespace, user=user, **variables) as made:
@@ -99,6 +100,12 @@ class Installed:
     def is_cordoned(self) -> bool:
         return bool(self.api.get("nodes", self.node)["spec"].get("unschedulable"))
 
+    def pulled_before(self) -> set[str]:
+        """The images that the pod without any other work had pulled, as the kubelet tells it."""
+        told = (each for each in self.api.items("events", self.name) if each["reason"] == "Pulled")
+        texts = (each["message"] for each in told if "-prepull-" in each["involvedObject"]["name"])
+        return {text.split('"')[1] for text in texts}
+
     def history(self, host: Path, package: str) -> list[str]:
         """The versions of a package that the host knows of, the last one first."""
         found = json.loads((host / "var/lib/skyhook" / self.name / f"history/{package}.json").read_text())
@@ -128,6 +135,7 @@ def test_packages_come_to_a_host_and_leave_it(
     # One reboot serves the package that wants a service restarted, too.
     eventually(lambda: "reboot" in commands.read_text(), "the host is asked to reboot", 180)
     assert installed.is_cordoned()
+    assert installed.pulled_before() >= {f"{each['image']}:1.0.0" for each in images.values()}
     node.reboot(SECOND_BOOT)
     installed.completes()
     assert not installed.is_cordoned()

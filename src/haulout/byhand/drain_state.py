@@ -16,7 +16,7 @@ from haulout.core.action import Refusal
 from haulout.core.drain.causes import Cause, causes
 from haulout.core.drain.options import Act
 from haulout.core.drain.plan import outcome_name
-from haulout.core.drain.progress import Causes, PodStanding, Progress, Standing, conclusion, explained
+from haulout.core.drain.progress import Causes, PodStanding, Progress, Standing, conclusion, drain_reasons
 from haulout.core.reason import Reason
 from haulout.surfaces.byhand.decide import Wish
 
@@ -133,7 +133,7 @@ class Tracker:
                 node = self._node(view, name, state, now)
                 nodes.append(node)
                 if node.outcome is not Outcome.DONE:
-                    trees += explained(view, drain, state, now, budgets)
+                    trees += drain_reasons(view, drain, state, now, budgets)
         except NotListed:
             return None
         return DrainState((now - self._wish.since).total_seconds(), tuple(nodes), causes(trees))

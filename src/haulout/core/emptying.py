@@ -13,7 +13,7 @@ from haulout.core import cordon
 from haulout.core.action import Action, Cordon, Edit, Say, Send
 from haulout.core.decision import Decision
 from haulout.core.drain.options import DrainOptions, DrainRow, PodRules, drain_row
-from haulout.core.drain.progress import conclusion, explained
+from haulout.core.drain.progress import conclusion, drain_reasons
 from haulout.core.holds import LONG_AGO, Claim, Want, node_priority
 from haulout.core.reason import Reason
 
@@ -123,5 +123,5 @@ def empty_then_act(
         claims=(claim,),
         marks=() if state.done else (drain,),
         until=until,
-        reasons=(reason(explained(view, drain, state, now)),) if view.explaining else (),
+        reasons=(reason(drain_reasons(view, drain, state, now)),) if view.explaining else (),
     )

@@ -24,8 +24,8 @@ from haulout.kube.http import HttpTransport
 from haulout.kube.listing import read_list
 from haulout.kube.transport import Transport
 from haulout.surfaces.notify.explanation import Explanation, explanation
-from haulout.surfaces.notify.given import given_of
 from haulout.surfaces.notify.options import Options
+from haulout.surfaces.notify.situation import situation_of
 from haulout.surfaces.notify.surface import CONFIG_KEY
 from haulout.surfaces.notify.wire import (
     ANNOTATIONS,
@@ -66,7 +66,7 @@ async def _explained(namespace: str, name: str, options: Options, endpoint: Endp
         await _read(store, home)
     finally:
         await home.close()
-    given = given_of(key, View(store, explaining=True), datetime.now(UTC))
+    given = situation_of(key, View(store, explaining=True), datetime.now(UTC))
     return explanation(given) if given is not None else None
 
 

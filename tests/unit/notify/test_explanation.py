@@ -9,7 +9,7 @@ import pytest
 
 from haulout.cluster.view import View
 from haulout.surfaces.notify.explanation import explanation
-from haulout.surfaces.notify.given import given_of
+from haulout.surfaces.notify.situation import situation_of
 from haulout.surfaces.notify.wire import notice_key
 from tests.build.notices import HOME, Notices, options
 
@@ -26,7 +26,7 @@ ALL_ON = {
 
 
 def told(given: Notices) -> tuple[int, str, str]:
-    found = given_of(notice_key(HOME, "a"), View(given.kernel.store, explaining=True), given.now)
+    found = situation_of(notice_key(HOME, "a"), View(given.kernel.store, explaining=True), given.now)
     assert found is not None
     made = explanation(found)
     return made.rule, made.waits_for, made.actor

@@ -14,7 +14,7 @@ from haulout.embedded import Json
 from haulout.explain.notices import as_text
 from haulout.model.meta import wire_time
 from haulout.surfaces.notify.explanation import Explanation, explanation
-from haulout.surfaces.notify.given import given_of
+from haulout.surfaces.notify.situation import situation_of
 from haulout.surfaces.notify.wire import notice_key
 from tests.build.notices import HOME, Notices, options
 from tests.build.workloads import pod
@@ -31,7 +31,7 @@ def ops(**scheduler: Any) -> Notices:
 
 
 def told(given: Notices, name: str = "a") -> Explanation:
-    found = given_of(notice_key(HOME, name), View(given.kernel.store, explaining=True), given.now)
+    found = situation_of(notice_key(HOME, name), View(given.kernel.store, explaining=True), given.now)
     assert found is not None
     return explanation(found)
 

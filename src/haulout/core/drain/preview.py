@@ -18,17 +18,17 @@ from haulout.core.drain.progress import PodStanding, Progress, Standing, closed,
 from haulout.core.drain.selection import Fate
 
 
-def foreseen(view: View, state: Progress, now: datetime) -> Progress:
+def foresee(view: View, state: Progress, now: datetime) -> Progress:
     """Return the drain as it would stand if it had begun. No eviction has been sent."""
 
     def standing_of(pod: PodRow, fate: Fate) -> PodStanding:
         standing = state.standing_of(pod, fate)
-        return _foreseen(view, standing, now) if fate.act is Act.EVICT else standing
+        return _foresee(view, standing, now) if fate.act is Act.EVICT else standing
 
     return msgspec.structs.replace(state, standing_of=standing_of)
 
 
-def _foreseen(view: View, each: PodStanding, now: datetime) -> PodStanding:
+def _foresee(view: View, each: PodStanding, now: datetime) -> PodStanding:
     budgets = _budgets(view, each.pod) if each.standing is Standing.EVICTING and asks_budgets(each.pod) else []
     keys = tuple(budget.key for budget in budgets)
     if len(budgets) > 1:

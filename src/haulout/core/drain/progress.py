@@ -152,7 +152,7 @@ def conclusion(view: View, drain: DrainRow, now: datetime) -> Progress:
     return msgspec.structs.replace(state, proof=view.proof(key) or Value(key=key))
 
 
-def concluded(state: Progress, drain: DrainRow) -> Progress:
+def conclude(state: Progress, drain: DrainRow) -> Progress:
     """Return the same for a drain whose end is stored already: it is not proven again as long as no pod shows up."""
     return msgspec.structs.replace(state, proof=Value(key=drain.key, state=PROVEN))
 
@@ -216,13 +216,13 @@ def _terminating(pod: PodRow) -> str:
 
 def reasons(view: View, drain: DrainRow, now: datetime) -> tuple[Reason, ...]:
     """Return the reasons down to the root: the budget, and the replica that keeps it closed, each with its remedy."""
-    return explained(view, drain, conclusion(view, drain, now), now)
+    return drain_reasons(view, drain, conclusion(view, drain, now), now)
 
 
 Causes = dict[Key, tuple[Reason, ...]]
 
 
-def explained(
+def drain_reasons(
     view: View, drain: DrainRow, state: Progress, now: datetime, known: Causes | None = None
 ) -> tuple[Reason, ...]:
     """Return a pod's reasons.
@@ -232,7 +232,7 @@ def explained(
     budgets = known if known is not None else {}
     for key in {key for each in state.pods for key in each.budgets if key not in budgets}:
         budgets[key] = _budget_causes(view, key)
-    trees = [_explained(each, budgets, now) for each in state.pods]
+    trees = [_pod_reason(each, budgets, now) for each in state.pods]
     if state.errors:
         refused = [(pod, fate.error) for pod, fate in state.selection.pods if fate.error]
         trees.insert(0, Reason("drain-refused", drain.node, state.errors, act=advice.allow(refused)))
@@ -251,7 +251,7 @@ def _unproven(node: Key, state: Progress) -> Reason:
     return Reason("proof-failed", node, text, act=advice.prove(node.name, denied=denied))
 
 
-def _explained(each: PodStanding, budgets: Mapping[Key, tuple[Reason, ...]], now: datetime) -> Reason:
+def _pod_reason(each: PodStanding, budgets: Mapping[Key, tuple[Reason, ...]], now: datetime) -> Reason:
     place = _named(each.pod)
     match each.standing:
         case Standing.BUDGET | Standing.SEVERAL_BUDGETS:

@@ -26,8 +26,8 @@ from haulout.core.action import (
 )
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.drain.options import DrainRow
-from haulout.core.drain.preview import foreseen
-from haulout.core.drain.progress import Progress, concluded, conclusion, explained, progress
+from haulout.core.drain.preview import foresee
+from haulout.core.drain.progress import Progress, conclude, conclusion, drain_reasons, progress
 from haulout.core.holds import Claim, is_kept_by_others
 from haulout.core.reason import Reason
 from haulout.core.refusals import refused
@@ -219,9 +219,7 @@ def _preview(situation: Situation, wanted: DrainWish) -> Decision:
     """Show what a drain would have to do; nothing is done."""
     if wanted.problem:
         return with_status(situation, failed_with(situation.status, wanted.problem, situation.now))
-    state = foreseen(
-        situation.view, progress(situation.view, drain_of(situation, wanted), situation.now), situation.now
-    )
+    state = foresee(situation.view, progress(situation.view, drain_of(situation, wanted), situation.now), situation.now)
     pods = [each.pod for each in state.pods]
     status = with_pods(replace(situation.status, eviction_pods=len(pods), phase=RUNNING), pods)
     status = replace(status, last_error=state.errors, drain_progress=0)
@@ -368,7 +366,7 @@ def _maintain(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decisio
     drain = drain_of(situation, wanted)
     reopened = _reopened(situation, node)
     stands = row.status.phase == SUCCEEDED and not reopened
-    state = concluded(progress(view, drain, now), drain) if stands else conclusion(view, drain, now)
+    state = conclude(progress(view, drain, now), drain) if stands else conclusion(view, drain, now)
     claims = claims_of(situation, drained=prepared and state.done and not wanted.problem)
     refusal = not_granted(situation, claims[:1])
     if refusal is not None:
@@ -425,7 +423,7 @@ def _reasons(situation: Situation, drain: DrainRow, state: Progress, claims: tup
     refusal = not_granted(situation, claims[1:]) if state.done else None
     if refusal is not None:
         return refusal.reasons
-    return explained(situation.view, drain, with_errors(state, situation.status.blocked_pods), situation.now)
+    return drain_reasons(situation.view, drain, with_errors(state, situation.status.blocked_pods), situation.now)
 
 
 def _node_refused(situation: Situation, wanted: DrainWish, edits: tuple[Edit, ...]) -> tuple[Step, ...]:

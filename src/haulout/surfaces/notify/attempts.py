@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from haulout.surfaces.notify.given import Given
 from haulout.surfaces.notify.jobs import JOBS_OF_NOTICE, ROLE, JobRow
 from haulout.surfaces.notify.match import is_owned
 from haulout.surfaces.notify.recipes import Recipe
 from haulout.surfaces.notify.roles import Role
+from haulout.surfaces.notify.situation import Situation
 from haulout.surfaces.notify.status import with_condition
 from haulout.surfaces.notify.wire import Status
 
@@ -41,12 +41,12 @@ class Attempt(msgspec.Struct, frozen=True):
         return self.number >= self.total
 
 
-def jobs_of(given: Given, role: Role) -> list[JobRow]:
+def jobs_of(given: Situation, role: Role) -> list[JobRow]:
     found = given.view.rows(JOBS_OF_NOTICE, given.row.uid, JobRow)
     return sorted((job for job in found if job.labels.get(ROLE) == role.name), key=lambda job: job.attempt)
 
 
-def current(given: Given, role: Role, recipe: Recipe) -> Attempt:
+def current(given: Situation, role: Role, recipe: Recipe) -> Attempt:
     """Return the current attempt. What we have begun is known from the owner's mark, the condition and the Jobs.
 
     A step that is begun anew after a retry goes on with the numbers of the attempts before.
@@ -79,7 +79,7 @@ def _told(status: Status, role: Role) -> tuple[int, int, str, datetime | None]:
     return int(found[1]), int(found[2]), stood.status, stood.last_transition_time
 
 
-def told(given: Given, role: Role, attempt: Attempt, state: str, reason: str, why: str = "") -> Status:
+def told(given: Situation, role: Role, attempt: Attempt, state: str, reason: str, why: str = "") -> Status:
     """Return the status with the condition that tells of an attempt."""
     text = f"attempt {attempt.number}/{attempt.total}"
     message = f"{text}: {why}" if why else text

@@ -11,8 +11,8 @@ import msgspec
 from haulout.cluster.indexes import PODS_OF_NODE
 from haulout.cluster.rows import NodeRow, PodRow
 from haulout.surfaces.notify.baseline import baseline_of, ready_at
-from haulout.surfaces.notify.given import Given
 from haulout.surfaces.notify.recipes import Checks
+from haulout.surfaces.notify.situation import Situation
 
 PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 _SUFFIXES = {
@@ -36,7 +36,7 @@ class Finding(msgspec.Struct, frozen=True):
     until: datetime | None = None
 
 
-def findings(given: Given, node: NodeRow, checks: Checks) -> Iterator[Finding]:
+def findings(given: Situation, node: NodeRow, checks: Checks) -> Iterator[Finding]:
     """Yield what each check that is asked for says, in the order in which they are told."""
     if checks.node_ready:
         at = ready_at(node, checks.ready_for)
@@ -51,7 +51,7 @@ def findings(given: Given, node: NodeRow, checks: Checks) -> Iterator[Finding]:
         yield Finding("kubelet", node.kubelet_version == checks.kubelet)
 
 
-def _keeps_capacity(given: Given, node: NodeRow, names: tuple[str, ...]) -> bool:
+def _keeps_capacity(given: Situation, node: NodeRow, names: tuple[str, ...]) -> bool:
     before = baseline_of(given.row).capacity
     now = node.details.allocatable if node.details else {}
     return all(amount(now.get(name, "0")) >= amount(before.get(name, "0")) for name in names)
@@ -66,7 +66,7 @@ def amount(text: str) -> Fraction:
         return Fraction(0)
 
 
-def _daemon_pods(given: Given, node: NodeRow) -> Iterator[PodRow]:
+def _daemon_pods(given: Situation, node: NodeRow) -> Iterator[PodRow]:
     for pod in given.view.rows(PODS_OF_NODE, node.key.name, PodRow):
         if pod.controller is not None and pod.controller.kind == "DaemonSet":
             yield pod

@@ -8,13 +8,13 @@ from haulout.core.decision import Decision
 from haulout.model.meta import wire_time
 from haulout.surfaces.notify import messages
 from haulout.surfaces.notify.deliver import CONTINUE, PATIENT_CHANNEL, announcement, delivery, noted, notifiers
-from haulout.surfaces.notify.given import COMPLETED, Given, timed, told
 from haulout.surfaces.notify.metrics import STATUS_GAUGE
+from haulout.surfaces.notify.situation import COMPLETED, Situation, timed, told
 from haulout.surfaces.notify.states import awaits_completion, is_final
 from haulout.surfaces.notify.wire import COMPLETED_AT, CORDONED_PREFIX, FINALIZER, PREFIX, NoticeRow
 
 
-def complete(given: Given) -> Decision:
+def complete(given: Situation) -> Decision:
     """Announce the completion, then mark it: a restart goes on from the mark without another message."""
     row, event = given.row, messages.COMPLETE
     state = delivery(given, event)
@@ -34,7 +34,7 @@ def complete(given: Given) -> Decision:
     return Decision(actions=((*mark, *said, *patient),))
 
 
-def _needs_no_mark(given: Given) -> bool:
+def _needs_no_mark(given: Situation) -> bool:
     """Whether a restart in the middle does no harm: one that is deleted completes again, and no message is sent twice.
 
     Other maintenances of the node look for the mark to see which of them is the last.
@@ -43,7 +43,7 @@ def _needs_no_mark(given: Given) -> bool:
     return is_final(given.row) and not heard and not given.siblings()
 
 
-def finish(given: Given, said: Step = ()) -> Decision:
+def finish(given: Situation, said: Step = ()) -> Decision:
     """Clean the node, then let the object go. `said`: what is told of the completion, if no mark was set before."""
     row, node = given.row, given.node
     labels: Step = _labels(given, node) if node is not None else ()
@@ -61,7 +61,7 @@ def labels_of(row: NoticeRow) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _labels(given: Given, node: NodeRow) -> tuple[Label, ...]:
+def _labels(given: Situation, node: NodeRow) -> tuple[Label, ...]:
     """Return the removals of labels. As long as another maintenance needs its own to complete, only ours goes."""
     if any(awaits_completion(other, node) for other in given.siblings()):
         names = [given.row.label] if given.row.label in node.labels else []
@@ -70,7 +70,7 @@ def _labels(given: Given, node: NodeRow) -> tuple[Label, ...]:
     return tuple(Label(node.key, name, None) for name in sorted(names))
 
 
-def _patiently(given: Given, event: str) -> list[Send]:
+def _patiently(given: Situation, event: str) -> list[Send]:
     """Hand the last message over: the object that could remember it is about to go."""
     return [
         Send(f"patient/{given.row.uid}/{notifier}", PATIENT_CHANNEL, announcement(given.row, notifier, event))

@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 import msgspec
 
 from haulout.base import duration
-from haulout.surfaces.notify.given import Given
+from haulout.surfaces.notify.situation import Situation
 from haulout.surfaces.notify.states import has_finalizer, is_final
 from haulout.surfaces.notify.status import second
 from haulout.surfaces.notify.wire import SLA_PERIOD, STARTED, NoticeRow, Status
 
 
-def deadline(given: Given) -> tuple[datetime, str]:
+def deadline(given: Situation) -> tuple[datetime, str]:
     """Return when the SLA of a maintenance that starts now expires, and what is wrong with a period of its own.
 
     Maintenances of one node expire together: one that starts while another counts down takes over its deadline.
@@ -44,12 +44,12 @@ def _counts_down(row: NoticeRow) -> datetime | None:
     return row.status.sla_expires if runs and own_period(row)[0] is None else None
 
 
-def is_expired(given: Given) -> bool:
+def is_expired(given: Situation) -> bool:
     expires_at = given.status.sla_expires
     return expires_at is not None and expires_at < given.now
 
 
-def repaired(given: Given) -> Status:
+def repaired(given: Situation) -> Status:
     """Return the status with the deadline that the original may have failed to store."""
     own, _ = own_period(given.row)
     since = given.status.entered_at(STARTED) or given.now

@@ -14,8 +14,8 @@ from haulout.surfaces.notify import messages
 from haulout.surfaces.notify.completion import complete, finish
 from haulout.surfaces.notify.deadline import deadline, is_expired, repaired
 from haulout.surfaces.notify.deliver import AFTER, CONTINUE, background, delivery, noted, owed
-from haulout.surfaces.notify.given import Given, given_of, timed, told
 from haulout.surfaces.notify.scheduler.estimate_error import estimate_error
+from haulout.surfaces.notify.situation import Situation, situation_of, timed, told
 from haulout.surfaces.notify.states import (
     AFTER_START,
     DECIDED_BY,
@@ -57,7 +57,7 @@ RETRIED = "retry"
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    given = given_of(key, view, now)
+    given = situation_of(key, view, now)
     if given is None:
         return NOTHING
     decision = _decide(given)
@@ -69,7 +69,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     return replace(decision, actions=(*decision.actions, *also.steps), until=earliest(decision.until, also.until))
 
 
-def _decide(given: Given) -> Decision:
+def _decide(given: Situation) -> Decision:
     row = given.row
     if is_released(row) or (is_final(row) and not has_finalizer(row)):
         return NOTHING
@@ -84,7 +84,7 @@ def _decide(given: Given) -> Decision:
     return _go_on(given)
 
 
-def _without_node(given: Given) -> Decision:
+def _without_node(given: Situation) -> Decision:
     """Decide about a maintenance of a node that is gone: it waits for the node, unless it is being deleted."""
     row = given.row
     if not is_final(row):
@@ -99,7 +99,7 @@ def _without_node(given: Given) -> Decision:
     return complete(given) if given.now >= ends_at else Decision(until=ends_at)
 
 
-def _delete(given: Given) -> Decision:
+def _delete(given: Situation) -> Decision:
     """End a maintenance. Before its start no message tells of it; after, its end is announced."""
     row, node = given.row, given.node
     if row.state not in AFTER_START:
@@ -110,7 +110,7 @@ def _delete(given: Given) -> Decision:
     return announced(given, event, (Annotate(row.key, TERMINATED, ""), *spent))
 
 
-def _initialize(given: Given) -> Decision:
+def _initialize(given: Situation) -> Decision:
     row = given.row
     edits: list[Finalize | Label | Annotate] = [*owed(row, given.options, messages.SCHEDULED)]
     if not has_finalizer(row):
@@ -123,7 +123,7 @@ def _initialize(given: Given) -> Decision:
     return Decision(actions=(*((tuple(edits),) if edits else ()), move))
 
 
-def _go_on(given: Given) -> Decision:
+def _go_on(given: Situation) -> Decision:
     """Decide rows 3 to 7 of the table. A deadline to come does not keep the later rows from being looked at."""
     row, until = given.row, None
     if row.state == STARTED and not is_terminal(row):
@@ -142,7 +142,7 @@ def _go_on(given: Given) -> Decision:
     return replace(decision, until=earliest(decision.until, until))
 
 
-def _drained(given: Given) -> Decision:
+def _drained(given: Situation) -> Decision:
     row = given.row
     if row.annotations[READY] != "true":
         return NOTHING
@@ -150,7 +150,7 @@ def _drained(given: Given) -> Decision:
     return _moved(given, messages.OBJECTS_DRAINED, entered(status, OBJECTS_DRAINED, given.now), estimate_error(given))
 
 
-def _mirrored(given: Given, annotation: str) -> Decision:
+def _mirrored(given: Situation, annotation: str) -> Decision:
     """Mirror a client's annotation, and take the transition that it asks for in the same write."""
     row, value = given.row, given.row.annotations[annotation]
     stood = row.status.condition(_type(annotation))
@@ -170,7 +170,7 @@ def _mirrored(given: Given, annotation: str) -> Decision:
     return Decision(actions=(*((remember,) if remember else ()), step))
 
 
-def _wants_retry(given: Given) -> bool:
+def _wants_retry(given: Situation) -> bool:
     row = given.row
     if row.state != INCOMPLETE or is_terminal(row) or not given.options.core.allow_retry:
         return False
@@ -179,7 +179,7 @@ def _wants_retry(given: Given) -> bool:
     return bool(wanted) and wanted != (stood.status if stood is not None else "")
 
 
-def _retry(given: Given) -> Decision:
+def _retry(given: Situation) -> Decision:
     """Go back to the maintenance step: what clients have reported is cleared first, so that no operator acts upon it."""
     row = given.row
     names = (CLIENT, VALIDATION, f"{OWNER_PREFIX}runner", f"{OWNER_PREFIX}validator")
@@ -190,7 +190,7 @@ def _retry(given: Given) -> Decision:
     return _moved(given, messages.OBJECTS_DRAINED, status, before=(cleared,) if cleared else ())
 
 
-def _node_row(given: Given) -> Decision:
+def _node_row(given: Situation) -> Decision:
     row, node = given.row, given.node
     assert node is not None
     if not is_labelled(row, node) and not is_terminal(row) and not is_final(row):
@@ -200,7 +200,7 @@ def _node_row(given: Given) -> Decision:
     return complete(given) if has_finalizer(row) and row.state in AFTER_START else NOTHING
 
 
-def _start(given: Given) -> Decision:
+def _start(given: Situation) -> Decision:
     expires_at, problem = deadline(given)
     status = replace(entered(given.status, STARTED, given.now), sla_expires=expires_at)
     decision = _moved(given, messages.SLA_STARTED, status)
@@ -210,14 +210,14 @@ def _start(given: Given) -> Decision:
 
 
 def _moved(
-    given: Given, event: str, status: Status, measured: tuple[Measure, ...] = (), before: tuple[Step, ...] = ()
+    given: Situation, event: str, status: Status, measured: tuple[Measure, ...] = (), before: tuple[Step, ...] = ()
 ) -> Decision:
     """Take a transition whose message goes first."""
     spent = (*timed(given, given.row.state, given.status.last_at), *measured)
     return announced(given, event, (*patch(given.row, status), *spent), *before)
 
 
-def announced(given: Given, event: str, step: Step, *before: Step) -> Decision:
+def announced(given: Situation, event: str, step: Step, *before: Step) -> Decision:
     """Send a message, and carry the step out once it is delivered or, where the policy is Continue, has failed."""
     state = delivery(given, event)
     goes_on = state.failed and given.options.notifications.failure_policy == CONTINUE
@@ -227,7 +227,7 @@ def announced(given: Given, event: str, step: Step, *before: Step) -> Decision:
     return Decision(actions=(*((remember,) if remember else ()), *before, (*step, *_events(given, event))))
 
 
-def _events(given: Given, event: str) -> tuple[Tell, ...]:
+def _events(given: Situation, event: str) -> tuple[Tell, ...]:
     return told(given, event, messages.text_of(given.row, event))
 
 

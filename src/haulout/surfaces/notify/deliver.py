@@ -13,8 +13,8 @@ from haulout.cluster.view import OUTCOME
 from haulout.core.action import Annotate, Say, Send, Step
 from haulout.core.decision import earliest
 from haulout.surfaces.notify import messages
-from haulout.surfaces.notify.given import Given
 from haulout.surfaces.notify.options import Options
+from haulout.surfaces.notify.situation import Situation
 from haulout.surfaces.notify.wire import INCOMPLETE, OBJECTS_DRAINED, SCHEDULED, UNDELIVERED, VALIDATING, NoticeRow
 
 CHANNEL = "notify-messages"
@@ -88,7 +88,7 @@ def announcement(row: NoticeRow, notifier: str, event: str) -> Announcement:
     )
 
 
-def delivery(given: Given, event: str) -> Delivery:
+def delivery(given: Situation, event: str) -> Delivery:
     """Return what became of an event, and what has to be sent now. Asking keeps the outcomes known.
 
     A notifier gets the events of a maintenance in their order: one that it still has to get is waited for.
@@ -129,7 +129,7 @@ def _earlier(row: NoticeRow, event: str) -> tuple[str, ...]:
     return tuple(each for each in before if _has_happened(row, each))
 
 
-def _missing(given: Given, events: Iterable[str], notifier: str) -> Iterator[Value]:
+def _missing(given: Situation, events: Iterable[str], notifier: str) -> Iterator[Value]:
     """Yield the outcomes of those events that a notifier is to get and has not got yet."""
     for event in events:
         if notifier in notifiers(given.row, given.options, event):
@@ -180,7 +180,7 @@ def noted(row: NoticeRow, *events: str) -> tuple[Annotate, ...]:
     return () if wanted == known else (Annotate(row.key, UNDELIVERED, ",".join(wanted)),)
 
 
-def background(given: Given) -> Background:
+def background(given: Situation) -> Background:
     """Send what the annotation names as undelivered, for a day, and drop from it what is delivered."""
     row = given.row
     standing, left = undelivered(row), []

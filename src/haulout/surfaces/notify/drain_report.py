@@ -14,9 +14,9 @@ from haulout.core.action import Step
 from haulout.core.decision import earliest
 from haulout.core.drain.options import Act
 from haulout.core.drain.progress import PodStanding, Progress, Standing
-from haulout.surfaces.notify.given import Given, told
 from haulout.surfaces.notify.scheduler.estimate import PodContext, estimate
 from haulout.surfaces.notify.scheduler.samples import samples_of
+from haulout.surfaces.notify.situation import Situation, told
 from haulout.surfaces.notify.status import patch, with_condition
 
 IN_PROGRESS, BLOCKED, DRAINED = "inprogress", "blocked", "drained"
@@ -45,7 +45,7 @@ class Remembered(msgspec.Struct, frozen=True):
     at: datetime | None = None
 
 
-def report(given: Given, state: Progress, volumes: int = 0) -> Report:
+def report(given: Situation, state: Progress, volumes: int = 0) -> Report:
     """Return what is written about a drain now. `volumes`: so many are still attached to the node."""
     pods, now = state.pods, given.now
     key = Key("", MARK, "notify-drains", given.row.place)
@@ -80,7 +80,7 @@ def report(given: Given, state: Progress, volumes: int = 0) -> Report:
     return Report(step, (mark,), earliest(changes_at, at))
 
 
-def _message(given: Given, pods: tuple[PodStanding, ...], *, estimates: bool = False) -> str:
+def _message(given: Situation, pods: tuple[PodStanding, ...], *, estimates: bool = False) -> str:
     """Return how many pods are left of how many, and what keeps those that do not just leave.
 
     With `estimates` it says how long each pod that ends by itself is expected to run on.
@@ -106,7 +106,7 @@ def _why(each: PodStanding) -> str:
     return words.get(each.standing, each.message or str(each.standing))
 
 
-def _expected(given: Given, each: PodStanding) -> str:
+def _expected(given: Situation, each: PodStanding) -> str:
     """Return how long a pod that is waited for is expected to run on, by the rules of the scheduler."""
     if each.standing is not Standing.WAITING:
         return ""

@@ -11,12 +11,12 @@ from haulout.cluster.view import MARK, View
 from haulout.core.action import Annotate, Measure, Step, Tell
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
-from haulout.core.drain.progress import Progress, conclusion, explained, progress
+from haulout.core.drain.progress import Progress, conclusion, drain_reasons, progress
 from haulout.surfaces.notify.drain_report import DRAINED, report
-from haulout.surfaces.notify.given import Given, given_of, told
 from haulout.surfaces.notify.jobs import ROLE
 from haulout.surfaces.notify.match import is_external, may_act, owner_mark
 from haulout.surfaces.notify.pod_classes import PodClasses
+from haulout.surfaces.notify.situation import Situation, situation_of, told
 from haulout.surfaces.notify.states import DRAINING, has_finalizer, is_final, is_terminal
 from haulout.surfaces.notify.status import patch, with_condition
 from haulout.surfaces.notify.volumes import VOLUMES_OF_NODE, VolumeRow
@@ -28,7 +28,7 @@ STUCK_EVERY_FOR = timedelta(hours=1)
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    given = given_of(key, view, now)
+    given = situation_of(key, view, now)
     if given is None or not given.options.operators.drainer.enabled or given.node is None:
         return NOTHING
     if not given.node.unschedulable or READY in given.row.annotations or not is_drained_by_us(given, given.row):
@@ -41,13 +41,13 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     return _settling(given, given.node, drain)
 
 
-def is_drained_by_us(given: Given, row: NoticeRow) -> bool:
+def is_drained_by_us(given: Situation, row: NoticeRow) -> bool:
     """Whether the drainer has to empty the node for this maintenance."""
     in_step = row.state in DRAINING and not is_final(row) and not is_terminal(row) and has_finalizer(row)
     return in_step and may_act(given.options, NAME, row, given.node) and not is_external(row, NAME, READY)
 
 
-def drain_of(given: Given, node: NodeRow) -> DrainRow:
+def drain_of(given: Situation, node: NodeRow) -> DrainRow:
     settings, since = given.options.operators.drainer, forced_since(given)
     grace = settings.grace_period_seconds if since is None else settings.forced_grace_period_seconds
     stuck = settings.force_delete_stuck and since is not None
@@ -69,7 +69,7 @@ def drain_of(given: Given, node: NodeRow) -> DrainRow:
     )
 
 
-def forced_since(given: Given) -> datetime | None:
+def forced_since(given: Situation) -> datetime | None:
     """Return since when pods of the node are forced: one expired SLA of the node is enough."""
     if given.options.operators.drainer.after_sla != "Force":
         return None
@@ -78,14 +78,14 @@ def forced_since(given: Given) -> datetime | None:
     return min(expired, default=None)
 
 
-def _volumes(given: Given) -> int:
+def _volumes(given: Situation) -> int:
     """Return how many volumes are attached to the node, if they are waited for."""
     if not given.options.operators.drainer.wait_for_volume_detach:
         return 0
     return len(given.view.rows(VOLUMES_OF_NODE, given.row.node, VolumeRow))
 
 
-def _draining(given: Given, drain: DrainRow, state: Progress, volumes: int) -> Decision:
+def _draining(given: Situation, drain: DrainRow, state: Progress, volumes: int) -> Decision:
     said = report(given, state, volumes)
     stuck, stuck_at = _stuck(given)
     steps = tuple(step for step in (said.step, stuck) if step)
@@ -93,11 +93,11 @@ def _draining(given: Given, drain: DrainRow, state: Progress, volumes: int) -> D
         actions=steps,
         marks=(drain, *said.marks),
         until=earliest(state.changes_at, said.until, stuck_at),
-        reasons=explained(given.view, drain, state, given.now) if given.view.explaining else (),
+        reasons=drain_reasons(given.view, drain, state, given.now) if given.view.explaining else (),
     )
 
 
-def _stuck(given: Given) -> tuple[tuple[Tell, ...], datetime | None]:
+def _stuck(given: Situation) -> tuple[tuple[Tell, ...], datetime | None]:
     """Warn every hour of a drain that has taken twice the SLA."""
     started_at = given.status.entered_at(STARTED)
     if started_at is None:
@@ -110,7 +110,7 @@ def _stuck(given: Given) -> tuple[tuple[Tell, ...], datetime | None]:
     return told(given, "DrainStuck", note, warning=True), late_at + (hours + 1) * STUCK_EVERY_FOR
 
 
-def _settling(given: Given, node: NodeRow, drain: DrainRow) -> Decision:
+def _settling(given: Situation, node: NodeRow, drain: DrainRow) -> Decision:
     """Wait until the node has looked empty for a while; then one list of its pods proves it."""
     key = Key("", MARK, "notify-cleared", f"{given.row.place}/{node.uid}")
     known = given.view.recall(key, Value)
@@ -125,7 +125,7 @@ def _settling(given: Given, node: NodeRow, drain: DrainRow) -> Decision:
     return Decision(actions=_reported(given), marks=(drain, mark))
 
 
-def _reported(given: Given) -> tuple[Step, ...]:
+def _reported(given: Situation) -> tuple[Step, ...]:
     row = given.row
     phase = "forced" if forced_since(given) is not None else "graceful"
     labels = (("phase", phase),)

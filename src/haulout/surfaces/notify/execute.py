@@ -22,14 +22,14 @@ from haulout.surfaces.notify.attempts import (
     told,
 )
 from haulout.surfaces.notify.deliver import owed
-from haulout.surfaces.notify.given import Given
-from haulout.surfaces.notify.given import told as events
 from haulout.surfaces.notify.hooks import call, hook_outcome
 from haulout.surfaces.notify.jobs import COMPLETE, NOTICE_UID, JobRow, job_body, job_key
 from haulout.surfaces.notify.jobs import FAILED as JOB_FAILED
 from haulout.surfaces.notify.match import is_owned, owner_mark
 from haulout.surfaces.notify.recipes import WEBHOOK, Recipe
 from haulout.surfaces.notify.roles import IN_PROGRESS, RUNNER, Role
+from haulout.surfaces.notify.situation import Situation
+from haulout.surfaces.notify.situation import told as events
 from haulout.surfaces.notify.status import patch, with_condition
 from haulout.surfaces.notify.turns import beginning_mark, has_room, is_next
 from haulout.surfaces.notify.wire import BASELINE, IN_BOX
@@ -53,7 +53,7 @@ class Outcome(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...] = ()
 
 
-def execute(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
+def execute(given: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
     """Return what is to be done for a step that is ours."""
     if not attempt.state:
         return _queued(given, role, recipe, replace(attempt, number=attempt.number + 1))
@@ -70,7 +70,7 @@ def execute(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Decis
     return Decision(actions=(*taken, *outcome.steps), until=outcome.until)
 
 
-def _queued(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
+def _queued(given: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
     if not is_next(given):
         return NOTHING
     if role is RUNNER:
@@ -80,7 +80,7 @@ def _queued(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Decis
     return begin(given, role, recipe, attempt)
 
 
-def begin(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
+def begin(given: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
     """Remember what the node was like, start the work, then say that it is in progress: in this order."""
     row, node = given.row, given.node
     assert node is not None
@@ -124,25 +124,25 @@ def _create_name(name: str) -> str:
     return f"notify-job/{name}"
 
 
-def _create_problem(given: Given, name: str) -> str:
+def _create_problem(given: Situation, name: str) -> str:
     refusal: Refusal | None = refused(given.view, _create_name(name))
     return refusal.message if refusal is not None else ""
 
 
-def take(given: Given, role: Role, attempt: Attempt, reason: str = "Running") -> tuple[Step, ...]:
+def take(given: Situation, role: Role, attempt: Attempt, reason: str = "Running") -> tuple[Step, ...]:
     """Say that the step is ours and in progress, and which attempt runs."""
     said: tuple[Patch, ...] = patch(given.row, told(given, role, attempt, RUNNING, reason))
     return (*_taken(given, role), *((said,) if said else ()))
 
 
-def _taken(given: Given, role: Role) -> tuple[Step, ...]:
+def _taken(given: Situation, role: Role) -> tuple[Step, ...]:
     row = given.row
     if is_owned(row, role.name) and role.annotation in row.annotations:
         return ()
     return ((Annotate(row.key, role.annotation, IN_PROGRESS), Annotate(row.key, owner_mark(role.name), IN_BOX)),)
 
 
-def _judged(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Outcome:
+def _judged(given: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Outcome:
     """Return how the running attempt stands."""
     ends_at = attempt.since + recipe.timeout if attempt.since is not None else None
     judged = _hook(given, role, recipe, attempt) if recipe.type == WEBHOOK else _job(given, recipe, attempt)
@@ -156,7 +156,7 @@ def _judged(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Outco
     return replace(judged, until=earliest(judged.until, ends_at))
 
 
-def _job(given: Given, recipe: Recipe, attempt: Attempt) -> Outcome:
+def _job(given: Situation, recipe: Recipe, attempt: Attempt) -> Outcome:
     wanted, job, node = recipe.success, attempt.job, given.node
     if wanted.rebooted:
         # The Job dies with the reboot that it causes, so that its own end says nothing.
@@ -172,7 +172,7 @@ def _job(given: Given, recipe: Recipe, attempt: Attempt) -> Outcome:
     return _when_ready(given, recipe)
 
 
-def _when_ready(given: Given, recipe: Recipe) -> Outcome:
+def _when_ready(given: Situation, recipe: Recipe) -> Outcome:
     wanted, node = recipe.success, given.node
     if not wanted.node_ready:
         return Outcome(SUCCEEDED)
@@ -182,7 +182,7 @@ def _when_ready(given: Given, recipe: Recipe) -> Outcome:
     return Outcome(SUCCEEDED) if given.now >= at else Outcome(RUNNING, until=at)
 
 
-def _hook(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Outcome:
+def _hook(given: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Outcome:
     outcome = hook_outcome(given, role, recipe, attempt.number)
     if outcome is None:
         sends, until = call(given, role, recipe, attempt.number)
@@ -194,7 +194,7 @@ def _hook(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Outcome
     return Outcome(RUNNING)
 
 
-def succeed(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
+def succeed(given: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
     row = given.row
     said = patch(row, told(given, role, attempt, SUCCEEDED, "Succeeded"))
     end: Step = (
@@ -206,7 +206,7 @@ def succeed(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Decis
     return Decision(actions=(*((said,) if said else ()), end))
 
 
-def reported(given: Given, role: Role, recipe: Recipe) -> Decision:
+def reported(given: Situation, role: Role, recipe: Recipe) -> Decision:
     """Say how an attempt has ended that its web server, or a person, has reported by the annotation."""
     stood, value = given.status.condition(role.condition), given.row.annotations.get(role.annotation)
     if stood is None or stood.status != RUNNING or not is_owned(given.row, role.name):
@@ -219,7 +219,7 @@ def reported(given: Given, role: Role, recipe: Recipe) -> Decision:
     return Decision(actions=((*patch(given.row, status), *_measured(role, recipe, ended, state)),))
 
 
-def fail(given: Given, role: Role, recipe: Recipe, attempt: Attempt, outcome: Outcome) -> Decision:
+def fail(given: Situation, role: Role, recipe: Recipe, attempt: Attempt, outcome: Outcome) -> Decision:
     row = given.row
     reason = outcome.reason if outcome.reason.isalnum() else "Failed"
     event = "JobFailed" if role is RUNNER else "ValidationFailed"
@@ -232,7 +232,7 @@ def fail(given: Given, role: Role, recipe: Recipe, attempt: Attempt, outcome: Ou
     return Decision(actions=(*outcome.steps, said))
 
 
-def _after_failure(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
+def _after_failure(given: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
     row = given.row
     if attempt.is_last:
         names = (role.annotation, role.failure), (owner_mark(role.name), IN_BOX)
@@ -244,7 +244,7 @@ def _after_failure(given: Given, role: Role, recipe: Recipe, attempt: Attempt) -
     return begin(given, role, recipe, replace(attempt, number=attempt.number + 1))
 
 
-def _owed(given: Given, role: Role, value: str) -> tuple[Annotate, ...]:
+def _owed(given: Situation, role: Role, value: str) -> tuple[Annotate, ...]:
     """Return the note of the message that follows the end of the step, in the same write: otherwise it is one more."""
     event = role.announces.get(value)
     return owed(given.row, given.options, event) if event is not None else ()

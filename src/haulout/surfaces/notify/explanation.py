@@ -7,10 +7,10 @@ from datetime import datetime
 import msgspec
 
 from haulout.surfaces.notify.deliver import undelivered
-from haulout.surfaces.notify.given import Given
 from haulout.surfaces.notify.match import is_external, may_act
 from haulout.surfaces.notify.roles import RUNNER, VALIDATOR, Role
 from haulout.surfaces.notify.scheduler.why_waiting import why_waiting
+from haulout.surfaces.notify.situation import Situation
 from haulout.surfaces.notify.states import (
     DRAINING,
     is_completing,
@@ -58,7 +58,7 @@ class Explanation(msgspec.Struct, frozen=True):
     not_before: datetime | None = None
 
 
-def explanation(given: Given) -> Explanation:
+def explanation(given: Situation) -> Explanation:
     row = given.row
     rule, waits_for, actor = _standing(given)
     why = why_waiting(given) if _is_candidate(given) else None
@@ -79,7 +79,7 @@ def explanation(given: Given) -> Explanation:
     )
 
 
-def _is_candidate(given: Given) -> bool:
+def _is_candidate(given: Situation) -> bool:
     """Whether the scheduler of Haulout is to start it, and has not yet."""
     row, node = given.row, given.node
     if row.state != SCHEDULED or is_final(row) or is_released(row):
@@ -88,7 +88,7 @@ def _is_candidate(given: Given) -> bool:
     return not is_started and may_act(given.options, "scheduler", row, node)
 
 
-def _standing(given: Given) -> tuple[int, str, str]:
+def _standing(given: Situation) -> tuple[int, str, str]:
     row, node = given.row, given.node
     if is_released(row):
         return (
@@ -119,7 +119,7 @@ def _standing(given: Given) -> tuple[int, str, str]:
     return _row_seven(given)
 
 
-def _reported(given: Given) -> tuple[int, str, str]:
+def _reported(given: Situation) -> tuple[int, str, str]:
     """Explain a client's annotation, which decides: while it is there, uncordoning the node has no effect."""
     row = given.row
     if row.state in DRAINING:
@@ -136,7 +136,7 @@ def _reported(given: Given) -> tuple[int, str, str]:
     )
 
 
-def _row_seven(given: Given) -> tuple[int, str, str]:
+def _row_seven(given: Situation) -> tuple[int, str, str]:
     row, node = given.row, given.node
     assert node is not None
     if row.state == SCHEDULED:
@@ -151,12 +151,12 @@ def _row_seven(given: Given) -> tuple[int, str, str]:
     return 7, f"{role.annotation} to be set", _client(given, role)
 
 
-def _by(given: Given, operator: str, otherwise: str) -> str:
+def _by(given: Situation, operator: str, otherwise: str) -> str:
     """Return who acts: the operator of this name where it is on and matches, else another operator."""
     return f"the {operator} of Haulout" if may_act(given.options, operator, given.row, given.node) else otherwise
 
 
-def _client(given: Given, role: Role) -> str:
+def _client(given: Situation, role: Role) -> str:
     recipe = recipe_of(given.row, role, given.options)
     external = is_external(given.row, role.name, role.annotation)
     if recipe is not None and not external and may_act(given.options, role.name, given.row, given.node):
@@ -165,7 +165,7 @@ def _client(given: Given, role: Role) -> str:
     return f"another {word} client"
 
 
-def _notes(given: Given) -> list[str]:
+def _notes(given: Situation) -> list[str]:
     row = given.row
     found = []
     for kind in OPERATORS:

@@ -10,9 +10,9 @@ import msgspec
 from haulout.cluster.view import FactDemand
 from haulout.core.action import Send
 from haulout.surfaces.notify import messages
-from haulout.surfaces.notify.given import Given
 from haulout.surfaces.notify.recipes import Recipe
 from haulout.surfaces.notify.roles import Role
+from haulout.surfaces.notify.situation import Situation
 
 CHANNEL, PROBE = "notify-hooks", "notify-hook-status"
 SUCCESS, FAILURE, PENDING, ACCEPTED = "success", "failure", "pending", "accepted"
@@ -44,7 +44,7 @@ class StatusQuestion(msgspec.Struct, frozen=True):
     url: str
 
 
-def call(given: Given, role: Role, recipe: Recipe, attempt: int) -> tuple[tuple[Send, ...], datetime | None]:
+def call(given: Situation, role: Role, recipe: Recipe, attempt: int) -> tuple[tuple[Send, ...], datetime | None]:
     """Return the call that is to be made now, or when it is made again. The same key goes with every repetition."""
     name = _name(given, role, attempt)
     outcome = given.view.outcome(name)
@@ -59,7 +59,7 @@ def call(given: Given, role: Role, recipe: Recipe, attempt: int) -> tuple[tuple[
     return (Send(name, CHANNEL, content),), None
 
 
-def hook_outcome(given: Given, role: Role, recipe: Recipe, attempt: int) -> HookAnswer | None:
+def hook_outcome(given: Situation, role: Role, recipe: Recipe, attempt: int) -> HookAnswer | None:
     """Return what is known of a call; None while there is no answer."""
     outcome = given.view.outcome(_name(given, role, attempt))
     if outcome is None:
@@ -77,11 +77,11 @@ def hook_outcome(given: Given, role: Role, recipe: Recipe, attempt: int) -> Hook
     return fact.value if isinstance(fact.value, HookAnswer) and fact.value.result in (SUCCESS, FAILURE) else answer
 
 
-def _name(given: Given, role: Role, attempt: int) -> str:
+def _name(given: Situation, role: Role, attempt: int) -> str:
     return f"notify-hook/{given.row.uid}/{role.phase}/{attempt}"
 
 
-def _body(given: Given, role: Role, attempt: int) -> dict[str, Any]:
+def _body(given: Situation, role: Role, attempt: int) -> dict[str, Any]:
     row = given.row
     return {
         "message": messages.fields_of(row, role.event),

@@ -11,9 +11,9 @@ from haulout.core import cordon
 from haulout.core.action import Annotate, Cordon, Delete, Edit, Measure, Step, Tell
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.holds import is_kept_by_others
-from haulout.surfaces.notify.given import REPORTER, given_of
 from haulout.surfaces.notify.match import may_act
 from haulout.surfaces.notify.options import Options
+from haulout.surfaces.notify.situation import REPORTER, situation_of
 from haulout.surfaces.notify.states import (
     DRAINING,
     has_finalizer,
@@ -41,7 +41,7 @@ ORPHANED_AFTER_FOR = timedelta(seconds=30)
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
     """End a maintenance that was validated, whichever client has validated it."""
-    given = given_of(key, view, now)
+    given = situation_of(key, view, now)
     if given is None or not given.options.operators.returner.delete_validated:
         return NOTHING
     row = given.row

@@ -10,18 +10,18 @@ from haulout.core.action import Delete
 from haulout.core.decision import NOTHING, Decision
 from haulout.surfaces.notify.attempts import current, jobs_of
 from haulout.surfaces.notify.execute import execute, reported
-from haulout.surfaces.notify.given import Given, given_of
 from haulout.surfaces.notify.jobs import RECIPE, JobRow
 from haulout.surfaces.notify.match import may_act
 from haulout.surfaces.notify.recipes import DELETE_JOB, Recipe
 from haulout.surfaces.notify.roles import RUNNER, Role
+from haulout.surfaces.notify.situation import Situation, situation_of
 from haulout.surfaces.notify.states import is_final
 from haulout.surfaces.notify.turns import is_due, recipe_of
 from haulout.surfaces.notify.wire import NoticeRow
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    given = given_of(key, view, now)
+    given = situation_of(key, view, now)
     if given is None or not given.options.operators.runner.enabled:
         return NOTHING
     if is_final(given.row):
@@ -34,7 +34,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     return execute(given, RUNNER, recipe, current(given, RUNNER, recipe))
 
 
-def cancelled(given: Given, role: Role, recipes: tuple[Recipe, ...]) -> Decision:
+def cancelled(given: Situation, role: Role, recipes: tuple[Recipe, ...]) -> Decision:
     """Delete the Jobs that still run for a maintenance that is being deleted, where their recipes say so."""
     if not may_act(given.options, role.name, given.row, given.node):
         return NOTHING

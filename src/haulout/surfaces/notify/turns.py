@@ -9,11 +9,11 @@ from haulout.cluster.key import Key
 from haulout.cluster.limits import Count, Group, Limit, Membership
 from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.view import MARK
-from haulout.surfaces.notify.given import Given
 from haulout.surfaces.notify.match import is_external, is_owned, may_act
 from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.recipes import Recipe
 from haulout.surfaces.notify.roles import IN_PROGRESS, ROLES, RUNNER, VALIDATOR, Role
+from haulout.surfaces.notify.situation import Situation
 from haulout.surfaces.notify.states import has_finalizer, is_final, is_terminal
 from haulout.surfaces.notify.wire import CLIENT_LABEL, KIND, OBJECTS_DRAINED, VALIDATION_LABEL, NoticeRow
 
@@ -80,7 +80,7 @@ def is_due(row: NoticeRow, role: Role, options: Options, node: NodeRow | None) -
     return not ended and recipe_of(row, role, options) is not None
 
 
-def is_next(given: Given) -> bool:
+def is_next(given: Situation) -> bool:
     """Whether no other maintenance of the node comes first."""
     others = [(row, role) for row in given.siblings() for role in ROLES if is_due(row, role, given.options, given.node)]
     if any(is_executing(row, role) for row, role in others):
@@ -93,7 +93,7 @@ def _order(row: NoticeRow, role: Role) -> tuple[bool, datetime, str]:
     return role is not VALIDATOR, row.status.entered_at(OBJECTS_DRAINED) or _NEVER, row.place
 
 
-def has_room(given: Given) -> bool | None:
+def has_room(given: Situation) -> bool | None:
     """Return whether one more recipe of the runner may begin; None: not now, as others are beginning.
 
     One that is beginning has its place: a call of a web server may take several tries.

@@ -13,18 +13,18 @@ from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.surfaces.notify.attempts import CHECKING, FAILED, RUNNING, Attempt, current, retry_at
 from haulout.surfaces.notify.checks import Finding, findings
 from haulout.surfaces.notify.execute import Outcome, begin, execute, fail, reported, succeed, take
-from haulout.surfaces.notify.given import Given, given_of
 from haulout.surfaces.notify.match import is_external, may_act, owner_mark
 from haulout.surfaces.notify.recipes import BUILTIN, Checks, Recipe
 from haulout.surfaces.notify.roles import VALIDATOR
 from haulout.surfaces.notify.runner import cancelled
+from haulout.surfaces.notify.situation import Situation, situation_of
 from haulout.surfaces.notify.states import has_finalizer, is_final, is_terminal
 from haulout.surfaces.notify.turns import is_due, is_next, recipe_of
 from haulout.surfaces.notify.wire import IN_BOX, VALIDATING
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    given = given_of(key, view, now)
+    given = situation_of(key, view, now)
     if given is None or not given.options.operators.validator.enabled:
         return NOTHING
     if is_final(given.row):
@@ -39,7 +39,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     return _validate(given, recipe)
 
 
-def _without_recipe(given: Given) -> Decision:
+def _without_recipe(given: Situation) -> Decision:
     """Pass what no client is there to validate, if that is what the settings say."""
     row = given.row
     if given.options.operators.validator.on_missing_recipe != "Pass":
@@ -53,7 +53,7 @@ def _without_recipe(given: Given) -> Decision:
     return Decision(actions=((Annotate(row.key, VALIDATOR.annotation, VALIDATOR.success), mark),))
 
 
-def _validate(given: Given, recipe: Recipe) -> Decision:
+def _validate(given: Situation, recipe: Recipe) -> Decision:
     """Check first, as far as checks are asked for; what they do not settle is up to the recipe."""
     attempt = current(given, VALIDATOR, recipe)
     checks = recipe.checks if recipe.checks is not None else Checks() if recipe.type == BUILTIN else None
@@ -76,12 +76,12 @@ def _validate(given: Given, recipe: Recipe) -> Decision:
     return _checked(given, recipe, checks, attempt)
 
 
-def _checking(given: Given, number: int, attempt: Attempt) -> Decision:
+def _checking(given: Situation, number: int, attempt: Attempt) -> Decision:
     begun = msgspec.structs.replace(attempt, number=number)
     return Decision(actions=take(given, VALIDATOR, begun, CHECKING))
 
 
-def _checked(given: Given, recipe: Recipe, checks: Checks, attempt: Attempt) -> Decision:
+def _checked(given: Situation, recipe: Recipe, checks: Checks, attempt: Attempt) -> Decision:
     failing, until = _failing(given, checks)
     if not failing and recipe.type == BUILTIN:
         return succeed(given, VALIDATOR, recipe, attempt)
@@ -93,7 +93,7 @@ def _checked(given: Given, recipe: Recipe, checks: Checks, attempt: Attempt) -> 
     return Decision(until=earliest(until, ends_at))
 
 
-def _failing(given: Given, checks: Checks) -> tuple[list[Finding], datetime | None]:
+def _failing(given: Situation, checks: Checks) -> tuple[list[Finding], datetime | None]:
     assert given.node is not None
     found = [each for each in findings(given, given.node, checks) if not each.holds]
     return found, earliest(*(each.until for each in found))

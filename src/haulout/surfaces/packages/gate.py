@@ -12,7 +12,7 @@ from haulout.cluster.rows import NodeRow, PodRow, Row
 from haulout.cluster.view import View
 from haulout.core.decision import earliest
 from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
-from haulout.core.drain.progress import Progress, Standing, conclusion, explained
+from haulout.core.drain.progress import Progress, Standing, conclusion, drain_reasons
 from haulout.core.reason import Reason
 from haulout.surfaces.packages import node_names
 from haulout.surfaces.packages.options import Options
@@ -71,7 +71,7 @@ def gate_of(
         blocked_by=blocked,
         drains=() if is_late else (drain,),
         until=earliest(state.changes_at, late_at if late_at is not None and late_at > now else None),
-        reasons=explained(view, drain, state, now) if view.explaining else (),
+        reasons=drain_reasons(view, drain, state, now) if view.explaining else (),
         refused=_refused(state),
     )
 

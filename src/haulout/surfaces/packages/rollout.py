@@ -53,7 +53,7 @@ replace = msgspec.structs.replace
 STATUS_EVERY_FOR = timedelta(seconds=1)
 
 
-class Given(msgspec.Struct, frozen=True):
+class Situation(msgspec.Struct, frozen=True):
     """What one decision about a Skyhook is made upon.
 
     `desired`: the Skyhook with the packages that its nodes are to have. `policy`: its DeploymentPolicy; None where it names
@@ -102,7 +102,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     configs = tuple(view.rows(CONFIGS_OF_SKYHOOK, row.name, PackageConfigRow))
     name = row.spec.deployment_policy
     policy = view.get(policy_key(name), PolicyRow) if name else None
-    return _going_on(Given(row, wanted, plan, view, now, setting.value, nodes, configs, policy))
+    return _going_on(Situation(row, wanted, plan, view, now, setting.value, nodes, configs, policy))
 
 
 def _ending(row: SkyhookRow, nodes: Sequence[Standing]) -> Decision:
@@ -117,7 +117,7 @@ def _is_left(node: Standing) -> bool:
     return node.is_released and not node.is_complete
 
 
-def _unreadable(given: Given) -> Decision:
+def _unreadable(given: Situation) -> Decision:
     """Say that the nodes of a Skyhook cannot be told. What it has done on nodes stays as it is."""
     stored = given.row.status
     conditions = _conditions(given, stored.status or UNKNOWN, None, is_truncated=False)
@@ -126,7 +126,7 @@ def _unreadable(given: Given) -> Decision:
     return Decision(actions=tuple(step for step in steps if step), marks=marks, until=until)
 
 
-def _going_on(given: Given) -> Decision:
+def _going_on(given: Situation) -> Decision:
     row, plan = given.row, given.plan
     if plan.selector is None:
         return _unreadable(given)
@@ -156,7 +156,7 @@ def _going_on(given: Given) -> Decision:
     )
 
 
-def _kept_picks(given: Given) -> dict[str, str]:
+def _kept_picks(given: Situation) -> dict[str, str]:
     """Return the nodes that stay picked: not those that are complete or gone, nor those that never started and may not."""
     known = {node.node: node for node in given.nodes}
     kept = {}
@@ -169,7 +169,7 @@ def _kept_picks(given: Given) -> dict[str, str]:
     return kept
 
 
-def _batches(given: Given, status: str, picked: dict[str, str]) -> list[Batch]:
+def _batches(given: Situation, status: str, picked: dict[str, str]) -> list[Batch]:
     row, plan = given.row, given.plan
     if not plan.has_compartments:
         return []
@@ -199,7 +199,7 @@ def _batches(given: Given, status: str, picked: dict[str, str]) -> list[Batch]:
     ]
 
 
-def _stored(given: Given, status: str) -> dict[str, CompartmentStatus]:
+def _stored(given: Situation, status: str) -> dict[str, CompartmentStatus]:
     """Return the records of batches, fresh where a version has changed or the rollout has just been completed.
 
     A new spec after a halt starts afresh, too.
@@ -218,7 +218,7 @@ def _fresh(stored: dict[str, CompartmentStatus]) -> dict[str, CompartmentStatus]
     return {name: replace(each, batch_state=FRESH_BATCH) for name, each in stored.items()}
 
 
-def _configs(given: Given) -> ConfigChanges:
+def _configs(given: Situation) -> ConfigChanges:
     plan = given.plan
     if not plan.acts:
         return ConfigChanges(given.row.status.config_updates)
@@ -233,7 +233,7 @@ def _configs(given: Given) -> ConfigChanges:
 
 
 def _status(
-    given: Given,
+    given: Situation,
     status: str,
     picked: dict[str, str],
     batches: list[Batch],
@@ -280,7 +280,7 @@ def _begins_rollback(row: SkyhookRow, halt: Halt | None) -> bool:
     return halt is not None and halt.rollback == RUNNING and halt != row.status.halt
 
 
-def _last_complete(given: Given, course: Course, *, is_complete: bool) -> LastComplete | None:
+def _last_complete(given: Situation, course: Course, *, is_complete: bool) -> LastComplete | None:
     """Return what a rollback would restore: the packages that were complete everywhere and whose last wave passed."""
     gate = given.policy.gate if given.policy is not None else None
     stored = given.row.status.last_complete
@@ -289,7 +289,7 @@ def _last_complete(given: Given, course: Course, *, is_complete: bool) -> LastCo
     return halts.recorded(given.row, given.row.spec.packages) if gate is not None and gate.rollback else None
 
 
-def _package_list(given: Given) -> str:
+def _package_list(given: Situation) -> str:
     """Return the packages with their versions. While nothing may begin, the last list stays: a change is not seen yet."""
     stored = given.row.status.package_list
     if stored and not given.plan.acts:
@@ -298,13 +298,13 @@ def _package_list(given: Given) -> str:
     return ",".join(sorted(f"{package.name}:{package.version}" for package in packages))
 
 
-def _boot_ids(given: Given) -> dict[str, str]:
+def _boot_ids(given: Situation) -> dict[str, str]:
     stored = given.row.status.node_boot_ids
     ids = {node.node: stored.get(node.node, "") if node.keeps_boot_id else node.boot_id for node in given.nodes}
     return {name: boot or stored.get(name, "") for name, boot in ids.items() if boot or stored.get(name)}
 
 
-def _conditions(given: Given, status: str, course: Course | None, *, is_truncated: bool) -> tuple[Condition, ...]:
+def _conditions(given: Situation, status: str, course: Course | None, *, is_truncated: bool) -> tuple[Condition, ...]:
     row, plan, nodes = given.row, given.plan, given.nodes
     conditions = Conditions(row.status.conditions, row.generation, given.now)
     before = row.status.status or UNKNOWN
@@ -341,7 +341,7 @@ def _conditions(given: Given, status: str, course: Course | None, *, is_truncate
 
 
 def _writes(
-    given: Given, wanted: SkyhookStatus, configs: ConfigChanges, *, is_urgent: bool, may_wait: bool
+    given: Situation, wanted: SkyhookStatus, configs: ConfigChanges, *, is_urgent: bool, may_wait: bool
 ) -> tuple[list[Step], tuple[Value, ...], datetime | None]:
     """Return the steps: finalizer and stamp, the status where it says something new, then the ConfigMaps.
 

@@ -10,8 +10,8 @@ from haulout.cluster.rows import Row
 from haulout.cluster.store import Index
 from haulout.cluster.view import View
 from haulout.core.action import Tell
-from haulout.surfaces.notify.given import REPORTER, Given
 from haulout.surfaces.notify.options import Scheduler
+from haulout.surfaces.notify.situation import REPORTER, Situation
 from haulout.surfaces.notify.states import has_finalizer, is_final
 from haulout.surfaces.notify.wire import INCOMPLETE, KIND, NoticeRow
 
@@ -50,7 +50,7 @@ def is_halted(maintenance: str, settings: Scheduler, view: View) -> bool:
     return most > 0 and view.at_least(FAILED, maintenance, most)
 
 
-def halt_events(given: Given) -> tuple[Tell, ...]:
+def halt_events(given: Situation) -> tuple[Tell, ...]:
     """Return the event that a campaign is halted, if this is the maintenance that has failed last."""
     row, settings = given.row, given.options.operators.scheduler
     if not has_failed(row) or not is_halted(row.maintenance, settings, given.view):

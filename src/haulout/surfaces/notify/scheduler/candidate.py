@@ -9,7 +9,6 @@ from haulout.cluster.view import View
 from haulout.core.action import Step
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.holds import Claim, Grant, grant_key, hold_key, is_granted, refusals
-from haulout.surfaces.notify.given import Given, given_of
 from haulout.surfaces.notify.match import may_act
 from haulout.surfaces.notify.scheduler.budgets import is_out, shares_of
 from haulout.surfaces.notify.scheduler.campaign import halt_events
@@ -33,6 +32,7 @@ from haulout.surfaces.notify.scheduler.standing import (
     mark_key,
 )
 from haulout.surfaces.notify.scheduler.start import keep_steps, start_step
+from haulout.surfaces.notify.situation import Situation, situation_of
 from haulout.surfaces.notify.states import has_finalizer, is_final, is_terminal
 from haulout.surfaces.notify.wire import SCHEDULED, UNPLANNED
 
@@ -41,7 +41,7 @@ JOINED, CHOSEN = "Joined", "Selected"
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    given = given_of(key, view, now)
+    given = situation_of(key, view, now)
     if given is None or not given.options.operators.scheduler.enabled or not has_finalizer(given.row):
         return NOTHING
     is_ours = may_act(given.options, NAME, given.row, given.node)
@@ -52,7 +52,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     return _candidate(given)
 
 
-def _in_flight(given: Given, *, is_ours: bool) -> Decision:
+def _in_flight(given: Situation, *, is_ours: bool) -> Decision:
     """Publish that the node is in maintenance, also for one that another operator looks after: it takes a place."""
     node, row, settings = given.node, given.row, given.options.operators.scheduler
     assert node is not None
@@ -69,7 +69,7 @@ def _in_flight(given: Given, *, is_ours: bool) -> Decision:
     return Decision(actions=steps, marks=(mark,))
 
 
-def _candidate(given: Given) -> Decision:
+def _candidate(given: Situation) -> Decision:
     estimate = estimate_of(given) if given.node is not None else Estimate()
     found = score(estimate, since_of(given.row), priority_of(given.row), given.options, given.now)
     verdict = judged(given, estimate, granted=_was_granted(given))
@@ -90,7 +90,7 @@ def _candidate(given: Given) -> Decision:
     return _claimed(given, CHOSEN, chosen, found, mark, until)
 
 
-def _mark(given: Given, estimate: Estimate) -> Candidate:
+def _mark(given: Situation, estimate: Estimate) -> Candidate:
     node, row, settings = given.node, given.row, given.options.operators.scheduler
     assert node is not None
     return Candidate(
@@ -107,7 +107,7 @@ def _mark(given: Given, estimate: Estimate) -> Candidate:
     )
 
 
-def _blocked(given: Given, block: Block, found: Score, until: datetime | None) -> Decision:
+def _blocked(given: Situation, block: Block, found: Score, until: datetime | None) -> Decision:
     show = shown(given, WAITING, block.reason, found)
     return Decision(
         actions=show.steps,
@@ -118,7 +118,7 @@ def _blocked(given: Given, block: Block, found: Score, until: datetime | None) -
 
 
 def _claimed(
-    given: Given, reason: str, verdict: Verdict, found: Score, mark: Candidate | None, until: datetime | None
+    given: Situation, reason: str, verdict: Verdict, found: Score, mark: Candidate | None, until: datetime | None
 ) -> Decision:
     """Claim the node, and start once the claim is granted. In a dry run, only say so."""
     marks = (mark,) if mark is not None else ()
@@ -143,13 +143,13 @@ def _claimed(
     )
 
 
-def _claim(given: Given, verdict: Verdict) -> Claim:
+def _claim(given: Situation, verdict: Verdict) -> Claim:
     assert given.node is not None
     row = given.row
     return Claim(given.node.key, row.key, WANTS, verdict.limits, since=since_of(row), priority=priority_of(row))
 
 
-def _was_granted(given: Given) -> bool:
+def _was_granted(given: Situation) -> bool:
     """Whether its claim stands granted: then the budgets have their place for it already."""
     if given.node is None:
         return False

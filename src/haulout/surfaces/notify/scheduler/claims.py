@@ -5,17 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 
 from haulout.core.holds import LONG_AGO, Claim, Want, read_priority
-from haulout.surfaces.notify.given import Given
 from haulout.surfaces.notify.returner import is_clean
 from haulout.surfaces.notify.scheduler.budgets import limits_of, shares_of
 from haulout.surfaces.notify.scheduler.eligibility import is_flying
+from haulout.surfaces.notify.situation import Situation
 from haulout.surfaces.notify.states import is_final, is_terminal
 from haulout.surfaces.notify.wire import FORCE_RETURN, SCHEDULED, NoticeRow
 
 WANTS = frozenset({Want.DRAIN, Want.EXCLUSIVE})
 
 
-def standing_claim(given: Given) -> Claim | None:
+def standing_claim(given: Situation) -> Claim | None:
     """Return the claim on a node that is in maintenance. The original alone, without scheduler, claims nothing.
 
     A maintenance that has ended cleanly claims nothing, although it stays until the node is uncordoned: another surface

@@ -10,15 +10,15 @@ from haulout.cluster.key import Key
 from haulout.cluster.view import View
 from haulout.core.decision import Decision
 from haulout.surfaces.notify.decide import decide as decide_state
-from haulout.surfaces.notify.given import given_of
 from haulout.surfaces.notify.scheduler import candidate
 from haulout.surfaces.notify.scheduler.claims import standing_claim
+from haulout.surfaces.notify.situation import situation_of
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
     """Decide on the state of a maintenance, and claim its node while it is out of service for it."""
     decision = decide_state(key, view, now)
-    given = given_of(key, view, now)
+    given = situation_of(key, view, now)
     claim = standing_claim(given) if given is not None else None
     if claim is not None:
         decision = msgspec.structs.replace(decision, claims=(claim,))

@@ -11,7 +11,6 @@ from haulout.base.duration import DurationError, parse
 from haulout.cluster.rows import NodeRow, Row
 from haulout.core.budgets.cover import cover_of
 from haulout.core.holds import HOLDS_OF_NODE, Hold, Want, is_kept_by_others
-from haulout.surfaces.notify.given import Given
 from haulout.surfaces.notify.options import Scheduler
 from haulout.surfaces.notify.rules import moment
 from haulout.surfaces.notify.scheduler.alerts import is_closed
@@ -19,6 +18,7 @@ from haulout.surfaces.notify.scheduler.campaign import is_halted
 from haulout.surfaces.notify.scheduler.choose import BUSY, exhausted
 from haulout.surfaces.notify.scheduler.estimate import OVERRUN, Estimate
 from haulout.surfaces.notify.scheduler.windows import Opening, opening
+from haulout.surfaces.notify.situation import Situation
 from haulout.surfaces.notify.states import DRAINING, has_finalizer, is_final, is_in_flight, is_labelled, is_terminal
 from haulout.surfaces.notify.wire import (
     EXPECTED_MAINTENANCE,
@@ -47,10 +47,10 @@ class Verdict(msgspec.Struct, frozen=True):
     until: datetime | None = None
 
 
-Check = Callable[[Given], Block | None]
+Check = Callable[[Situation], Block | None]
 
 
-def judged(given: Given, estimate: Estimate, *, granted: bool) -> Verdict:
+def judged(given: Situation, estimate: Estimate, *, granted: bool) -> Verdict:
     """Return what keeps a maintenance from being chosen. `granted`: it was chosen, and its turn has come."""
     for check in CHECKS:
         block = check(given)
@@ -70,7 +70,7 @@ def judged(given: Given, estimate: Estimate, *, granted: bool) -> Verdict:
     return Verdict(joins=bool(flying), until=until)
 
 
-def lasting_block(given: Given) -> Block | None:
+def lasting_block(given: Situation) -> Block | None:
     """Return what keeps a maintenance from being chosen, as far as its own objects and the clock tell."""
     found = next(filter(None, (check(given) for check in CHECKS if check is not _alerts)), None)
     return found if found is not None else _open_for(given, Estimate())[0]
@@ -89,20 +89,20 @@ def is_planned(row: NoticeRow) -> bool:
     return row.type != UNPLANNED
 
 
-def _held(given: Given) -> Block | None:
+def _held(given: Situation) -> Block | None:
     return Block("Held") if given.row.annotations.get(HOLD) == "true" else None
 
 
-def _not_before(given: Given) -> Block | None:
+def _not_before(given: Situation) -> Block | None:
     at = moment(given.row.annotations.get(NOT_BEFORE, ""))
     return Block("NotBefore", at) if at is not None and given.now < at else None
 
 
-def _no_node(given: Given) -> Block | None:
+def _no_node(given: Situation) -> Block | None:
     return Block("NodeNotFound") if given.node is None else None
 
 
-def _cordoned_elsewhere(given: Given) -> Block | None:
+def _cordoned_elsewhere(given: Situation) -> Block | None:
     """Return why a node that another operator or a person has cordoned is not taken."""
     node, settings = given.node, given.options.operators.scheduler
     assert node is not None
@@ -116,11 +116,11 @@ def _cordoned_elsewhere(given: Given) -> Block | None:
     return Block("NodeCordonedElsewhere")
 
 
-def _halted(given: Given) -> Block | None:
+def _halted(given: Situation) -> Block | None:
     return Block("FailureThreshold") if is_halted(given.row.maintenance, _settings(given), given.view) else None
 
 
-def _alerts(given: Given) -> Block | None:
+def _alerts(given: Situation) -> Block | None:
     return (
         Block("AlertsFiring") if is_planned(given.row) and is_closed(_settings(given).alert_gate, given.view) else None
     )
@@ -130,11 +130,11 @@ def _alerts(given: Given) -> Block | None:
 CHECKS: tuple[Check, ...] = (_held, _not_before, _no_node, _cordoned_elsewhere, _halted, _alerts)
 
 
-def _settings(given: Given) -> Scheduler:
+def _settings(given: Situation) -> Scheduler:
     return given.options.operators.scheduler
 
 
-def _open_for(given: Given, estimate: Estimate) -> tuple[Block | None, datetime | None]:
+def _open_for(given: Situation, estimate: Estimate) -> tuple[Block | None, datetime | None]:
     """Return what windows say against a start, or until when they say nothing."""
     settings, node = _settings(given), given.node
     assert node is not None
@@ -148,7 +148,7 @@ def _open_for(given: Given, estimate: Estimate) -> tuple[Block | None, datetime 
     return None, found.until
 
 
-def _fitting(given: Given, estimate: Estimate, open_now: Opening) -> tuple[Block | None, datetime | None]:
+def _fitting(given: Situation, estimate: Estimate, open_now: Opening) -> tuple[Block | None, datetime | None]:
     closes_at = open_now.closes_at
     assert closes_at is not None
     lasts_for = expected_for(given)
@@ -158,7 +158,7 @@ def _fitting(given: Given, estimate: Estimate, open_now: Opening) -> tuple[Block
     return None, min(closes_at, *_fits_until(estimate, closes_at - lasts_for))
 
 
-def expected_for(given: Given) -> timedelta:
+def expected_for(given: Situation) -> timedelta:
     """Return how long the maintenance itself is expected to take."""
     try:
         return parse(given.row.annotations[EXPECTED_MAINTENANCE])
@@ -181,7 +181,7 @@ def _may_join(flying: list[NoticeRow], node: NodeRow, settings: Scheduler) -> bo
     return settings.stacking == "Join" and node.unschedulable and drains
 
 
-def _foreign(given: Given) -> Block | None:
+def _foreign(given: Situation) -> Block | None:
     """Return the block where another surface works on the node."""
     assert given.node is not None
     for hold in given.view.rows(HOLDS_OF_NODE, given.node.key, Row):
@@ -192,7 +192,7 @@ def _foreign(given: Given) -> Block | None:
     return None
 
 
-def _refused_by_budgets(given: Given) -> Block | None:
+def _refused_by_budgets(given: Situation) -> Block | None:
     """Return the block where a NodeDisruptionBudget has no place: the node is no candidate, so that others go on."""
     assert given.node is not None
     cover = cover_of(given.node.key, given.view)

@@ -13,10 +13,10 @@ from haulout.cluster.view import View
 from haulout.core.drain.options import Act, DaemonSetLookup, DrainOptions
 from haulout.core.drain.selection import Fates
 from haulout.surfaces.notify.drainer import OWN_PODS
-from haulout.surfaces.notify.given import Given
 from haulout.surfaces.notify.pod_classes import PodClasses
 from haulout.surfaces.notify.scheduler.estimate import Estimate, PodContext, estimate
 from haulout.surfaces.notify.scheduler.samples import samples_of
+from haulout.surfaces.notify.situation import Situation
 
 BUDGET, DAEMONSET = "PodDisruptionBudget", "DaemonSet"
 
@@ -29,13 +29,13 @@ def _exhausted(row: Row) -> tuple[str, ...]:
 EXHAUSTED_BUDGETS = Index("notify-exhausted-budgets", BUDGET, _exhausted)
 
 
-def estimate_of(given: Given) -> Estimate:
+def estimate_of(given: Situation) -> Estimate:
     """Return the estimate for the node, by what the drainer would do with its pods, whether it is on or not."""
     pods = given.view.rows(PODS_OF_NODE, given.row.node, PodRow)
     return estimate(pods, _context(given), given.options, given.now)
 
 
-def _context(given: Given) -> Callable[[PodRow], PodContext]:
+def _context(given: Situation) -> Callable[[PodRow], PodContext]:
     options = DrainOptions(classes=PodClasses(given.options.operators.drainer), ignored=OWN_PODS)
     rules = given.options.rules
     fates = Fates(options, _daemonsets(given), given.now, rules=rules, node=given.node)
@@ -51,7 +51,7 @@ def _context(given: Given) -> Callable[[PodRow], PodContext]:
     return context
 
 
-def _daemonsets(given: Given) -> DaemonSetLookup:
+def _daemonsets(given: Situation) -> DaemonSetLookup:
     """Return whether a DaemonSet exists. They are watched for the drainer alone: without it, each counts as existing."""
     if not given.options.operators.drainer.enabled or given.view.listing(DAEMONSET) is not Listing.LISTED:
         return lambda namespace, name: None

@@ -11,11 +11,11 @@ import msgspec
 from haulout.cluster.rows import Value
 from haulout.core.action import Step
 from haulout.core.reason import Reason
-from haulout.surfaces.notify.given import Given
 from haulout.surfaces.notify.scheduler.choose import exhausted
 from haulout.surfaces.notify.scheduler.eligibility import Block
 from haulout.surfaces.notify.scheduler.score import Score
 from haulout.surfaces.notify.scheduler.standing import mark_key
+from haulout.surfaces.notify.situation import Situation
 from haulout.surfaces.notify.status import patch, with_condition
 from haulout.surfaces.notify.wire import HOLD, NOT_BEFORE
 
@@ -66,7 +66,7 @@ class Look(msgspec.Struct, frozen=True):
     rests_for: timedelta = FIRST_FOR
 
 
-def shown(given: Given, status: str, reason: str, score: Score) -> Shown:
+def shown(given: Situation, status: str, reason: str, score: Score) -> Shown:
     """Return the write of the condition, if its status or its reason has changed or its numbers are out of date.
 
     Numbers move all the time. They are looked at every five minutes, and less often the longer they stay about the same.
@@ -91,7 +91,7 @@ def _has_moved(message: str, score: Score) -> bool:
     return found is None or max(abs(float(found[1]) - score.value), abs(float(found[2]) - score.likelihood)) >= VISIBLE
 
 
-def reason_of(given: Given, block: Block, because: Iterable[Reason] = ()) -> Reason:
+def reason_of(given: Situation, block: Block, because: Iterable[Reason] = ()) -> Reason:
     """Return the reason as data: its code is that of the condition, without what stands in brackets.
 
     It has no numbers that move with the clock: a plan adds up for how long nodes wait for the same.

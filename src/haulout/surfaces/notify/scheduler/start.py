@@ -5,14 +5,14 @@ from __future__ import annotations
 from haulout.cluster.rows import NodeRow
 from haulout.core import cordon
 from haulout.core.action import Annotate, Cordon, Edit, Label, Measure, Step
-from haulout.surfaces.notify.given import Given, told
 from haulout.surfaces.notify.scheduler.score import Score
+from haulout.surfaces.notify.situation import Situation, told
 from haulout.surfaces.notify.wire import CORDONED_BY, NODE_UID, SURFACE
 
 STARTED = "nm_scheduler_started_total"
 
 
-def start_step(given: Given, rank: str, score: Score) -> Step:
+def start_step(given: Situation, rank: str, score: Score) -> Step:
     """Return the write that starts a maintenance, with what is told of it."""
     node = given.node
     assert node is not None
@@ -24,7 +24,7 @@ def start_step(given: Given, rank: str, score: Score) -> Step:
     )
 
 
-def claim_edits(given: Given, node: NodeRow) -> tuple[Edit, ...]:
+def claim_edits(given: Situation, node: NodeRow) -> tuple[Edit, ...]:
     """Return the edits of a Node that make it the maintenance's: label, cordon, and whose cordon it is."""
     edits: list[Edit] = [Label(node.key, given.row.label, "")] if given.row.label not in node.labels else []
     if given.options.alone:
@@ -44,7 +44,7 @@ def _was_cordoned(node: NodeRow) -> bool:
     return stood.before if stood is not None else node.unschedulable
 
 
-def keep_steps(given: Given) -> tuple[Step, ...]:
+def keep_steps(given: Situation) -> tuple[Step, ...]:
     """Return what keeps the claim of a maintenance in flight when its Node object has been made anew.
 
     A person who uncordons the same object ends the maintenance, and is not overruled.

@@ -14,7 +14,6 @@ import msgspec
 from haulout.cluster.key import node_key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.store import Index
-from haulout.surfaces.notify.given import Given
 from haulout.surfaces.notify.options import Budget, Scheduler
 from haulout.surfaces.notify.scheduler.budgets import Scope, budgets_of
 from haulout.surfaces.notify.scheduler.campaign import FAILED_OF
@@ -23,6 +22,7 @@ from haulout.surfaces.notify.scheduler.claims import since_of
 from haulout.surfaces.notify.scheduler.eligibility import Block, is_flying, lasting_block
 from haulout.surfaces.notify.scheduler.show import CONDITION, SELECTED, TEXTS
 from haulout.surfaces.notify.scheduler.windows import opening
+from haulout.surfaces.notify.situation import Situation
 from haulout.surfaces.notify.states import has_finalizer, is_final, is_in_flight
 from haulout.surfaces.notify.wire import KIND, SCHEDULED, UNPLANNED, NoticeRow
 
@@ -42,7 +42,7 @@ class WhyWaiting(msgspec.Struct, frozen=True):
     until: datetime | None = None
 
 
-def why_waiting(given: Given) -> WhyWaiting:
+def why_waiting(given: Situation) -> WhyWaiting:
     """Return what keeps a maintenance that the scheduler looks after from being started."""
     block = lasting_block(given)
     stood = given.status.condition(CONDITION)
@@ -59,7 +59,7 @@ def why_waiting(given: Given) -> WhyWaiting:
     return WhyWaiting(known.reason, text, actor, known.until or _until(given, code))
 
 
-def _selected(given: Given, reason: str) -> WhyWaiting:
+def _selected(given: Situation, reason: str) -> WhyWaiting:
     if reason == DRY_RUN:
         return WhyWaiting(
             reason, "nothing: the scheduler would start it, but runs dry", "a person: set dryRun to false"
@@ -67,14 +67,14 @@ def _selected(given: Given, reason: str) -> WhyWaiting:
     return WhyWaiting(reason, "the label and the cordon of its node, for which it was chosen", SCHEDULER)
 
 
-def _until(given: Given, code: str) -> datetime | None:
+def _until(given: Situation, code: str) -> datetime | None:
     node, settings = given.node, _settings(given)
     if code == FIT and node is not None:
         return opening(settings, node.labels, given.now).closes_at
     return None
 
 
-def _details(given: Given, reason: str) -> Iterator[str]:
+def _details(given: Situation, reason: str) -> Iterator[str]:
     """Yield the names behind a reason, and what else a person would look up next."""
     code, _, rest = reason.partition("(")
     if code == BUDGET:
@@ -91,7 +91,7 @@ def _details(given: Given, reason: str) -> Iterator[str]:
         yield f"query: {gate.query}"
 
 
-def _of_budget(given: Given, name: str) -> Iterator[str]:
+def _of_budget(given: Situation, name: str) -> Iterator[str]:
     """Yield whose nodes take the places of a budget, and who comes before this one when a place is free."""
     known = budgets_of(_settings(given)).get(name)
     if known is None:
@@ -110,7 +110,7 @@ def _of_budget(given: Given, name: str) -> Iterator[str]:
         yield f"the next place is kept for {_named([place for _, place in first])}, unplanned or starved"
 
 
-def _is_under(row: NoticeRow, scope: Scope, given: Given) -> bool:
+def _is_under(row: NoticeRow, scope: Scope, given: Situation) -> bool:
     node = given.view.get(node_key(row.node), NodeRow)
     return node is not None and scope.selects(node.labels)
 
@@ -123,7 +123,7 @@ def _limit(budget: Budget) -> str:
     )
 
 
-def _comes_first(row: NoticeRow, given: Given) -> bool:
+def _comes_first(row: NoticeRow, given: Situation) -> bool:
     """Whether a maintenance that waits is unplanned or starved."""
     if row.state != SCHEDULED or is_final(row) or not has_finalizer(row):
         return False
@@ -132,7 +132,7 @@ def _comes_first(row: NoticeRow, given: Given) -> bool:
     return is_first or given.now >= since_of(row) + settings.starvation_after
 
 
-def _starves_at(given: Given) -> datetime:
+def _starves_at(given: Situation) -> datetime:
     return since_of(given.row) + _settings(given).starvation_after
 
 
@@ -141,5 +141,5 @@ def _named(places: list[str]) -> str:
     return ", ".join(places[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _settings(given: Given) -> Scheduler:
+def _settings(given: Situation) -> Scheduler:
     return given.options.operators.scheduler

@@ -19,8 +19,8 @@ COMPLETED = "MaintenanceCompleted"
 MINUTE = 60.0
 
 
-class Given(msgspec.Struct, frozen=True):
-    """The maintenance, its node, the options and the time."""
+class Situation(msgspec.Struct, frozen=True):
+    """Everything that one decision about a maintenance reads: the maintenance, its node, the options and the time."""
 
     row: NoticeRow
     view: View
@@ -46,22 +46,22 @@ class Given(msgspec.Struct, frozen=True):
         return [other for other in rows if other.key != self.row.key]
 
 
-def given_of(key: Key, view: View, now: datetime) -> Given | None:
+def situation_of(key: Key, view: View, now: datetime) -> Situation | None:
     """Return what a decision about this maintenance is made upon, or None where it is gone or nothing is configured."""
     row, setting = view.get(key, NoticeRow), view.config(SURFACE)
     if row is None or setting is None:
         return None
     assert isinstance(setting.value, Options)
-    return Given(row, view, now, setting.value, view.node(row.node) if row.node else None)
+    return Situation(row, view, now, setting.value, view.node(row.node) if row.node else None)
 
 
-def told(given: Given, reason: str, note: str, *, warning: bool = False) -> tuple[Tell, ...]:
+def told(given: Situation, reason: str, note: str, *, warning: bool = False) -> tuple[Tell, ...]:
     """Return the events that tell of something on the maintenance and on its node."""
     subjects = [given.key, *([given.node.key] if given.node is not None else [])]
     return tuple(Tell(each, reason, reason, note, REPORTER, warning=warning, core=True) for each in subjects)
 
 
-def timed(given: Given, status: str, since: datetime | None, until: datetime | None = None) -> tuple[Measure, ...]:
+def timed(given: Situation, status: str, since: datetime | None, until: datetime | None = None) -> tuple[Measure, ...]:
     """Return the measurement of how long the maintenance was in a status, in minutes."""
     if since is None:
         return ()

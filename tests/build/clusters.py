@@ -28,6 +28,8 @@ from tests.build.objects import Objects
 from tests.build.virtual import LoopClock
 
 FAR = "far"
+# The most Nodes of another cluster that are read.
+MOST_NODES = 600
 
 
 class Way:
@@ -88,7 +90,9 @@ def names(key: Key, view: View, now: datetime) -> Decision:
     row = view.get(key, Value)
     wanted = row.value if row is not None else {}
     assert isinstance(wanted, dict)
-    return Decision(sources=tuple(Source(cluster, "Node", Keep(), access) for cluster, access in wanted.items()))
+    return Decision(
+        sources=tuple(Source(cluster, "Node", Keep(most=MOST_NODES), access) for cluster, access in wanted.items())
+    )
 
 
 class Clusters:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from haulout.kube.codec import HasMetadata
@@ -41,13 +42,14 @@ class Picture(Generic[T]):
             del self.rows[name]
         self.broken_names.discard(name)
 
-    def listed(self, version: str, *, future: bool) -> None:
+    def listed(self, version: str, *, future: bool) -> Iterator[None]:
         assert self._list is not None
         newer = {} if future else {name: row for name, row in self.rows.items() if _version(row) > int(version)}
         self.rows = {**self._list, **newer}
         self._list = None
         self.complete = True
         self.told.append(f"listed {version}{' future' * future}")
+        return iter(())
 
     def oversized(self, metadata: ObjectMeta, length: int) -> None:
         self.told.append(f"oversized {metadata.name}: {length}")

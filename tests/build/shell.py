@@ -94,6 +94,7 @@ class Shell:
         channels: Mapping[str, Channel] | None = None,
         surfaces: Mapping[str, str] | None = None,
         may_write_for: Callable[[], float | None] | None = None,
+        charge: Callable[[str, float], None] = lambda cluster, seconds: None,
     ) -> None:
         self.objects, self.clock, self.metrics = objects, LoopClock(), Metrics()
         self.via = Via(objects, self._writes)
@@ -108,7 +109,7 @@ class Shell:
         )
         self.sender.writers[""] = self.writer
         self.driver = Driver(
-            self.kernel, self.sender, self.clock, self.metrics, self.wake, may_write_for or self.may_write_for
+            self.kernel, self.sender, self.clock, self.metrics, self.wake, may_write_for or self.may_write_for, charge
         )
         self.election = (
             Election(self.via, self.clock, namespace="ns", name="l", identity=lease, terms=terms, random=Random(1))

@@ -52,7 +52,7 @@ from haulout.kube.turns import Shared
 from haulout.kube.writer import Writer
 from haulout.model.event import ObjectReference
 from haulout.plugins.load import PluginProblem
-from haulout.runtime.collector import set_up_collector
+from haulout.runtime.collector import quick_collections, sweep
 from haulout.runtime.connections import Connections
 from haulout.runtime.driver import Driver
 from haulout.runtime.leadership import Leadership
@@ -86,7 +86,6 @@ class Fatal(Exception):
 def run(settings: Settings) -> int:
     """Serve until signalled (0) or until the process cannot go on (1)."""
     set_up_logs(settings.log_format, settings.log_level, settings.log_times)
-    set_up_collector()
     log.info("haulout", extra={"version": __version__, "commit": COMMIT, "built": BUILT})
     try:
         import uvloop
@@ -95,7 +94,7 @@ def run(settings: Settings) -> int:
     except ImportError:
         runner = asyncio.Runner()
     last, refused = None, None
-    with runner:
+    with runner, quick_collections():
         while True:
             try:
                 process = Process(settings, home_of(settings), refused=refused)
@@ -219,7 +218,9 @@ class Process:
         sender = Sender(
             self.pump.kinds, self.recorder, self.clock, self.metrics, host=host, channels=channels, surfaces=surfaces
         )
-        self._driver = Driver(self.kernel, sender, self.clock, self.metrics, self.wake, self._may_write_for)
+        self._driver = Driver(
+            self.kernel, sender, self.clock, self.metrics, self.wake, self._may_write_for, self.pump.charge
+        )
         self._sources = Sources(self.kernel.loop, self.pump, sender, self.clock, self._always, self._connect)
         self._sources.add_home(self._transport, self._writer)
         self._servers = Servers(
@@ -285,7 +286,8 @@ class Process:
                 driver.before_asking.append(self._look)
                 driver.after_asking.append(lambda: sources.follow(group))
                 driver.after_asking.append(lambda: prober.follow(group))
-                tasks = [group.create_task(work) for work in (driver.run(), self.recorder.run(), self._look_at_files())]
+                works = (driver.run(), self.recorder.run(), self._look_at_files(), sweep())
+                tasks = [group.create_task(work) for work in works]
                 leading = group.create_task(self.leadership.run())
                 code = await ending
                 for task in tasks:

@@ -52,17 +52,24 @@ class Keep(msgspec.Struct, frozen=True):
     """What surfaces declare to read of a kind beyond what its row always has.
 
     `details`: of Nodes and Pods. `all_annotations`: every annotation is kept, not only those that are named.
+    `only_labels`: where it is set, the row has no other labels and nothing of the object's spec and status.
+    `most`: with more objects than that the table cannot be read; 0 is any number.
     """
 
     annotations: frozenset[str] = frozenset()
     details: bool = False
     all_annotations: bool = False
+    only_labels: frozenset[str] | None = None
+    most: int = 0
 
     def __or__(self, other: Keep) -> Keep:
+        has_all_labels = self.only_labels is None or other.only_labels is None
         return Keep(
             self.annotations | other.annotations,
             self.details or other.details,
             self.all_annotations or other.all_annotations,
+            None if has_all_labels else (self.only_labels or frozenset()) | (other.only_labels or frozenset()),
+            max(self.most, other.most) if self.most and other.most else 0,
         )
 
 
@@ -141,12 +148,17 @@ class Projector:
         self._keep = keep.annotations
         self._details = DETAILS.get(resource.kind) if keep.details else None
         self._keeps_all = keep.all_annotations
+        self._only_labels = keep.only_labels
+        self._bare_row = BARE_ROWS.get(resource.kind) if keep.only_labels is not None else None
+        self.most = keep.most
         self._shared: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
 
     def key(self, metadata: ObjectMeta) -> Key:
         return Key(self.cluster, self.resource.kind, sys.intern(metadata.namespace), metadata.name)
 
     def row(self, obj: Any) -> ObjectRow:
+        if self._bare_row is not None:
+            return self._bare_row(**self._common(obj.metadata))
         row = self.resource.project(obj, self._common(obj.metadata))
         return row if self._details is None else msgspec.structs.replace(row, details=self._details(obj))
 
@@ -158,12 +170,16 @@ class Projector:
             "key": self.key(metadata),
             "uid": metadata.uid,
             "version": version_number(metadata.resource_version),
-            "labels": self._share(metadata.labels),
+            "labels": self._share(self._labels(metadata.labels)),
             "annotations": self._annotations(metadata.annotations) or NOTHING,
-            "finalizers": metadata.finalizers,
+            "finalizers": metadata.finalizers if self._only_labels is None else (),
             "created_at": shared_instant(metadata.creation_timestamp),
             "deleting_at": instant(metadata.deletion_timestamp),
         }
+
+    def _labels(self, found: dict[str, str]) -> dict[str, str]:
+        wanted = self._only_labels
+        return found if wanted is None else {name: text for name, text in found.items() if name in wanted}
 
     def _annotations(self, found: dict[str, str]) -> dict[str, str]:
         return found if self._keeps_all else {name: text for name, text in found.items() if name in self._keep}
@@ -362,4 +378,6 @@ def _instant(text: str | None) -> datetime | None:
         return None
 
 
+# The rows of kinds of which surfaces read metadata alone in other clusters.
+BARE_ROWS: Mapping[str, type[ObjectRow]] = {"Node": NodeRow}
 DETAILS: Mapping[str, Callable[[Any], NodeDetails | PodDetails]] = {"Node": _node_details, "Pod": _pod_details}

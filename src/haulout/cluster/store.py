@@ -255,20 +255,33 @@ class Store:
 
         `future`: the server knows less than we do (a restored backup), so what it has shown stands, whatever we knew.
         """
+        for _ in self.ending_list(cluster, kind, version, future=future):
+            pass
+
+    def ending_list(self, cluster: str, kind: str, version: int, *, future: bool = False) -> Iterator[None]:
+        """Complete a list as `end_list` does, in steps of one row each; after the last the table is listed.
+
+        Other work may go on between two steps. It finds the table as if the server had told of each change by itself. If
+        the steps are not taken to their end, the list was not finished.
+        """
         table = self._table(cluster, kind)
-        seen, table.seen = table.seen or {}, None
-        gone = [key for key, row in table.rows.items() if key not in seen and (future or row.version <= version)]
-        for key in gone:
-            self._drop(table, key, -1 if future else version)
+        seen = table.seen = table.seen if table.seen is not None else {}
+        for key in [key for key in table.rows if key not in seen]:
+            row = table.rows.get(key)
+            if row is not None and (future or row.version <= version):
+                self._drop(table, key, -1 if future else version)
+                yield
         for key in [key for key in self._open if (key.cluster, key.kind) == table.name and key not in table.rows]:
             # A late answer must not raise what the list did not show, whether or not we had heard of it before.
             self._bury(key, version)
-        for key, row in seen.items() if future else ():
+        for key, row in list(seen.items()) if future else ():
             if row is not None:
                 if key in table.rows:
                     self._drop(table, key, -1)
                 self._buried.pop(key, None)
                 self._take(table, row)
+                yield
+        table.seen = None
         table.version = version
         self.set_listing(cluster, kind, Listing.LISTED)
         self.on_listed(table.name)

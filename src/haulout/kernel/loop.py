@@ -92,6 +92,8 @@ class Loop:
         self._readers: dict[Topic, set[Subject]] = {}
         self._newcomers = Newcomers(store, tuple(self._deciders.values()))
         self._due: dict[Subject, Order] = {}
+        # The other cluster of which a row has made a subject due.
+        self._woken_by: dict[Subject, str] = {}
         self._heap: list[Order] = []
         self._timers: list[tuple[datetime, Subject]] = []
         self._under_way: set[Subject] = set()
@@ -110,6 +112,9 @@ class Loop:
         self.configurations = 0
         # Called with each subject that becomes due, so that a caller with a clock can measure how long it waits.
         self.on_due: Callable[[Subject], None] = lambda subject: None
+        # Called before each asking with the other cluster that is the cause of it, or an empty text, so that a caller
+        # with a clock can measure how much time each cluster takes.
+        self.on_ask: Callable[[str], None] = lambda cluster: None
 
     # Waking
 
@@ -131,8 +136,10 @@ class Loop:
 
     def _wake_readers(self, topic: Topic) -> None:
         """Make the subjects due that have read a topic, or let them rest before."""
-        may_rest = bool(self._rests)
+        may_rest, cluster = bool(self._rests), getattr(topic, "cluster", "")
         for subject in self._readers.get(topic, ()):
+            if cluster:
+                self._woken_by.setdefault(subject, cluster)
             if may_rest and subject not in self._under_way and self._rests.delay(subject, topic, self._now):
                 self._declined.pop(subject, None)
             else:
@@ -184,6 +191,7 @@ class Loop:
         self._paused.clear()
         self._declined.clear()
         self._rests.clear()
+        self._woken_by.clear()
         subjects = {*self._asked, *self._newcomers}
         for subject in subjects:
             self._leave(subject)
@@ -273,6 +281,7 @@ class Loop:
             self._readers,
             self._newcomers,
             self._due,
+            self._woken_by,
             self._under_way,
             self._again,
             self._paused,
@@ -341,6 +350,7 @@ class Loop:
 
     def _ask(self, subject: Subject, now: datetime) -> None:
         self._due.pop(subject, None)
+        self.on_ask(self._woken_by.pop(subject, subject.key.cluster))
         self.askings += 1
         record = Record()
         known = self._asked.get(subject)
@@ -499,6 +509,7 @@ class Loop:
     def _forget(self, subject: Subject) -> None:
         self._leave(subject)
         self._due.pop(subject, None)
+        self._woken_by.pop(subject, None)
         self._paused.pop(subject, None)
         self._declined.pop(subject, None)
         self._rests.forget(subject)

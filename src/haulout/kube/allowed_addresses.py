@@ -14,6 +14,8 @@ import msgspec
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+# The bytes that may be received from another cluster before they are decrypted. The system makes twice as many of them.
+RECEIVE_BUFFER = 2**14
 REFUSED = "its address is not one that kubeconfigs in Secrets may name (allowedServerRanges would have to allow it)"
 
 
@@ -66,7 +68,9 @@ def socket_factory(reach: Reach) -> Callable[[Any], socket.socket]:
     def make(info: Any) -> socket.socket:
         family, kind, protocol, _, address = info
         check(reach, str(address[0]))
-        return socket.socket(family=family, type=kind, proto=protocol)
+        made = socket.socket(family=family, type=kind, proto=protocol)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+        return made
 
     return make
 

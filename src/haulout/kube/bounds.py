@@ -11,7 +11,7 @@ import msgspec
 
 from haulout.kube.errors import TooLarge
 from haulout.kube.excerpt import LONGEST_OBJECT, SLICE, Excerpting, Shape, count_values
-from haulout.kube.turns import Turns
+from haulout.kube.turns import Allowance, Turns
 
 # A text that is longer takes turns with others. No ordinary object of another cluster is.
 LONG = 2**18
@@ -66,10 +66,15 @@ class Text:
         self._excerpting: Excerpting | None = None
         self.length = 0
 
-    async def read(self, content: aiohttp.StreamReader) -> None:
-        """Take in a whole body. Raises `TooLarge`, and what reading it may raise."""
+    async def read(self, content: aiohttp.StreamReader, receiving: Allowance | None = None) -> None:
+        """Take in a whole body. Raises `TooLarge`, and what reading it may raise.
+
+        `receiving`: the time that may be spent on small records.
+        """
         while piece := await content.readany():
             await self.add(piece)
+            if receiving is not None:
+                await receiving.wait()
 
     async def add(self, piece: bytes) -> None:
         """Take in a piece. Raises `TooLarge`."""

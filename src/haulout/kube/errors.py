@@ -133,6 +133,10 @@ class TooLarge(KubeError):
     """An answer, or a line of one, is longer than we take in. It was not read to its end."""
 
 
+class Overfull(KubeError):
+    """There are more objects of a kind than are read. What was seen of them is no complete picture."""
+
+
 class Compressed(KubeError):
     """An answer is compressed although that was not asked for. It was not read."""
 

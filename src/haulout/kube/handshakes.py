@@ -1,28 +1,41 @@
-"""What TLS handshakes with other clusters cost: the server chooses its certificates, and the event loop verifies them."""
+"""What TLS with other clusters costs: the server chooses its certificates and the length of its records."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import ssl
 import time
 from collections.abc import Callable
+from typing import Any
 
 # An ordinary handshake takes 1 ms of processor time. A chain of 22 certificates with RSA keys of 16,384 bits takes 110 ms.
 MOST = 0.030
 # For so many seconds, no connection is opened to a server whose handshake took longer.
 REFUSED_FOR = 600.0
+# After so many records, a connection on which the average one has fewer bytes is closed. An API server sends each event
+# in one or two, and the shortest event has more than a hundred bytes. Each record takes 5 µs, so that a server which sends
+# byte by byte could keep the event loop busy.
+FEW_RECORDS, SMALLEST_RECORD = 500, 32
 
 
-def metered(took: Callable[[float], None], spent: Callable[[], float] = time.thread_time) -> type[ssl.SSLObject]:
-    """Return a class of TLS connections that report the processor time of each step of a handshake.
+def metered(
+    took: Callable[[float], None],
+    on_record: Callable[[], None] = lambda: None,
+    spent: Callable[[], float] = time.thread_time,
+) -> type[ssl.SSLObject]:
+    """Return a class of TLS connections that report the processor time of each step of a handshake, and each record.
 
-    A handshake that took more than `MOST` seconds fails, though its certificates are good.
+    A handshake that took more than `MOST` seconds fails, though its certificates are good. A connection that we close
+    is closed at once: the event loop would otherwise read and decrypt whatever the server goes on sending, for up to
+    30 s, while it waits for the server to say good-bye.
     """
 
     class Metered(ssl.SSLObject):
         """A TLS connection that knows what its handshake has cost."""
 
         cost = 0.0
+        records = received = 0
 
         def do_handshake(self) -> None:
             began = spent()
@@ -36,5 +49,20 @@ def metered(took: Callable[[float], None], spent: Callable[[], float] = time.thr
                 raise ssl.SSLError(
                     errno.EPROTO, f"the server's certificates take more than {MOST * 1000:g} ms to verify"
                 )
+
+        def read(self, length: int = 1024, into: Any = None) -> Any:
+            found: Any = super().read(length, into)
+            self.records += 1
+            self.received += len(found) if into is None else found
+            if self.records > FEW_RECORDS and self.received < SMALLEST_RECORD * self.records:
+                raise ssl.SSLError(
+                    errno.EPROTO, f"the server sends records of less than {SMALLEST_RECORD} bytes, one after the other"
+                )
+            on_record()
+            return found
+
+        def unwrap(self) -> None:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                super().unwrap()
 
     return Metered

@@ -17,6 +17,7 @@ from yarl import URL
 
 from haulout import __version__
 from haulout.base.clock import Clock
+from haulout.kube.allowed_addresses import RECEIVE_BUFFER
 from haulout.kube.auth import Proof, pem_reader
 from haulout.kube.bounds import HOME, Bounds, Text
 from haulout.kube.deadline import Deadline
@@ -40,7 +41,7 @@ from haulout.kube.login import Login
 from haulout.kube.proxies import Steps, through
 from haulout.kube.tls import CertPair, client_context
 from haulout.kube.transport import JSON, Reply
-from haulout.kube.turns import Shared, Turns
+from haulout.kube.turns import MOST_SAVED, PER_RECORD, Allowance, Shared, Turns
 
 USER_AGENT = f"haulout/{__version__}"
 
@@ -109,7 +110,9 @@ class HttpTransport:
         # Until then no connection is opened, because a handshake took too long.
         self._costly_until = -math.inf
         if tls is not None and shared is not None:
-            tls.sslobject_class = metered(self._handshake_took)
+            tls.sslobject_class = metered(self._handshake_took, self._record_came)
+        # The time that may be spent on receiving small records.
+        self._receiving = Allowance(shared.receiving, clock, left=MOST_SAVED) if shared is not None else None
         self._host = urlsplit(endpoint.server).netloc
         self._answered = answered or (lambda host, method, code: None)
         self._login = Login(endpoint, clock)
@@ -169,7 +172,7 @@ class HttpTransport:
         except TimeoutError:
             raise self._too_late(call, silence) from None
         try:
-            yield _Lines(self._act(call), answer.response, self._bounds, keep, self._reading)
+            yield _Lines(self._act(call), answer.response, self._bounds, keep, self._reading, self._receiving)
         finally:
             await self._end(answer)
 
@@ -239,7 +242,19 @@ class HttpTransport:
             _SENDING.reset(sending)
         self._answered(self._host, call.method, str(response.status))
         self._open.add(response)
+        self._limit_received(response)
         return _Answer(pool, response)
+
+    def _limit_received(self, response: aiohttp.ClientResponse) -> None:
+        """Bound what is received ahead from another cluster, before decryption.
+
+        The event loop decrypts in one piece what has been received. A server that sends many small records would make
+        the usual 256 KiB take 20 ms.
+        """
+        transport = response.connection.transport if response.connection is not None else None
+        limit = getattr(transport, "set_read_buffer_limits", None)
+        if self._shared is not None and limit is not None:
+            limit(RECEIVE_BUFFER)
 
     async def _end(self, answer: _Answer) -> None:
         self._open.discard(answer.response)
@@ -327,6 +342,10 @@ class HttpTransport:
         if seconds > MOST:
             self._costly_until = self._clock.elapsed() + REFUSED_FOR
 
+    def _record_came(self) -> None:
+        if self._receiving is not None:
+            self._receiving.spend(PER_RECORD)
+
     def _check_time(self, call: _Call) -> None:
         """Raise if the request's time is over. A suspended computer goes on in the middle of its work."""
         if self._clock.elapsed() >= call.ends_at:
@@ -349,7 +368,7 @@ class HttpTransport:
 
     async def _body(self, call: _Call, response: aiohttp.ClientResponse, whole: int, keep: Shape | None) -> bytes:
         text = Text(self._act(call), whole, self._bounds.most, keep, self._reading)
-        await text.read(response.content)
+        await text.read(response.content, self._receiving)
         body = text.take()
         self._bounds.check_values(self._act(call), body)
         return body
@@ -385,10 +404,17 @@ class _Lines:
     """The lines of a stream, each with its end of line."""
 
     def __init__(
-        self, act: str, response: aiohttp.ClientResponse, bounds: Bounds, keep: Shape | None, turns: Turns | None
+        self,
+        act: str,
+        response: aiohttp.ClientResponse,
+        bounds: Bounds,
+        keep: Shape | None,
+        turns: Turns | None,
+        receiving: Allowance | None,
     ) -> None:
         self._act = act
         self._turns = turns
+        self._receiving = receiving
         self._content = response.content
         self._bounds = bounds
         self._keep = keep
@@ -400,6 +426,8 @@ class _Lines:
 
     async def __anext__(self) -> bytes:
         while not self._lines:
+            if self._receiving is not None:
+                await self._receiving.wait()
             try:
                 piece = await self._content.readany()
             except BROKEN as error:

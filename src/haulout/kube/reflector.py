@@ -34,6 +34,7 @@ from haulout.kube.errors import (
     Gone,
     KubeError,
     NotFound,
+    Overfull,
     RequestTimeout,
     TooLarge,
     TooManyRequests,
@@ -43,7 +44,7 @@ from haulout.kube.errors import (
 from haulout.kube.excerpt import Excerpt
 from haulout.kube.listing import Pages
 from haulout.kube.transport import Transport
-from haulout.kube.turns import Allowance, Turns
+from haulout.kube.turns import Allowance
 from haulout.model.meta import ObjectMeta
 
 T = TypeVar("T", bound=HasMetadata)
@@ -58,15 +59,20 @@ class Sink(Protocol[T_contra]):
         ...
 
     def put(self, obj: T_contra) -> None:
-        """Take in an object of a list or after a change: in a list it may be older than its row, see `listed`."""
+        """Take in an object of a list or after a change: in a list it may be older than its row, see `listed`.
+
+        Raises `Overfull` where there are too many.
+        """
         ...
 
     def delete(self, obj: T_contra) -> None:
         """Remove an object. Nothing but its metadata may be relied upon."""
         ...
 
-    def listed(self, version: str, *, future: bool) -> None:
+    def listed(self, version: str, *, future: bool) -> Iterator[None]:
         """End the list: rows not newer than `version` are as they were put since `begin`, or gone.
+
+        Return the steps in which that is taken in. They are taken to their end, unless the reflector is cancelled.
 
         `future`: the server went back (a restored backup), so this holds for rows newer than `version` too. A kind that
         is not served is listed like this, empty, with an empty version.
@@ -85,8 +91,8 @@ class Sink(Protocol[T_contra]):
         """Note a failure: until `listed` or `fine` the picture may be out of date.
 
         Codes: unreadable (403), unauthorized (401), throttled (429), unreachable (no answer), expired (the version
-        is of no use any more, a list follows), garbled (not from an API server, or without an end), failing (anything
-        else).
+        is of no use any more, a list follows), garbled (not from an API server, or without an end), overfull (more
+        objects than are read), failing (anything else).
         """
         ...
 
@@ -119,6 +125,11 @@ class Tuning(Struct, frozen=True):
     batch: int = 100  # objects taken in between two looks at other work: about 2 ms
     batch_bytes: int = 256 * 2**10  # the same as the length of their texts
     most_values: int = 0  # an object with more is left alone; 0 is any number
+    most_pages: int = 0  # a list with more has no end; 0 is any number
+
+
+# To look at the processor time takes 1 µs, and a step 10 to 40.
+STEPS_AT_ONCE = 8
 
 
 class State(enum.Enum):
@@ -158,7 +169,7 @@ class Reflector(Generic[T]):
     It tells `sink` of every object under `path`, for as long as `run` runs: for ever, unless it `gives_up` on an error.
 
     `always_served`: a server that does not know this kind is no API server, and its 404 does not mean "no objects".
-    `turns`: those of other reflectors. It takes turns with them at taking in objects, once its own allowance is used up.
+    `allowance`: that of another cluster. Objects are taken in while there is time left, and in turns with other clusters.
     """
 
     def __init__(
@@ -174,13 +185,12 @@ class Reflector(Generic[T]):
         tuning: Tuning | None = None,
         gives_up: tuple[type[KubeError], ...] = (),
         always_served: bool = False,
-        turns: Turns | None = None,
+        allowance: Allowance | None = None,
         random: Random | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._transport = transport
-        self._turns = turns
-        self._allowance = Allowance(turns, clock) if turns else None
+        self._allowance = allowance
         # What has been taken in since others had a turn.
         self._objects = self._bytes = 0
         self._path = path
@@ -213,7 +223,7 @@ class Reflector(Generic[T]):
                 is_absent = isinstance(error, NotFound) and await self._is_absent()
                 if isinstance(error, self._gives_up) and (is_absent or not isinstance(error, NotFound)):
                     raise
-                self.state, wait = self._without() if is_absent else self._after(error)
+                self.state, wait = await self._without() if is_absent else self._after(error)
                 await self._sleep(wait)
 
     async def _step(self) -> State:
@@ -299,7 +309,8 @@ class Reflector(Generic[T]):
         async for line in lines:
             event = await self._take(line)
             if isinstance(event, Bookmark) and event.ends_list:
-                self._listed(event.object.metadata.resource_version)
+                bound.reschedule(last_at)
+                await self._listed(event.object.metadata.resource_version)
                 self.state = State.WATCH
                 return True
             now = loop.time()
@@ -338,8 +349,11 @@ class Reflector(Generic[T]):
         if self._allowance is None:
             return self._take_now(line)
         await self._allowance.wait()
-        with self._allowance.work(len(line)):
+        began = self._allowance.begin()
+        try:
             return self._take_now(line)
+        finally:
+            self._allowance.end(began, len(line))
 
     def _take_now(self, line: bytes) -> Added[T] | Modified[T] | Deleted[T] | Bookmark | Broken | None:
         event = self._kind.event(line)
@@ -360,44 +374,51 @@ class Reflector(Generic[T]):
         within = self._tuning.answer_for
         pages = Pages(self._transport, self._path, self._kind, self._selectors, size=self._page_size, within=within)
         version = await self._take_page(await pages.next(), begins=True)
+        count = 1
         while not pages.complete:
-            if self._turns is not None:
+            if self._allowance is not None:
                 # A page may have no object for which a turn is taken.
-                async with self._turns.turn():
-                    pass
+                await self._allowance.pause()
+            if count == self._tuning.most_pages:
+                raise Garbled(f"list {self._path}: no end after {count} pages")
+            count += 1
             await self._take_page(await pages.next())
-        self._listed(version)
+        await self._listed(version)
         return State.WATCH
 
     async def _take_page(self, page: Page[T], *, begins: bool = False) -> str:
         """Take in one page, and let go of it. Return its version."""
         if begins:
             self._sink.begin()
-        items = iter(page)
-        while await self._take_item(items):
+        steps = self._taking(page)
+        while await self._goes_on(steps):
             await self._let_others_work(0)
         return page.version
 
-    async def _take_item(self, items: Iterator[T | Shortened[T] | Broken]) -> bool:
-        """Decode and take in the next item of a page; whether there was one. Of another cluster, once there is time."""
+    async def _goes_on(self, steps: Iterator[None]) -> bool:
+        """Take the next step; whether there was one. For another cluster, once there is time, and a few at once."""
         if self._allowance is None:
-            return self._take_item_now(items)
+            return next(steps, self) is not self
         await self._allowance.wait()
-        with self._allowance.work(0):
-            return self._take_item_now(items)
+        began = self._allowance.begin()
+        self._objects += STEPS_AT_ONCE - 1
+        try:
+            return all(next(steps, self) is not self for _ in range(STEPS_AT_ONCE))
+        finally:
+            self._allowance.end(began)
 
-    def _take_item_now(self, items: Iterator[T | Shortened[T] | Broken]) -> bool:
-        match next(items, None):
-            case None:
-                return False
-            case Broken(name, _, why):
-                self._sink.broken(name, why)
-            case Shortened(obj, length):
-                self._sink.put(obj)
-                self._sink.oversized(obj.metadata, length)
-            case item:
-                self._sink.put(item)
-        return True
+    def _taking(self, page: Page[T]) -> Iterator[None]:
+        """Decode and take in the items of a page, one in each step."""
+        for item in page:
+            match item:
+                case Broken(name, _, why):
+                    self._sink.broken(name, why)
+                case Shortened(obj, length):
+                    self._sink.put(obj)
+                    self._sink.oversized(obj.metadata, length)
+                case obj:
+                    self._sink.put(obj)
+            yield
 
     async def _let_others_work(self, length: int) -> None:
         """Let other work go on after each batch of objects. `length`: that of the text of the object that was taken in."""
@@ -414,13 +435,19 @@ class Reflector(Generic[T]):
         await self._transport.request("GET", self._path, query=query, timeout=within, keep=keep)
         return State.WATCH
 
-    def _listed(self, version: str) -> None:
+    async def _listed(self, version: str) -> None:
         # A list is read at the latest version there is: one from before what we have seen comes from another past.
         future = self._future or not version or _before(version, self._version)
         self._version, self._future = version, False
         self._absent = self._troubled = False
         self._page_size = self._tuning.page_size
-        self._sink.listed(version, future=future)
+        steps = self._sink.listed(version, future=future)
+        if self._allowance is None:
+            for _ in steps:
+                pass
+        else:
+            while await self._goes_on(steps):
+                await self._let_others_work(0)
 
     def _well(self) -> None:
         """End a row of failures. Only a watch that works does: a list may be followed by the same failure again."""
@@ -457,7 +484,7 @@ class Reflector(Generic[T]):
 
     def _ends_watch(self, error: KubeError) -> bool:
         """Whether the same watch would meet the same refusal however long one waits."""
-        if isinstance(error, TooLarge) or (isinstance(error, Garbled) and self._backoff.failures >= 3):
+        if isinstance(error, TooLarge | Overfull) or (isinstance(error, Garbled) and self._backoff.failures >= 3):
             return True
         if not isinstance(error, ApiError) or error.status.code in (401, 403, 429):
             return False
@@ -468,10 +495,10 @@ class Reflector(Generic[T]):
         """Whether the kind is not served, which only an API server can say."""
         return not self._always_served and await is_api_server(self._transport, within=self._tuning.answer_for)
 
-    def _without(self) -> tuple[State, float]:
+    async def _without(self) -> tuple[State, float]:
         if self._troubled or not self._absent:
             self._sink.begin()
-            self._listed("")
+            await self._listed("")
             self._absent = True
         return self._list_anew(), self._tuning.absent_for
 
@@ -509,6 +536,8 @@ def trouble_code(error: KubeError) -> str:
             return "unreachable"
         case Garbled() | TooLarge() | Compressed():
             return "garbled"
+        case Overfull():
+            return "overfull"
         case _ if _from_the_future(error):
             return "expired"
         case _:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from haulout.base.clock import Clock
 
-# The work that one turn pays for, and the pause between two turns: all busy reflectors together take at most a tenth of
-# the time.
-GRANT, GRANT_EVERY = 0.001, 0.010
+# The work that one turn pays for, and the pause between two turns: all busy clusters together take at most a
+# twentieth of the time.
+GRANT, GRANT_EVERY = 0.001, 0.020
 # The processor time that it takes to receive and decrypt a byte.
 PER_BYTE = 4e-9
-# The work that each reflector may do without a turn: so many seconds of it in a second, and at most so many at once.
-SHARE, MOST_SAVED = 0.002, 0.010
+# And to find out that a record of TLS has come, whatever is in it. A server may send one for each byte.
+PER_RECORD = 5e-6
+# The work that may be done for each cluster without a turn: so many seconds of it in a second, and at most so many at once.
+SHARE, MOST_SAVED = 0.001, 0.010
+# The time that decisions may take because of one cluster before they count: so many seconds of it in a second, and at
+# most so many at once. A cluster in which somebody works takes less.
+DECIDING_SHARE, MOST_DECIDING = 0.002, 0.200
 # Timers of the event loop are up to so much late where there is nothing else to do.
 TIMERS = 0.002
 
@@ -60,20 +65,25 @@ class Turns:
 
 
 class Allowance:
-    """The time that one reflector may work. It grows slowly by itself, and by `GRANT` with each turn.
+    """The time that may be spent on one other cluster. It grows slowly by itself, and by `GRANT` with each turn.
 
-    So a quiet reflector does not wait, however many busy ones wait for a turn. Work that takes longer than there was
+    So a quiet cluster does not wait, however many busy ones wait for a turn. Work that takes longer than there was
     time left is owed: it is made up for by as many turns before the next work begins.
     """
 
-    def __init__(self, turns: Turns, clock: Clock, spent: Callable[[], float] = time.thread_time) -> None:
-        """Begin with no turn taken. `spent`: the processor time of this thread, without what other programs take."""
+    def __init__(
+        self, turns: Turns, clock: Clock, spent: Callable[[], float] = time.thread_time, *, left: float = 0.0
+    ) -> None:
+        """Begin with no turn taken. `spent`: the processor time of this thread, without what other programs take.
+
+        `left`: the time to begin with. Usually nothing, so that many clusters that are opened at once take turns.
+        """
         self._turns = turns
         self._clock = clock
         self._spent = spent
-        # Nothing, so that many reflectors that begin at once take turns.
-        self._left = 0.0
-        self._grown_at = clock.elapsed()
+        self._left = left
+        self._deciding_left = MOST_DECIDING
+        self._grown_at = self._decided_at = clock.elapsed()
 
     async def wait(self) -> None:
         """Wait until there is time left, with turns if need be."""
@@ -84,24 +94,44 @@ class Allowance:
             async with self._turns.turn():
                 self._left += GRANT
 
-    @contextmanager
-    def work(self, length: int) -> Iterator[None]:
-        """Take off what is spent within, and what it took to receive so many bytes."""
-        began = self._spent()
-        try:
-            yield
-        finally:
-            self._left -= self._spent() - began + PER_BYTE * length
+    async def pause(self) -> None:
+        """Wait for a turn at which nothing is done."""
+        async with self._turns.turn():
+            pass
+
+    def charge(self, seconds: float) -> None:
+        """Take off what decisions took because of what this cluster has sent, if it is more than usual."""
+        now = self._clock.elapsed()
+        self._deciding_left = min(self._deciding_left + DECIDING_SHARE * (now - self._decided_at), MOST_DECIDING)
+        self._decided_at = now
+        self._deciding_left -= seconds
+        if self._deciding_left < 0:
+            self._left += self._deciding_left
+            self._deciding_left = 0.0
+
+    def begin(self) -> float:
+        """Begin to work, after `wait`. Hand what is returned to `end`."""
+        return self._spent()
+
+    def end(self, began: float, length: int = 0) -> None:
+        """Take off what was spent since `begin`, and what it took to receive so many bytes."""
+        self._left -= self._spent() - began + PER_BYTE * length
+
+    def spend(self, seconds: float) -> None:
+        """Take off work that was not measured."""
+        self._left -= seconds
 
 
 class Shared:
     """What the transports to all other clusters share.
 
-    `reading`: turns at a slice of a long answer, at most 64 KiB in 10 ms.
+    `reading`: turns at a slice of a long answer, at most 64 KiB in 20 ms.
     `connecting`: turns before a connection is opened, so that the TLS handshakes of many clusters do not fall into one
     turn of the event loop. 200 connections are begun within a second.
+    `receiving`: turns at receiving from servers that send many small records, at most 200 records in 20 ms.
     """
 
     def __init__(self) -> None:
-        self.reading = Turns(0.010)
+        self.reading = Turns(0.020, rest=19.0)
         self.connecting = Turns(0.005)
+        self.receiving = Turns(GRANT_EVERY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
@@ -31,6 +32,7 @@ class Driver:
 
     `wake` ends its sleep.
     `may_write_for`: for how many seconds a write may still be under way. None: this replica does not lead, nothing is sent.
+    `charge`: told the processor time that decisions took because of rows of another cluster.
     `before_asking` run before decisions are asked, so that none of them uses a replaced configuration.
     """
 
@@ -42,6 +44,7 @@ class Driver:
         metrics: Metrics,
         wake: Wake,
         may_write_for: Callable[[], float | None] = lambda: LONGEST_REQUEST,
+        charge: Callable[[str, float], None] = lambda cluster, seconds: None,
     ) -> None:
         self._kernel = kernel
         self._sender = sender
@@ -52,6 +55,10 @@ class Driver:
         self._anchor = self._read_clocks()
         self.before_asking: list[Callable[[], None]] = []
         self.after_asking: list[Callable[[], None]] = []
+        self._charge = charge
+        # The other cluster that the running decision is charged to, and the processor time at which it began.
+        self._decides_for, self._began = "", 0.0
+        kernel.loop.on_ask = self._decide_for
         kernel.actor.may_write = lambda: may_write_for() is not None
 
     async def run(self) -> None:
@@ -97,9 +104,18 @@ class Driver:
         now, started = self._heed_set_back_clock()
         before = self._kernel.loop.askings
         rested = self._kernel.run(now, lambda: self._clock.elapsed() - started >= SLICE)
+        self._decide_for("")
         if self._kernel.loop.askings != before:
             self._metrics.add("haulout_askings_total", (), self._kernel.loop.askings - before)
         return rested
+
+    def _decide_for(self, cluster: str) -> None:
+        """Charge the decision that has ended, and begin to measure the next."""
+        if cluster or self._decides_for:
+            now = time.thread_time()
+            if self._decides_for:
+                self._charge(self._decides_for, now - self._began)
+            self._decides_for, self._began = cluster, now
 
     def _dispatch(self, out: Sequence[Request], requests: asyncio.TaskGroup) -> None:
         for request in out:

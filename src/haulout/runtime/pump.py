@@ -19,7 +19,7 @@ from haulout.cluster.store import Listing, Store
 from haulout.kube.errors import Forbidden, KubeError, NotFound
 from haulout.kube.reflector import Reflector, Tuning, trouble_code
 from haulout.kube.transport import Transport
-from haulout.kube.turns import GRANT_EVERY, Turns
+from haulout.kube.turns import GRANT_EVERY, Allowance, Turns
 from haulout.runtime.connections import Connections
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.outages import Outage
@@ -44,6 +44,8 @@ AWAY = Tuning(
     patience=10.0,
     # Far more than a Node with hundreds of labels, images and volumes has. To decode so many takes about 0.2 ms.
     most_values=5_000,
+    # A server may send one object in each.
+    most_pages=10_000,
 )
 # How long until it is looked anew whether a kind is served; where one can do without it, there is no hurry.
 ABSENT_FOR, WITHOUT_FOR = 10.0, 600.0
@@ -94,8 +96,10 @@ class Pump:
         # Those that stand ready to take over.
         self._coming: dict[tuple[str, str], asyncio.Task[None]] = {}
         self.kinds = kinds or Kinds()
-        # 200 clusters of 100 Nodes, at 40 us each, in about 8 s.
+        # 200 clusters of 100 Nodes, at 40 us each, in about 16 s.
         self._turns = Turns(GRANT_EVERY)
+        # The time that may be spent on each other cluster.
+        self._allowances: dict[str, Allowance] = {}
 
     def open(self, group: asyncio.TaskGroup, transport: Transport, cluster: str, kind: str, keep: Keep) -> None:
         standing = self._open.get((cluster, kind))
@@ -134,6 +138,8 @@ class Pump:
         coming = self._coming.pop((cluster, kind), None)
         if coming is not None:
             coming.cancel()
+        if not any(name == cluster for name, _ in self._open):
+            self._allowances.pop(cluster, None)
         self.kinds.forget(cluster, kind)
         self.store.close(cluster, kind)
         self._on_change()
@@ -234,6 +240,16 @@ class Pump:
                 if found is not None and found.prefix != used.prefix:
                     return
 
+    def charge(self, cluster: str, seconds: float) -> None:
+        """Take off the processor time that decisions took because of what another cluster has sent."""
+        if cluster in self._allowances:
+            self._allowances[cluster].charge(seconds)
+
+    def _allowance(self, cluster: str) -> Allowance:
+        if cluster not in self._allowances:
+            self._allowances[cluster] = Allowance(self._turns, self._clock)
+        return self._allowances[cluster]
+
     def _reflector(self, transport: Transport, projector: Projector, sink: TableSink) -> Reflector[Any]:
         resource = projector.resource
         gives_up: tuple[type[KubeError], ...] = (NotFound,) if resource.versions else ()
@@ -249,5 +265,5 @@ class Pump:
             gives_up=(*gives_up, Forbidden) if resource.optional else gives_up,
             # A balancer that has lost its servers answers 404 as well.
             always_served=resource.prefix == CORE,
-            turns=self._turns if sink.away else None,
+            allowance=self._allowance(projector.cluster) if sink.away else None,
         )

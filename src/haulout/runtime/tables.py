@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Never
 
 from haulout.base.clock import Clock
+from haulout.cluster.key import Key
 from haulout.cluster.project import Projector, version_number
+from haulout.cluster.rows import ObjectRow
 from haulout.cluster.store import Listing, Store
+from haulout.kube.errors import Overfull, shortened
 from haulout.model.meta import ObjectMeta
 from haulout.runtime.connections import Connections
 from haulout.runtime.metrics import Metrics
@@ -19,6 +22,13 @@ log = logging.getLogger(__name__)
 
 UNREADABLE_AFTER = 60.0
 FORBIDDEN_ACT = "grant the right to list and watch this kind (`haulout rbac` prints the roles)"
+# The codes of troubles in which the rows prove nothing from the beginning.
+AT_ONCE = frozenset({"unreadable", "overfull"})
+# The most characters that are kept of one object of another cluster. API servers hold names, labels and what Cluster API
+# writes to lengths that together are less; the server of a hostile cluster need not.
+MOST_KEPT = 2048
+# Of so many objects of a table it is said by name that they are broken or oversized.
+MOST_ODD = 1000
 
 
 class TableSink:
@@ -59,6 +69,8 @@ class TableSink:
         # them that a list under way has shown.
         self._odd: set[str] = set()
         self._odd_in_list: set[str] | None = None
+        # The objects that a list under way has shown, the broken ones among them.
+        self._shown = 0
 
     @property
     def away(self) -> bool:
@@ -68,18 +80,38 @@ class TableSink:
     def begin(self) -> None:
         self._store.begin_list(self._cluster, self._kind)
         self._odd_in_list = set()
+        self._shown = 0
 
     def put(self, obj: Any) -> None:
-        self._store.put(self._projector.row(obj))
+        row = self._projector.row(obj)
+        if self.away and _length(row) > MOST_KEPT:
+            self.broken(
+                shortened(_name(obj.metadata)), f"of its metadata alone more than {MOST_KEPT} characters are read"
+            )
+            return
+        self._count(row.key)
+        self._store.put(row)
         self._on_change()
+
+    def _count(self, key: Key | None = None) -> None:
+        """Count an object, whose key may not be known. Raise `Overfull` if it is one too many."""
+        most = self._projector.most
+        if not most:
+            return
+        is_listing = self._odd_in_list is not None
+        self._shown += is_listing
+        rows = self._store.table(self._cluster, self._kind).rows
+        number = self._shown if is_listing else len(rows) + (key not in rows)
+        if number > most:
+            raise Overfull(f"it has more than {most} {self._projector.resource.plural}, and they are not read")
 
     def delete(self, obj: Any) -> None:
         self._store.remove(self._projector.key(obj.metadata), version_number(obj.metadata.resource_version))
         self._odd.discard(_name(obj.metadata))
         self._on_change()
 
-    def listed(self, version: str, *, future: bool) -> None:
-        self._store.end_list(self._cluster, self._kind, version_number(version), future=future)
+    def listed(self, version: str, *, future: bool) -> Iterator[None]:
+        yield from self._store.ending_list(self._cluster, self._kind, version_number(version), future=future)
         if self._odd_in_list is not None:
             self._odd, self._odd_in_list = self._odd & self._odd_in_list, None
         log.info("listed", extra={"kind": self._kind, "cluster": self._cluster, "version": version})
@@ -87,6 +119,7 @@ class TableSink:
         self._on_change()
 
     def broken(self, name: str, why: str) -> None:
+        self._count()
         if self._is_news(name):
             log.error(
                 "object cannot be read and is left alone", extra={"kind": self._kind, "object": name, "error": why}
@@ -103,9 +136,9 @@ class TableSink:
 
     def _is_news(self, name: str) -> bool:
         """Whether nothing has been said of the object yet: a broken one comes again with every change and list."""
-        if self._odd_in_list is not None:
+        if self._odd_in_list is not None and len(self._odd_in_list) < MOST_ODD:
             self._odd_in_list.add(name)
-        if name in self._odd:
+        if name in self._odd or len(self._odd) >= MOST_ODD:
             return False
         self._odd.add(name)
         return True
@@ -130,7 +163,7 @@ class TableSink:
                 advice = {"act": FORBIDDEN_ACT} if code == "unreadable" and not self._cluster else {}
                 log.warning("watch interrupted", extra={**where, "code": code, "error": why, **advice})
         self._metrics.count("haulout_watch_troubles_total", kind=self._plain_kind, code=code)
-        if code == "unreadable" or self._readable_for() <= 0:
+        if code in AT_ONCE or self._readable_for() <= 0:
             self._doubt()
 
     def absent(self, listing: Listing, why: str) -> None:
@@ -175,6 +208,12 @@ class TableSink:
             self._on_change()
 
 
+def _length(row: ObjectRow) -> int:
+    """The number of characters in the names, labels and annotations of a row."""
+    texts = (*row.labels.values(), *row.annotations.values(), row.key.namespace, row.key.name, row.uid)
+    return sum(map(len, texts))
+
+
 def _name(metadata: ObjectMeta) -> str:
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
 
@@ -197,11 +236,14 @@ class TakingOver(TableSink):
             super().begin()
         else:
             self._gathered = {}
+            self._odd_in_list = set()
+            self._shown = 0
 
     def put(self, obj: Any) -> None:
         if self._over is None:
             super().put(obj)
         else:
+            self._count()
             self._gathered[obj.metadata.namespace, obj.metadata.name] = obj
 
     def delete(self, obj: Any) -> None:
@@ -229,7 +271,7 @@ class TakingOver(TableSink):
         if self._over is None:
             super().oversized(metadata, length)
 
-    def listed(self, version: str, *, future: bool) -> None:
+    def listed(self, version: str, *, future: bool) -> Iterator[None]:
         over, self._over = self._over, None
         if over is not None:
             gathered, self._gathered = self._gathered, {}
@@ -238,6 +280,7 @@ class TakingOver(TableSink):
             super().begin()
             for obj in gathered.values():
                 super().put(obj)
+                yield
             # It may be another server that answers now: what it shows stands, whatever we knew.
             future = True
-        super().listed(version, future=future)
+        yield from super().listed(version, future=future)

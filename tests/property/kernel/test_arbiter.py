@@ -473,3 +473,13 @@ def test_k14_who_waits_for_one_limit_keeps_no_place_under_another() -> None:
     desk = desk_of(script, world=Cluster(node("a", zone="z"), node("b", zone="z", one="in"))).begin()
     assert not granted(desk)
     assert desk.store.has_room(free)
+
+
+def test_nodes_of_other_clusters_are_not_arbitrated() -> None:
+    """Their owner says how many there are."""
+    desk = Desk(arbiter(Rules(("script",))), world=Cluster(node("a"))).begin()
+    before = desk.kernel.loop.askings
+    for number in range(100):
+        desk.store.put(node(f"n{number}", cluster="far"))
+    desk.run()
+    assert desk.kernel.loop.askings == before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 import pytest
@@ -80,6 +80,7 @@ class Doors(Walk):
         self.world, self.store = World(), Store()
         self.position = 0
         self.pages: list[ObjectRow] | None = None
+        self.ending: Iterator[None] | None = None
         self.listed_at = 0
         self.asks: list[Ask] = []
         self.parts: list[Part] = []
@@ -90,6 +91,7 @@ class Doors(Walk):
 
     def moves(self) -> Sequence[Move]:
         listing = [self.list_goes_on, self.list_ends] if self.pages is not None else [self.watch_tells]
+        listing = listing if self.ending is None else [self.list_takes_a_step]
         serving = [self.server_serves] * any(not ask.served for ask in self.asks)
         answering = [self.answer_arrives] * any(ask.served for ask in self.asks)
         others = [self.somebody_writes, self.somebody_deletes, self.somebody_makes_it_anew]
@@ -165,6 +167,7 @@ class Doors(Walk):
         self.listed_at = max(0, len(self.world.log) - self.tape.pick((0, 0, 1, 2)))
         objects: dict[Key, ObjectRow | None] = {key: row for _, key, row in self.world.log[: self.listed_at]}
         self.pages = [row for row in objects.values() if row is not None]
+        self.ending = None
         self.store.begin_list("", "Node")
 
     def list_goes_on(self) -> None:
@@ -176,8 +179,13 @@ class Doors(Walk):
             self.deliver(row, self.store.put)
         self.pages = None
         version = self.world.log[self.listed_at - 1][0] if self.listed_at else 0
-        self.store.end_list("", "Node", version)
-        self.position = self.listed_at
+        self.ending = self.store.ending_list("", "Node", version)
+
+    def list_takes_a_step(self) -> None:
+        """What the list did not show goes row by row. Answers and parts of the table may come in between."""
+        if self.ending is not None and next(self.ending, self) is self:
+            self.ending = None
+            self.position = self.listed_at
 
     def deliver(self, row: ObjectRow, door: Callable[[Row], None]) -> None:
         """One row through one door: never backwards, and whoever reads it is told exactly if it differs."""
@@ -201,6 +209,8 @@ class Doors(Walk):
     def finish(self) -> None:
         if self.pages is not None:
             self.list_ends()
+        while self.ending is not None:
+            self.list_takes_a_step()
         for ask in list(self.asks):
             if not ask.served:
                 ask.served, ask.row = True, self.world.objects.get(ask.key)

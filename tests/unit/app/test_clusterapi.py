@@ -80,6 +80,7 @@ def test_everything_beyond_the_original_is_off() -> None:
         ("workload_requests", True, Options(workload_requests=True)),
         ("allowed_server_ranges", ("10.0.0.0/8",), Options(allowed_server_ranges=("10.0.0.0/8",))),
         ("allow_http_kubeconfigs", True, Options(allow_http_kubeconfigs=True)),
+        ("max_nodes_per_cluster", 100, Options(max_nodes_per_cluster=100)),
     ],
 )
 def test_settings_become_a_row_that_decisions_read(setting: str, value: object, expected: Options) -> None:

@@ -8,6 +8,7 @@ import pytest
 from haulout.cluster.rows import Connection
 from haulout.cluster.store import Store
 from haulout.core.decision import Decision, Source
+from haulout.surfaces.clusterapi.link import node_keep
 from haulout.surfaces.clusterapi.options import Options
 from haulout.surfaces.clusterapi.surface import sources
 from haulout.surfaces.clusterapi.wire import (
@@ -18,7 +19,6 @@ from haulout.surfaces.clusterapi.wire import (
     LIMITED_SECRET,
     MACHINE,
     MACHINE_KEEP,
-    NODE_KEEP,
     Access,
     SecretRow,
 )
@@ -41,7 +41,7 @@ from tests.build.machines import (
 from tests.build.rows import at
 
 SECRET_SOURCE = Source("", KUBECONFIG)
-NODES = Source(FAR, "Node", NODE_KEEP, ACCESS)
+NODES = Source(FAR, "Node", node_keep(Options()), ACCESS)
 
 
 # What is watched
@@ -146,6 +146,7 @@ def test_a_kubeconfig_that_is_gone_cuts_nobody_off(rows: tuple[SecretRow, ...]) 
         ("unauthorized", "WorkloadClusterUnreachable"),
         ("unreadable", "WorkloadClusterUnreachable"),
         ("failing", "WorkloadClusterUnreachable"),
+        ("overfull", "WorkloadClusterUnreachable"),
         (Connection.CONNECTING, "WorkloadClusterUnreachable"),
     ],
 )
@@ -232,3 +233,18 @@ def test_until_it_is_known_which_there_are_none_is_used() -> None:
 def test_where_they_may_not_be_listed_the_usual_is_used() -> None:
     store = picture(secret(), limited(), machine(), options=PREFER, unreadable=[("", LIMITED_SECRET)])
     assert ask(MACHINES, store).sources[1] == NODES
+
+
+def test_number_of_nodes_that_are_read_is_a_setting() -> None:
+    options = Options(max_nodes_per_cluster=7)
+    store = picture(secret(), connection(), hooked(), node(), options=options)
+    sources = ask(MACHINES, store).sources
+    assert sources == (SECRET_SOURCE, Source(FAR, "Node", node_keep(options), ACCESS))
+    assert sources[1].keep.most == 7
+
+
+def test_cluster_with_too_many_nodes_is_told_of_as_one_that_cannot_be_read() -> None:
+    store = picture(secret(), connection("overfull", error="it has more than 5000 nodes"), hooked(), node())
+    _, decision = trouble(store)
+    note = decision.actions[0][0].note  # type: ignore[union-attr]
+    assert note == "workload cluster fleet/alpha cannot be read: it has more than 5000 nodes"

@@ -11,8 +11,10 @@ from haulout.cluster.rows import Connection, Row
 from haulout.cluster.store import Store
 from haulout.cluster.view import MARK
 from haulout.core.decision import Decision, Source
+from haulout.surfaces.clusterapi.link import node_keep
 from haulout.surfaces.clusterapi.options import Options
-from haulout.surfaces.clusterapi.wire import CLEANUP, MACHINE, NODE_KEEP, ORIGINAL, PAUSED, MachineRow, Workload
+from haulout.surfaces.clusterapi.orphaned_nodes import LOOKED_AT_ONCE
+from haulout.surfaces.clusterapi.wire import CLEANUP, MACHINE, ORIGINAL, PAUSED, MachineRow, Workload
 from tests.build.machines import (
     ACCESS,
     ALPHA,
@@ -146,12 +148,12 @@ def test_while_somebody_is_enabled_there_is_no_end() -> None:
     ask(store, at(0))
     decision = ask(store, at(20))
     assert decision.until is None
-    assert decision.sources == (Source(FAR, "Node", NODE_KEEP, ACCESS),)
+    assert decision.sources == (Source(FAR, "Node", node_keep(Options()), ACCESS),)
 
 
 def test_the_last_machines_orphans_keep_the_connection_for_less_than_a_minute() -> None:
     store = linked(node(deleted="true", claims=ALPHA))
-    kept = Source(FAR, "Node", NODE_KEEP, ACCESS)
+    kept = Source(FAR, "Node", node_keep(Options()), ACCESS)
     assert ask(store, at(0)).sources == (kept,)
     decision = ask(store, at(20))
     assert (edits(decision), decision.sources, decision.until) == (["n: -machine-deleted"], (kept,), at(45))
@@ -175,3 +177,10 @@ def test_nobody_asks_about_our_own_cluster() -> None:
 
 def test_a_connection_that_is_closed_wants_nothing() -> None:
     assert asked(ORPHANS, picture(node(deleted="true", claims=ALPHA)), key=HERE) == Decision()
+
+
+def test_of_many_labelled_nodes_some_are_cleared_at_a_time() -> None:
+    nodes = [node(f"n{number:04}", deleted="true", claims=ALPHA) for number in range(LOOKED_AT_ONCE + 50)]
+    store = linked(OTHER, *nodes)
+    ask(store, at(0))
+    assert len(edits(ask(store, at(20)))) == LOOKED_AT_ONCE

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from haulout.base.yaml import FOREIGN
 from haulout.cluster.project import Keep, Projector, named
 from haulout.cluster.rows import ObjectRow
 from haulout.surfaces.clusterapi.wire import (
@@ -158,3 +159,11 @@ def test_machines_are_counted_by_the_cluster_that_they_name() -> None:
     assert [each.group for each in CONNECTED_MACHINES.groups(machine())] == [Workload("fleet", "alpha")]
     assert list(CONNECTED_MACHINES.groups(machine(enabled=None, notes={CLEANUP: ""}))), "it is not done with its Node"
     assert not list(CONNECTED_MACHINES.groups(machine(enabled="True")))
+
+
+def test_of_a_kubeconfig_that_is_too_long_only_so_much_is_kept_that_its_reader_sees_it() -> None:
+    text = base64.b64encode(b"a" * 700_000).decode()
+    found = row(SECRET, {"data": {"value": text}})
+    assert isinstance(found, SecretRow)
+    assert found.value is not None
+    assert FOREIGN.size < len(found.value) < FOREIGN.size + 10

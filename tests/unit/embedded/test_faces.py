@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -46,8 +46,9 @@ class Seen:
         self.names.append(text)
         self.changed.set()
 
-    def listed(self, version: str, *, future: bool) -> None:
+    def listed(self, version: str, *, future: bool) -> Iterator[None]:
         self._say("listed")
+        return iter(())
 
     def oversized(self, metadata: ObjectMeta, length: int) -> None: ...
 

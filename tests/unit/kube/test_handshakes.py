@@ -1,21 +1,24 @@
-"""A server whose TLS handshake is too costly is left alone for a while; ordinary ones are not affected."""
+"""Servers of other clusters that make TLS costly: by their certificates, by small records, by going on for ever."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import ssl
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import trustme
+import uvloop
 from aiohttp import web
 
-from haulout.base.clock import ManualClock
+from haulout.base.clock import ManualClock, SystemClock
 from haulout.kube import handshakes, http
 from haulout.kube.bounds import AWAY
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ConnectionFailed
-from haulout.kube.handshakes import REFUSED_FOR
+from haulout.kube.handshakes import FEW_RECORDS, REFUSED_FOR, SMALLEST_RECORD
 from haulout.kube.http import HttpTransport
 from haulout.kube.tls import client_context
 from haulout.kube.turns import Shared, Turns
@@ -62,6 +65,82 @@ async def test_server_with_a_costly_handshake_is_left_alone_for_a_while(monkeypa
             await way.request("GET", "/version", timeout=3600)
         clock.move_to(BEGINNING + timedelta(seconds=REFUSED_FOR))
         assert (await way.request("GET", "/version", timeout=3600)).status == 200
+        await way.close()
+
+
+def test_server_that_goes_on_sending_is_not_read_after_its_connection_was_left() -> None:
+    # As the operator runs: of the event loops, only this one reads on after a connection was closed.
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(_bytes_sent_to_one_who_leaves()) < 32 * 2**20
+
+
+async def _bytes_sent_to_one_who_leaves() -> int:
+    authority = trustme.CA()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        endpoint = Endpoint(name="e", server=f"https://127.0.0.1:{listening.getsockname()[1]}")
+        sending = asyncio.create_task(asyncio.to_thread(_send_without_end, listening, server_context(authority)))
+        way = HttpTransport(endpoint, SystemClock(), bounds=AWAY, tls=trusting(authority), shared=Shared())
+        async with way.stream("/api/v1/nodes") as lines:
+            await anext(aiter(lines))
+        sent = await sending
+        await way.close()
+    return sent
+
+
+def _send_without_end(listening: socket.socket, context: ssl.SSLContext) -> int:
+    """Send lines until the other side does not take them any more. What that says is not listened to."""
+    sent = 0
+    with context.wrap_socket(listening.accept()[0], server_side=True) as connection:
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        with contextlib.suppress(OSError):
+            while sent < 512 * 2**20:
+                connection.sendall(b"a" * (2**16 - 1) + b"\n")
+                sent += 2**16
+    return sent
+
+
+async def test_server_that_sends_byte_by_byte_is_left() -> None:
+    authority = trustme.CA()
+
+    async def crumble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            while not writer.is_closing():
+                for _ in range(100):
+                    writer.write(b"a")
+                await writer.drain()
+                await asyncio.sleep(0)
+        writer.close()
+
+    async with await asyncio.start_server(crumble, "127.0.0.1", 0, ssl=server_context(authority)) as server:
+        endpoint = Endpoint(name="e", server=f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        way = HttpTransport(endpoint, SystemClock(), bounds=AWAY, tls=trusting(authority), shared=Shared())
+        received = 0
+        with contextlib.suppress(ConnectionFailed):
+            async with way.stream("/api/v1/nodes") as lines:
+                received = sum([len(line) async for line in lines])
+        await way.close()
+    assert received < SMALLEST_RECORD * FEW_RECORDS
+
+
+async def test_server_that_sends_ordinary_events_is_not_left() -> None:
+    authority, events = trustme.CA(), 4 * FEW_RECORDS
+
+    async def tell(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        for _ in range(events):
+            writer.write(b"a" * 100)
+            writer.write(b"\n")
+            await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(tell, "127.0.0.1", 0, ssl=server_context(authority)) as server:
+        endpoint = Endpoint(name="e", server=f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        way = HttpTransport(endpoint, SystemClock(), bounds=AWAY, tls=trusting(authority), shared=Shared())
+        async with way.stream("/api/v1/nodes") as lines:
+            assert len([line async for line in lines]) == events
         await way.close()
 
 

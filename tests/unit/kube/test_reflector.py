@@ -13,7 +13,7 @@ import pytest
 from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout, TooLarge
 from haulout.kube.reflector import Reflector, State, Tuning
 from haulout.kube.transport import Reply
-from haulout.kube.turns import Turns
+from haulout.kube.turns import Allowance, Turns
 from haulout.model.node import Node
 from tests.build.fakeapi import Server, Streaming, refusal
 from tests.build.picture import Picture
@@ -471,7 +471,7 @@ class Meandering(Server):
 async def test_pages_of_another_cluster_take_turns_though_they_are_empty() -> None:
     server = Meandering()
     server.streaming = "422"
-    async with running(server, turns=Turns(0.1)):
+    async with running(server, allowance=Allowance(Turns(0.1), LoopClock())):
         await asyncio.sleep(100)
         assert 900 < len(server.requests) < 1100
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,6 +15,8 @@ import pytest
 from haulout.base.clock import Clock
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow, ObjectRow
+from haulout.cluster.store import Listing
+from haulout.cluster.view import View
 from haulout.core.action import Create, Delete, Evict, Label, Measure, Say, Send, Tell
 from haulout.core.decision import NOTHING, Decision
 from haulout.kernel.requests import (
@@ -603,3 +605,28 @@ def may_write_for(
     if replaced:
         ending.replace(Settings())
     return Process._may_write_for(cast(Process, SimpleNamespace(ending=ending, leadership=leadership)))
+
+
+# What other clusters cost
+
+
+@virtual
+async def test_decisions_are_charged_to_the_cluster_whose_rows_have_caused_them() -> None:
+    script, charged = Script(), list[str]()
+    shell = Shell(objects_with("a"), script.decider, charge=lambda cluster, seconds: charged.append(cluster))
+    store = shell.kernel.store
+    shell.list()
+    store.set_listing("far", "Node", Listing.LISTED)
+
+    def reads_another_cluster(view: View, now: datetime) -> Decision:
+        view.node("n", "far")
+        return NOTHING
+
+    script.wishes[A] = reads_another_cluster
+    shell.driver._slice()
+    store.put(node("n", cluster="far", x="1"))
+    shell.driver._slice()
+    assert charged == ["far"]
+    store.put(node("a", version=1000, x="2"))
+    shell.driver._slice()
+    assert (script.times(A), charged) == (3, ["far"])

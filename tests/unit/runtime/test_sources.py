@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Hashable
 
 import pytest
@@ -15,12 +16,14 @@ from haulout.cluster.store import Listing, Store
 from haulout.core.decision import Source
 from haulout.kube.errors import ConfigInvalid, ConfigRefused, ConnectionFailed, KubeError
 from haulout.kube.transport import Transport
+from haulout.kube.turns import GRANT_EVERY, Allowance, Turns
 from haulout.model.meta import ObjectMeta
 from haulout.model.node import Node
 from haulout.runtime.metrics import Metrics
+from haulout.runtime.pump import HOME
 from haulout.runtime.sources import READ_BURST, READ_LONGEST, READ_REFILL, READ_WITHIN
 from haulout.runtime.tables import TakingOver
-from tests.build.clusters import FAR, Clusters, Way, server
+from tests.build.clusters import FAR, MOST_NODES, Clusters, Way, server
 from tests.build.fakeapi import refusal
 from tests.build.rows import START, node
 from tests.build.virtual import virtual
@@ -361,6 +364,64 @@ async def test_one_that_is_opened_again_was_not_lost() -> None:
         assert (clusters.state, clusters.reconnects) == (Connection.FINE, [])
 
 
+# How much is read
+
+
+@virtual
+async def test_cluster_with_too_many_nodes_is_unreadable_until_there_are_fewer() -> None:
+    far = server("a")
+    async with Clusters(old=Way(far)).running() as clusters:
+        await clusters.want("old")
+        for number in range(MOST_NODES):
+            far.put(f"n{number}")
+        await asyncio.sleep(LONG)
+        assert (clusters.state, clusters.listing) == ("overfull", Listing.UNREADABLE)
+        assert clusters.connection is not None
+        assert f"more than {MOST_NODES} nodes" in clusters.connection.error
+        assert len(clusters.nodes) <= MOST_NODES + 1
+        far.delete("n7")
+        await asyncio.sleep(LONG)
+        assert (clusters.state, clusters.listing) == (Connection.FINE, Listing.LISTED)
+        assert len(clusters.nodes) == MOST_NODES
+
+
+class Steady:
+    """A processor for which each look at its time, and what was done before it, took 100 µs."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def __call__(self) -> float:
+        self.time += 0.0001
+        return self.time
+
+
+@virtual
+async def test_large_cluster_enters_and_leaves_the_store_in_slices() -> None:
+    names = [f"{letter}{number}" for letter in "ab" for number in range(MOST_NODES)]
+    old, new = server(*names[:MOST_NODES], version=9000), server(*names[MOST_NODES:])
+    async with Clusters(old=Way(old), new=Way(new)).running() as clusters:
+        clusters.pump._allowances[FAR] = Allowance(Turns(GRANT_EVERY), clusters.clock, Steady())
+        slices: list[int] = []
+
+        async def look() -> None:
+            while True:
+                slices.append(len(clusters.store.take_changes()[0]))
+                await asyncio.sleep(GRANT_EVERY / 2)
+
+        await clusters.want("old", seconds=0)
+        looking = asyncio.create_task(look())
+        await asyncio.sleep(20)
+        assert clusters.nodes == set(names[:MOST_NODES])
+        looking.cancel()
+        await clusters.want("new", seconds=0)
+        looking = asyncio.create_task(look())
+        await asyncio.sleep(20)
+        looking.cancel()
+        assert clusters.nodes == set(names[MOST_NODES:])
+        assert max(slices) <= HOME.batch
+
+
 # Who takes over
 
 
@@ -386,21 +447,21 @@ def test_who_takes_over_touches_nothing_before_it_has_seen_it_all() -> None:
     sink.put(seen("b"))
     sink.delete(seen("b"))
     assert ([key.name for key in store.keys(FAR, "Node")], done) == (["old"], [])
-    sink.listed("9", future=False)
+    deque(sink.listed("9", future=False), maxlen=0)
     assert ([key.name for key in store.keys(FAR, "Node")], done) == (["a"], ["over"])
 
 
 def test_afterwards_it_is_like_any_other() -> None:
     sink, store, done = gathering()
     sink.begin()
-    sink.listed("9", future=False)
+    deque(sink.listed("9", future=False), maxlen=0)
     sink.put(seen("a", 10))
     sink.put(seen("b", 11))
     sink.delete(seen("b", 12))
     assert [key.name for key in store.keys(FAR, "Node")] == ["a"]
     sink.begin()
     sink.put(seen("c", 13))
-    sink.listed("13", future=False)
+    deque(sink.listed("13", future=False), maxlen=0)
     assert ([key.name for key in store.keys(FAR, "Node")], done) == (["c"], ["over"])
     sink.trouble("unreadable", "403")
     assert store.table(FAR, "Node").listing is Listing.UNREADABLE

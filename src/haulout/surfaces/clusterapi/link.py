@@ -9,7 +9,7 @@ from enum import Enum
 import msgspec
 
 from haulout.cluster.key import Key
-from haulout.cluster.project import named
+from haulout.cluster.project import Keep, named
 from haulout.cluster.rows import Connection
 from haulout.cluster.store import Listing
 from haulout.cluster.view import View
@@ -31,6 +31,7 @@ PATIENCE_FOR = timedelta(seconds=5)
 WORKS = (Connection.FINE, *Connection.UNUSED)
 # By the reflector's codes.
 DENIALS = ("unauthorized", "unreadable")
+OVERFULL = "overfull"
 
 
 class Problem(Enum):
@@ -64,7 +65,7 @@ class Link(msgspec.Struct, frozen=True):
 
 def link(view: View, workload: Workload, options: Options, now: datetime) -> Link:
     kind, usual = named(SECRET, workload.namespace, f"{workload.name}-kubeconfig"), _usual(workload)
-    sources = (Source("", kind),)
+    sources, keep = (Source("", kind),), node_keep(options)
     connection = view.get(Key(workload.cluster, Connection.KIND, "", ""), Connection)
     if connection is not None and _runs_in_vain(connection.access, options):
         return Link(workload, sources, usual)
@@ -78,13 +79,13 @@ def link(view: View, workload: Workload, options: Options, now: datetime) -> Lin
             options.allowed_server_ranges,
             options.allow_http_kubeconfigs,
         )
-        return _reached(view, Link(workload, (*sources, _nodes(workload, access)), where), now)
+        return _reached(view, Link(workload, (*sources, Source(workload.cluster, "Node", keep, access)), where), now)
     known = Link(workload, sources, usual, problem=Problem.UNAVAILABLE if lack else None, text=lack)
     if connection is None or connection.access is None:
         return known
     # A kubeconfig that is gone does not cut off what was opened with it.
     ready = view.listing("Node", workload.cluster) is Listing.LISTED
-    wanted = (*sources, _nodes(workload, connection.access))
+    wanted = (*sources, Source(workload.cluster, "Node", keep, connection.access))
     return msgspec.structs.replace(known, sources=wanted, ready=ready, stale=connection.state not in WORKS)
 
 
@@ -97,8 +98,9 @@ def _runs_in_vain(access: Hashable, options: Options) -> bool:
     return isinstance(access, Access) and access.allow_exec and not options.allow_exec_kubeconfigs
 
 
-def _nodes(workload: Workload, access: Hashable) -> Source:
-    return Source(workload.cluster, "Node", NODE_KEEP, access)
+def node_keep(options: Options) -> Keep:
+    """Return what is kept of the Nodes of a workload cluster, and of how many."""
+    return msgspec.structs.replace(NODE_KEEP, most=options.max_nodes_per_cluster)
 
 
 def _secret(view: View, workload: Workload, kind: str, options: Options) -> tuple[SecretRow | None, str]:
@@ -139,8 +141,9 @@ def _reached(view: View, known: Link, now: datetime) -> Link:
     told_at = since + PATIENCE_FOR if since else None
     if told_at is not None and now < told_at:
         return msgspec.structs.replace(known, until=told_at)
+    failed = "read" if connection.state == OVERFULL else "reached"
     text = (
-        f"workload cluster {cluster} cannot be reached: {text}"
+        f"workload cluster {cluster} cannot be {failed}: {text}"
         if known.stale
         else f"workload cluster {cluster} cannot be reached with its new kubeconfig, the one before is used: {text}"
     )

@@ -10,7 +10,7 @@ from haulout.cluster.store import Listing
 from haulout.cluster.view import MARK, View
 from haulout.core.action import Label, Step
 from haulout.core.decision import NOTHING, Decision, Source, earliest
-from haulout.surfaces.clusterapi.link import WORKS
+from haulout.surfaces.clusterapi.link import WORKS, node_keep
 from haulout.surfaces.clusterapi.options import options_of
 from haulout.surfaces.clusterapi.pause import is_cluster_paused, is_paused
 from haulout.surfaces.clusterapi.wire import (
@@ -23,7 +23,6 @@ from haulout.surfaces.clusterapi.wire import (
     MAINTENANCE,
     MAINTENANCE_APPROVED,
     NODE_CLUSTER,
-    NODE_KEEP,
     NODE_MACHINE,
     NODE_NAMESPACE,
     MachineRow,
@@ -37,6 +36,8 @@ DECIDER = "machine-orphans"
 ORPHANED_FOR = timedelta(seconds=20)
 # A connection that no Machine wants any more is closed within a minute.
 LINGER_FOR = timedelta(seconds=45)
+# The owner of a workload cluster can label every Node. To look at one takes about 20 µs.
+LOOKED_AT_ONCE = 500
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
@@ -53,7 +54,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if since is not None and now >= since + LINGER_FOR:
         return NOTHING
     ends_at = since + LINGER_FOR if since else None
-    labelled = view.rows(LABELLED_NODES, True, NodeRow, key.cluster)
+    labelled = view.rows(LABELLED_NODES, True, NodeRow, key.cluster)[:LOOKED_AT_ONCE]
     orphans = [node for node in labelled if _is_orphan(view, workload, node)]
     seen = {node.key: _seen(view, node, now) for node in orphans}
     due = [node for node in orphans if now >= seen[node.key] + ORPHANED_FOR]
@@ -66,7 +67,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         marks.append(Value(key=_unwanted(workload), value=since))
     # What its Machine tried in vain for as long as it may is tried once more before the cluster is left.
     worth = bool(orphans) or (bool(let_go) and connection.state in WORKS)
-    keeps = (Source(key.cluster, "Node", NODE_KEEP, connection.access),) if worth else ()
+    keeps = (Source(key.cluster, "Node", node_keep(options_of(view)), connection.access),) if worth else ()
     return Decision(actions=steps, until=earliest(ends_at, *young), marks=tuple(marks), sources=keeps)
 
 

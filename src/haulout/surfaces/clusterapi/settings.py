@@ -52,4 +52,12 @@ class ClusterApiSettings(msgspec.Struct, frozen=True, rename="camel"):
         ),
     ] = ()
     allow_http_kubeconfigs: Annotated[bool, Setting(help="Accept servers of workload clusters without TLS.")] = False
+    max_nodes_per_cluster: Annotated[
+        int,
+        Setting(
+            help="Read workload clusters with at most so many nodes; 0: any number.",
+            check=not_negative,
+            right="a number; 0 for any",
+        ),
+    ] = 5000
     lease: OriginalLease | None = None

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from haulout.base.yaml import FOREIGN
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Count, Group, Membership
 from haulout.cluster.project import Keep, Resource
@@ -176,7 +177,8 @@ MACHINE_ANNOTATIONS = frozenset(
     {HOOK, PAUSED, SKIP_REMEDIATION, SKIP_OWNED, REQUESTED_BY, REBOOT_MODE, CLEANUP, LET_GO},
 )
 MACHINE_KEEP = Keep(MACHINE_ANNOTATIONS)
-NODE_KEEP = Keep(frozenset({NODE_NAMESPACE, NODE_CLUSTER, NODE_MACHINE}))
+NODE_LABELS = frozenset({DELETED, MAINTENANCE, DELETION_APPROVED, MAINTENANCE_APPROVED, MAINTENANCE_WISHED, STATE})
+NODE_KEEP = Keep(frozenset({NODE_NAMESPACE, NODE_CLUSTER, NODE_MACHINE}), only_labels=NODE_LABELS)
 HOST_KEEP = Keep(frozenset({REBOOT}))
 
 
@@ -272,8 +274,15 @@ class SecretRow(ObjectRow, frozen=True, kw_only=True):
         return f"SecretRow({self.key})"
 
 
+# The base64 text of a kubeconfig that is a little longer than one may be (see `haulout.base.yaml.FOREIGN`).
+LONGEST_VALUE = 4 * (FOREIGN.size // 3 + 2)
+
+
 def _secret(obj: Secret, common: dict[str, Any]) -> SecretRow:
     text = obj.data.value if obj.data else None
+    if text is not None and len(text) > LONGEST_VALUE:
+        # Enough for its reader to see that it is too long. To decode all of it takes milliseconds, at every change.
+        text = text[:LONGEST_VALUE]
     try:
         value = base64.b64decode(text, validate=True) if text is not None else None
     except (binascii.Error, ValueError):

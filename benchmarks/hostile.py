@@ -9,6 +9,7 @@ import dataclasses
 import gzip
 import json
 import multiprocessing
+import os
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ import trustme
 from tests.rig.api import Api, Json
 
 MIB = 2**20
+PREFIX, STATE = "runtime-extension-maintenance-controller.cloud.sap/", "cloud.sap/maintenance-state"
+NODE_ANNOTATIONS = {"cluster.x-k8s.io/cluster-name": "hostile", "cluster.x-k8s.io/cluster-namespace": "fleet"}
 BOMB = 800 * MIB
 # About as many as fit into a file that is still read.
 AUTHORITIES = 250
@@ -114,6 +117,64 @@ async def _many_values(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
         await writer.drain()
 
 
+async def _crumbs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Watches whose every byte comes in a record of its own."""
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(HEAD + b"Connection: close\r\n\r\n")
+    while not writer.is_closing():
+        for _ in range(50):
+            writer.write(b"a")
+        await writer.drain()
+        await asyncio.sleep(0)
+
+
+def _node_event(number: int, name: str, *, kind: str = "MODIFIED") -> bytes:
+    """A Node with the labels and annotations that make the operator look at it."""
+    labels = {f"{PREFIX}machine-maintenance": "true", f"{PREFIX}approve-maintenance": "true", STATE: "operational"}
+    if number % 2:
+        labels.pop(f"{PREFIX}machine-maintenance")
+    metadata = {"name": name, "resourceVersion": str(number), "labels": labels, "annotations": NODE_ANNOTATIONS}
+    return json.dumps({"type": kind, "object": {"metadata": metadata}}).encode() + b"\n"
+
+
+async def _flips(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A watch in which the Node of the tenant's Machine changes all the time, in what decisions read of it."""
+    asked = await reader.readuntil(b"\r\n\r\n")
+    if not asked.startswith(b"GET"):
+        writer.write(b"HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        return
+    writer.write(HEAD + b"Connection: close\r\n\r\n")
+    writer.write(_node_event(2, "n", kind="ADDED") + LIST_ENDS)
+    for number in count(101):
+        writer.write(_node_event(number, "n"))
+        await writer.drain()
+        # Slow enough to stay within what each cluster may do without waiting, were it not for the decisions.
+        await asyncio.sleep(0.02)
+        if writer.is_closing():
+            return
+
+
+async def _crowd(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """As many Nodes as are read, all with our labels, one of which changes all the time."""
+    asked = await reader.readuntil(b"\r\n\r\n")
+    if not asked.startswith(b"GET"):
+        writer.write(b"HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        return
+    writer.write(HEAD + b"Connection: close\r\n\r\n")
+    for number in range(4_900):
+        writer.write(_node_event(2, f"n{number or ''}", kind="ADDED"))
+        await writer.drain()
+        if writer.is_closing():
+            return
+    writer.write(LIST_ENDS)
+    for number in count(102):
+        writer.write(_node_event(number, f"n{number % 4_900}"))
+        await writer.drain()
+        await asyncio.sleep(0.02)
+        if writer.is_closing():
+            return
+
+
 def _answers() -> dict[str, Callable[[asyncio.StreamReader, asyncio.StreamWriter], object]]:
     return {
         "silent": _silent,
@@ -122,6 +183,9 @@ def _answers() -> dict[str, Callable[[asyncio.StreamReader, asyncio.StreamWriter
         "many labels": _many_labels,
         "many events": _many_events,
         "many values": _many_values,
+        "crumbs": _crumbs,
+        "flips": _flips,
+        "crowd": _crowd,
     }
 
 
@@ -147,6 +211,8 @@ async def _serve(certificate: bytes, told: Connection) -> None:
 
 
 def _run(certificate: bytes, told: Connection) -> None:
+    # These servers stand for other machines: what they do must not take a core from the measured programs.
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     asyncio.run(_serve(certificate, told))
 
 
@@ -210,10 +276,18 @@ def _kubeconfigs(authority: trustme.CA, ports: dict[str, int]) -> dict[str, str]
         "encrypted key": _config(nowhere, pem, **_encrypted(authority)),
         "sexagesimal number": f"current-context: 1{':59' * 80_000}\n",
         "deep YAML": "[" * 250_000,
+        "YAML of aliases": _aliases(),
         "large YAML": f"users: [{'{name: it}, ' * 70_000}]\n",
         f"{AUTHORITIES} authorities": _config(nowhere, pem * AUTHORITIES),
         **served,
     }
+
+
+def _aliases() -> str:
+    """A list that stands for a billion entries."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
+    return "\n".join([*lines, "users: *a8", ""])
 
 
 # Tenants

@@ -2,6 +2,7 @@
 # make demo    a rolling maintenance and a package that is rolled back on an embedded cluster; no Kubernetes needed
 # make check   format, lint, types, import contracts, unit and property tests: what one runs all day
 # make tools   the real control plane for tests, compiled once from pinned Go modules into a cache
+# make docs    the documentation as a site in site/, with every link checked
 # make format  rewrite the sources in the project's format
 # make lock    pin the dependencies again (needs uv)
 
@@ -9,7 +10,7 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check tools format lock clean
+.PHONY: demo test check tools docs format lock clean
 
 test: $(STAMP)
 ifeq ($(HAULOUT_TEST),full)
@@ -26,6 +27,16 @@ check: $(STAMP)
 tools:
 	@$(PYTHON) tools/build.py
 
+docs: $(VENV)/.docs
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --strict 2>&1 | { ! grep -v "^INFO"; }
+	@echo "site/index.html"
+
+# Apart from what tests need: no test needs it.
+$(VENV)/.docs: $(STAMP) requirements/docs.txt
+	@$(PYTHON) -m venv $(VENV)/docs
+	@$(VENV)/docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@touch $@
+
 format: $(STAMP)
 	@$(VENV)/bin/ruff format
 	@$(VENV)/bin/ruff check --fix
@@ -35,6 +46,8 @@ lock:
 		--extra fast --extra mail --extra sns --extra socks --extra vsphere pyproject.toml -o requirements/run.txt
 	uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 		--extra fast --extra mail --extra sns --extra socks --extra vsphere pyproject.toml requirements/dev.in -o requirements/dev.txt
+	uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+		requirements/docs.in -o requirements/docs.txt
 
 # Debian keeps ensurepip in a package of its own; as root we may simply install it.
 $(VENV)/bin/python:
@@ -50,4 +63,4 @@ $(STAMP): $(VENV)/bin/python requirements/dev.txt pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) test-logs
+	rm -rf $(VENV) test-logs site

@@ -1,0 +1,63 @@
+"""The documentation holds together: links lead somewhere, pages are listed, alerts and dashboard name what is exported."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from haulout.surfaces.registry import declared
+
+TOP = Path(__file__).parents[3]
+PAGES = sorted([*TOP.glob("docs/**/*.md"), TOP / "README.md", TOP / "CONTRIBUTING.md"])
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+METRIC = re.compile(r"\b(?:haulout|maintenance_controller|nodemaintenance|process|nm|skyhook)_[a-z_]+\b")
+
+
+def links(page: Path) -> Iterator[str]:
+    for found in LINK.finditer(FENCE.sub("", page.read_text())):
+        target = found[1] or found[2]
+        if "://" not in target:
+            yield target
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as sites and forges make them."""
+    titles = re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower().replace("`", "")).strip().replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TOP)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in links(page):
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        assert found.exists(), f"{target} leads nowhere"
+        assert not anchor or anchor in anchors(found), f"{found.name} has no heading for {target}"
+
+
+def test_the_site_lists_every_page() -> None:
+    listed = set(re.findall(r": ([\w/-]+\.md)$", (TOP / "mkdocs.yml").read_text(), re.MULTILINE))
+    pages = {str(page.relative_to(TOP / "docs")) for page in TOP.glob("docs/**/*.md")}
+    assert listed == {page for page in pages if not page.startswith("decisions/")}
+
+
+def test_alerts_and_dashboard_name_metrics_that_are_exported() -> None:
+    known = {metric.name for each in declared() for metric in each.metrics}
+    rules = yaml.safe_load((TOP / "deploy/monitoring/prometheus-rule.yaml").read_text())["spec"]["groups"]
+    dashboard = json.loads((TOP / "deploy/monitoring/dashboard.json").read_text())
+    expressions = [rule["expr"] for group in rules for rule in group["rules"]]
+    expressions += [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    used = {name for expression in expressions for name in METRIC.findall(expression)}
+    assert used - known == set()
+
+
+def test_every_alert_is_described() -> None:
+    rules = yaml.safe_load((TOP / "deploy/monitoring/prometheus-rule.yaml").read_text())["spec"]["groups"]
+    text = (TOP / "docs/metrics.md").read_text()
+    assert [rule["alert"] for group in rules for rule in group["rules"] if f"`{rule['alert']}`" not in text] == []

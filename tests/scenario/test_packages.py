@@ -191,6 +191,23 @@ class TestVersions:
 
 
 class TestConfiguration:
+    def test_a_change_that_waits_for_a_pod_to_go_is_not_complete_yet(self) -> None:
+        ops = Skyhooks()
+        ops.make("demo", {"base": pkg(configMap={"a": "1"})})
+        while not ops.trail(stage="config"):
+            ops.run(0.2)
+        (pod,) = ops.pods()
+        kept = pod.pod["metadata"]
+        ops.world.objects.patch(PODS, "skyhook", kept["name"], {"metadata": {"finalizers": ["test/kept"]}})
+        ops.run(10)
+        assert ops.phase("demo") == "complete"
+        ops.packages("demo", {"base": pkg(configMap={"a": "2"})}).run(10)
+        assert ops.status("demo")["observedGeneration"] < ops.get("demo")["metadata"]["generation"]
+        ops.world.objects.patch(PODS, "skyhook", kept["name"], {"metadata": {"finalizers": None}})
+        ops.run(20)
+        assert ops.status("demo")["observedGeneration"] == ops.get("demo")["metadata"]["generation"]
+        assert ops.trail() == ["base/apply", "base/config", "base/config"]
+
     def test_a_change_configures_again_within_the_budget(self) -> None:
         ops = Skyhooks(nodes=3)
         ops.make("demo", {"base": pkg(configMap={"a.conf": "1"})}, interruptionBudget={"count": 1}).run(60)

@@ -22,12 +22,13 @@ class ConfigChanges(msgspec.Struct, frozen=True):
     """What is to be done with the ConfigMaps of a Skyhook.
 
     `updates`: the changed keys of each package, to be stored before `announced` tells the nodes. `published`: what may go
-    at once.
+    at once. `is_queued`: a change cannot go ahead yet.
     """
 
     updates: ConfigUpdates
     announced: tuple[Patch, ...] = ()
     published: tuple[Create | Patch | Delete, ...] = ()
+    is_queued: bool = False
 
 
 def config_changes(
@@ -36,7 +37,7 @@ def config_changes(
     """Return the next writes. A change waits until the package is done on every node that has it, or fails on one."""
     known = {(each.package, each.package_version): each for each in configs}
     leaving = _leaving(plan, nodes)
-    changed, announced = dict(updates), list[Patch]()
+    changed, announced, is_queued = dict(updates), list[Patch](), False
     published: list[Create | Patch | Delete] = [
         Delete(each.key, each.uid)
         for each in configs
@@ -60,12 +61,16 @@ def config_changes(
             changed[package.name] = _merged(changed.get(package.name, ()), changed_keys(live, package))
             if all(is_settled(node.state, package) for node in nodes if not node.is_malformed):
                 published.append(_publication(live, package))
-        elif dict(live.data) != package.config_map and (reason := _may_change(package, plan, nodes)):
+        elif dict(live.data) == package.config_map:
+            continue
+        elif not (reason := _may_change(package, plan, nodes)):
+            is_queued = True
+        else:
             kept = () if reason == "complete" else changed.get(package.name, ())
             changed[package.name] = _merged(kept, changed_keys(live, package))
             announced.append(Patch(live.key, {"metadata": {"annotations": {CHANGING: "true"}}}))
     kept_updates = {name: keys for name, keys in changed.items() if keys}
-    return ConfigChanges(kept_updates, tuple(announced), tuple(published))
+    return ConfigChanges(kept_updates, tuple(announced), tuple(published), is_queued)
 
 
 def _leaving(plan: PlanRow, nodes: Sequence[Standing]) -> dict[str, Package]:

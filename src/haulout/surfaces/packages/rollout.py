@@ -246,7 +246,7 @@ def _status(
     departed = len(stored.node_priority.keys() - picked.keys())
     is_done = status == COMPLETE
     # Nodes that have not heard of a new configuration yet are complete for the one before.
-    is_changing = bool(configs.announced or given.plan.changing)
+    is_changing = bool(configs.announced or configs.is_queued or given.plan.changing)
     compartment_statuses = {batch.name: _compartment(batch, chosen, course) for batch in batches}
     if _begins_rollback(row, course.halt):
         # Every node waits for its turn, those that have failed among them.

@@ -55,18 +55,21 @@ class Together:
         running = {"fieldSelector": "status.phase=Running"}
         eventually(lambda: len(self.api.items("pods", prefix, **running)) == NODES, "the service runs")
 
-    def _create(self, resource: str, kind: str, spec: Json) -> None:
-        version = resource.rpartition("/")[0]
-        self.api.create(
-            resource, {"apiVersion": version, "kind": kind, "metadata": {"name": self.prefix}, "spec": spec}
-        )
+    @property
+    def skyhooks(self) -> list[str]:
+        return [self.prefix, f"{self.prefix}-b"]
+
+    def _create(self, resource: str, kind: str, spec: Json, name: str = "") -> None:
+        version, metadata = resource.rpartition("/")[0], {"name": name or self.prefix}
+        self.api.create(resource, {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec})
 
     def wish(self) -> None:
-        """Let all people want all nodes at once."""
+        """Let all people want all nodes at once; of the two Skyhooks one comes after the other on each node."""
         package = {"version": "1.0.0", "image": "reg.test/base", "interrupt": {"type": "noop"}}
         chosen = {"matchLabels": {MANAGED: self.prefix}}
         packages = {"packages": {"base": package}, "interruptionBudget": {"percent": 100}, "nodeSelectors": chosen}
-        self._create(SKYHOOKS, "Skyhook", packages)
+        for number, name in enumerate(self.skyhooks):
+            self._create(SKYHOOKS, "Skyhook", {**packages, "priority": 100 + number}, name)
         for name in self.names:
             body = {"metadata": {"name": name}, "spec": {"nodeName": name}}
             version = MAINTENANCES.rpartition("/")[0]
@@ -85,11 +88,12 @@ class Together:
             if status_of(each) == "ObjectsDrained":
                 note = {"metadata": {"annotations": {CLIENT: "complete"}}}
                 self.api.patch(NMS, each["metadata"]["name"], note, self.prefix)
-        skyhook = self.api.get(SKYHOOKS, self.prefix).get("status", {}).get("status")
+        skyhooks = [self.api.get(SKYHOOKS, name) for name in self.skyhooks]
         wanting = [each for each in self.nodes() if GO in each["metadata"]["labels"]]
         left = [f"{each['kind']} {each['metadata']['name']}" for each in (*maintenances, *notices)]
         left += [f"profile of {each['metadata']['name']}" for each in wanting]
-        return left if skyhook == "complete" else [*left, f"Skyhook {skyhook}"]
+        open_skyhooks = [each for each in skyhooks if each.get("status", {}).get("status") != "complete"]
+        return [*left, *(f"Skyhook {each['metadata']['name']}" for each in open_skyhooks)]
 
     def is_done(self) -> bool:
         left = self.unfinished()
@@ -190,4 +194,5 @@ def test_four_surfaces_finish_on_the_same_nodes_under_one_budget(
             eventually(lambda: not together.marks(), "all nodes are as they were")
         most, found = faults(seen, together.names, name)
     assert (most, found[:3]) == (MOST, [])
-    together.api.delete(SKYHOOKS, name)
+    for skyhook in together.skyhooks:
+        together.api.delete(SKYHOOKS, skyhook)

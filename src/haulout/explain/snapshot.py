@@ -23,7 +23,7 @@ from haulout.core.surface import Explained
 from haulout.core.surface_lease import lease_row
 from haulout.explain.kinds import NODE
 from haulout.explain.node import as_json, as_text, explain, explain_listed
-from haulout.explain.setup import Setup, setup_of
+from haulout.explain.setup import Setup, declaration_of, setup_of
 from haulout.kernel.assemble import Assembly, assemble, merged
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.proofs import settle
@@ -107,10 +107,18 @@ async def _one_picture(setup: Setup, surface: str, name: str, endpoint: Endpoint
             return setup, await picture(setup, transport)
         nodes = msgspec.json.decode(reply.body, type=NodeList).items
         labels = nodes[0].metadata.labels if nodes else {}
-        setup = await narrowed(setup, transport, name)
+        setup = await narrowed(_with_node_objects(setup), transport, name)
         return setup, await picture(setup, transport, labels)
     finally:
         await transport.close()
+
+
+def _with_node_objects(setup: Setup) -> Setup:
+    """Return the setup with the surfaces, too, that have a command of their own, if they have objects about nodes."""
+    for name, options in setup.apart.items():
+        if declaration_of(surface(name)).node_objects is not None:
+            setup = setup.with_options(name, options)
+    return setup
 
 
 class _Items(msgspec.Struct, frozen=True):

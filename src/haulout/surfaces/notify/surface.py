@@ -95,8 +95,9 @@ def served(settings: NotifySettings, context: Context) -> Options:
 
 
 def _reason(row: NoticeRow, causes: tuple[Reason, ...]) -> Reason:
-    text = f"NotifyMaintenance {row.key.namespace}/{row.key.name} is {row.state or 'new'}"
-    return Reason("maintenance", row.key, text, because=causes)
+    text = f"NotifyMaintenance {row.place} is {row.state or 'new'}"
+    act = "" if causes else f"see what it waits for: haulout explain notifymaintenance {row.place}"
+    return Reason("maintenance", row.key, text, because=causes, act=act)
 
 
 def _rows(options: Options) -> Iterator[Value]:

@@ -395,7 +395,7 @@ def test_k6_and_k9_of_who_may_go(
     at_instants: list[datetime],
 ) -> None:
     row = budget("web", allowed=allowed, current_healthy=healthy, version=version, disrupted=disrupted)
-    known = [pace.Quiet(key=Key("", "Permit", "default", "web"), since=quiet, said=version)] if quiet else []
+    known = [pace.Quiet(key=Key("", "Permit", "default", "web"), since=quiet, version_seen=version)] if quiet else []
     store = store_of(row, *known, *(each for rows in there for each in rows))
     remember(store, START)
     settled = pace.decide(row.key, View(store), START)

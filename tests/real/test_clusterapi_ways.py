@@ -109,7 +109,9 @@ def test_credentials_change_under_way(
         one.await_event("WorkloadClusterUnreachable", within=15)
         fleet.cluster("alpha", kubeconfig(managed_plane, token=managed_plane.token("limited-63")))
         nowhere = operator.logged
-        eventually(lambda: any(line["code"] == "unreadable" for line in nowhere("new access leads nowhere yet")), "403")
+        eventually(
+            lambda: any(line["code"] == "unreadable" for line in nowhere("the new access does not work yet")), "403"
+        )
         one.label(**{REQUEST: "no-more"})
         one.await_told(within=15)
         assert operator.connected(prefix, "alpha")

@@ -1,1 +1,1 @@
-"""Settings, the composition root and the entry point."""
+"""The composition root and the entry point: puts surfaces, kernel, watches and servers together."""

@@ -28,7 +28,10 @@ RESULTS = ("error", "requeue", "requeue_after", "success")
 
 
 class Queues:
-    """Since when decisions wait to be asked. `controllers`: under whose name each decider's decisions are counted."""
+    """The subjects that wait to be asked, each with since when.
+
+    `controllers`: the name under which a decider is counted.
+    """
 
     def __init__(self, controllers: Mapping[str, str], metrics: Metrics, clock: Clock) -> None:
         self._labels = {decider: (("controller", name), ("name", name)) for decider, name in controllers.items()}

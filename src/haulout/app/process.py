@@ -323,7 +323,9 @@ class Process:
                 async with asyncio.timeout(LEAVES_WITHIN):
                     await part.leave(self._writer)
             except (KubeError, TimeoutError) as error:
-                log.warning("something could not be stored at the end", extra={"part": part.name, "error": str(error)})
+                log.warning(
+                    "state could not be stored when the process ended", extra={"part": part.name, "error": str(error)}
+                )
 
     def _way_to(self, cluster: str) -> Transport | None:
         return self._sources.transport(cluster)
@@ -435,7 +437,7 @@ class Process:
             try:
                 return await part.prepare(self._writer)
             except KubeError as error:
-                log.warning("not prepared", extra={"surface": part.name, "error": str(error)})
+                log.warning("a surface could not be prepared", extra={"surface": part.name, "error": str(error)})
                 if not self.settings.alone:
                     return None
                 if not isinstance(error, PASSING):

@@ -179,7 +179,7 @@ def looker(
             # What has come since is newer than this answer.
             store.remove(key, known.version if known else -1)
         except (KubeError, msgspec.DecodeError) as error:
-            log.warning("look failed", extra={"object": str(key), "error": str(error)})
+            log.warning("object could not be read again", extra={"object": str(key), "error": str(error)})
         finally:
             store.let_go(key)
         stir()
@@ -316,5 +316,5 @@ async def _kept(keeper: Callable[[], Awaitable[object]]) -> Never:
         except Exception as failure:  # noqa: BLE001 - whatever it is, certificates have to be looked after
             error = failure
         wait = KEEP_AGAIN_AFTER + backoff.failed()
-        log.error("certificates were not looked after", exc_info=error, extra={"again_in_seconds": round(wait, 1)})
+        log.error("certificates could not be checked", exc_info=error, extra={"again_in_seconds": round(wait, 1)})
         await asyncio.sleep(wait)

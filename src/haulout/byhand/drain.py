@@ -193,7 +193,7 @@ class Draining(Reports):
                 self._pump.close_all()
         if state is None:
             raise NotPossible(problem)
-        return self._told(state)
+        return self._end(state)
 
     def _may_write_for(self) -> float | None:
         return None if self._signalled.is_set() else LONGEST_REQUEST
@@ -253,7 +253,7 @@ class Draining(Reports):
             async with asyncio.timeout(max(min(left, seconds), 0.01)):
                 await self._signalled.wait()
 
-    def _told(self, state: DrainState) -> int:
+    def _end(self, state: DrainState) -> int:
         outcome = state.outcome
         if self._order.json:
             click.echo(document(state, outcome))
@@ -284,7 +284,7 @@ class Draining(Reports):
 
 
 class _Teller:
-    """Shows how it goes: on a terminal as a living picture, else line by line. A document leaves stdout to itself."""
+    """Shows how a drain goes: on a terminal as a living picture, else line by line; nothing beside a document."""
 
     def __init__(self, order: Order) -> None:
         self._console = Console(stderr=order.json)
@@ -316,7 +316,7 @@ class _Teller:
 
 
 class _Troubles(logging.Handler):
-    """Of the four watches one is listened to: what cuts one off cuts them all off."""
+    """The trouble of one of the four watches: what cuts one off cuts them all off."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
         super().__init__(logging.INFO)

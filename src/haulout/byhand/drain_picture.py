@@ -64,7 +64,7 @@ class Lines:
         self._verb = verb
         self._every = every
         self._last: dict[str, NodeState] = {}
-        self._told: dict[str, float] = {}
+        self._printed_at: dict[str, float] = {}
 
     def of(self, state: DrainState) -> list[str]:
         lines = [line for node in state.nodes for line in self._node(self._last.get(node.name), node)]
@@ -92,9 +92,9 @@ class Lines:
         lines: list[str] = []
         for cause in state.causes:
             name = f"{cause.code} {cause.text.partition(':')[0]}"
-            last = self._told.get(name)
+            last = self._printed_at.get(name)
             if cause.blocks and cause.pods and (last is None or state.seconds - last >= self._every):
-                self._told[name] = state.seconds
+                self._printed_at[name] = state.seconds
                 first, *rest = cause_lines(cause)
                 lines += [f"waiting: {first}", *rest]
         return lines

@@ -9,7 +9,7 @@ from haulout.surfaces.registry import load, originals, programs, surface
 
 
 class Untouched(click.Command):
-    """Hands all words on as they are: even `--` is for the originals to understand."""
+    """A command that hands all words on as they are: even `--` is for the originals to understand."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, ["--", *args])

@@ -14,7 +14,7 @@ _ON, _OFF = ("true", "1", "client", "server"), ("false", "0", "none")
 
 
 class KubectlFlags(click.Command):
-    """Takes `--force=true` and `--dry-run=client` for what kubectl takes them for."""
+    """A command that takes `--force=true` and `--dry-run=client`, as kubectl does."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         flags = {

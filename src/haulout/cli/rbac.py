@@ -95,7 +95,7 @@ def command(surfaces: tuple[str, ...], namespace: str, service_account: str, wor
         abroad = {name: surface(name).workload_roles for name in chosen}
         if surfaces and not all(abroad.values()):
             known = ", ".join(each.name for each in all_surfaces() if each.workload_roles)
-            raise click.UsageError(f"--workload: only {known} goes to other clusters")
+            raise click.UsageError(f"--workload: only {known} works in other clusters")
         say(documents((PlacedRole(role, "", role.rights) for roles in abroad.values() for role in roles), choice))
         return
     for name in chosen:

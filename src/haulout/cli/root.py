@@ -1,4 +1,4 @@
-"""The command line, as far as it can be told without importing any command."""
+"""The command line with its list of commands; a command's module is imported when it is named."""
 
 from __future__ import annotations
 

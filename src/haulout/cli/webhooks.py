@@ -1,4 +1,4 @@
-"""`haulout webhooks`: how the API server is told to ask us, as YAML."""
+"""`haulout webhooks`: the registrations by which the API server asks our webhooks, as YAML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of peers that may send more than is good for us."""
+"""Reads the answers of other servers up to a bounded length."""
 
 from __future__ import annotations
 

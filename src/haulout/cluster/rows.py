@@ -14,7 +14,7 @@ NOTHING: Mapping[str, str] = {}
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A row of the store. Equal rows differ in nothing that anyone declared to read, their version aside."""
+    """A row of the store. Equal rows are equal in every field that a decision can read, their version aside."""
 
     key: Key
     uid: str = ""
@@ -192,7 +192,7 @@ class Value(Row, frozen=True, kw_only=True, gc=False):
 
 
 class Connection(Row, frozen=True, kw_only=True, gc=False):
-    """How one gets on with a cluster that is not our own, and what it was opened with.
+    """The state of the connection to a cluster that is not our own, and what it was opened with.
 
     `state` is CONNECTING, FINE, the reflector's word for what is wrong, or why the access that is asked for is not used:
     REJECTED for what it would make us do, INVALID for what cannot be understood, ASTRAY where it leads nowhere while the

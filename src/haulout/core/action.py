@@ -126,7 +126,7 @@ class Delete(msgspec.Struct, frozen=True):
 
 
 class Tell(msgspec.Struct, frozen=True):
-    """A Kubernetes event. It rides on the writes of its step: told when they have succeeded, withholding nothing.
+    """A Kubernetes event. It rides on the writes of its step: it is sent when they have succeeded.
 
     In a step without writes it is a statement about how things stand, told once for as long as it is made.
     """
@@ -160,7 +160,7 @@ class Measure(msgspec.Struct, frozen=True):
 
 
 class Say(msgspec.Struct, frozen=True):
-    """A log line, said like an event is told."""
+    """A log line. Like an event, it rides on the writes of its step."""
 
     message: str
     fields: tuple[tuple[str, str], ...] = ()

@@ -154,9 +154,11 @@ def _refusals(
     if hold.paused_until is not None and hold.paused_until > now:
         return (Reason(PAUSED, claim.owner, "its last attempt was refused", until=hold.paused_until),)
     if hold.declined:
-        return (Reason("not-used", claim.owner, "it was let, and did nothing"),)
+        return (Reason("not-used", claim.owner, "its turn was granted but not used"),)
     if blocked:
-        return tuple(Reason("claims-unknown", claim.node, f"what {name} claims is not known") for name in blocked)
+        return tuple(
+            Reason("claims-unknown", claim.node, f"the claims of {name} are not known yet") for name in blocked
+        )
     if rules.turns and Want.EXCLUSIVE in claim.wants and turn not in (None, rules.surface_of(hold)):
         return (Reason("turn-taken", claim.node, f"{turn} is working on the node"),)
     if lost and claim.disrupts:

@@ -1,4 +1,4 @@
-"""Asks each key when something that it read has changed or its time has come, and never otherwise."""
+"""Runs the decision of each key when something that it read has changed or its time has come, and never otherwise."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Actions(Protocol):
 
 
 class Asked(NamedTuple):
-    """What remains of an asking: what it read, the rows that it made (holds, grants, marks), when to ask again.
+    """What is kept of a decision that was run: what it read, the rows that it made, and when to run it again.
 
     There is one for each of a hundred thousand rows: a tuple takes a fifth of what a set takes.
     """

@@ -1,4 +1,4 @@
-"""How one gets on with clusters other than our own, as rows that decisions read."""
+"""The state of each workload cluster's connection, published as rows that decisions read."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ WHOLE = re.compile(rb'(?m)( -?[0-9]+|,le="[0-9]+|\{le="[0-9]+)\.0($|")')
 
 
 class Snapshot(Collector):
-    """What was counted up to one moment; putting it into text takes long, and can be done anywhere."""
+    """The metrics at one moment. They are rendered as text off the event loop, which takes long."""
 
     def __init__(
         self,

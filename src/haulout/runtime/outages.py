@@ -1,4 +1,4 @@
-"""Which interruptions of a watch are worth telling: the long, the repeated, and those for lack of rights."""
+"""Which interruptions of a watch are reported: the long, the repeated, and those for lack of rights."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Interruptions:
         self._cause = ("", "")
         # Since when it has been coming and going, and what of that has been told: denials or not.
         self._restless_from = 0.0
-        self._told: set[bool] = set()
+        self._reported_outages: set[bool] = set()
         self._since: float | None = None
         self._calm_from = float("-inf")
 
@@ -53,7 +53,7 @@ class Interruptions:
                 return
             self._since = now
             if now - self._calm_from >= CALM_FOR:
-                self._restless_from, self._told = now, set()
+                self._restless_from, self._reported_outages = now, set()
             self._cause = (code, why)
         elif code in DENIALS or self._cause[0] not in DENIALS:
             self._cause = (code, why)
@@ -67,8 +67,8 @@ class Interruptions:
         denied = self._cause[0] in DENIALS
         if now - since < LONG_FOR:
             since = self._restless_from
-            if denied in self._told or (now - since < LONG_FOR and not denied):
+            if denied in self._reported_outages or (now - since < LONG_FOR and not denied):
                 return None
-        self._told.add(denied)
+        self._reported_outages.add(denied)
         lasted = timedelta(seconds=now - since)
         return Outage(self._cluster, self._kind, *self._cause, self._clock.now() - lasted, lasted)

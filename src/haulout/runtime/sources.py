@@ -253,7 +253,7 @@ class Sources:
                 # What an error says of it may be a secret.
                 place = traceback.extract_tb(error.__traceback__)[-1]
                 name = type(error).__name__
-                log.error("access breaks its reader", extra={"error": name, "at": f"{place.filename}:{place.lineno}"})
+                log.error("access cannot be read", extra={"error": name, "at": f"{place.filename}:{place.lineno}"})
                 self._refuse(source, Connection.INVALID, f"it cannot be used ({name})")
         reading.task = None
         if reading.transport is None:

@@ -32,7 +32,7 @@ MOST_ODD = 1000
 
 
 class TableSink:
-    """One kind of one cluster. Told by a reflector, it keeps a table of the store and says when something came in."""
+    """The receiver of one kind of one cluster: it keeps a table of the store and says when something came in."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class TableSink:
         self._optional = optional
         self._troubled_at: float | None = None
         self._why = ""
-        self._said = ""
+        self._reported_code = ""
         # Set at each failure, until a minute of them has been judged.
         self._in_trouble = asyncio.Event()
         # The objects of which it has been said that they are broken or oversized, as long as they exist. And those of
@@ -153,8 +153,8 @@ class TableSink:
             self._connections.trouble(self._cluster, code, why)
             self._on_change()
         # Said once, and anew when the cause is another: what cut a watch off need not be what keeps it from going on.
-        if code != self._said:
-            self._said = code
+        if code != self._reported_code:
+            self._reported_code = code
             if self._optional and code == "unreadable":
                 # The role of an original allows what the original reads. What it does not say must not look like a fault.
                 log.info("kind is done without: the role does not allow to list it", extra={"kind": self._kind})
@@ -199,7 +199,7 @@ class TableSink:
             self._connections.fine(self._cluster)
             self._on_change()
         if self._troubled_at is not None:
-            self._troubled_at, self._said = None, ""
+            self._troubled_at, self._reported_code = None, ""
             log.info("watch restored", extra={"kind": self._kind, "cluster": self._cluster})
             if outage := self._interruptions.fine():
                 self._on_outage(outage)
@@ -257,10 +257,10 @@ class TakingOver(TableSink):
         if self._over is None:
             super().trouble(code, why)
             return
-        if code != self._said:
-            self._said = code
+        if code != self._reported_code:
+            self._reported_code = code
             extra = {"kind": self._kind, "cluster": self._cluster, "code": code, "error": why}
-            log.warning("new access leads nowhere yet", extra=extra)
+            log.warning("the new access does not work yet", extra=extra)
             if self._connections is not None:
                 self._connections.astray(self._cluster, why)
                 self._on_change()
@@ -275,7 +275,7 @@ class TakingOver(TableSink):
         over, self._over = self._over, None
         if over is not None:
             gathered, self._gathered = self._gathered, {}
-            self._said = ""
+            self._reported_code = ""
             over()
             super().begin()
             for obj in gathered.values():

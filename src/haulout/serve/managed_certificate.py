@@ -64,7 +64,7 @@ class SelfManagedCertificate:
         self._sleep = sleep
         self._random = Random()  # noqa: S311
         self._bell = asyncio.Event()
-        self._said: set[str] = set()
+        self._reported_messages: set[str] = set()
         self._unregistered = "the webhooks have no certificate yet"
 
     @property
@@ -215,8 +215,8 @@ class SelfManagedCertificate:
             raise KubeError(f"{method} {path}: the answer cannot be read: {error}") from error
 
     def _say_once(self, message: str, error: str) -> None:
-        if message not in self._said:
-            self._said.add(message)
+        if message not in self._reported_messages:
+            self._reported_messages.add(message)
             log.warning(message, extra={"error": error})
 
     def _fields(self, **more: Any) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class Registrations:
     def __init__(self, transport: Transport, webhooks: Iterable[Webhook]) -> None:
         self._transport = transport
         self._webhooks = {(_place(webhook), webhook.name): webhook for webhook in webhooks if webhook.registration}
-        self._said: set[str] = set()
+        self._reported_messages: set[str] = set()
 
     @property
     def places(self) -> list[Place]:
@@ -144,8 +144,8 @@ class Registrations:
                 yield number, entry, webhook
 
     def _say_once(self, message: str, error: str) -> None:
-        if message not in self._said:
-            self._said.add(message)
+        if message not in self._reported_messages:
+            self._reported_messages.add(message)
             log.warning(message, extra={"error": error})
 
 

@@ -201,5 +201,5 @@ async def test_a_keeper_of_certificates_that_fails_says_so_and_goes_on(
     ):
         await asyncio.wait_for(broken.mended.wait(), 20)
     said = [record.message for record in caplog.records]
-    assert said.count("certificates were not looked after") == 2
+    assert said.count("certificates could not be checked") == 2
     assert "a bug" in caplog.text

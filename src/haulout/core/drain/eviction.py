@@ -28,7 +28,7 @@ FORCED = ("ForceDeleting", "Force deleting pod that exceeded grace period during
 def decide(key: Key, view: View, now: datetime) -> Decision:
     wanted = view.get(key, EvictionRow)
     if wanted is None:
-        return _taken_back(key, view)
+        return _withdraw(key, view)
     pod = view.get(wanted.pod, PodRow)
     if pod is None or pod.uid != wanted.uid:
         return NOTHING
@@ -43,7 +43,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if retry_at is not None and retry_at > now:
         return _going(wanted, EVICTING, until=retry_at)
     if wanted.by_request:
-        return _going(wanted, EVICTING, requests.asked(view, pod, name))
+        return _going(wanted, EVICTING, requests.request_writes(view, pod, name))
     if wanted.by_budget and not _permitted(view, wanted):
         return _going(wanted, EVICTING)
     return _in_turn(view, wanted, EVICTING, (Evict(pod.key, pod.uid, wanted.grace_for, name, wanted.surface),))
@@ -80,23 +80,23 @@ def _going(
     wanted: EvictionRow, what: tuple[str, str], writes: tuple[Write, ...] = (), until: datetime | None = None
 ) -> Decision:
     """Return the decision to evict. The event is sent once, whether or not the budget allows the eviction already."""
-    return Decision(actions=tuple(step for step in (_told(wanted, what), writes) if step), until=until)
+    return Decision(actions=tuple(step for step in (_events(wanted, what), writes) if step), until=until)
 
 
-def _told(wanted: EvictionRow, what: tuple[str, str]) -> tuple[Tell, ...]:
+def _events(wanted: EvictionRow, what: tuple[str, str]) -> tuple[Tell, ...]:
     if not wanted.reporter:
         return ()
     return (Tell(wanted.pod, what[0], "Drain", what[1], wanted.reporter, related=wanted.node),)
 
 
-def _taken_back(key: Key, view: View) -> Decision:
+def _withdraw(key: Key, view: View) -> Decision:
     """Withdraw the eviction of a pod that is to stay. One that terminates already needs nothing."""
     if view.listing(requests.KIND, key.cluster) is not Listing.LISTED:
         return NOTHING
     pod = view.get(Key(key.cluster, "Pod", key.namespace, key.name), PodRow)
     if pod is None or pod.deleting_at is not None:
         return NOTHING
-    writes = requests.withdrawn(view, pod.key)
+    writes = requests.withdrawal_writes(view, pod.key)
     return Decision(actions=(writes,) if writes else ())
 
 

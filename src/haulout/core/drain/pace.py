@@ -38,7 +38,7 @@ class Permit(Row, frozen=True, kw_only=True):
 
     `charged`: the pod was let go, and the budget does not show it yet; `tried_at`: last refused.
 
-    `tried_version`: what the budget had said when the pod was last let go; `heard`: it has said more since.
+    `tried_version`: the version of the budget when the pod was last let go; `is_observed`: the budget has a later one.
     """
 
     pod: Key
@@ -50,14 +50,14 @@ class Permit(Row, frozen=True, kw_only=True):
     gone_at: datetime | None = None
     tried_at: datetime | None = None
     tried_version: int = 0
-    heard: bool = False
+    is_observed: bool = False
 
 
 class Quiet(Row, frozen=True, kw_only=True):
-    """Since when a budget has not changed while no pod was evicted or refused; `said`: its version by then."""
+    """Since when a budget has not changed while no pod was evicted or refused; `version_seen`: its version then."""
 
     since: datetime
-    said: int
+    version_seen: int
 
 
 def _pod_of(row: Row) -> tuple[Key, ...]:
@@ -175,7 +175,7 @@ def _refusal(view: View, eviction: EvictionRow) -> Refusal | None:
 
 
 def _has_failed(view: View, eviction: EvictionRow) -> bool:
-    """Whether its last try was refused, and not by a budget. Reading is subscribing: a refusal has to be heard of."""
+    """Whether its last try was refused, and not by a budget. Reading it has the decision run again after a refusal."""
     refusal = _refusal(view, eviction)
     return refusal is not None and not refusal.by_budget
 
@@ -193,14 +193,16 @@ def _left(view: View, budget: BudgetRow, permit: Permit, now: datetime) -> Permi
     pod = view.recall(permit.pod, PodRow)
     # The server counts an eviction before it marks the pod, so that a later word of the budget has it counted in.
     counted = pod is not None and pod.deleting_at is not None and budget.version > pod.version
-    left = msgspec.structs.replace(permit, gone_at=gone_at, heard=pod is None and budget.version > permit.tried_version)
+    left = msgspec.structs.replace(
+        permit, gone_at=gone_at, is_observed=pod is None and budget.version > permit.tried_version
+    )
     return None if counted or now >= _shown_by(left) else left
 
 
 def _shown_by(permit: Permit) -> datetime:
     """Return by when the budget's status has to show a pod. Of a pod that is gone, its next status is enough."""
     assert permit.gone_at is not None
-    return permit.gone_at + (HEARD_WITHIN_FOR if permit.heard else SHOWN_WITHIN_FOR)
+    return permit.gone_at + (HEARD_WITHIN_FOR if permit.is_observed else SHOWN_WITHIN_FOR)
 
 
 def _may_try_again(budget: BudgetRow, permit: Permit, now: datetime) -> bool:
@@ -218,6 +220,6 @@ def _quiet(
         for pod, permit in permits.items()
         if permit.granted or permit.tried_at
     )
-    if last is not None and last.said == budget.version and not moved:
+    if last is not None and last.version_seen == budget.version and not moved:
         return last
-    return Quiet(key=key, since=now, said=budget.version)
+    return Quiet(key=key, since=now, version_seen=budget.version)

@@ -72,7 +72,7 @@ def _pod_of(row: Row) -> tuple[tuple[str, str], ...]:
 REQUESTS_OF_POD = Index("eviction-requests-of-pod", KIND, _pod_of)
 
 
-def asked(view: View, pod: PodRow, outcome: str) -> tuple[Write, ...]:
+def request_writes(view: View, pod: PodRow, outcome: str) -> tuple[Write, ...]:
     """Return the writes that ask for the pod's eviction; none where the request exists."""
     known = [row for row in _of(view, pod.key) if row.pod_uid == pod.uid]
     if not known:
@@ -80,7 +80,7 @@ def asked(view: View, pod: PodRow, outcome: str) -> tuple[Write, ...]:
     return tuple(_intent(row, WANTED) for row in known if row.intent != WANTED)
 
 
-def withdrawn(view: View, pod: Key) -> tuple[Write, ...]:
+def withdrawal_writes(view: View, pod: Key) -> tuple[Write, ...]:
     """Return the writes that withdraw our request."""
     return tuple(_intent(row, WITHDRAWN) for row in _of(view, pod) if row.intent != WITHDRAWN)
 

@@ -187,25 +187,25 @@ def aggregate(texts: Sequence[str]) -> str:
 
 
 def _ruled(pod: PodRow, rules: PodRules, node: NodeRow | None) -> Fate | None:
-    fate = _said(pod, rules, node)
+    fate = _requested_fate(pod, rules, node)
     # What has ended need not be waited for, although its object may stay for ever.
     return IGNORED if fate is not None and fate.act is Act.WAIT and pod.ended else fate
 
 
-def _said(pod: PodRow, rules: PodRules, node: NodeRow | None) -> Fate | None:
+def _requested_fate(pod: PodRow, rules: PodRules, node: NodeRow | None) -> Fate | None:
     if rules.annotation and pod.annotations:
         act = ACTS.get(pod.annotations.get(POD_ANNOTATION, "").strip().lower())
         if act is not None:
             return Fate(act)
     if rules.cluster_api_label and node is not None and not CLUSTER_API_NODE.isdisjoint(node.annotations):
-        act = _said_to_cluster_api(pod)
+        act = _cluster_api_act(pod)
         if act is not None:
             return Fate(act)
     rule = next((rule for rule in rules.rules if rule.concerns(pod)), None) if rules.rules else None
     return Fate(rule.act, order=rule.order) if rule is not None else None
 
 
-def _said_to_cluster_api(pod: PodRow) -> Act | None:
+def _cluster_api_act(pod: PodRow) -> Act | None:
     """Return what Cluster API's label says of a pod (cluster-api, internal/controllers/machine/drain/filters.go)."""
     word = pod.labels.get(CLUSTER_API_LABEL, "").lower()
     if word == "skip":

@@ -14,7 +14,7 @@ from haulout.model.meta import wire_time
 ANNOTATION = "haulout.dev/drain-started-at"
 
 
-def started(node: NodeRow) -> dict[str, datetime]:
+def start_times(node: NodeRow) -> dict[str, datetime]:
     """Return when the drains of a node began, by profile. What cannot be read counts as absent."""
     text = node.annotations.get(ANNOTATION)
     if not text:
@@ -26,7 +26,7 @@ def started(node: NodeRow) -> dict[str, datetime]:
     return {profile: instant(at) for profile, at in found.items()}
 
 
-def with_started(node: NodeRow, since: Mapping[str, datetime]) -> NodeRow:
+def with_start_times(node: NodeRow, since: Mapping[str, datetime]) -> NodeRow:
     annotations = {name: text for name, text in node.annotations.items() if name != ANNOTATION}
     if since:
         stamps = {name: wire_time(at) for name, at in sorted(since.items())}

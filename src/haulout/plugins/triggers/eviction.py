@@ -11,7 +11,7 @@ from haulout.core.action import Edit, Say, Statement, Tell
 from haulout.core.drain.options import CLUSTER_API_NODE, DrainOptions, DrainRow, drain_row
 from haulout.core.drain.progress import PodStanding, Progress, Standing, conclusion
 from haulout.core.drain.start_times import ANNOTATION as STARTED_ANNOTATION
-from haulout.core.drain.start_times import started, with_started
+from haulout.core.drain.start_times import start_times, with_start_times
 from haulout.core.edit import apply_all
 from haulout.core.holds import Want, is_kept_by_others
 from haulout.plugins.api import Config, Keep, Retry, TriggerInput, trigger
@@ -91,18 +91,18 @@ def _applied(node: NodeRow, edits: tuple[Edit, ...]) -> NodeRow:
 
 def _drained(config: Eviction, given: TriggerInput) -> NodeRow | Retry:
     node = _cordoned(given)
-    since = started(node)
+    since = start_times(node)
     began_at = since.get(given.profile)
     drain = _drain(config, given, began_at or given.now)
     state = conclusion(given.view, drain, given.now)
     if given.node.unschedulable and state.done:
-        return with_started(node, {name: at for name, at in since.items() if name != given.profile})
+        return with_start_times(node, {name: at for name, at in since.items() if name != given.profile})
     if state.proof_error:
         return Retry(f"the node cannot be shown to be empty: {state.proof_error}", given.node, (drain,))
     if state.proving:
         return Retry("drain still in progress", given.node, (drain,), only_stores=True)
     if began_at is None:
-        begun = with_started(node, {**since, given.profile: given.now})
+        begun = with_start_times(node, {**since, given.profile: given.now})
         says = _said_of(given.node.key, state, begins=True)
         # Empty, but not for certain before nothing more can come.
         return Retry("drain still in progress", begun, says=says, only_stores=state.cleared)

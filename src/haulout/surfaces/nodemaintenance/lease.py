@@ -1,4 +1,4 @@
-"""The node lease: a mutex per node between everyone who takes nodes out of service or remediates them."""
+"""The node lease: a mutex per node between all operators that take nodes out of service or remediate them."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class InMaintenance(Count, frozen=True):
 
 
 class Newer(Count, frozen=True):
-    """Nodes whose version label says more than `than`; a label that is no version counts as none."""
+    """A count of the nodes whose version label is above `than`; a label that is no version counts as none."""
 
     label: str
     than: Version

@@ -16,7 +16,7 @@ from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.cordon import ledger
 from haulout.core.decision import Decision, earliest
 from haulout.core.drain.start_times import ANNOTATION as STARTED_ANNOTATION
-from haulout.core.drain.start_times import started, with_started
+from haulout.core.drain.start_times import start_times, with_start_times
 from haulout.core.edit import between
 from haulout.core.holds import PRIORITY_ANNOTATION, Claim, is_granted, read_priority
 from haulout.core.reason import Reason
@@ -265,9 +265,9 @@ def _shuffles(view: View, node: NodeRow, results: list[Result], mode: Mode) -> t
 def _without_ended_drains(draft: NodeRow, results: list[Result], names: tuple[str, ...]) -> NodeRow:
     """Remove the drains of profiles that are in another state by now, or gone."""
     moved = {result.profile for result in results if result.moved}
-    since = started(draft)
+    since = start_times(draft)
     kept = {name: at for name, at in since.items() if name in names and name not in moved}
-    return draft if kept == since else with_started(draft, kept)
+    return draft if kept == since else with_start_times(draft, kept)
 
 
 def _prepared(results: list[Result]) -> Iterator[Write]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from haulout.cluster.rows import NodeRow
 from haulout.core.cordon import ledger
-from haulout.core.drain.start_times import started
+from haulout.core.drain.start_times import start_times
 from haulout.core.holds import Claim, Want, node_priority
 from haulout.surfaces.profiles.passes.result import Chain, Judged, Result
 from haulout.surfaces.profiles.wire import SURFACE, Entry, State
@@ -27,7 +27,7 @@ def claim_of(result: Result, judged: Judged, enter: Chain) -> Claim | None:
         since=result.entry.transition.at,
         priority=node_priority(result.node),
         # A drain that has begun goes on, even if another claim would come first by now.
-        begun=Want.DRAIN in wants and result.profile in started(result.node),
+        begun=Want.DRAIN in wants and result.profile in start_times(result.node),
         slot=slot_of(result, judged),
     )
 

@@ -151,7 +151,7 @@ def main() -> None:
 
 
 def all_have_states(plane: ControlPlane) -> bool:
-    return all(STATE in node["metadata"]["labels"] for node in plane.api().items("nodes"))
+    return not plane.api().items("nodes", labelSelector=f"!{STATE}", limit="1")
 
 
 def objects(names: list[str], each: int) -> Iterator[Json]:

@@ -415,20 +415,25 @@ class Loop:
         until: datetime | None,
         now: datetime,
     ) -> None:
-        rows = list(self._rows(subject, decision, now))
+        # Most decisions make no row.
+        has_rows = decision.claims or decision.grants or decision.marks or subject in self._paused
+        rows = list(self._rows(subject, decision, now)) if has_rows else ()
         made = frozenset(row.key for row in rows) if rows else NONE_MADE
         self._sources.want(subject, decision.sources)
-        for key in standing - made:
-            self._store.erase(key)
+        if standing:
+            for key in standing - made:
+                self._store.erase(key)
         for row in rows:
             self._store.write(row)
             if isinstance(row, Hold):
                 self._reorder(row.claim.node)
         # Who claims is told of its grants, also where it did not ask for them: it uses them or they pass on.
-        record.topics.update(grant_key(key) for key in made if key.kind == HOLD)
+        if made:
+            record.topics.update(grant_key(key) for key in made if key.kind == HOLD)
         self._remember(subject, record, made, until)
-        for proof in sorted(record.proofs):
-            self._actions.prove(proof, subject)
+        if record.proofs:
+            for proof in sorted(record.proofs):
+                self._actions.prove(proof, subject)
         if decision.actions:
             try:
                 is_under_way = self._actions.submit(subject, decision, now)

@@ -17,6 +17,7 @@ from tests.rig.api import Api, Json
 from tests.rig.kwok import ENDS_AFTER, ENDS_AS, STOPS_AFTER, Kwok
 from tests.rig.notices import JOBS, NMS, NotifyOperator, Workshop, condition, define, notice, status_of
 from tests.rig.plane import ControlPlane
+from tests.rig.recorded import Recorded, recorded
 from tests.rig.rights import grant
 from tests.rig.wait import eventually
 
@@ -214,6 +215,19 @@ def campaign(managed_plane: ControlPlane, managed_kwok: Kwok, managed_namespace:
     return Campaign(managed_plane, managed_kwok, managed_namespace)
 
 
+def most_on_a_node(seen: Recorded, namespace: str) -> int:
+    """Return how many Jobs of recipes have run on one node at a time."""
+    most = 0
+    for objects in seen.replayed():
+        running = [
+            each["spec"]["template"]["spec"]["nodeName"]
+            for (_, where, _), each in objects.items()
+            if where == namespace and not each.get("status", {}).get("conditions")
+        ]
+        most = max(most, *Counter(running).values(), 0)
+    return most
+
+
 def secret(api: Api, namespace: str) -> None:
     body = {"metadata": {"name": "hook"}, "data": {"hmac": base64.b64encode(HMAC).decode()}}
     api.create("secrets", body, namespace)
@@ -227,7 +241,8 @@ def test_a_fleet_is_maintained_without_hands(campaign: Campaign, tmp_path: Path)
     user = grant(plane, campaign.prefix, "kernel", "notify", "-n", own, *words).user
     workshop, out = Workshop(HMAC), Out()
     since = plane.audit.mark()
-    with workshop.open() as url, sampled(plane, f"{MANAGED}={campaign.prefix}", out):
+    everything = sampled(plane, f"{MANAGED}={campaign.prefix}", out), recorded(plane, [("Job", JOBS)])
+    with workshop.open() as url, everything[0], everything[1] as seen:
         campaign.late_until = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=5)
         operator = NotifyOperator(plane, tmp_path, own, campaign.config(url, is_open=False), user=user)
         with operator:
@@ -257,6 +272,7 @@ def test_a_fleet_is_maintained_without_hands(campaign: Campaign, tmp_path: Path)
     assert evictions.most_common(1)[0][1] == 1
     assert not [each for each in evictions if "/train-" in each]
     assert jobs.most_common(1)[0][1] == 1
+    assert most_on_a_node(seen, own) == 1
     hooked = len(workshop.done)
     # Each step has been carried out once: every maintenance was worked on and validated.
     assert len(jobs) + hooked == 2 * COUNT

@@ -10,6 +10,7 @@ import pytest
 
 from haulout.core.action import Create
 from haulout.embedded import JOBS, NODES, Json
+from haulout.embedded import Change as WorldChange
 from haulout.kernel.requests import Change, Refused
 from haulout.surfaces.notify.wire import INCOMPLETE, OBJECTS_DRAINED, VALIDATING
 from tests.build.notices import HOME, OWN, Notices, options
@@ -166,6 +167,32 @@ class TestRunner:
         assert len(jobs(given)) == 1
         finish(given)
         assert len(jobs(given)) == 2
+
+    def test_one_that_is_drained_a_moment_later_waits_although_it_comes_first_by_name(self) -> None:
+        """The first has begun, and its annotation does not show it yet."""
+        known = {"haulout.dev/baseline": "{}"}
+        given = ops(default()).started("b", mid="id1", annotations=known).started("a", mid="id2", annotations=known)
+        given.refuses[Change, "NotifyMaintenance"] = Refused(500, "not now")
+        given.annotate("b", ready="true").run(0.1).annotate("a", ready="true").run(3)
+        given.refuses.clear()
+        given.run(30)
+        assert [job["metadata"]["annotations"]["haulout.dev/nm"] for job in jobs(given)] == [f"{HOME}/b"]
+
+    def test_the_validation_of_one_comes_before_the_maintenance_of_another(self) -> None:
+        validator = {"default": "rec", "recipes": [recipe()]}
+        given = ops(default(), validator).drained("a", mid="id1").drained("b", mid="id2").run()
+        running: list[int] = []
+
+        def look(change: WorldChange) -> None:
+            running.append(sum(not job.get("status", {}).get("conditions") for job in jobs(given)))
+
+        given.world.objects.subscribe(JOBS, look)
+        finish(given)
+        assert [job["metadata"]["labels"]["haulout.dev/role"] for job in jobs(given)] == ["runner", "validator"]
+        for _ in range(3):
+            unfinished = [job for job in jobs(given) if not job["status"].get("conditions")]
+            finish(given, jobs(given).index(unfinished[0]))
+        assert (given.annotations("b")["maintenance/validationClient"], max(running)) == ("validated", 1)
 
     def test_no_more_than_allowed_in_the_cluster(self) -> None:
         given = ops({**default(), "maxConcurrent": 2})

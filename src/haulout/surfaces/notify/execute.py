@@ -84,7 +84,7 @@ def begin(given: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Dec
     """Remember what the node was like, start the work, then say that it is in progress: in this order."""
     row, node = given.row, given.node
     assert node is not None
-    marks: tuple[Row, ...] = (beginning_mark(row),) if role is RUNNER else ()
+    marks: tuple[Row, ...] = (beginning_mark(row, role),)
     remember: Step = () if BASELINE in row.annotations else (Annotate(row.key, BASELINE, baseline.taken(node)),)
     before = (remember,) if remember else ()
     if recipe.type == WEBHOOK:

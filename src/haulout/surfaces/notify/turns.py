@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+
+import msgspec
 
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Count, Group, Limit, Membership
 from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.view import MARK
+from haulout.surfaces.notify.jobs import JOBS_OF_NOTICE, JobRow
 from haulout.surfaces.notify.match import is_external, is_owned, may_act
 from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.recipes import Recipe
@@ -17,6 +20,7 @@ from haulout.surfaces.notify.situation import Situation
 from haulout.surfaces.notify.states import has_finalizer, is_final, is_terminal
 from haulout.surfaces.notify.wire import CLIENT_LABEL, KIND, OBJECTS_DRAINED, VALIDATION_LABEL, NoticeRow
 
+replace = msgspec.structs.replace
 BEGINNING = "notify-beginning"
 _NEVER = datetime(9000, 1, 1, tzinfo=UTC)
 
@@ -49,8 +53,9 @@ class Beginning(Count, frozen=True):
 RUNNING, ABOUT_TO_RUN = Running(), Beginning()
 
 
-def beginning_mark(row: NoticeRow) -> Value:
-    return Value(key=Key("", MARK, BEGINNING, row.place))
+def beginning_mark(row: NoticeRow, role: Role) -> Value:
+    """Return the row that says that a step is beginning. Those of the runner count against its limit."""
+    return Value(key=Key("", MARK, BEGINNING if role is RUNNER else f"{BEGINNING}-{role.name}", row.place))
 
 
 def recipe_of(row: NoticeRow, role: Role, options: Options) -> Recipe | None:
@@ -80,13 +85,35 @@ def is_due(row: NoticeRow, role: Role, options: Options, node: NodeRow | None) -
     return not ended and recipe_of(row, role, options) is not None
 
 
+def _awaits_validation(row: NoticeRow, options: Options, node: NodeRow | None) -> bool:
+    """Whether an in-box validation follows as soon as the maintenance that has just been done is seen to be done."""
+    is_done = row.state == RUNNER.state and row.annotations.get(RUNNER.annotation) == RUNNER.success
+    return is_done and is_due(
+        replace(row, status=replace(row.status, maintenance_status=VALIDATOR.state)), VALIDATOR, options, node
+    )
+
+
+def _steps_of(row: NoticeRow, options: Options, node: NodeRow | None) -> Iterator[Role]:
+    """Yield the steps that in-box operators have to do for a maintenance now, or in a moment."""
+    yield from (role for role in ROLES if is_due(row, role, options, node))
+    if _awaits_validation(row, options, node):
+        yield VALIDATOR
+
+
 def is_next(given: Situation) -> bool:
     """Whether no other maintenance of the node comes first."""
-    others = [(row, role) for row in given.siblings() for role in ROLES if is_due(row, role, given.options, given.node)]
-    if any(is_executing(row, role) for row, role in others):
+    others = [(row, role) for row in given.siblings() for role in _steps_of(row, given.options, given.node)]
+    if any(is_executing(row, role) or _has_begun(given, row) for row, role in others):
         return False
     own = next(role for role in ROLES if role.state == given.row.state)
     return all(_order(given.row, own) < _order(row, role) for row, role in others)
+
+
+def _has_begun(given: Situation, row: NoticeRow) -> bool:
+    """Whether a step of another maintenance has begun although its annotation does not show it yet."""
+    marks = (given.view.get(beginning_mark(row, role).key, Value) for role in ROLES)
+    jobs = given.view.rows(JOBS_OF_NOTICE, row.uid, JobRow)
+    return any(mark is not None for mark in marks) or any(not job.outcome and job.deleting_at is None for job in jobs)
 
 
 def _order(row: NoticeRow, role: Role) -> tuple[bool, datetime, str]:
@@ -99,7 +126,7 @@ def has_room(given: Situation) -> bool | None:
     One that is beginning has its place: a call of a web server may take several tries.
     """
     most = given.options.operators.runner.max_concurrent
-    if given.view.recall(beginning_mark(given.row).key, Value) is not None:
+    if given.view.recall(beginning_mark(given.row, RUNNER).key, Value) is not None:
         return True
     if given.view.fits([Limit(RUNNING, "", most)]):
         return False

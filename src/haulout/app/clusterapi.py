@@ -66,8 +66,13 @@ class ClusterApis(Part):
         self.around.metrics.forget(RECONNECTS, namespace=workload.namespace, cluster=workload.name)
 
     def lacks(self) -> str:
-        known = self.around.store.table("", MACHINE).listing is Listing.LISTED
-        return "" if known else "the Machines have not been listed yet"
+        table = self.around.store.table("", MACHINE)
+        if table.listing is Listing.LISTED:
+            return ""
+        why = f": {table.why}" if table.why else ""
+        is_absent = bool(why) and table.listing is Listing.WAITING
+        advice = " (install Cluster API, or take clusterapi out of the surfaces)" if is_absent else ""
+        return f"the Machines have not been listed yet{why}{advice}"
 
     def probes(self, transport: Transport) -> Mapping[str, Probe]:
         return {NODE_PROBE: self._look_for_node}

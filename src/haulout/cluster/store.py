@@ -87,7 +87,9 @@ class Table:
     def is_void(self) -> bool:
         """Whether it says no more than a table that does not exist."""
         return (
-            not (self.rows or self.expected or self.tallies) and self.seen is None and self.listing is Listing.WAITING
+            not (self.rows or self.expected or self.tallies or self.why)
+            and self.seen is None
+            and self.listing is Listing.WAITING
         )
 
 

@@ -188,6 +188,19 @@ def test_it_is_ready_once_the_machines_are_known() -> None:
     assert made.lacks() == ""
 
 
+def test_it_says_what_it_waits_for_where_cluster_api_is_not_installed() -> None:
+    made = part()
+    made.around.store.set_listing("", MACHINE, Listing.WAITING, "machines are not served")
+    advice = "(install Cluster API, or take clusterapi out of the surfaces)"
+    assert made.lacks() == f"the Machines have not been listed yet: machines are not served {advice}"
+
+
+def test_it_says_why_machines_cannot_be_read() -> None:
+    made = part()
+    made.around.store.set_listing("", MACHINE, Listing.UNREADABLE, "machines is forbidden")
+    assert made.lacks() == "the Machines have not been listed yet: machines is forbidden"
+
+
 def test_reconnects_are_counted_by_cluster_and_reason() -> None:
     made = part()
     made.reconnected("fleet/alpha", "rotated")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from haulout.explain.fleet import fleet_of
 from haulout.surfaces.packages.wire import skyhook_key
 from tests.build.gated import PROMETHEUS, Gated
 from tests.build.skyhooks import CONFIG_MAPS, SKYHOOKS, P, Skyhooks, pkg
@@ -165,6 +166,13 @@ class TestErrors:
         assert first.code == "rollout-halted"
         assert first.act == "correct Skyhook demo, or: skyhook deployment-policy reset demo"
         assert first.text == ops.condition("demo", "Halted")[2]  # type: ignore[index]
+
+    def test_status_groups_the_nodes_that_wait_by_it(self) -> None:
+        ops = self.halted()
+        causes = fleet_of(ops.kernel, ("packages-nodes",), (), "zone", ops.world.time.now()).causes
+        assert [(each.code, each.nodes) for each in causes if each.code == "rollout-halted"] == [
+            ("rollout-halted", ("n4", "n5"))
+        ]
 
     def test_it_stays_halted_through_a_pause_and_a_restart(self) -> None:
         ops = self.halted()

@@ -174,7 +174,8 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     `metrics`: what it counts and measures. Those of the kernel are there beside them.
     `archive`: which of its objects belong into a support archive. `kept_annotations`: those whose values may leave in it.
     `reasons`: path of the meanings of its reason codes. `signs`: by what Nodes show that it claims them.
-    `node_label`: the label that puts a Node under it, where it has one.
+    `node_label`: the label that puts a Node under it, where it has one. `waiting_labels`: how the names of the labels begin by
+    which a Node shows that it waits before anything claims it, and the values that say so.
     `kept_settings`: keys of its own configuration files whose texts are names, rules or instants, which may leave in a
     support archive.
     `lint`: the configuration files of its own. `explains`: its kinds that can be explained.
@@ -202,6 +203,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     reasons: str = ""
     signs: tuple[NodeSign, ...] = ()
     node_label: NodeLabel | None = None
+    waiting_labels: tuple[str, frozenset[str]] = ("", frozenset())
     lint: tuple[Lint, ...] = ()
     explains: tuple[Explained, ...] = ()
     roles: tuple[Role, ...] = ()

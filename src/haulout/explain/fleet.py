@@ -35,7 +35,10 @@ STATES = (IN_SERVICE, WAITING, DRAINING, OUT, CORDONED, NOT_READY)
 LONGEST_CHAIN = 8
 # Reasons that say that something goes on by itself, or that nothing is wanted.
 MOVING = frozenset(
-    {"goes", "at-rest", "no-surface", "not-enabled", "annotation-invalid", "uncordoned", "deletion-approved"}
+    {
+        *("goes", "at-rest", "no-surface", "not-enabled", "annotation-invalid", "uncordoned", "deletion-approved"),
+        *("batch-awaited", "image-pulling", "package-running", "predecessor-incomplete", "skyhook-incomplete"),
+    }
 )
 
 
@@ -135,6 +138,7 @@ class _Gathering:
         # The objects that keep each node out of service, and wait for nothing but the end of the work.
         self._holders: dict[str, list[str]] = {}
         self._waiting = {each.name: each.node_label.waiting for each in surfaces() if each.node_label is not None}
+        self._waiting_labels = {each.name: each.waiting_labels for each in surfaces() if each.waiting_labels[0]}
 
     def works(self, rows: Iterable[NodeRow]) -> Iterator[Work]:
         for row in rows:
@@ -155,6 +159,12 @@ class _Gathering:
                     ends = [end for name in self._asked for end in self._stuck(Subject(name, row.key))]
                     self._keep(row.key.name, ends)
                     yield Work(surface, f"node/{row.key.name}", row.key.name, WAITING, waits_for=_texts(ends))
+            for surface, (start, values) in self._waiting_labels.items():
+                if not holds and any(name.startswith(start) and row.labels[name] in values for name in row.labels):
+                    ends = [end for name in self._asked for end in self._stuck(Subject(name, row.key))]
+                    if ends:
+                        self._keep(row.key.name, ends)
+                        yield Work(surface, f"node/{row.key.name}", row.key.name, WAITING, waits_for=_texts(ends))
 
     def node(self, row: NodeRow, group_by: str) -> NodeState:
         holds = self._holds(row.key)

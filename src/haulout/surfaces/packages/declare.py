@@ -201,6 +201,7 @@ SURFACE = Surface(
     part="haulout.app.packages:Packages",
     explains=(Explained(kind="Skyhook", words=("skyhook", SKYHOOKS, f"{SKYHOOKS}.{GROUP}")),),
     original=ORIGINAL,
+    waiting_labels=(f"{GROUP}/status_", frozenset({"waiting", "blocked", "erroring"})),
     # kubectl finds its plugins by their names.
     programs={
         "skyhook": "haulout.cli.skyhook.command:main",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.build.original import NAME, NODE, Original, entry
 from tests.build.skyhooks import SKYHOOKS, P, Skyhooks, pkg
 
@@ -118,3 +120,21 @@ def test_a_deletion_is_brought_to_its_end() -> None:
     ops = original.taken_over(10)
     assert ops.world.objects.get(SKYHOOKS, "", NAME) is None
     assert (ops.made, ops.node(NODE)["spec"].get("unschedulable")) == ([], None)
+
+
+@pytest.mark.parametrize("switch", ["pause", "disable"])
+def test_what_is_switched_off_in_the_middle_stays_as_it_is(switch: str) -> None:
+    original = Original(pkg(interrupt=REBOOT))
+    original.ops.edit(NAME, {"metadata": {"annotations": {f"{P}{switch}": "true"}}})
+    word = {"pause": "paused", "disable": "disabled"}[switch]
+    ops = original.stands(word, entry("config", "complete"), cordoned=True).taken_over(60)
+    assert (other_writes(ops), ops.made) == ([], [])
+    ops.edit(NAME, {"metadata": {"annotations": {f"{P}{switch}": None}}})
+    assert finished(ops) == ["interrupt", "post-interrupt"]
+
+
+def test_a_downgrade_uninstalls_first_and_then_applies() -> None:
+    state = {**entry("uninstall", "in_progress", "1.1.0"), **entry("uninstall", "skipped", "1.0.0")}
+    ops = Original(pkg("1.0.0")).stands("in_progress", state).taken_over(0.5)
+    assert finished(ops) == ["uninstall", "apply", "config"]
+    assert ops.state(NODE, NAME) == {"base|1.0.0": "config/complete"}

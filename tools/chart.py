@@ -60,6 +60,46 @@ EVERYTHING = Choice(
 # The surfaces with a configuration file, which a release mounts.
 WITH_FILES = tuple(name for name in BUILT_IN if declared(name).config_file is not None)
 KEEP = {"helm.sh/resource-policy": "keep"}
+# What a release may add to a pod's spec, as it is in a pod.
+PLACING = ("nodeSelector", "affinity", "imagePullSecrets", "hostNetwork")
+# Of containers in the namespace of packages that set none themselves.
+LIMIT_RANGE = """{{- if .Values.limitRange }}
+---
+apiVersion: v1
+kind: LimitRange
+metadata:
+  name: haulout-packages
+  namespace: {{ $.Values.packagesNamespace }}
+  labels:
+    app.kubernetes.io/name: haulout
+    app.kubernetes.io/part-of: haulout
+spec:
+  limits:
+  - type: Container
+    default: {{ toJson .Values.limitRange.default }}
+    defaultRequest: {{ toJson .Values.limitRange.defaultRequest }}
+{{- end }}
+"""
+DISRUPTION_BUDGET = """{{- if .Values.podDisruptionBudget.minAvailable }}
+{{- if ge (int .Values.podDisruptionBudget.minAvailable) (int .Values.replicas) }}
+{{- fail "podDisruptionBudget.minAvailable must be below replicas: otherwise no node with a pod of haulout can be drained" }}
+{{- end }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: haulout
+  namespace: {{ $.Release.Namespace }}
+  labels:
+    app.kubernetes.io/name: haulout
+    app.kubernetes.io/part-of: haulout
+spec:
+  minAvailable: {{ .Values.podDisruptionBudget.minAvailable }}
+  selector:
+    matchLabels:
+      app.kubernetes.io/name: haulout
+{{- end }}
+"""
 
 
 def templates() -> Iterator[tuple[str, str]]:
@@ -69,6 +109,7 @@ def templates() -> Iterator[tuple[str, str]]:
     for surface in BUILT_IN:
         text = (
             _namespaces(surface)
+            + (LIMIT_RANGE if surface == "packages" else "")
             + _roles(surface)
             + _viewer((surface,), [STAND_INS[each.name] for each in declared(surface).names if each.is_namespace])
             + _text(list(configurations(declared(surface).webhooks, NAMESPACE)))
@@ -77,7 +118,7 @@ def templates() -> Iterator[tuple[str, str]]:
     served = " ".join(f".Values.surfaces.{surface}" for surface in BUILT_IN if declared(surface).webhooks)
     yield "webhooks.yaml", _where(f"or {served}", _filled(_text(list(surroundings(NAMESPACE)))))
     made = workload(NAMESPACE, IMAGE, REPLICAS, SETTINGS, files=[config_volume(name) for name in WITH_FILES])
-    yield "workload.yaml", _open_to_more(_filled(_text(list(made))))
+    yield "workload.yaml", _open_to_more(_filled(_text(list(made)))) + DISRUPTION_BUDGET
 
 
 def _roles(surface: str) -> str:
@@ -131,6 +172,12 @@ def _open_to_more(text: str) -> str:
         text = text.replace(volume, _where(f".Values.surfaces.{name}", either))
         text = text.replace(mount, _where(f".Values.surfaces.{name}", mount))
     text = text.replace("      containers:\n", _more("      ", "extraVolumes") + "      containers:\n")
+    text = text.replace("      volumes:\n", _more("      ", "tolerations") + "      volumes:\n")
+    placing = "".join(_where(f".Values.{name}", f"      {name}: {{{{ toJson .Values.{name} }}}}\n") for name in PLACING)
+    account = f"      serviceAccountName: {ACCOUNT}\n"
+    text = text.replace(account, account + placing)
+    begin, end = text.index("        resources:\n"), text.index("        securityContext:\n")
+    text = text[:begin] + "        resources: {{ toJson .Values.resources }}\n" + text[end:]
     arguments = "        - /etc/haulout/haulout.yaml\n"
     environment = "".join(
         _where(f".Values.{name}", f"        {name}: {{{{ toJson .Values.{name} }}}}\n") for name in ("env", "envFrom")
@@ -192,6 +239,19 @@ def _values() -> Iterator[str]:
         yield '  configSecret: ""'
     yield "# As in a pod: variables of the environment, which configuration files may use as ${NAME}, and files to mount."
     yield from (f"{name}: []" for name in ("env", "envFrom", "extraVolumes", "extraVolumeMounts"))
+    yield "# As in a pod: where the operator runs, beside control planes, what it may use, and with which Secrets its image is pulled."
+    yield "nodeSelector: {}"
+    yield "affinity: {}"
+    yield "tolerations: []"
+    yield "imagePullSecrets: []"
+    yield "hostNetwork: false"
+    yield "resources:"
+    yield "  requests: {cpu: 100m, memory: 64Mi}"
+    yield "  limits: {memory: 512Mi}"
+    yield "# So many pods of the operator stay while nodes are drained; 0 for no PodDisruptionBudget. It has to be below replicas."
+    yield "podDisruptionBudget: {minAvailable: 0}"
+    yield "# Resources of containers in packagesNamespace that set none, as {default: {cpu: 500m, memory: 512Mi}, defaultRequest: ...}."
+    yield "limitRange: null"
     yield ""
     yield "# What only some configurations need. Nothing of this is allowed unless it is asked for here."
     for option in options().values():

@@ -110,7 +110,7 @@ class TestPlan:
 
     def test_what_was_never_seen_is_called_a_guess(self, planned: Plan) -> None:
         text = planned(noted("a", apply=60), skyhook([{**BASE, **REBOOTS}]), output="text")
-        lines = text.splitlines()
+        lines = text.splitlines()[1:]
         assert lines[0] == "GUESS: no node has told yet how long this takes, so it counts as:"
         assert lines[1:4] == [
             "  1 min 0 s: package base, stage config",
@@ -230,3 +230,30 @@ def test_what_the_plan_says_comes_true_and_the_next_one_knows_the_times(tmp_path
         fleet.roll("base:1.1.0")
         order = [name for _, name in sorted((each["cordoned"][0]["from"], each["name"]) for each in again["nodes"])]
         assert fleet.cordons == [(name, is_cordoned) for name in order for is_cordoned in (True, False)]
+
+
+def test_kinds_that_are_not_served_stand_in_the_first_line(tmp_path: Path) -> None:
+    with Served(tmp_path) as served:
+        served.make(node("a"))
+        (tmp_path / "haulout.yaml").write_text(yaml.safe_dump({**SETTINGS, "surfaces": {"packages": {}}}))
+        names = [
+            "deploymentpolicies.skyhook.nvidia.com",
+            "nodedisruptionbudgets.haulout.dev",
+            "skyhooks.skyhook.nvidia.com",
+        ]
+        planned = json.loads(served.run("plan", "-o", "json").stdout)
+        assert (sorted(planned["notServed"]), planned["incomplete"]) == (names, [])
+        assert served.run("plan").stdout.startswith("NOT SERVED, so that there are none: skyhooks.skyhook.nvidia.com")
+        seen = json.loads(served.run("status", "-o", "json").stdout)["fleet"]
+        assert (sorted(seen["not_served"]), seen["incomplete"]) == (names, [])
+        assert served.run("status").stdout.startswith("NOT SERVED, so that there are none: skyhooks.skyhook.nvidia.com")
+        # It is no fault: the exit code for scripts stays that of a fleet in which nothing waits.
+        assert served.run("status", "--exit-code").returncode == 0
+
+
+def test_kinds_that_a_snapshot_lacks_are_named(planned: Plan) -> None:
+    found = planned(node("a"), skyhook([BASE]))
+    assert "nodedisruptionbudgets.haulout.dev" in found["notInSnapshot"]
+    assert "skyhooks.skyhook.nvidia.com" not in found["notInSnapshot"]
+    first = planned(node("a"), skyhook([BASE]), output="text").splitlines()[0]
+    assert first.startswith("NOT IN THE SNAPSHOT, so that none is counted: ")

@@ -13,7 +13,7 @@ from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.store import Index, Store
 from haulout.core.decision import Decider, Source
 from haulout.core.drain.options import PodRules
-from haulout.core.planned import Json, PlannedObjects, PodRun, no_runs, no_state, no_status
+from haulout.core.planned import Json, PlannedObjects, PodRun, as_new, no_runs, no_state
 from haulout.core.reason import Reason
 
 
@@ -95,7 +95,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     `facts`: what can be known of the outside world from rows and the version alone, for explanations.
     `planned_objects`: its objects that a plan follows. `node_state`: the state that it writes on a Node, as the API has it.
     `planned_runs`: how long the pods that it makes run in a plan, from what nodes tell of earlier ones.
-    `planned_status`: the status with which an object of one of its kinds enters a plan.
+    `planned_object`: an object of one of its kinds as it enters a plan, and what of it the plan cannot take into account.
     `planned_options`: the options for a plan, whose cluster cannot do everything that a real one can.
     `planned_pods`: the running pods that end by themselves, as a plan has them, each with the time that it still runs. Without
     it, no such pods are in a plan.
@@ -124,7 +124,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     planned_pods: Callable[[Any, Iterable[Json], datetime], Iterable[tuple[Json, timedelta]]] | None = None
     node_state: Callable[[Json], str] = no_state
     planned_runs: Callable[[Iterable[Json]], Callable[[Json], PodRun | None]] = no_runs
-    planned_status: Callable[[str, Json], Json | None] = no_status
+    planned_object: Callable[[str, Json], tuple[Json, str]] = as_new
 
     @property
     def surface(self) -> str:

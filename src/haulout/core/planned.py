@@ -73,9 +73,9 @@ def no_runs(nodes: Iterable[Json]) -> Callable[[Json], PodRun | None]:
     return lambda pod: None
 
 
-def no_status(kind: str, obj: Json) -> Json | None:
-    """Return no status: an object begins anew with the plan."""
-    return None
+def as_new(kind: str, obj: Json) -> tuple[Json, str]:
+    """Return an object without its status: it begins anew with the plan."""
+    return {name: value for name, value in obj.items() if name != "status"}, ""
 
 
 def no_state(node: Json) -> str:

@@ -94,7 +94,11 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Fleet(msgspec.Struct, frozen=True):
-    """The state of a fleet at one instant. `incomplete`: what could not be read, and is therefore missing."""
+    """The state of a fleet at one instant.
+
+    `incomplete`: what could not be read, and is therefore missing. `not_served`: the kinds that the cluster does not
+    serve, by the names of their definitions.
+    """
 
     at: datetime
     nodes: tuple[NodeState, ...]
@@ -102,6 +106,7 @@ class Fleet(msgspec.Struct, frozen=True):
     budgets: tuple[BudgetState, ...]
     causes: tuple[Cause, ...]
     incomplete: tuple[str, ...] = ()
+    not_served: tuple[str, ...] = ()
 
     @property
     def is_blocked(self) -> bool:

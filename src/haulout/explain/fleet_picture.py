@@ -22,6 +22,7 @@ from haulout.explain.fleet import (
     Work,
 )
 from haulout.explain.installation import Installation
+from haulout.explain.kinds import not_served_text
 from haulout.explain.spans import span_text
 
 # One letter each, so that no two states differ by colour alone.
@@ -31,7 +32,7 @@ NO_GROUP = "(no group)"
 
 def fleet_lines(fleet: Fleet, width: int, height: int | None = None) -> list[str]:
     """Return the picture of a fleet. `height`: how many lines there are; what does not fit is folded and counted."""
-    whole = [*_heading(fleet), *_incomplete(fleet, width)]
+    whole = [*_not_served(fleet, width), *_incomplete(fleet, width), *_heading(fleet)]
     sections = [
         ("", list(_groups(fleet.nodes, width))),
         ("budgets", [_budget(each, fleet.at) for each in fleet.budgets]),
@@ -76,6 +77,11 @@ def _heading(fleet: Fleet) -> Iterator[str]:
     counts = Counter(node.state for node in fleet.nodes)
     parts = [f"{counts[state]} {state} ({MARKS[state]})" for state in STATES if counts[state]]
     yield f"{len(fleet.nodes)} nodes: {', '.join(parts) or 'none'}"
+
+
+def _not_served(fleet: Fleet, width: int) -> Iterator[str]:
+    if fleet.not_served:
+        yield from wrap(not_served_text(fleet.not_served), width, subsequent_indent="    ", break_on_hyphens=False)
 
 
 def _incomplete(fleet: Fleet, width: int) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from haulout.core.surface import Explained
 from haulout.surfaces.registry import surfaces
 
@@ -12,3 +14,8 @@ def kinds() -> dict[str, tuple[str, Explained]]:
     """Return each kind by each of its names, with the surface that it belongs to; Nodes belong to none."""
     found = [("", NODE), *((surface.name, each) for surface in surfaces() for each in surface.explains)]
     return {word: (name, each) for name, each in found for word in each.words}
+
+
+def not_served_text(names: Iterable[str]) -> str:
+    """Return what is said of kinds that the cluster does not serve, by the names of their definitions."""
+    return f"NOT SERVED, so that there are none: {', '.join(names)} (haulout crds prints the definitions)"

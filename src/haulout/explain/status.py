@@ -15,6 +15,8 @@ import msgspec
 
 from haulout import __version__
 from haulout.base.clock import SystemClock
+from haulout.cluster.store import Listing
+from haulout.core.budgets.decisions import BUDGETS
 from haulout.core.declaration import Enabled
 from haulout.explain.fleet import IN_SERVICE, OUT, Fleet, fleet_of
 from haulout.explain.fleet_picture import fleet_lines, installation_lines
@@ -149,7 +151,19 @@ async def _following(setup: Setup, endpoint: Endpoint) -> AsyncIterator[tuple[Li
 def _fleet(live: LivePicture, setup: Setup, request: Request) -> Fleet:
     asked = [name for each in setup.enabled if (name := _decider_of_nodes(each))]
     fleet = fleet_of(live.kernel, asked, live.kinds, request.group_by, datetime.now(UTC))
-    return msgspec.structs.replace(fleet, incomplete=(*setup.unread, *fleet.incomplete))
+    return msgspec.structs.replace(
+        fleet, incomplete=(*setup.unread, *fleet.incomplete), not_served=tuple(_not_served(live, setup))
+    )
+
+
+def _not_served(live: LivePicture, setup: Setup) -> Iterator[str]:
+    """Yield the definitions of kinds that surfaces read and the cluster does not serve: their list has no version."""
+    brought = {name for each in registry.declared() for name in each.crds}
+    declarations = [*(each.declaration for each in setup.enabled), *([BUDGETS] if setup.together else [])]
+    for kind in (kind for each in declarations for kind in each.kinds if kind.plural in brought):
+        table = live.kernel.store.table("", kind.kind)
+        if table.listing is Listing.LISTED and not table.version and kind.kind in live.kinds:
+            yield _definition(kind.path)
 
 
 def _decider_of_nodes(enabled: Enabled) -> str:

@@ -18,6 +18,7 @@ from haulout.explain.snapshot import endpoint_of
 from haulout.kube.errors import Forbidden, KubeError, NotFound
 from haulout.kube.http import HttpTransport
 from haulout.kube.listing import read_list
+from haulout.plan.output import Gaps
 
 LIST_WITHIN = 30.0
 # Of pods, only those that end by themselves: all others follow from their owners.
@@ -46,16 +47,16 @@ def _documents(data: bytes) -> list[Any]:
 
 
 async def in_cluster(
-    cluster: dict[str, Any], kinds: Mapping[str, Resource], optional: frozenset[str], lacks: list[str]
+    cluster: dict[str, Any], kinds: Mapping[str, Resource], optional: frozenset[str], gaps: Gaps
 ) -> list[Json]:
-    """Return the objects of these kinds. `optional`: kinds that need not be served. What cannot be read is named in `lacks`."""
+    """Return the objects of these kinds. `optional`: kinds that need not be served. What is not there is named in `gaps`."""
     endpoint = endpoint_of(cluster)
     transport = HttpTransport(endpoint, SystemClock())
     bodies: list[Json] = []
     try:
         async with asyncio.timeout(LIST_WITHIN):
             for kind, resource in kinds.items():
-                bodies += await _listed(transport, kind, resource, lacks, optional=kind in optional)
+                bodies += await _listed(transport, kind, resource, gaps, optional=kind in optional)
     except TimeoutError:
         raise click.ClickException(f"{endpoint.server} did not list its objects within {LIST_WITHIN:g} s") from None
     except KubeError as error:
@@ -65,9 +66,7 @@ async def in_cluster(
     return bodies
 
 
-async def _listed(
-    transport: HttpTransport, kind: str, resource: Resource, lacks: list[str], *, optional: bool
-) -> list[Json]:
+async def _listed(transport: HttpTransport, kind: str, resource: Resource, gaps: Gaps, *, optional: bool) -> list[Json]:
     group = f"/apis/{resource.group}" if resource.group else "/api"
     try:
         kept: Any = dict[str, Any]
@@ -76,11 +75,12 @@ async def _listed(
     except Forbidden as error:
         if kind == "Node":
             raise
-        lacks.append(f"{resource.plural} cannot be read: {error}")
+        gaps.lacks.append(f"{resource.plural} cannot be read: {error}")
         return []
     except NotFound:
         # Custom resources need not be installed: then there are none.
         if not optional:
             raise
+        gaps.not_served.append(f"{resource.plural}.{resource.group}")
         return []
     return [{**body, "kind": kind} for body in bodies]

@@ -37,7 +37,7 @@ from haulout.plan.chart import svg_chart
 from haulout.plan.collector import without_collector
 from haulout.plan.courses import Forecast
 from haulout.plan.forecast import SETTLING_FOR, Done, Simulation, planned_resource
-from haulout.plan.output import as_json, as_text
+from haulout.plan.output import Gaps, as_json, as_text
 from haulout.plan.progress import progress_bar
 from haulout.settings.settings import PlanSettings
 from haulout.surfaces.registry import declared, definition, load, surface
@@ -70,18 +70,18 @@ Objects = list[tuple[Resource, Json]]
 def plan(settings: PlanSettings) -> int:
     try:
         setup = _setup(settings)
-        lacks = [*setup.unread]
-        objects = _objects(settings, setup, lacks)
-        forecast = _simulated(settings, setup, objects, lacks)
+        gaps = Gaps([*setup.unread])
+        objects = _objects(settings, setup, gaps)
+        forecast = _simulated(settings, setup, objects, gaps.lacks)
         if settings.svg:
             _draw(forecast, settings.svg)
     except click.ClickException as error:
         error.show()
         return 1
     lines = (
-        [as_json(forecast, lacks, setup.origin)]
+        [as_json(forecast, gaps, setup.origin)]
         if settings.output == "json"
-        else [*as_text(forecast, lacks), f"settings: {setup.origin}"]
+        else [*as_text(forecast, gaps), f"settings: {setup.origin}"]
     )
     for line in lines:
         click.echo(line)
@@ -180,9 +180,9 @@ def _simulated(settings: PlanSettings, setup: Setup, objects: Objects, lacks: li
 # What there is
 
 
-def _objects(settings: PlanSettings, setup: Setup, lacks: list[str]) -> Objects:
-    """Return the objects to plan with. What could not be taken into account is added to `lacks`, a line each."""
-    found = list(_made_up(settings.nodes, settings.zones)) if settings.nodes else _read(settings, setup, lacks)
+def _objects(settings: PlanSettings, setup: Setup, gaps: Gaps) -> Objects:
+    """Return the objects to plan with. What could not be taken into account is added to `gaps`."""
+    found = list(_made_up(settings.nodes, settings.zones)) if settings.nodes else _read(settings, setup, gaps)
     nodes = [body for resource, body in found if resource == NODES]
     if not nodes:
         raise click.ClickException("there are no nodes to plan for (--nodes N makes some up)")
@@ -194,16 +194,18 @@ def _objects(settings: PlanSettings, setup: Setup, lacks: list[str]) -> Objects:
     return [*_ground(setup, found), *found]
 
 
-def _read(settings: PlanSettings, setup: Setup, lacks: list[str]) -> Objects:
+def _read(settings: PlanSettings, setup: Setup, gaps: Gaps) -> Objects:
     """Return the objects of a snapshot or a cluster, as a plan begins with them."""
     custom = _custom(setup)
     kinds = {**TAKEN, **custom}
     wants_pods = any(each.declaration.planned_pods is not None for each in setup.enabled)
     if settings.snapshot:
         bodies = in_file(settings.snapshot)
+        found = {body.get("kind") for body in bodies}
+        gaps.not_in_snapshot += [f"{each.plural}.{each.group}" for kind, each in custom.items() if kind not in found]
     else:
         read = {**kinds, **({"Pod": PODS} if wants_pods else {})}
-        bodies = asyncio.run(in_cluster(dict(settings.cluster), read, frozenset(custom), lacks))
+        bodies = asyncio.run(in_cluster(dict(settings.cluster), read, frozenset(custom), gaps))
     pods = [body for body in bodies if body.get("kind") == "Pod"]
     return _ordered([*bodies, *_finite_pods(setup, pods, _begins_at(settings))], {**kinds, FINITE_POD: PODS})
 
@@ -284,7 +286,7 @@ def _fresh(body: Json) -> Json:
     metadata = {name: value for name, value in body.get("metadata", {}).items() if name not in MADE_BY_SERVER}
     if not _is_instant(metadata.get("creationTimestamp")):
         metadata.pop("creationTimestamp", None)
-    # The status of a custom kind is its surface's to take (`Declaration.planned_status`).
+    # The status of a custom kind is its surface's to take (`Declaration.planned_object`).
     kept = {name: value for name, value in body.items() if name != "status" or body.get("kind") not in TAKEN}
     if body.get("kind") == FINITE_POD:
         kept["kind"] = "Pod"

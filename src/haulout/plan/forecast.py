@@ -23,9 +23,9 @@ from haulout.core.planned import (
     REQUIRED,
     PlannedObjects,
     PodRun,
+    as_new,
     no_runs,
     no_state,
-    no_status,
 )
 from haulout.core.reason import Reason, roots
 from haulout.embedded import (
@@ -99,11 +99,10 @@ class Simulation:
         nodes = [obj for resource, obj in objects if resource == NODES]
         self._pod_runs = [each.planned_runs(nodes) for each in declarations if each.planned_runs is not no_runs]
         self._runs: dict[str, PodRun] = {}
-        self._statuses = {
-            planned_resource(kind): partial(each.planned_status, kind.kind)
+        self._entering = {
+            planned_resource(kind): partial(each.planned_object, kind.kind)
             for each in declarations
             for kind in each.kinds
-            if each.planned_status is not no_status
         }
         self._spans: dict[str, list[Span]] = {}
         self._cordons: dict[str, list[Span]] = {}
@@ -164,11 +163,13 @@ class Simulation:
         metadata = obj.get("metadata", {})
         place = metadata.get("namespace", ""), metadata.get("name", "")
         leaves = metadata.pop("deletionTimestamp", None) is not None
-        status = self._statuses[resource](obj) if resource in self._statuses else None
+        entering, problem = self._entering.get(resource, partial(as_new, ""))(obj)
+        if problem:
+            on_problem(problem)
         try:
-            self._world.create(resource, {name: value for name, value in obj.items() if name != "status"})
-            if status:
-                self._world.patch(resource, *place, {"status": status}, subresource="status")
+            self._world.create(resource, {name: value for name, value in entering.items() if name != "status"})
+            if entering.get("status"):
+                self._world.patch(resource, *place, {"status": entering["status"]}, subresource="status")
             if leaves:
                 self._world.delete(resource, *place)
         except ApiError as error:

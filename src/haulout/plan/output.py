@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from haulout.core.planned import PodRun
+from haulout.explain.kinds import not_served_text
 from haulout.model.meta import wire_micro_time
 from haulout.plan.chart import in_order, text_chart
 from haulout.plan.courses import Choice, Course, Forecast, Span
@@ -16,9 +17,24 @@ from haulout.plan.courses import Choice, Course, Forecast, Span
 MOST_SHOWN = 5
 
 
-def as_text(forecast: Forecast, lacks: list[str]) -> list[str]:
-    """Return the lines of a forecast. `lacks`: what could not be taken into account."""
-    return [*_incomplete(lacks), *_forecast_lines(forecast)]
+class Gaps(msgspec.Struct):
+    """What a plan does without.
+
+    `lacks`: what could not be taken into account, a line each.
+    `not_served`, `not_in_snapshot`: kinds of which there is no object, by the names of their definitions.
+    """
+
+    lacks: list[str]
+    not_served: list[str] = []
+    not_in_snapshot: list[str] = []
+
+
+def as_text(forecast: Forecast, gaps: Gaps) -> list[str]:
+    """Return the lines of a forecast."""
+    absent = [not_served_text(gaps.not_served)] if gaps.not_served else []
+    if gaps.not_in_snapshot:
+        absent.append(f"NOT IN THE SNAPSHOT, so that none is counted: {', '.join(gaps.not_in_snapshot)}")
+    return [*absent, *_incomplete(gaps.lacks), *_forecast_lines(forecast)]
 
 
 def _incomplete(lacks: list[str]) -> Iterator[str]:
@@ -138,10 +154,12 @@ def _span(span: timedelta) -> str:
     return f"{hours} h {seconds // 60} min" if hours else f"{seconds // 60} min {seconds % 60} s"
 
 
-def as_json(forecast: Forecast, lacks: list[str], origin: str) -> str:
+def as_json(forecast: Forecast, gaps: Gaps, origin: str) -> str:
     body = {
         "settings": origin,
-        "incomplete": lacks,
+        "incomplete": gaps.lacks,
+        "notServed": gaps.not_served,
+        "notInSnapshot": gaps.not_in_snapshot,
         "guesses": [run.what for run in forecast.guesses],
         "runs": [
             {"what": run.what, "seconds": run.runs_for.total_seconds(), "seen": run.count} for run in forecast.runs

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -15,6 +16,7 @@ from haulout.base.gotemplate.functions import FUNCTIONS
 from haulout.base.gotemplate.values import Func
 from haulout.cli.root import main
 from haulout.manifests.rights import default_names, options
+from haulout.surfaces.packages.settings import PackagesSettings
 from tests.build.restricted import excesses, pod_specs
 from tools.chart import CHART, definitions, templates, value, values
 
@@ -23,8 +25,18 @@ Json = dict[str, Any]
 
 @pytest.fixture(autouse=True)
 def helm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the functions that helm has beside Go's own, the one that the chart uses."""
-    monkeypatch.setitem(FUNCTIONS, "toJson", Func(json.dumps, ["any"]))
+    """Of the functions that helm has beside Go's own, those that the chart uses."""
+    monkeypatch.setitem(FUNCTIONS, "toJson", Func(_to_json, ["any"]))
+    monkeypatch.setitem(FUNCTIONS, "int", Func(int, ["any"]))
+    monkeypatch.setitem(FUNCTIONS, "fail", Func(_fail, ["any"]))
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, default=lambda each: dict(each.entries))
+
+
+def _fail(text: str) -> str:
+    raise ValueError(text)
 
 
 def as_go(value: Any) -> Any:
@@ -172,3 +184,58 @@ def test_it_is_of_this_version() -> None:
 def test_the_pods_have_no_privileges(values: Json) -> None:
     (spec,) = pod_specs(installed(**values))
     assert excesses(spec) == []
+
+
+class TestValuesOfTheOriginal:
+    """What the chart of the Skyhook operator can be told, told to ours."""
+
+    def test_where_the_operator_runs_and_what_it_may_use(self) -> None:
+        selector, resources = {"pool": "system"}, {"requests": {"cpu": "640m"}, "limits": {"cpu": "1280m"}}
+        taint = {"key": "pool", "operator": "Exists"}
+        affinity: Json = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
+        found = installed(
+            nodeSelector=selector,
+            tolerations=[taint],
+            affinity=affinity,
+            resources=resources,
+            imagePullSecrets=[{"name": "pull"}],
+            hostNetwork=True,
+            replicas=3,
+        )
+        deployment = by_name(found)["Deployment", "haulout"]["spec"]
+        spec = deployment["template"]["spec"]
+        assert (deployment["replicas"], spec["nodeSelector"], spec["affinity"]) == (3, selector, affinity)
+        assert (spec["tolerations"][-1], len(spec["tolerations"])) == (taint, 3)
+        assert (spec["imagePullSecrets"], spec["hostNetwork"]) == ([{"name": "pull"}], True)
+        assert spec["containers"][0]["resources"] == resources
+
+    def test_a_disruption_budget_leaves_room_for_drains(self) -> None:
+        found = by_name(installed(podDisruptionBudget={"minAvailable": 1}))
+        made = found["PodDisruptionBudget", "haulout"]["spec"]
+        pods = found["Deployment", "haulout"]["spec"]["template"]["metadata"]["labels"]
+        assert (made["minAvailable"], made["selector"]["matchLabels"].items() <= pods.items()) == (1, True)
+        with pytest.raises(Exception, match="must be below replicas"):
+            installed(podDisruptionBudget={"minAvailable": 2})
+
+    def test_packages_get_limits_where_they_set_none(self) -> None:
+        limits = {"default": {"cpu": "500m"}, "defaultRequest": {"cpu": "250m"}}
+        found = by_name(installed(surfaces=EVERY_SURFACE, limitRange=limits, packagesNamespace="elsewhere"))
+        made = found["LimitRange", "haulout-packages"]
+        assert made["metadata"]["namespace"] == "elsewhere"
+        assert made["spec"]["limits"] == [{"type": "Container", **limits}]
+        assert not [kind for kind, _ in by_name(installed(limitRange=limits)) if kind == "LimitRange"]
+
+    def test_people_may_look_at_skyhooks_and_edit_them(self) -> None:
+        names = {name for kind, name in by_name(installed(surfaces=EVERY_SURFACE)) if kind == "ClusterRole"}
+        assert {"skyhook-viewer-role", "skyhook-editor-role"} <= names
+
+    def test_every_setting_that_stands_for_a_value_is_one(self) -> None:
+        """The table of docs/packages.md names settings by which the chart's values are told."""
+        page = (CHART.parent.parent / "docs" / "packages.md").read_text().partition("## The values of its chart")[2]
+        rows = [line for line in page.splitlines() if line.startswith("| `")]
+        told = {word for line in rows for word in line.split("|")[2].split("`")[1::2]}
+        settings = {word.removeprefix("surfaces.packages.") for word in told if word.startswith("surfaces.")}
+        assert settings <= {field.encode_name for field in msgspec.structs.fields(PackagesSettings)}
+        values = yaml.safe_load((CHART / "values.yaml").read_text())
+        assert {word.split(".")[0] for word in told if not word.startswith("surfaces.")} <= values.keys()
+        assert (len(rows), len(settings)) == (16, 7)

@@ -46,7 +46,7 @@ def test_at_80_by_24_everything_is_folded_and_counted() -> None:
 
 def test_what_cannot_be_read_stands_first() -> None:
     found = Fleet(NOW, (), (), (), (), ("NodeMaintenance: forbidden",))
-    assert fleet_lines(found, 100)[1:3] == ["INCOMPLETE, this could not be read:", "  NodeMaintenance: forbidden"]
+    assert fleet_lines(found, 100)[:2] == ["INCOMPLETE, this could not be read:", "  NodeMaintenance: forbidden"]
 
 
 def test_the_installation() -> None:

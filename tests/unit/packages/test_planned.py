@@ -106,8 +106,17 @@ def test_the_state_of_a_node(notes: dict[str, str], state: str) -> None:
 
 def test_a_skyhook_enters_a_plan_with_its_picks_and_without_boot_ids() -> None:
     stored = {"status": "in_progress", "nodePriority": {"a": "x"}, "nodeBootIds": {"a": "b"}, "observedGeneration": 4}
-    kept = {"status": "in_progress", "nodePriority": {"a": "x"}}
-    assert planned.status("Skyhook", {"metadata": {"generation": 5}, "status": stored}) == kept
-    current = planned.status("Skyhook", {"metadata": {"generation": 4}, "status": stored})
-    assert current == {**kept, "observedGeneration": 1}
-    assert planned.status("DeploymentPolicy", {"metadata": {}, "status": stored}) is None
+    stored["halt"] = {"generation": 5, "wave": 2}
+    kept = {"status": "in_progress", "nodePriority": {"a": "x"}, "observedGeneration": 0}
+    body, problem = planned.entering("Skyhook", {"metadata": {"generation": 5}, "status": stored})
+    # A halt stands for the generation at which it was made; in a plan every object is of the first.
+    assert (body["status"], problem) == ({**kept, "halt": {"generation": 1, "wave": 2}}, "")
+    assert planned.entering("DeploymentPolicy", {"metadata": {}, "status": stored}) == ({"metadata": {}}, "")
+
+
+def test_a_gate_that_asks_prometheus_is_named_as_left_out() -> None:
+    gate = {"soak": "1m", "prometheus": {"url": "https://p", "query": "q"}}
+    policy = {"metadata": {"name": "guarded"}, "spec": {"gate": gate}}
+    body, problem = planned.entering("DeploymentPolicy", policy)
+    assert body["spec"] == {"gate": {"soak": "1m"}}
+    assert problem == "the gate of DeploymentPolicy guarded asks Prometheus: every wave counts as passed"

@@ -15,7 +15,7 @@ from haulout.cluster.rows import PodRow, Value
 from haulout.cluster.store import Store
 from haulout.cluster.view import CONFIG
 from haulout.core.drain.options import POD_ANNOTATION, Act
-from haulout.core.planned import DRAINING, IN_MAINTENANCE, REQUIRED, Json, Pick, PlannedObjects
+from haulout.core.planned import DRAINING, IN_MAINTENANCE, REQUIRED, Json, Pick, PlannedObjects, as_new
 from haulout.model.meta import wire_time
 from haulout.surfaces.notify import jobs
 from haulout.surfaces.notify.options import Options
@@ -171,9 +171,9 @@ def _make(node: str) -> Json:
     }
 
 
-def planned_status(kind: str, obj: Json) -> Json | None:
-    """Return the status of a NotifyMaintenance as it stands: a plan goes on from there."""
-    return obj.get("status") if kind == KIND else None
+def planned_object(kind: str, obj: Json) -> tuple[Json, str]:
+    """Return a NotifyMaintenance as it stands: a plan goes on from there."""
+    return (obj, "") if kind == KIND else as_new(kind, obj)
 
 
 def _status(obj: Json) -> Json:

@@ -1,4 +1,4 @@
-"""How a plan follows Skyhooks: the states of nodes, how long the pods of packages run, and what enters it of a status."""
+"""How a plan follows Skyhooks: the states of nodes, how long the pods of packages run, and how objects enter it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from haulout.core.planned import CHANGING, DRAINING, IN_MAINTENANCE, OPERATIONAL, REQUIRED, Json, PodRun
+from haulout.core.planned import CHANGING, DRAINING, IN_MAINTENANCE, OPERATIONAL, REQUIRED, Json, PodRun, as_new
 from haulout.surfaces.packages import interrupts
 from haulout.surfaces.packages.node_names import CORDON_PREFIX, NODE_STATE_PREFIX, STATUS_PREFIX
 from haulout.surfaces.packages.node_state import MalformedNodeState, parse
@@ -25,6 +25,7 @@ from haulout.surfaces.packages.wire import (
     PACKAGE,
     Interrupt,
 )
+from haulout.surfaces.packages.wire_policy import POLICY
 
 # Of a stage that no node has run yet, and of interrupts by what they do. A plan says that these are guesses.
 STAGE_FOR, INTERRUPT_FOR, REBOOT_FOR = timedelta(minutes=1), timedelta(seconds=30), timedelta(minutes=5)
@@ -87,15 +88,34 @@ def _arguments(pod: Json) -> list[str]:
     return [each for container in pod["spec"].get("initContainers") or () for each in container.get("args") or ()]
 
 
-def status(kind: str, obj: Json) -> Json | None:
-    """Return the status with which an object enters a plan; None: without one.
+def entering(kind: str, obj: Json) -> tuple[Json, str]:
+    """Return an object as it enters a plan, and what of it the plan leaves out.
 
-    A Skyhook keeps the nodes that it has picked and the record of its batches. A plan's nodes have boot ids of their own.
+    A Skyhook keeps the nodes that it has picked and the record of its waves. A plan's nodes have boot ids of their own.
     """
-    stored = obj.get("status")
-    if kind != KIND or not isinstance(stored, dict):
-        return None
-    kept = {name: value for name, value in stored.items() if name not in ("nodeBootIds", "observedGeneration")}
-    is_current = stored.get("observedGeneration") == obj["metadata"].get("generation")
-    # Every object begins at its first generation in a plan.
-    return {**kept, "observedGeneration": 1} if is_current else kept
+    spec, status = obj.get("spec"), obj.get("status")
+    new = as_new(kind, obj)
+    if kind == KIND and isinstance(status, dict):
+        kept = {name: value for name, value in status.items() if name != "nodeBootIds"}
+        return {**obj, "status": _in_first_generation(kept, obj["metadata"].get("generation"))}, ""
+    gate = spec.get("gate") if kind == POLICY and isinstance(spec, dict) else None
+    if isinstance(gate, dict) and "prometheus" in gate:
+        asked = {name: value for name, value in gate.items() if name != "prometheus"}
+        without: Json = {name: value for name, value in obj["spec"].items() if name != "gate"}
+        text = f"the gate of DeploymentPolicy {obj['metadata'].get('name', '')} asks Prometheus: every wave counts as passed"
+        return {**new[0], "spec": {**without, **({"gate": asked} if asked else {})}}, text
+    return new
+
+
+def _in_first_generation(value: Any, generation: object) -> Any:
+    """Return a status in which the current generation is the first: every object begins at that in a plan."""
+    if isinstance(value, list):
+        return [_in_first_generation(each, generation) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: int(each == generation)
+        if name in ("generation", "observedGeneration")
+        else _in_first_generation(each, generation)
+        for name, each in value.items()
+    }

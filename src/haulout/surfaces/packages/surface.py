@@ -86,5 +86,5 @@ PACKAGES = Declaration(
     explains={KIND: claims.ROLLOUT, "Node": NODE_DECISION},
     node_state=planned.node_state,
     planned_runs=planned.pod_runs,
-    planned_status=planned.status,
+    planned_object=planned.entering,
 )

@@ -85,14 +85,16 @@ def text(done: subprocess.CompletedProcess[str]) -> list[str]:
 def test_who_works_on_a_node_and_until_when(explain: Explain) -> None:
     lines = text(explain("explained-a"))
     assert lines[0] == "node explained-a"
-    assert lines[1].startswith("  held by profiles, profile slow, since ")
-    assert lines[2:4] == ["  profile slow is in-maintenance", "    to operational if hold: not yet"]
-    assert re.fullmatch(r"      hold does not pass, until 20\S+ \S+ UTC \(in (1h0m0s|5\dm\d+s)\)", lines[4])
+    assert lines[1] == "  settings: config/maintenance.yaml"
+    assert lines[2].startswith("  held by profiles, profile slow, since ")
+    assert lines[3:5] == ["  profile slow is in-maintenance", "    to operational if hold: not yet"]
+    assert re.fullmatch(r"      hold does not pass, until 20\S+ \S+ UTC \(in (1 h|5\d min( \d+ s)?)\)", lines[5])
 
 
 def test_whom_a_node_waits_for(explain: Explain) -> None:
     assert text(explain("explained-b")) == [
         "node explained-b",
+        "  settings: config/maintenance.yaml",
         "  wanted by profiles, profile slow, transition 1 to in-maintenance: waits",
         "  profile slow is maintenance-required",
         "    to in-maintenance if go && few: waits",
@@ -109,11 +111,13 @@ def test_what_is_odd_about_a_node(explain: Explain) -> None:
     assert f"  The annotation {priority}" in lines
 
 
-def test_a_node_without_profiles(explain: Explain) -> None:
-    assert text(explain("explained-d"))[:2] == [
-        "node explained-d (cordoned)",
-        "  profile default is operational, and no transition leads out of it",
-    ]
+def test_a_node_without_profiles_that_is_cordoned_by_hand(plane: ControlPlane, explain: Explain) -> None:
+    for unschedulable in (False, True):
+        plane.api().patch("nodes", "explained-d", {"spec": {"unschedulable": unschedulable}})
+    lines = text(explain("explained-d"))
+    assert lines[:2] == ["node explained-d (cordoned)", "  settings: config/maintenance.yaml"]
+    assert lines[2].startswith("  cordoned by hand, with ")
+    assert lines[3] == "  profile default is operational, and no transition leads out of it"
 
 
 def test_json_and_that_nothing_is_written(plane: ControlPlane, explain: Explain, reader: str) -> None:
@@ -126,6 +130,7 @@ def test_json_and_that_nothing_is_written(plane: ControlPlane, explain: Explain,
     asked = set(plane.audit.counts(since=since, user=reader))
     # Of kinds that are not served there is nothing to list; which are depends on what else runs on this server.
     assert asked - {"list notifymaintenances", "list skyhooks"} == {
+        "list deployments",
         "list nodemaintenances",
         "list nodes",
         "watch nodes",

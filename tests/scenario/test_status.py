@@ -138,3 +138,19 @@ def test_a_server_that_does_not_answer(served: Served, words: tuple[str, ...]) -
     done = served.run(*words, "--kubeconfig", str(served.folder / "elsewhere"))
     assert done.returncode == 1
     assert done.stderr.startswith("Error: https://127.0.0.1:1 cannot be read: ")
+
+
+def test_the_history_of_a_node_tells_who_did_what(running: Served) -> None:
+    done = running.run("history", "node/a")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "NodeMaintenance one: " in done.stdout
+    entries = json.loads(running.run("history", "a", "-o", "json").stdout)["entries"]
+    assert entries == sorted(entries, key=lambda entry: entry["at"])
+    assert {entry["object"] for entry in entries} <= {"Node a", "NodeMaintenance one"}
+
+
+def test_a_node_without_a_history(running: Served) -> None:
+    assert running.run("history", "ghost").stdout.splitlines() == [
+        "INCOMPLETE: there is no node ghost now",
+        "no event about node ghost is kept (the API server keeps events for an hour if not told otherwise)",
+    ]

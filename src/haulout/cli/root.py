@@ -23,6 +23,7 @@ COMMANDS = {
     "demo": "haulout.cli.demo",
     "drain": "haulout.cli.drain",
     "explain": "haulout.cli.explain",
+    "history": "haulout.cli.history",
     "init": "haulout.cli.init",
     "lint": "haulout.cli.lint",
     "manifests": "haulout.cli.install",

@@ -21,6 +21,7 @@ from haulout.core.decision import Source
 from haulout.core.declaration import Declaration, Enabled, NodeObjects, ServerVersion
 from haulout.core.surface import Explained
 from haulout.core.surface_lease import lease_row
+from haulout.explain.cordons import hand_cordon
 from haulout.explain.kinds import NODE
 from haulout.explain.node import as_json, as_text, explain, explain_listed
 from haulout.explain.setup import Setup, declaration_of, setup_of
@@ -60,7 +61,7 @@ def explain_object(
     namespace = endpoint.namespace if kind.is_namespaced else ""
     try:
         setup = setup_of(config, endpoint)
-        setup, kernel = asyncio.run(_one_picture(setup, surface, name, endpoint))
+        setup, kernel, node = asyncio.run(_one_picture(setup, surface, name, endpoint))
     except Unauthorized as error:
         raise click.ClickException(str(error)) from None
     except ApiError as error:
@@ -79,6 +80,8 @@ def explain_object(
         word = "node" if kind is NODE else kind.kind
         raise click.ClickException(f"there is no {word} named {name}")
     found = msgspec.structs.replace(found, settings=setup.origin, incomplete=setup.unread)
+    if node.get("spec", {}).get("unschedulable") and not found.cordon:
+        found = msgspec.structs.replace(found, cordon=hand_cordon(node, now))
     click.echo(as_json(found) if output == "json" else as_text(found, now))
     return 0
 
@@ -96,7 +99,10 @@ def endpoint_of(cluster: Mapping[str, Any]) -> Endpoint:
         raise click.ClickException(str(error)) from None
 
 
-async def _one_picture(setup: Setup, surface: str, name: str, endpoint: Endpoint) -> tuple[Setup, Kernel]:
+async def _one_picture(
+    setup: Setup, surface: str, name: str, endpoint: Endpoint
+) -> tuple[Setup, Kernel, dict[str, Any]]:
+    """Return the surfaces that count, the kernel at rest, and the node itself, whole, where one is asked about."""
     transport = HttpTransport(endpoint, SystemClock())
     try:
         # Request it once without a reflector, which would retry in silence: at a terminal a failure is an error.
@@ -104,11 +110,12 @@ async def _one_picture(setup: Setup, surface: str, name: str, endpoint: Endpoint
         reply = await transport.request("GET", RESOURCES["Node"].path, query=query)
         if surface:
             setup = setup.with_surface(surface)
-            return setup, await picture(setup, transport)
+            return setup, await picture(setup, transport), {}
+        whole: dict[str, Any] = next(iter(msgspec.json.decode(reply.body).get("items") or ()), {})
         nodes = msgspec.json.decode(reply.body, type=NodeList).items
         labels = nodes[0].metadata.labels if nodes else {}
         setup = await narrowed(_with_node_objects(setup), transport, name)
-        return setup, await picture(setup, transport, labels)
+        return setup, await picture(setup, transport, labels), whole
     finally:
         await transport.close()
 

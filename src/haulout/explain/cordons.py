@@ -1,0 +1,33 @@
+"""Who cordoned a node by hand, and when, from the fields that the API server notes for each client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from haulout.explain.spans import span_text
+
+UNKNOWN = "cordoned by hand: no surface of Haulout did it, and the API server has no note of who did"
+
+
+def hand_cordon(node: Mapping[str, Any], now: datetime) -> str:
+    """Say which client cordoned a node, as the API server notes it. `node`: the object whole, as JSON."""
+    noted = (node.get("metadata") or {}).get("managedFields") or ()
+    owners = [each for each in noted if isinstance(each, Mapping) and _owns_cordon(each)]
+    if not owners:
+        return UNKNOWN
+    newest = max(owners, key=lambda each: str(each.get("time") or ""))
+    text = f"cordoned by hand, with {newest.get('manager') or 'a client without a name'}"
+    try:
+        at = datetime.fromisoformat(str(newest.get("time"))).astimezone(UTC)
+    except ValueError:
+        return text
+    # The note tells when this client changed the node last, which may be after the cordon.
+    return f"{text}, by {at:%Y-%m-%d %H:%M:%S} UTC ({span_text(now - at)} ago)"
+
+
+def _owns_cordon(noted: Mapping[str, Any]) -> bool:
+    fields = noted.get("fieldsV1")
+    spec = fields.get("f:spec") if isinstance(fields, Mapping) else None
+    return isinstance(spec, Mapping) and "f:unschedulable" in spec

@@ -209,7 +209,7 @@ class TableSink:
 
 
 def _length(row: ObjectRow) -> int:
-    """The number of characters in the names, labels and annotations of a row."""
+    """Return the number of characters in the names, labels and annotations of a row."""
     texts = (*row.labels.values(), *row.annotations.values(), row.key.namespace, row.key.name, row.uid)
     return sum(map(len, texts))
 

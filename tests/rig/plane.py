@@ -29,7 +29,8 @@ MASTERS = ("test", "operator", "operator-b", "kwok", "controllers", "scheduler",
 # Users who may do nothing until `limited_user` gives them rules. A token file is read only once, at the start.
 SPARE_USERS = 64
 
-# Patches and updates of nodes are written with their body, or an uncordon could not be told from a label.
+# Patches and updates of nodes are written with their body, or an uncordon could not be told from a label; so are pods
+# that the operator creates, whose annotations say what they are for.
 AUDIT_POLICY: Json = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -43,6 +44,12 @@ AUDIT_POLICY: Json = {
             "users": ["operator", "operator-b", "test"],
             "verbs": ["patch", "update"],
             "resources": [{"group": "", "resources": ["nodes"]}],
+        },
+        {
+            "level": "Request",
+            "users": ["operator"],
+            "verbs": ["create"],
+            "resources": [{"group": "", "resources": ["pods"]}],
         },
         {"level": "Metadata"},
     ],

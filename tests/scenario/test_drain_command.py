@@ -244,8 +244,8 @@ def test_uncordon_says_who_holds_a_node_and_does_as_it_is_told(served: Served) -
     done = served.run("uncordon", "u1", "u2")
     assert (done.returncode, done.stdout) == (0, "node/u1 already uncordoned\nnode/u2 uncordoned\n")
     assert done.stderr.splitlines() == [
-        "Warning: node/u2: a NodeMaintenance holds it (taint medik8s.io/drain) and may cordon it again",
         "Warning: node/u2: a maintenance profile is at work on it (label cloud.sap/maintenance-state=in-maintenance)",
+        "Warning: node/u2: a NodeMaintenance holds it (taint medik8s.io/drain) and may cordon it again",
         "Warning: node/u2: profiles cordoned it (annotation haulout.dev/cordon)",
     ]
     assert not is_cordoned(served, "u2")

@@ -29,17 +29,18 @@ def command(folder: str) -> int:
     from importlib.resources import files
 
     top = Path(folder)
-    there = [str(top / name) for name in FILES if (top / name).exists()]
-    if there:
-        raise click.ClickException(f"{', '.join(there)}: there already; nothing was written")
-    for name, source in FILES.items():
-        path = top / name
-        try:
+    try:
+        there = [str(top / name) for name in FILES if (top / name).exists()]
+        if there:
+            raise click.ClickException(f"{', '.join(there)}: there already; nothing was written")
+        for name, source in FILES.items():
+            path = top / name
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("x") as file:
                 file.write(files("haulout.settings").joinpath("starters", source).read_text())
-        except OSError as error:
-            raise click.ClickException(f"{path}: {error.strerror}") from None
-        click.echo(f"wrote {path}")
+            click.echo(f"wrote {path}")
+    except (OSError, ValueError) as error:
+        # ValueError: a name with a byte of zero.
+        raise click.ClickException(f"{folder}: {getattr(error, 'strerror', None) or error}") from None
     click.echo(NEXT, nl=False)
     return 0

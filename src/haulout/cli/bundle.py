@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from haulout.cli import completions
 from haulout.cli.options import cluster_options, node_names
 
 
 @click.command("bundle", short_help="Collect what a support engineer needs.")
-@click.argument("nodes", nargs=-1, callback=node_names, metavar="[NODE...]")
+@click.argument("nodes", nargs=-1, callback=node_names, shell_complete=completions.nodes, metavar="[NODE...]")
 @click.option(
     "-o", "--output", default="", metavar="FILE", help="Archive to write; haulout-bundle-TIME.tar.gz if not given."
 )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from haulout.cli import completions
 from haulout.cli.manifests import picked, say_definitions
 
 
 @click.command("crds", short_help="Print the custom resource definitions of surfaces.")
-@click.argument("surfaces", nargs=-1, metavar="[SURFACE]...")
+@click.argument("surfaces", nargs=-1, metavar="[SURFACE]...", shell_complete=completions.surfaces)
 def command(surfaces: tuple[str, ...]) -> None:
     """Prints the custom resource definitions of the SURFACEs, or of all of them, as YAML."""
     say_definitions(picked(surfaces))

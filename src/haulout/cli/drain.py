@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from haulout.cli import completions
 from haulout.cli.options import KubectlFlags, cluster_options, label_selector, node_names
 
 
@@ -23,7 +24,7 @@ def _span(ctx: click.Context, param: click.Parameter, text: str) -> timedelta:
 
 
 @click.command("drain", cls=KubectlFlags, short_help="Empty nodes for maintenance.")
-@click.argument("nodes", nargs=-1, callback=node_names, metavar="NODE...")
+@click.argument("nodes", nargs=-1, callback=node_names, shell_complete=completions.nodes, metavar="NODE...")
 @click.option(
     "-l", "--selector", default="", callback=label_selector, metavar="LABELS", help="Nodes with these labels."
 )

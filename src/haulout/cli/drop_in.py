@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from haulout.cli import completions
 from haulout.settings.settings import Settings
 from haulout.surfaces.registry import load, originals, programs, surface
 
@@ -21,7 +22,7 @@ class Untouched(click.Command):
     add_help_option=False,
     short_help="Start as one of the originals, with its own flags.",
 )
-@click.argument("name", required=False, default="")
+@click.argument("name", required=False, default="", shell_complete=completions.originals)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 def command(name: str, words: tuple[str, ...]) -> int | Settings:
     """Starts as the original NAME, with its own flags, environment, files, ports and exit codes."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from haulout.cli import completions
 from haulout.cli.options import cluster_options, node_name
 
 
 @click.command("history", short_help="Show what happened to a node.")
-@click.argument("node", metavar="NODE")
+@click.argument("node", metavar="NODE", shell_complete=completions.nodes)
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
 @cluster_options
 def command(node: str, output: str, **cluster: str) -> int:

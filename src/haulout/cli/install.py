@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from haulout import __version__
+from haulout.cli import completions
 from haulout.cli.manifests import picked, say, say_definitions
 from haulout.cli.rbac import ACCOUNT, ChoosesRights, choice_of, documents, documents_of
 from haulout.core.surface import Surface
@@ -22,7 +23,7 @@ FOLDER = "/etc/haulout"
 
 
 @click.command("manifests", cls=ChoosesRights, short_help="Print everything that installs Haulout.")
-@click.argument("surfaces", nargs=-1, metavar="[SURFACE]...")
+@click.argument("surfaces", nargs=-1, metavar="[SURFACE]...", shell_complete=completions.surfaces)
 @click.option("-n", "--namespace", default=NAMESPACE, metavar="NAME", show_default=True, help="Where it is to run.")
 @click.option("--image", default=IMAGE, metavar="IMAGE", show_default=True, help="The image to run.")
 @click.option("--replicas", default=2, metavar="N", show_default=True, help="How many; one of them acts at a time.")

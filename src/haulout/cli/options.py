@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from haulout.cli import completions
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 # What kubectl's booleans and its --dry-run may be set to, as opposed to just being there.
@@ -60,7 +62,13 @@ def cluster_options(command: F) -> F:
     """Add the options that say where the cluster is and as whom to talk to it, named as kubectl names them."""
     options = (
         click.option("--kubeconfig", default="", metavar="FILE", help="Kubeconfig to use instead of KUBECONFIG."),
-        click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig to use."),
+        click.option(
+            "--context",
+            default="",
+            metavar="NAME",
+            shell_complete=completions.contexts,
+            help="Context of the kubeconfig to use.",
+        ),
         click.option(
             "-n", "--namespace", default="", metavar="NAME", help="Namespace to use instead of the context's."
         ),

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from haulout.cli import completions
 from haulout.cli.manifests import picked, say
 from haulout.core.rights import Option, Right
 from haulout.manifests.documents import MANAGED, NAMESPACE, Json
@@ -71,7 +72,7 @@ def choice_of(namespace: str, account: str, given: Mapping[str, Any]) -> Choice:
 
 
 @click.command("rbac", cls=ChoosesRights, short_help="Print the roles that surfaces need.")
-@click.argument("surfaces", nargs=-1, metavar="[SURFACE]...")
+@click.argument("surfaces", nargs=-1, metavar="[SURFACE]...", shell_complete=completions.surfaces)
 @click.option("-n", "--namespace", default=NAMESPACE, metavar="NAME", show_default=True, help="Where Haulout runs.")
 @click.option(
     "--service-account", default=ACCOUNT, metavar="NAME", show_default=True, help="The account that it runs as."

@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
+from haulout.cli import completions
 from haulout.cli.options import KubectlFlags, cluster_options, label_selector, node_names
 
 
 @click.command("uncordon", cls=KubectlFlags, short_help="Put nodes back into service.")
-@click.argument("nodes", nargs=-1, callback=node_names, metavar="NODE...")
+@click.argument("nodes", nargs=-1, callback=node_names, shell_complete=completions.nodes, metavar="NODE...")
 @click.option(
     "-l", "--selector", default="", callback=label_selector, metavar="LABELS", help="Nodes with these labels."
 )

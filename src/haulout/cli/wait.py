@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import click
 
+from haulout.cli import completions
 from haulout.cli.options import cluster_options, node_name
 
 
@@ -19,7 +20,7 @@ def _seconds(ctx: click.Context, param: click.Parameter, text: str) -> float:
 
 
 @click.command("wait", short_help="Wait until a node is maintained, has returned or is blocked.")
-@click.argument("node", metavar="node/NAME")
+@click.argument("node", metavar="node/NAME", shell_complete=completions.nodes)
 @click.option(
     "--for", "state", type=click.Choice(["maintained", "returned", "blocked"]), required=True, help="What to wait for."
 )

@@ -1,0 +1,115 @@
+"""What a shell completes: names of nodes, objects and contexts from the cluster, names of surfaces and originals.
+
+Nothing is imported before a name is asked for. What cannot be read completes to nothing: an error would be lost in the shell.
+"""
+
+from __future__ import annotations
+
+import click
+
+WITHIN = 2.0
+MOST = "500"
+
+
+def nodes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of nodes that begin so, with `node/` before them where that is begun."""
+    prefix = "node/" if incomplete.startswith("node/") else ""
+    return [f"{prefix}{name}" for name in _names(ctx, "/api/v1/nodes") if f"{prefix}{name}".startswith(incomplete)]
+
+
+def explained(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return what `explain` takes: a kind, then a name of that kind; or a node."""
+    from haulout.explain.kinds import NODE, kinds
+
+    words = ctx.params.get(param.name or "") or ()
+    if not words:
+        first = dict.fromkeys(each.words[0] for _, each in kinds().values())
+        return [*(word for word in first if word.startswith(incomplete)), *nodes(ctx, param, incomplete)]
+    _, kind = kinds().get(str(words[0]), ("", NODE))
+    return [name for name in _names(ctx, _path(kind.kind)) if name.startswith(incomplete)]
+
+
+def surfaces(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of surfaces that begin so."""
+    from haulout.surfaces.registry import KERNEL
+    from haulout.surfaces.registry import surfaces as known
+
+    return [name for name in (KERNEL, *(each.name for each in known())) if name.startswith(incomplete)]
+
+
+def originals(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of originals that begin so."""
+    from haulout.surfaces.registry import originals as known
+    from haulout.surfaces.registry import programs
+
+    return [name for name in (*known(), *programs()) if name.startswith(incomplete)]
+
+
+def contexts(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the contexts of the kubeconfig that begin so."""
+    import os
+    from pathlib import Path
+
+    from haulout.base import yaml
+
+    named = str(ctx.params.get("kubeconfig") or os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
+    found: list[str] = []
+    for path in named.split(os.pathsep):
+        try:
+            data = yaml.load(Path(path).read_bytes())
+            found += [str(each["name"]) for each in data.get("contexts") or ()]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YamlError):
+            continue
+    return [name for name in dict.fromkeys(found) if name.startswith(incomplete)]
+
+
+def _path(kind: str) -> str:
+    """Return the path of the list of a kind, in all namespaces."""
+    from haulout.cluster.project import RESOURCES
+    from haulout.core.budgets.decisions import BUDGETS
+    from haulout.explain.setup import declaration_of
+    from haulout.surfaces.registry import surfaces as known
+
+    resources = [*RESOURCES.values(), *BUDGETS.kinds, *(each for one in known() for each in declaration_of(one).kinds)]
+    return next((each.path for each in resources if each.kind == kind), "/api/v1/nodes")
+
+
+def _names(ctx: click.Context, path: str) -> list[str]:
+    import asyncio
+
+    from haulout.kube.config import load
+    from haulout.kube.errors import KubeError
+
+    given = {name: str(ctx.params.get(name) or "") for name in ("kubeconfig", "context", "namespace")}
+    try:
+        endpoint = load(path=given["kubeconfig"], context=given["context"], namespace=given["namespace"])
+        return asyncio.run(_listed(endpoint, path))
+    except (KubeError, OSError, TimeoutError, ValueError):
+        return []
+
+
+async def _listed(endpoint: object, path: str) -> list[str]:
+    import asyncio
+
+    import msgspec
+
+    from haulout.base.clock import SystemClock
+    from haulout.kube.endpoint import Endpoint
+    from haulout.kube.http import HttpTransport
+    from haulout.kube.transport import METADATA_ONLY
+
+    assert isinstance(endpoint, Endpoint)
+    transport = HttpTransport(endpoint, SystemClock())
+    accept = METADATA_ONLY.replace("PartialObjectMetadata;", "PartialObjectMetadataList;")
+    try:
+        async with asyncio.timeout(WITHIN):
+            reply = await transport.request("GET", path, query={"limit": MOST}, accept=f"{accept},application/json")
+    finally:
+        await transport.close()
+    items = msgspec.json.decode(reply.body).get("items") or ()
+    return sorted(_name(each.get("metadata") or {}) for each in items)
+
+
+def _name(metadata: dict[str, str]) -> str:
+    namespace = metadata.get("namespace", "")
+    return f"{namespace}/{metadata.get('name', '')}" if namespace else metadata.get("name", "")

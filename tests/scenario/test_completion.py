@@ -1,0 +1,56 @@
+"""What a shell completes, asked as a shell asks it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.build.served import HAULOUT, Served
+from tests.build.workloads import node
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with Served(tmp_path_factory.mktemp("completion")) as made:
+        made.make(node("rack-a"), node("rack-b"), node("other"))
+        yield made
+
+
+def completed(served: Served, line: str, **variables: str) -> list[str]:
+    words = line.split(" ")
+    asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), "_HAULOUT_COMPLETE": "bash_complete"}
+    done = subprocess.run(
+        [str(HAULOUT)],
+        env={**served.environment(), **asked, **variables},
+        cwd=served.folder,
+        text=True,
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stderr == ""
+    return [each.removeprefix("plain,") for each in done.stdout.split()]
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("haulout explain rack", ["rack-a", "rack-b"]),
+        ("haulout drain node/o", ["node/other"]),
+        ("haulout history rack-b", ["rack-b"]),
+        ("haulout explain node other", ["other"]),
+        ("haulout crds not", ["notify"]),
+        ("haulout as node", ["node-maintenance-operator"]),
+        ("haulout status --context haul", ["haulout-embedded"]),
+        ("haulout hist", ["history"]),
+    ],
+)
+def test_names_are_completed(served: Served, line: str, wanted: list[str]) -> None:
+    assert completed(served, line) == wanted
+
+
+def test_a_cluster_that_cannot_be_read_completes_to_nothing(served: Served, tmp_path: Path) -> None:
+    assert completed(served, "haulout explain rack", KUBECONFIG=str(tmp_path / "none")) == []

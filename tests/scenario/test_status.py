@@ -7,6 +7,7 @@ import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 import yaml
@@ -15,6 +16,7 @@ from haulout.base import yaml as strict_yaml
 from haulout.core.budgets.declare import SURFACE as SHARED
 from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, NODES, Json
 from haulout.surfaces.nodemaintenance.declare import SURFACE as NODEMAINTENANCE
+from tests.build.maintenances import MAINTENANCES
 from tests.build.served import PATIENCE, Served
 from tests.build.workloads import node
 from tests.scenario.test_plan_surfaces import budget, maintenance
@@ -154,3 +156,54 @@ def test_a_node_without_a_history(running: Served) -> None:
         "INCOMPLETE: there is no node ghost now",
         "no event about node ghost is kept (the API server keeps events for an hour if not told otherwise)",
     ]
+
+
+def test_a_budget_names_who_uses_it_and_who_waits_for_it(running: Served) -> None:
+    running.until(lambda: "1 wait for it" in running.run("explain", "ndb", "few").stdout)
+    lines = running.run("explain", "ndb/few").stdout.splitlines()
+    assert lines[0] == "budget few: 1 of 1 nodes out of service"
+    assert "  a: nodemaintenance" in lines
+    assert lines[-2:] == ["1 wait for it, first:", "  b for nodemaintenance (budget-full)"]
+    found = json.loads(running.run("explain", "ndb", "few", "-o", "json").stdout)
+    assert [each["node"] for each in found["status"]["holders"]] == ["a"]
+    missing = running.run("explain", "ndb", "none")
+    assert (missing.returncode, missing.stderr) == (
+        1,
+        "Error: there is no NodeDisruptionBudget named none, or it may not be read\n",
+    )
+
+
+def test_explain_names_the_budget_and_follows_the_queue(running: Served) -> None:
+    running.until(lambda: "what keeps it" in running.run("explain", "b").stdout)
+    lines = running.run("explain", "b").stdout.splitlines()
+    assert "  budget few: a is cordoned; there: NodeMaintenance one is Succeeded" in lines
+    assert json.loads(running.run("explain", "b", "-o", "json").stdout)["queue"].keys() == {"a"}
+
+
+def test_explain_follows_a_node(running: Served) -> None:
+    watching = running.start("explain", "b", "--watch")
+    assert watching.stdout is not None
+    try:
+        before = _until(watching.stdout, "few: ")
+        assert "node b\n" in before
+        running.call(lambda world: world.server.delete(MAINTENANCES, "", "one"))
+        assert "node b (cordoned)\n" in _until(watching.stdout, "node b (cordoned)")
+    finally:
+        watching.send_signal(signal.SIGINT)
+        watching.communicate(timeout=PATIENCE)
+
+
+def _until(lines: IO[str], wanted: str) -> list[str]:
+    """Read lines until one contains the words."""
+    found = []
+    for line in lines:
+        found.append(line)
+        if wanted in line:
+            return found
+    raise AssertionError(f"{wanted!r} was never printed: {found}")
+
+
+def test_what_cannot_be_followed_is_refused(running: Served) -> None:
+    done = running.run("explain", "machine", "ns/m", "--watch")
+    assert done.returncode == 2
+    assert "--watch follows nodes, budgets and objects of one cluster, not a machine" in done.stderr

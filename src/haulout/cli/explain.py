@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import click
 
+from haulout.cli import completions
 from haulout.cli.options import cluster_options
 from haulout.core.surface import Explained
 
 
 @click.command("explain", short_help="Say what a node waits for, and why.")
-@click.argument("words", nargs=-1, metavar="NODE | KIND [NAMESPACE/]NAME")
+@click.argument("words", nargs=-1, metavar="NODE | KIND [NAMESPACE/]NAME", shell_complete=completions.explained)
 @click.option("--config", default="", metavar="FILE", help="haulout.yaml, or the profiles' own file.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
+@click.option("-w", "--watch", is_flag=True, help="Stay, and print it anew when it changes.")
 @cluster_options
-def command(words: tuple[str, ...], config: str, output: str, **cluster: str) -> int:
+def command(words: tuple[str, ...], config: str, output: str, watch: bool, **cluster: str) -> int:
     """Asks the decisions about NODE afresh, against the cluster as it is now, and prints their reasons.
 
     KIND NAME asks about another object, with kubectl's names of kinds: `explain nm NAME` about a NodeMaintenance,
     `explain machine NAMESPACE/NAME`, or NAME with -n, about a Machine of Cluster API, and about its Node in the workload cluster.
+    `explain ndb NAME` says which nodes take the places of a NodeDisruptionBudget, what waits for it and when it opens.
     `explain notifymaintenance NAMESPACE/NAME` says which rule applies to a NotifyMaintenance, and who has to act.
     Nothing is changed. The configuration is the operator's, so that the answer is the operator's too.
     """
@@ -28,6 +31,12 @@ def command(words: tuple[str, ...], config: str, output: str, **cluster: str) ->
     if kind.is_namespaced:
         namespace, _, name = name.rpartition("/")
         cluster |= {"namespace": namespace} if namespace else {}
+    if watch:
+        from haulout.explain.follow import follow_object
+
+        if output != "text":
+            raise click.UsageError("--watch prints text; without it, -o json prints a document")
+        return follow_object(surface, kind, name, config, cluster)
     if kind.command:
         done: int = load(kind.command)(name, config, output, cluster)
         return done

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -14,13 +14,14 @@ from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow, Row
 from haulout.cluster.store import Listing
 from haulout.cluster.view import NotListed, View
+from haulout.core.budgets.wire import KIND as BUDGET
 from haulout.core.cordon import ledger
 from haulout.core.declaration import Declaration, Enabled
 from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
 from haulout.core.drain.progress import progress
 from haulout.core.drain.progress import reasons as drain_reasons
 from haulout.core.holds import HOLDS_OF_NODE, LONG_AGO, Grant, Hold, grant_key
-from haulout.core.reason import Reason, best_act, roots
+from haulout.core.reason import Reason, best_act
 from haulout.core.surface import Explained
 from haulout.explain.spans import span_text
 from haulout.kernel.kernel import Kernel
@@ -57,6 +58,7 @@ class Explanation(msgspec.Struct, frozen=True):
     `is_of_node`: objects of its kind are about one node each.
 
     `settings`: where the operator's settings were found. `incomplete`: what of them could not be read.
+    `queue`: for other nodes that keep it, what each of them waits for itself, or who works on it.
     `last_grace_ends_at`: when the last grace period of the pods of its drains ends, if nothing but those is waited for.
     """
 
@@ -72,10 +74,36 @@ class Explanation(msgspec.Struct, frozen=True):
     last_grace_ends_at: datetime | None = None
     settings: str = ""
     incomplete: tuple[str, ...] = ()
+    queue: Mapping[str, str] = {}
 
 
 def explain(kernel: Kernel, surfaces: Iterable[Enabled], key: Key, now: datetime) -> Explanation | None:
     """Say what a node waits for. None: there is no such node. `surfaces`: those whose decisions are asked."""
+    asked = tuple(surfaces)
+    found = _explained_node(kernel, asked, key, now)
+    if found is None:
+        return None
+    others = dict.fromkeys(root.subject for root in _keeping(found.reasons) if _is_other_node(root, key))
+    queue = {other.name: _standing(kernel, asked, other, now) for other in list(others)[:MOST_ALIKE]}
+    return msgspec.structs.replace(found, queue={name: text for name, text in queue.items() if text})
+
+
+def _is_other_node(root: Reason, key: Key) -> bool:
+    return root.subject.kind == "Node" and root.subject != key
+
+
+def _standing(kernel: Kernel, surfaces: tuple[Enabled, ...], key: Key, now: datetime) -> str:
+    """Say in a few words what another node waits for, or who works on it."""
+    found = _explained_node(kernel, surfaces, key, now)
+    if found is None:
+        return ""
+    if ends := [root.text for root in _keeping(found.reasons) if not _is_other_node(root, key)]:
+        return ends[0]
+    working = [f"{hold.surface} ({hold.slot})" if hold.slot else hold.surface for hold in found.holds if hold.begun]
+    return f"held by {', '.join(working)}" if working else ""
+
+
+def _explained_node(kernel: Kernel, surfaces: tuple[Enabled, ...], key: Key, now: datetime) -> Explanation | None:
     row = kernel.store.row(key)
     if not isinstance(row, NodeRow):
         return None
@@ -221,7 +249,7 @@ def as_text(found: Explanation, now: datetime) -> str:
     if found.last_grace_ends_at is not None:
         lines.append(f"  {_last_grace(found.last_grace_ends_at, now)}")
     if keeping := _keeping(found.reasons):
-        lines += ["what keeps it:", *(f"  {_line(root, now)}" for root in keeping)]
+        lines += ["what keeps it:", *(f"  {_line(root, now)}{_queued(root, found)}" for root in keeping)]
     if found.act:
         lines += ["what would help:", f"  {found.act}"]
     return "\n".join([*(f"INCOMPLETE: {text}" for text in found.incomplete), *lines])
@@ -238,6 +266,8 @@ def as_json(found: Explanation) -> str:
     }
     if found.last_grace_ends_at is not None:
         body["lastGraceEndsAt"] = found.last_grace_ends_at
+    if found.queue:
+        body["queue"] = found.queue
     if found.act:
         body["act"] = found.act
     if found.settings:
@@ -246,10 +276,28 @@ def as_json(found: Explanation) -> str:
 
 
 def _keeping(reasons: Iterable[Reason]) -> list[Reason]:
-    """Return the ends of all chains of those trees in which nothing goes."""
-    ends = [roots(reason) for reason in reasons if reason.code not in IDLE]
+    """Return the ends of all chains of those trees in which nothing goes, each with the budget that refuses."""
+    ends = [list(_named_roots(reason)) for reason in reasons if reason.code not in IDLE]
     stuck = [found for found in ends if not any(root.code == GOES for root in found)]
     return list(dict.fromkeys(root for found in stuck for root in found))
+
+
+def _named_roots(reason: Reason) -> Iterator[Reason]:
+    """Yield the ends of a tree. Below a NodeDisruptionBudget each is given the name of the budget."""
+    for cause in reason.because:
+        yield from (
+            msgspec.structs.replace(end, text=f"budget {reason.subject.name}: {end.text}")
+            if end is cause and reason.subject.kind == BUDGET
+            else end
+            for end in _named_roots(cause)
+        )
+    if not reason.because:
+        yield reason
+
+
+def _queued(root: Reason, found: Explanation) -> str:
+    standing = found.queue.get(root.subject.name, "") if root.subject.kind == "Node" else ""
+    return f"; there: {standing}" if standing else ""
 
 
 def _holding(kernel: Kernel, hold: Hold) -> Holding:

@@ -201,7 +201,7 @@ async def picture(setup: Setup, transport: Transport, labels: Mapping[str, str] 
     assembly = assemble(setup.enabled, together=setup.together)
     kernel = assembly.kernel
     wanted = [source for each in assembly.enabled for source in _needed(each, labels)]
-    with _quiet():
+    with quiet():
         await _list(assembly, merged((Source("", "Node"), *wanted)), transport)
     await _know(setup, kernel.store, transport)
     for name, held in (await held_leases(setup, transport)).items():
@@ -260,7 +260,7 @@ async def _holder(namespace: str, name: str, transport: Transport) -> str:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep the log of the runtime quiet: the decision that needs a kind says why it cannot be read."""
     log = logging.getLogger("haulout.runtime")
     level = log.level

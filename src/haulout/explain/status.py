@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import shutil
 from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime
@@ -23,7 +22,7 @@ from haulout.explain.fleet_picture import fleet_lines, installation_lines
 from haulout.explain.installation import Installation, installation_of
 from haulout.explain.live import LivePicture, live_picture
 from haulout.explain.setup import Setup, setup_of
-from haulout.explain.snapshot import LIST_WITHIN, endpoint_of
+from haulout.explain.snapshot import LIST_WITHIN, endpoint_of, quiet
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import KubeError
 from haulout.kube.http import HttpTransport
@@ -141,7 +140,7 @@ async def _following(setup: Setup, endpoint: Endpoint) -> AsyncIterator[tuple[Li
     try:
         # Asked once by itself: a watch tries again in silence, where a person at a terminal wants the error.
         await transport.request("GET", "/api/v1/nodes", query={"limit": "1"})
-        with _quiet():
+        with quiet():
             async with live_picture(setup, transport) as live:
                 yield live, transport
     finally:
@@ -207,15 +206,3 @@ def _code(fleet: Fleet, request: Request) -> int:
     if fleet.incomplete:
         return BROKEN
     return BLOCKED if fleet.is_blocked else NOTHING_WAITS
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the watches' log lines off the terminal: what cannot be read is part of the picture."""
-    log = logging.getLogger("haulout.runtime")
-    level = log.level
-    log.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        log.setLevel(level)

@@ -18,7 +18,7 @@ from haulout.core.rights import (
     Role,
     people_roles,
 )
-from haulout.core.surface import Surface
+from haulout.core.surface import Explained, Surface
 
 NAME, GROUP = "kernel", "haulout.dev"
 
@@ -38,6 +38,13 @@ SURFACE = Surface(
     ),
     reasons="haulout.core.reason_codes:REASONS",
     metrics=KERNEL_METRICS,
+    explains=(
+        Explained(
+            kind="NodeDisruptionBudget",
+            words=("nodedisruptionbudget", "nodedisruptionbudgets", "ndb", f"nodedisruptionbudgets.{GROUP}"),
+            command="haulout.explain.budgets:explain_budget",
+        ),
+    ),
     archive=(
         Archived(
             group=GROUP,

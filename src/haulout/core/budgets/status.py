@@ -53,7 +53,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if ruling is None or not isinstance(ruling.value, Ruling):
         return NOTHING
     before: Mapping[str, Any] = row.status if isinstance(row.status, Mapping) else {}
-    after = _status(row, before, ruling.value, view, now)
+    after = status_of(row, ruling.value, view, now)
     if after == before:
         return NOTHING
     gone = {name: None for name in before if name not in after}
@@ -65,7 +65,9 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 TELLER = Decider("budget-status", KIND, decide, phase=2)
 
 
-def _status(row: NodeBudgetRow, before: Mapping[str, Any], ruling: Ruling, view: View, now: datetime) -> Status:
+def status_of(row: NodeBudgetRow, ruling: Ruling, view: View, now: datetime) -> Status:
+    """Return what a budget has to say of itself now. The time of its condition is kept where the state is."""
+    before: Mapping[str, Any] = row.status if isinstance(row.status, Mapping) else {}
     holding = view.rows(GRANTS_OF_BUDGET, ("holds", row.key), Grant)
     waiting = view.rows(GRANTS_OF_BUDGET, ("waits", row.key), Grant)
     closed = view.get(closed_key(row.key.name), Value)

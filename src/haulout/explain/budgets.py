@@ -1,0 +1,104 @@
+"""`haulout explain ndb`: which nodes take the places of a NodeDisruptionBudget, what waits for it, and when it opens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import msgspec
+
+from haulout.base.clock import SystemClock
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Value
+from haulout.cluster.view import View
+from haulout.core.budgets.counts import Ruling, ruling_key
+from haulout.core.budgets.status import Status, status_of
+from haulout.core.budgets.wire import KIND, NodeBudgetRow
+from haulout.explain.setup import Setup, setup_of
+from haulout.explain.snapshot import endpoint_of, picture
+from haulout.kernel.kernel import Kernel
+from haulout.kube.endpoint import Endpoint
+from haulout.kube.errors import KubeError
+from haulout.kube.http import HttpTransport
+
+
+class BudgetExplanation(msgspec.Struct, frozen=True):
+    """A NodeDisruptionBudget as the decisions see it now. `status`: as they would write it.
+
+    `settings`: where the operator's settings were found. `incomplete`: what of them could not be read.
+    """
+
+    name: str
+    status: Status
+    settings: str = ""
+    incomplete: tuple[str, ...] = ()
+
+
+def explain_budget(name: str, config: str, output: str, cluster: Mapping[str, Any]) -> int:
+    """Print what a NodeDisruptionBudget allows, who uses it and who waits for it."""
+    endpoint = endpoint_of(cluster)
+    try:
+        setup = setup_of(config, endpoint)
+        kernel = asyncio.run(_settled(msgspec.structs.replace(setup, together=True), endpoint))
+    except (KubeError, TimeoutError) as error:
+        raise click.ClickException(f"{endpoint.server} cannot be read: {str(error) or 'no answer'}") from None
+    now = datetime.now(UTC)
+    found = _explanation(kernel, name, setup, now)
+    if found is None:
+        raise click.ClickException(f"there is no NodeDisruptionBudget named {name}, or it may not be read")
+    click.echo(
+        msgspec.json.format(msgspec.json.encode(found), indent=2).decode()
+        if output == "json"
+        else "\n".join(_lines(found))
+    )
+    return 0
+
+
+def budget_text(kernel: Kernel, name: str, setup: Setup, now: datetime) -> str | None:
+    """Return what is said of a budget, or None if there is none of that name."""
+    found = _explanation(kernel, name, setup, now)
+    return "\n".join(_lines(found)) if found is not None else None
+
+
+def _explanation(kernel: Kernel, name: str, setup: Setup, now: datetime) -> BudgetExplanation | None:
+    status = _status(kernel, name, now)
+    if status is None:
+        return None
+    alone = () if setup.together else ("no haulout.yaml was found: a drop-in alone does not obey budgets",)
+    return BudgetExplanation(name, status, setup.origin, (*setup.unread, *alone))
+
+
+async def _settled(setup: Setup, endpoint: Endpoint) -> Kernel:
+    transport = HttpTransport(endpoint, SystemClock())
+    try:
+        return await picture(setup, transport)
+    finally:
+        await transport.close()
+
+
+def _status(kernel: Kernel, name: str, now: datetime) -> Status | None:
+    row, ruling = kernel.store.row(Key("", KIND, "", name)), kernel.store.row(ruling_key(name))
+    if not isinstance(row, NodeBudgetRow) or not isinstance(ruling, Value) or not isinstance(ruling.value, Ruling):
+        return None
+    return status_of(row, ruling.value, View(kernel.store, explaining=True), now)
+
+
+def _lines(found: BudgetExplanation) -> Iterator[str]:
+    status = found.status
+    yield from (f"INCOMPLETE: {text}" for text in found.incomplete)
+    most = f"{status['used']} of {status['allowed']}" if "allowed" in status else f"{status['used']} of any number of"
+    yield f"budget {found.name}: {most} nodes out of service"
+    yield f"  settings: {found.settings}"
+    if opening := status.get("nextOpening"):
+        yield f"  its windows are closed, until {opening}"
+    invalid = [
+        each["message"] for each in status["conditions"] if each.get("type") == "Valid" and each["status"] != "True"
+    ]
+    yield from (f"  it is invalid, so that nothing new begins on its nodes: {text}" for text in invalid)
+    yield from (f"  {each['node']}: {each.get('surface') or each.get('reason')}" for each in status["holders"])
+    waiting = status["waiting"]
+    yield f"{waiting['count']} wait for it" + (", first:" if waiting["first"] else "")
+    yield from (f"  {each['node']} for {each['surface']} ({each['reason']})" for each in waiting["first"])

@@ -116,7 +116,8 @@ def test_text_and_picture(config: str, tmp_path: Path, capsys: pytest.CaptureFix
     assert lines[1].startswith("node-1  .")
     assert "3 of 3 nodes go and come back, the last 2026-04-02 22:40 UTC" in lines
     drawn = ET.parse(tmp_path / "plan.svg").getroot()
-    assert len(drawn.findall("{http://www.w3.org/2000/svg}rect")) == 1 + 2 * 3
+    # The ground, four states in the legend, and two spans of each node.
+    assert len(drawn.findall("{http://www.w3.org/2000/svg}rect")) == 1 + 4 + 2 * 3
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ MARKS = {
     "maintenance-required": ("◍", "yellow", "wants maintenance"),
     "in-maintenance": ("▲", "bold magenta", "in maintenance"),
     "down": ("✕", "bold red", "down"),
-    "done": ("●", "bold cyan", "done"),
+    "done": ("◆", "bold cyan", "done"),
     "without": ("○", "dim", "without it"),
     "old": ("●", "green", "has"),
     "changing": ("▲", "bold magenta", "is changed"),

@@ -11,7 +11,12 @@ from haulout.plan.courses import Course, Forecast
 
 MARKS = {REQUIRED: ".", CHANGING: "~", DRAINING: "-", IN_MAINTENANCE: "#"}
 COLOURS = {REQUIRED: "#e0b13c", CHANGING: "#4a7fb5", DRAINING: "#d9772b", IN_MAINTENANCE: "#c0392b"}
-ROW, LEFT, WIDTH = 14, 180, 900
+HEIGHTS = {REQUIRED: 2, CHANGING: 6, DRAINING: 6, IN_MAINTENANCE: 10}
+ROW, LEFT, WIDTH, TOP = 14, 180, 900, 62
+STEPS = tuple(
+    timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 3 * 60, 6 * 60, 12 * 60, 24 * 60, 2 * 24 * 60, 7 * 24 * 60)
+)
+MOST_STEPS = 9
 
 
 def text_chart(forecast: Forecast, width: int = 60) -> Iterator[str]:
@@ -62,27 +67,61 @@ def _extent(forecast: Forecast, going: list[Course]) -> tuple[datetime, datetime
 
 
 def svg_chart(forecast: Forecast) -> str:
+    """Return the forecast as a picture: a row for each node that goes, over an axis of time, with title and legend."""
     going = in_order(forecast)
     begins_at, ends_at = _extent(forecast, going)
-    height = ROW * (len(going) + 2)
+    bottom = TOP + ROW * len(going)
+    title = f"Plan for {len(going)} of {len(forecast.courses)} nodes, {begins_at:%Y-%m-%d %H:%M} to {ends_at:%Y-%m-%d %H:%M} UTC"
     parts = [
         (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 20}" height="{height}" '
-            'font-family="monospace" font-size="11">'
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 20}" height="{bottom + ROW}" '
+            f'font-family="monospace" font-size="11" role="img"><title>{title}</title>'
         ),
-        f'<rect width="100%" height="100%" fill="#ffffff"/><text x="{LEFT}" y="11">{begins_at:%Y-%m-%d %H:%M}</text>',
-        f'<text x="{LEFT + WIDTH}" y="11" text-anchor="end">{ends_at:%Y-%m-%d %H:%M}</text>',
+        '<rect width="100%" height="100%" fill="#ffffff"/>',
+        f'<text x="4" y="16" font-size="14">{title}</text>',
+        *_legend(),
+        *_axis(begins_at, ends_at, bottom),
     ]
     for number, course in enumerate(going):
-        top = ROW * (number + 1) + 4
-        parts.append(f'<text x="4" y="{top + 9}">{escape(course.node)}</text>')
+        top = TOP + ROW * number
+        parts.append(f'<text x="4" y="{top + 10}">{escape(course.node)}</text>')
         for span in course.spans:
-            if colour := COLOURS.get(span.state):
+            if span.state in COLOURS:
                 first = LEFT + _place(span.begins_at, begins_at, ends_at, WIDTH)
                 last = LEFT + _place(span.ends_at or ends_at, begins_at, ends_at, WIDTH)
-                title = f"{span.state} from {span.begins_at:%Y-%m-%d %H:%M}"
                 parts.append(
-                    f'<rect x="{first}" y="{top}" width="{max(1, last - first)}" height="{ROW - 4}" fill="{colour}">'
-                    f"<title>{escape(title)}</title></rect>"
+                    _bar(span.state, first, top, max(1, last - first), f"from {span.begins_at:%Y-%m-%d %H:%M}")
                 )
     return "\n".join((*parts, "</svg>", ""))
+
+
+def _bar(state: str, x: int, y: int, width: int, when: str) -> str:
+    """Return a bar. States differ in height as well as in colour, for those who do not see the colours."""
+    high = HEIGHTS[state]
+    place = f'x="{x}" y="{y + (ROW - high) // 2}" width="{width}" height="{high}"'
+    return f'<rect {place} fill="{COLOURS[state]}"><title>{escape(f"{state} {when}".strip())}</title></rect>'
+
+
+def _legend() -> Iterator[str]:
+    x = 4
+    for state in COLOURS:
+        yield _bar(state, x, 22, 18, "")
+        yield f'<text x="{x + 24}" y="33">{state}</text>'
+        x += 40 + 7 * len(state)
+
+
+def _axis(begins_at: datetime, ends_at: datetime, bottom: int) -> Iterator[str]:
+    """Yield a line and a time for each step of the axis: days where there are several, else hours or minutes."""
+    length = ends_at - begins_at
+    step = next(
+        (step for step in STEPS if length / step <= MOST_STEPS),
+        STEPS[-1] * max(1, int(length / STEPS[-1] / MOST_STEPS) + 1),
+    )
+    midnight = begins_at.replace(hour=0, minute=0, second=0, microsecond=0)
+    at = midnight + step * -(-(begins_at - midnight) // step)
+    while at <= ends_at:
+        x = LEFT + _place(at, begins_at, ends_at, WIDTH)
+        text = f"{at:%m-%d}" if step >= timedelta(days=1) else f"{at:%m-%d %H:%M}"
+        yield f'<line x1="{x}" y1="{TOP - 4}" x2="{x}" y2="{bottom}" stroke="#dddddd"/>'
+        yield f'<text x="{x}" y="{TOP - 8}" text-anchor="middle" fill="#555555">{text}</text>'
+        at += step

@@ -13,11 +13,13 @@ import msgspec
 
 from haulout.base import yaml
 from haulout.base.clock import SystemClock
+from haulout.cluster.project import RESOURCES
 from haulout.core.declaration import Context, Declaration, Enabled, OptionsProblem
 from haulout.core.setting import made
 from haulout.core.surface import Surface
 from haulout.explain.deployed import Deployed, find_deployed
 from haulout.kube.endpoint import Endpoint
+from haulout.kube.errors import ConnectionFailed, Forbidden, RequestTimeout
 from haulout.kube.http import HttpTransport
 from haulout.kube.transport import Transport
 from haulout.plugins.load import PluginProblem
@@ -97,7 +99,15 @@ def setup_of(given: str, endpoint: Endpoint, surfaces: str = "") -> Setup:
 async def _found_at(endpoint: Endpoint, surfaces: str) -> Setup:
     transport = HttpTransport(endpoint, SystemClock())
     try:
+        # What every command needs is asked for first: a cluster that is not there is told once, and of its nodes.
+        await transport.request("GET", RESOURCES["Node"].path, query={"limit": "1"})
         return await find_setup(transport, surfaces)
+    except Forbidden:
+        return await find_setup(transport, surfaces)
+    except (ConnectionFailed, RequestTimeout):
+        # Settings that are wrong are told before a cluster that is away.
+        read_setup("", surfaces)
+        raise
     finally:
         await transport.close()
 

@@ -164,6 +164,9 @@ WIDGET_CRD = crd(
         {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
         {"name": "Phase", "type": "string", "jsonPath": ".status.phase", "description": "where it stands"},
         {"name": "Code", "type": "string", "jsonPath": ".spec.code", "priority": 1},
+        {"name": "Tags", "type": "string", "jsonPath": ".spec.tags", "priority": 1},
+        {"name": "Nested", "type": "string", "jsonPath": ".spec.nested", "priority": 1},
+        {"name": "On", "type": "string", "jsonPath": ".spec.on", "priority": 1},
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
     ],
 )

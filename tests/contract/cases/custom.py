@@ -127,8 +127,8 @@ def table_of_widgets(w: World) -> None:
 
 @case
 def table_cells_of_widgets(w: World) -> None:
-    w.create(WIDGETS, widget(code="abc"))
-    w.create(WIDGETS, widget("b"))
+    w.create(WIDGETS, widget(code="abc", tags=["x", 'y"']))
+    w.create(WIDGETS, widget("b", on=True))
     w.patch(WIDGETS, "a", {"status": {"phase": "Done"}}, "status")
     answer = w.list(WIDGETS, accept=ROWS, show="kind")
     # The last one is the age, which runs.

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from haulout.embedded.face.printing.cells import age, values_at
 from haulout.embedded.face.printing.rows import PLAIN, PRINTED
 from haulout.embedded.interfaces import Json
@@ -73,5 +75,8 @@ def _cell(column: Column, obj: Json, now: datetime) -> Any:
             return age(value, now) if isinstance(value, str) else "<unknown>"
         case "integer" | "number" | "boolean":
             return value
+        case _ if isinstance(value, str):
+            return value
         case _:
-            return value if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+            # As the real server prints what is no text: true, 3, ["a","b"].
+            return msgspec.json.encode(value).decode()

@@ -1,4 +1,7 @@
-"""Runs the test tiers that this machine can give, one after another, and says plainly what ran and what did not."""
+"""Runs the test tiers that this machine can give, and says plainly what ran and what did not.
+
+They run one after another, but for a tier that waits more than it works: it runs beside the first ones.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tools import build
@@ -24,7 +28,7 @@ class Tier:
 
     `workers`: the processes that share the tests; "0" runs them in one.
     `needs`: the programs that have to be on the machine.
-    `root`: it needs to run as root.
+    `root`: it needs to run as root. `beside`: it runs beside the others, and its output is shown at its place.
     """
 
     name: str
@@ -33,6 +37,7 @@ class Tier:
     workers: str = "0"
     needs: tuple[str, ...] = ()
     root: bool = False
+    beside: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +52,7 @@ class Result:
     skipped: int = 0
     seconds: float = 0.0
     why: str = ""
+    output: str = ""
 
 
 TIERS = (
@@ -64,7 +70,7 @@ TIERS = (
         workers="2",
         needs=("etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "kwok"),
     ),
-    Tier("node", tests=("tests/node",), needs=("etcd", "kube-apiserver", "kubelet"), root=True),
+    Tier("node", tests=("tests/node",), needs=("etcd", "kube-apiserver", "kubelet"), root=True, beside=True),
 )
 
 
@@ -82,7 +88,8 @@ def run(tier: Tier) -> Result:
     why = obstacle(tier)
     if why:
         return Result(tier, ran=False, ok=not FULL, why=why)
-    print(f"\n--- {tier.name}", flush=True)
+    if not tier.beside:
+        print(f"\n--- {tier.name}", flush=True)
     started = time.monotonic()
     if tier.command:
         code = subprocess.run(tier.command, cwd=ROOT, check=False).returncode
@@ -94,13 +101,36 @@ def run(tier: Tier) -> Result:
         # Tests of seconds stand among thousands of milliseconds: whoever has finished takes over what is left.
         spread = ("-n", tier.workers, "--dist", "worksteal")
         argv = [str(BIN / "pytest"), "-q", *tier.tests, f"--junit-xml={report}", *spread]
-        code = subprocess.run(argv, cwd=ROOT, check=False).returncode
+        done = subprocess.run(argv, cwd=ROOT, check=False, stdout=subprocess.PIPE if tier.beside else None, text=True)
+        code, output = done.returncode, done.stdout or ""
         passed, failed, skipped = count(report)
     # A test may be skipped on a machine that lacks something; where everything must run, that is a failure too.
     ok = code == 0 and passed > 0 and not (FULL and skipped)
     return Result(
-        tier, True, ok, passed, failed, skipped, time.monotonic() - started, "" if ok else f"pytest ended with {code}"
+        tier,
+        ran=True,
+        ok=ok,
+        passed=passed,
+        failed=failed,
+        skipped=skipped,
+        seconds=time.monotonic() - started,
+        why="" if ok else f"pytest ended with {code}",
+        output=output,
     )
+
+
+def run_all(tiers: list[Tier]) -> list[Result]:
+    """Run the tiers in their order. One that runs beside the others is begun first, and shown where it stands."""
+    with ThreadPoolExecutor() as pool:
+        begun = {tier.name: pool.submit(run, tier) for tier in tiers if tier.beside}
+        return [shown(begun[tier.name].result()) if tier.beside else run(tier) for tier in tiers]
+
+
+def shown(done: Result) -> Result:
+    """Print the output of a tier that ran beside others."""
+    if done.ran:
+        print(f"\n--- {done.tier.name}\n{done.output}", flush=True)
+    return done
 
 
 def count(report: Path) -> tuple[int, int, int]:
@@ -133,7 +163,7 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    results = [run(tier) for tier in TIERS if not wanted or tier.name in wanted]
+    results = run_all([tier for tier in TIERS if not wanted or tier.name in wanted])
     print("\n" + table(results))
     passed, failed, skipped = (
         sum(getattr(done, field) for done in results) for field in ("passed", "failed", "skipped")

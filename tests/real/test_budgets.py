@@ -235,7 +235,7 @@ def test_profiles_keep_to_it_and_explain_says_so(plane: ControlPlane, profiles: 
         explained = subprocess.run(words, cwd=profiles.directory, capture_output=True, text=True, check=False)
         assert explained.returncode == 0, explained.stderr
         assert f"budget {prefix} lets no more than 1 node be unavailable at a time" in explained.stdout
-        assert f"what keeps it:\n  {out} is cordoned" in explained.stdout
+        assert f"what keeps it:\n  budget {prefix}: {out} is cordoned" in explained.stdout
         done = [work_on(api, seen) for _ in names]
         eventually(lambda: told_of(status(api, prefix)) == {"used": 0, "allowed": 1, "waiting": 0}, "all are back")
     assert sorted(done) == names

@@ -123,7 +123,9 @@ def test_explain_what_is_not_there(served: Served) -> None:
     assert (done.returncode, done.stderr) == (1, "Error: there is no NodeMaintenance named ghost\n")
     done = served.run("explain", "pods", "x")
     assert done.returncode == 2
-    assert "'pods' cannot be explained (there are: node, nodedisruptionbudget, nodemaintenance, machine, " in done.stderr
+    assert (
+        "'pods' cannot be explained (there are: node, nodedisruptionbudget, nodemaintenance, machine, " in done.stderr
+    )
 
 
 class TestAsRuntimeExtensionMaintenanceController:

@@ -431,7 +431,7 @@ class TestTogether:
 
 
 class TestEstimateError:
-    """The error is what the drain took less what was estimated, whoever has drained the node."""
+    """The error is what the drain took less what was estimated, also where an external drainer emptied the node."""
 
     def error(self, given: Notices) -> list[float]:
         found = [each for each in given.measured if each.counter == "nm_scheduler_estimate_error_seconds"]

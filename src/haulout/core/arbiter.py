@@ -50,7 +50,7 @@ def arbiter(rules: Rules) -> Decider:
     def decide(key: Key, view: View, now: datetime) -> Decision:
         return arbitrate(rules, key, view, now)
 
-    # Nodes of other clusters are claimed by nobody here: they have operators of their own. To run the arbiter for each
+    # Nodes of other clusters are not claimed here: they have operators of their own. To run the arbiter for each
     # of them would let the owner of a workload cluster decide how much time it takes.
     # If the arbiter itself fails, existing grants stay in force. It makes no claims, so its failure blocks no node.
     return Decider("arbiter", "Node", decide, PHASE, rank=best_rank, nodes=lambda key, store: ())

@@ -19,7 +19,7 @@ PER_RECORD = 5e-6
 # The work that may be done for each cluster without a turn: so many seconds of it in a second, and at most so many at once.
 SHARE, MOST_SAVED = 0.001, 0.010
 # The time that decisions may take because of one cluster before they count: so many seconds of it in a second, and at
-# most so many at once. A cluster in which somebody works takes less.
+# most so many at once. A cluster that is worked in takes less.
 DECIDING_SHARE, MOST_DECIDING = 0.002, 0.200
 # Timers of the event loop are up to so much late where there is nothing else to do.
 TIMERS = 0.002

@@ -154,7 +154,7 @@ async def test_an_answer_without_rows_to_count_is_no_answer(server: Served) -> N
 
 
 async def ask_foreign(url: str, reach: Reach) -> Sample:
-    """Ask a server that somebody else has chosen."""
+    """Ask a server whose address a tenant has chosen."""
     return await Prometheus(ManualClock(START), reach)((url, "up"))
 
 

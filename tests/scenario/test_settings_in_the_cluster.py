@@ -83,6 +83,11 @@ def test_a_tenants_deployment_does_not_pass_for_the_operator(served: Served) -> 
     assert served.run("explain", "a").stdout.splitlines()[1] == "  settings: Deployment haulout-system/haulout"
 
 
+def test_several_operators_are_not_taken_for_none(served: Served) -> None:
+    served.make(namespace("other"), *operator("tenant"), *operator("other"))
+    assert "several Deployments are labelled" in served.run("explain", "a").stdout.splitlines()[0]
+
+
 def test_without_an_operator_the_files_of_the_folder_count(served: Served) -> None:
     (served.folder / "haulout.yaml").write_text(yaml.safe_dump({"surfaces": {"nodemaintenance": {}}}))
     assert served.run("explain", "a").stdout.splitlines()[1] == "  settings: haulout.yaml"

@@ -15,6 +15,7 @@ from haulout.manifests.documents import NAMESPACE
 LABEL = "app.kubernetes.io/name=haulout"
 DEFAULT_FILE = "haulout.yaml"
 ANSWER_WITHIN = 10.0
+SEVERAL = f"several Deployments are labelled {LABEL}, and it cannot be told which one is the operator (name its settings with --config)"
 
 Json = Mapping[str, Any]
 
@@ -23,7 +24,7 @@ class Deployed(msgspec.Struct, frozen=True):
     """An operator as its Deployment describes it.
 
     `place`: namespace and name of the Deployment. `arguments`: those of its container, after the program's name.
-    `files`: what it mounts of ConfigMaps, by path. `secret_files`: the folders that it mounts of Secrets, with their names.
+    `files`: what it mounts of ConfigMaps, by path. `secret_folders`: the folders that it mounts of Secrets, with their names.
     `environment`: its variables as far as they stand in the Deployment.
     """
 
@@ -79,7 +80,9 @@ async def find_deployed(transport: Transport) -> Search:
         deployments = await _deployments(transport)
         if len(deployments) > 1:
             deployments = [each for each in deployments if _place(each)[0] == NAMESPACE]
-        if len(deployments) != 1:
+            if len(deployments) != 1:
+                return Search(unread=SEVERAL)
+        if not deployments:
             return Search()
         return Search(await _deployed(deployments[0], transport))
     except KubeError as error:

@@ -26,7 +26,7 @@ CHOSEN = {
 }
 # Where a code is not written down in the call that makes the reason. Each place is one that fills CHOSEN.
 CHOOSING = {
-    "surfaces/packages/explain.py",
+    "surfaces/packages/present.py",
     "surfaces/notify/scheduler/show.py",
     "core/budgets/cover.py",
     "core/drain/progress.py",

@@ -13,7 +13,7 @@ from haulout.core.action import Create, Delete, Patch, Tell
 from haulout.core.reason import Reason
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.pod_rows import PackagePodRow
-from haulout.surfaces.packages.scene import NewPod
+from haulout.surfaces.packages.situation import NewPod
 
 
 class Around(msgspec.Struct, frozen=True):

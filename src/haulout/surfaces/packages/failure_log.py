@@ -10,7 +10,7 @@ from haulout.surfaces.packages import node_names
 from haulout.surfaces.packages.node_draft import NodeDraft
 from haulout.surfaces.packages.outcome import Result
 from haulout.surfaces.packages.pod_rows import PackagePodRow
-from haulout.surfaces.packages.scene import Scene
+from haulout.surfaces.packages.situation import Scene
 
 PROBE = "package-log"
 LARGEST = 2048

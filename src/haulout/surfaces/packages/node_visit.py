@@ -12,7 +12,7 @@ from haulout.core.cordon import DRAIN_TAINT
 from haulout.core.decision import earliest
 from haulout.core.holds import is_wanted_by_others
 from haulout.model.meta import wire_time
-from haulout.surfaces.packages import explain, failure_log, migration, node_names, node_status, reboots
+from haulout.surfaces.packages import failure_log, migration, node_names, node_status, present, reboots
 from haulout.surfaces.packages.around import Around, Visit
 from haulout.surfaces.packages.changes import with_new_config, with_versions
 from haulout.surfaces.packages.config_maps import (
@@ -36,7 +36,7 @@ from haulout.surfaces.packages.pod_rows import PackagePodRow, failure_of
 from haulout.surfaces.packages.prepull import Pull, pull_of
 from haulout.surfaces.packages.reruns import RERUN, without
 from haulout.surfaces.packages.run import advance, is_directory_of
-from haulout.surfaces.packages.scene import Scene, Work, told
+from haulout.surfaces.packages.situation import Scene, Work, told
 from haulout.surfaces.packages.stage_history import with_runs
 from haulout.surfaces.packages.stages import has_begun, has_interrupt, is_package_complete
 from haulout.surfaces.packages.standing import Standing, is_failing, standing_key
@@ -224,7 +224,7 @@ def _visited(
         statements=(*_blocked(scene, gate), *failed, *asked.pull.statements),
         until=earliest(work.until, asked.pull.until, gate.until if gate is not None else None),
         kept_pull=asked.pull.kept,
-        reasons=explain.node_reasons(scene, (*asked.pull.reasons, *(gate.reasons if gate else ())), is_ready=is_ready)
+        reasons=present.node_reasons(scene, (*asked.pull.reasons, *(gate.reasons if gate else ())), is_ready=is_ready)
         if around.view.explaining and not complete
         else (),
     )

@@ -23,7 +23,7 @@ from haulout.surfaces.packages.node_state import (
 from haulout.surfaces.packages.outcome import Result
 from haulout.surfaces.packages.pod_rows import PackagePodRow
 from haulout.surfaces.packages.pods import About
-from haulout.surfaces.packages.scene import Scene, Work
+from haulout.surfaces.packages.situation import Scene, Work
 from haulout.surfaces.packages.wire import Package
 
 replace = msgspec.structs.replace

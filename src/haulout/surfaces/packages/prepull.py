@@ -19,7 +19,7 @@ from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.plan import PlanRow
 from haulout.surfaces.packages.pod_rows import PREPULL, PackagePodRow
 from haulout.surfaces.packages.pods import Place, image_of, owner_of, tolerations_of
-from haulout.surfaces.packages.scene import NewPod, told
+from haulout.surfaces.packages.situation import NewPod, told
 from haulout.surfaces.packages.stages import LEAVING, is_package_complete
 from haulout.surfaces.packages.wire import NAME, Package
 

@@ -8,7 +8,7 @@ from haulout.core.action import Tell
 from haulout.surfaces.packages.interrupts import REBOOT, interrupts_of
 from haulout.surfaces.packages.node_state import INTERRUPT, NodeState
 from haulout.surfaces.packages.plan import PlanRow, boot_key
-from haulout.surfaces.packages.scene import told
+from haulout.surfaces.packages.situation import told
 
 
 def needs_reset(view: View, plan: PlanRow, node: NodeRow, state: NodeState) -> bool:

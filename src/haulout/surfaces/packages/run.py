@@ -27,7 +27,7 @@ from haulout.surfaces.packages.node_state import (
 from haulout.surfaces.packages.plan import PlanRow
 from haulout.surfaces.packages.reruns import reruns_of
 from haulout.surfaces.packages.runnable import runnable
-from haulout.surfaces.packages.scene import NewPod, Scene, Work
+from haulout.surfaces.packages.situation import NewPod, Scene, Work
 from haulout.surfaces.packages.stages import LEAVING, complete_keys, has_interrupt, is_unwanted, next_stage
 from haulout.surfaces.packages.wire import Interrupt, Package
 

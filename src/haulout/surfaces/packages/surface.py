@@ -13,7 +13,7 @@ from haulout.core.decision import Decider, Source
 from haulout.core.declaration import Declaration
 from haulout.core.drain.options import POD_ANNOTATION
 from haulout.core.holds import PRIORITY_ANNOTATION
-from haulout.surfaces.packages import claims, node, plan, planned, rollout
+from haulout.surfaces.packages import claims, decide, node, plan, planned
 from haulout.surfaces.packages.applied import APPLIED, APPLIED_RESOURCE
 from haulout.surfaces.packages.config_maps import (
     KEPT_ANNOTATIONS,
@@ -45,7 +45,7 @@ NODE_EDITS = 100
 DECIDERS = (
     Decider("packages-plans", KIND, plan.decide, phase=-2, nodes=_none, within=SURFACE),
     Decider(NODE_DECISION, "Node", node.decide, phase=-1, nodes=_none, within=SURFACE, edits=NODE_EDITS),
-    Decider(claims.ROLLOUT, KIND, rollout.decide, nodes=_nodes, within=SURFACE),
+    Decider(claims.ROLLOUT, KIND, decide.decide, nodes=_nodes, within=SURFACE),
 )
 OWN_KINDS = (RESOURCE, POLICY_RESOURCE, POD_RESOURCE, PACKAGE_CONFIG_RESOURCE, METADATA_RESOURCE, APPLIED_RESOURCE)
 CONFIG_KEY = Key("", CONFIG, "", SURFACE)

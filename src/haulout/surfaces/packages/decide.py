@@ -19,12 +19,12 @@ from haulout.surfaces.packages.applied import AppliedRow, applied_key, recording
 from haulout.surfaces.packages.batches import Batch, batch_of
 from haulout.surfaces.packages.config_maps import CONFIGS_OF_SKYHOOK, NODE_METADATA, PackageConfigRow
 from haulout.surfaces.packages.configs import ConfigChanges, config_changes
-from haulout.surfaces.packages.explain import skyhook_reasons
 from haulout.surfaces.packages.halts import Course, course_of
 from haulout.surfaces.packages.options import STAMP_VERSION, Options
 from haulout.surfaces.packages.plan import PlanRow, changed_packages, held_key, plan_key
 from haulout.surfaces.packages.pod_rows import PACKAGE_POD
-from haulout.surfaces.packages.scene import told
+from haulout.surfaces.packages.present import skyhook_reasons
+from haulout.surfaces.packages.situation import told
 from haulout.surfaces.packages.skyhook_conditions import Conditions
 from haulout.surfaces.packages.standing import NODES_OF_SKYHOOK, Standing
 from haulout.surfaces.packages.wire import (

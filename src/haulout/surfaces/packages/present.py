@@ -11,7 +11,7 @@ from haulout.surfaces.packages.eligibility import is_ignored
 from haulout.surfaces.packages.halts import Course, Waiting, account
 from haulout.surfaces.packages.outcome import Result
 from haulout.surfaces.packages.pod_rows import PackagePodRow
-from haulout.surfaces.packages.scene import Scene
+from haulout.surfaces.packages.situation import Scene
 from haulout.surfaces.packages.standing import Standing
 from haulout.surfaces.packages.wire import ERRORING, IGNORE, PAUSED, SkyhookRow
 

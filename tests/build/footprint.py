@@ -14,7 +14,7 @@ _LEAVES = (str, bytes, int, float, bool, type(None), type, FunctionType, MethodT
 
 
 def footprint(kernel: Kernel, **more: object) -> dict[str, int]:
-    """Return the entries by place, where there are any: `loop._timers` and the like. What the deciders keep is theirs.
+    """Return the entries by place, where there are any: `loop._due` and the like. What the deciders keep is theirs.
 
     `more`: other parts that are counted, each by itself.
     """

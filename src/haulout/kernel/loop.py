@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, Protocol
-
-import msgspec
+from typing import Protocol
 
 from haulout.base.clock import after
 from haulout.cluster.key import Key
-from haulout.cluster.limits import RoomSet
 from haulout.cluster.rows import Row
 from haulout.cluster.store import CountOf, Listing, Store, TableName, Topic
 from haulout.cluster.view import CONFIG, GRANT, HOLD, OUTCOME, PROOF, FactDemand, NotListed, Record, View
 from haulout.core.decision import NOTHING, Decider, Decision, Source, earliest, ensure_hashable
-from haulout.core.holds import Blocked, Grant, Hold, grant_key, hold_key
+from haulout.core.holds import Blocked, Hold, grant_key
+from haulout.kernel.askings import Asked, Askings
 from haulout.kernel.demands import FactDemands, SourceDemands
+from haulout.kernel.due import DueSubjects
+from haulout.kernel.hold_rows import HoldRows
 from haulout.kernel.newcomers import Newcomers
 from haulout.kernel.rests import Rests
 from haulout.kernel.rooms import Order, Rooms, Subject
@@ -55,19 +54,6 @@ class Actions(Protocol):
         ...
 
 
-class Asked(NamedTuple):
-    """What is kept of a decision that was run: what it read, the rows that it made, and when to run it again.
-
-    There is one for each of a hundred thousand rows: a tuple takes a fifth of what a set takes.
-    """
-
-    topics: tuple[Topic, ...]
-    rooms: Set[RoomSet]
-    facts: Mapping[Key, FactDemand]
-    made: frozenset[Key]
-    until: datetime | None
-
-
 class Loop:
     """Runs decisions: it knows which topics each subject has read, and which subjects are due.
 
@@ -88,19 +74,15 @@ class Loop:
             self._deciders_of.setdefault(decider.kind, []).append(decider)
         self._actions = actions
         self._on_failure = on_failure
-        self._asked: dict[Subject, Asked] = {}
-        self._readers: dict[Topic, set[Subject]] = {}
+        self._askings = Askings(self._unread)
         self._newcomers = Newcomers(store, tuple(self._deciders.values()))
-        self._due: dict[Subject, Order] = {}
+        self._due = DueSubjects()
         # The other cluster of which a row has made a subject due.
         self._woken_by: dict[Subject, str] = {}
-        self._heap: list[Order] = []
-        self._timers: list[tuple[datetime, Subject]] = []
         self._under_way: set[Subject] = set()
         self._again: set[Subject] = set()
-        self._paused: dict[Subject, datetime] = {}
-        # Those who did not use what they were granted, with the asking that shows what kept them.
-        self._declined: dict[Subject, Asked] = {}
+        surfaces = {decider.name: decider.surface for decider in deciders}
+        self._holds = HoldRows(store, self._askings, surfaces)
         self._rests = Rests()
         self._now = LONG_AGO
         self._facts = FactDemands()
@@ -120,28 +102,23 @@ class Loop:
 
     def wake(self, subject: Subject) -> None:
         """Make a subject due; one that is under way, once that has ended. It may well use a grant now."""
-        self._declined.pop(subject, None)
+        self._holds.reconsider(subject)
         self._call(subject)
 
     def _call(self, subject: Subject) -> None:
         if subject in self._under_way:
             self._again.add(subject)
-        elif subject in self._asked or subject in self._newcomers:
-            order, known = self._order(subject), self._due.get(subject)
-            if known is None:
-                self.on_due(subject)
-            if known != order:
-                self._due[subject] = order
-                heapq.heappush(self._heap, order)
+        elif (subject in self._askings or subject in self._newcomers) and self._due.add(self._order(subject)):
+            self.on_due(subject)
 
     def _wake_readers(self, topic: Topic) -> None:
         """Make the subjects due that have read a topic, or let them rest before."""
         may_rest, cluster = bool(self._rests), getattr(topic, "cluster", "")
-        for subject in self._readers.get(topic, ()):
+        for subject in self._askings.readers(topic):
             if cluster:
                 self._woken_by.setdefault(subject, cluster)
             if may_rest and subject not in self._under_way and self._rests.delay(subject, topic, self._now):
-                self._declined.pop(subject, None)
+                self._holds.reconsider(subject)
             else:
                 self.wake(subject)
 
@@ -153,46 +130,17 @@ class Loop:
             self.wake(subject)
 
     def pause(self, subject: Subject, until: datetime) -> None:
-        """Note that the subject's wish was refused: until then its grant passes on to others."""
-        self._paused[subject] = until
-        for hold in self._waiting_holds(subject):
-            self._store.write(msgspec.structs.replace(hold, paused_until=until))
-
-    def _decline_if_unused(self, subject: Subject) -> None:
-        """Give back an unused grant.
-
-        The subject is considered again when a topic that it has read since then changes.
-        """
-        if not self._asked[subject].made:
-            return
-        holds = self._waiting_holds(subject)
-        if subject in self._paused or not any(map(self._is_granted, holds)) or self._actions.awaits(subject):
-            return
-        if not all(self._store.row(grant_key(hold.key)) for hold in holds):
-            # Claims on several nodes are answered one by one, and may be of use only together.
-            return
-        self._declined[subject] = self._asked[subject]
-        for hold in holds:
-            self._store.write(msgspec.structs.replace(hold, declined=True))
-
-    def _is_granted(self, hold: Hold) -> bool:
-        grant = self._store.row(grant_key(hold.key))
-        return isinstance(grant, Grant) and grant.granted
-
-    def _waiting_holds(self, subject: Subject) -> list[Hold]:
-        asked = self._asked.get(subject)
-        rows = [self._store.row(key) for key in (asked.made if asked else ())]
-        return [row for row in rows if isinstance(row, Hold) and not row.claim.begun]
+        """Note that the subject's write was refused: until then its grants pass on to others."""
+        self._holds.pause(subject, until)
 
     def restart(self) -> None:
         """Begin as a new leader: nothing that was decided earlier is relied upon."""
         self._under_way.clear()
         self._again.clear()
-        self._paused.clear()
-        self._declined.clear()
+        self._holds.clear()
         self._rests.clear()
         self._woken_by.clear()
-        subjects = {*self._asked, *self._newcomers}
+        subjects = {*self._askings, *self._newcomers}
         for subject in subjects:
             self._leave(subject)
         self._newcomers.restart(subjects)
@@ -215,13 +163,10 @@ class Loop:
 
     def due(self, decider: str) -> int:
         """Return how many subjects wait to be asked."""
-        return sum(subject.decider == decider for subject in self._due)
+        return self._due.count(decider)
 
     def next_instant(self) -> datetime | None:
-        while self._timers and not self._stands(*self._timers[0]):
-            heapq.heappop(self._timers)
-        timer = self._timers[0][0] if self._timers else None
-        return earliest(timer, self._rests.next_instant())
+        return earliest(self._askings.next_instant(), self._rests.next_instant())
 
     # Running
 
@@ -229,12 +174,10 @@ class Loop:
         """Run the due subjects in order. Return True when none is left, False when `enough()` stopped it early."""
         self._store.pass_time(now)
         self._now = now
-        for subject in self._rests.take_rested(now):
-            self._call(subject)
-        while self._timers and self._timers[0][0] <= now:
-            instant, subject = heapq.heappop(self._timers)
-            if self._stands(instant, subject):
-                self.wake(subject)
+        for rested in self._rests.take_rested(now):
+            self._call(rested)
+        while (subject := self._askings.take_due(now)) is not None:
+            self.wake(subject)
         while True:
             self._take_in()
             due = self._next()
@@ -271,21 +214,19 @@ class Loop:
 
     def forget_counts(self) -> None:
         """Stop keeping up counts that no decision reads any more: another configuration asks about others."""
-        read = {(topic.cluster, topic.of) for topic in self._readers if isinstance(topic, CountOf)}
+        read = {(topic.cluster, topic.of) for topic in self._askings.topics() if isinstance(topic, CountOf)}
         self._store.forget_counts(read | self._rooms.counts())
 
     def size(self) -> int:
         """Return everything that is remembered per subject; tests compare it before and after churn."""
         parts = (
-            self._asked,
-            self._readers,
+            self._askings,
             self._newcomers,
             self._due,
             self._woken_by,
             self._under_way,
             self._again,
-            self._paused,
-            self._declined,
+            self._holds,
             self._rests,
             self._facts,
             self._sources,
@@ -307,7 +248,7 @@ class Loop:
         for topic in changed:
             if isinstance(topic, Key) and topic.kind == GRANT:
                 # Being granted the same again is no reason to use it this time.
-                for subject in self._readers.get(topic, ()):
+                for subject in self._askings.readers(topic):
                     self._call(subject)
             else:
                 self._wake_readers(topic)
@@ -325,7 +266,7 @@ class Loop:
         """Note the subjects of rows that were not there before."""
         for key in arrived:
             for subject in self.subjects(key):
-                if subject not in self._asked:
+                if subject not in self._askings:
                     self._newcomers.add(subject)
 
     def _note_configuration(self, changed: Key) -> None:
@@ -337,23 +278,21 @@ class Loop:
 
     def _next(self) -> Subject | None:
         while True:
-            while self._heap and self._due.get(self._heap[0].subject) != self._heap[0]:
-                heapq.heappop(self._heap)
-            first = self._heap[0] if self._heap else None
+            first = self._due.first()
             offered = self._rooms.offer(before=first)
             if offered is None:
                 return first.subject if first else None
-            self._declined.pop(offered, None)
+            self._holds.reconsider(offered)
             if offered not in self._under_way:
                 return offered
             self._again.add(offered)
 
     def _ask(self, subject: Subject, now: datetime) -> None:
-        self._due.pop(subject, None)
+        self._due.remove(subject)
         self.on_ask(self._woken_by.pop(subject, subject.key.cluster))
         self.askings += 1
         record = Record()
-        known = self._asked.get(subject)
+        known = self._askings.get(subject)
         standing = known.made if known else NONE_MADE
         decider = self._deciders[subject.decider]
         try:
@@ -416,7 +355,7 @@ class Loop:
         now: datetime,
     ) -> None:
         # Most decisions make no row.
-        has_rows = decision.claims or decision.grants or decision.marks or subject in self._paused
+        has_rows = decision.claims or decision.grants or decision.marks or self._holds.is_paused(subject)
         rows = list(self._rows(subject, decision, now)) if has_rows else ()
         made = frozenset(row.key for row in rows) if rows else NONE_MADE
         self._sources.want(subject, decision.sources)
@@ -457,85 +396,55 @@ class Loop:
                 self._call(subject)
 
     def _rows(self, subject: Subject, decision: Decision, now: datetime) -> Iterator[Row]:
-        paused = self._paused.get(subject)
-        if paused is not None and paused <= now:
-            del self._paused[subject]
-            paused = None
-        declined = subject in self._declined
-        for claim in decision.claims:
-            surface = self._deciders[subject.decider].surface
-            hold = Hold(key=hold_key(subject.decider, claim), surface=surface, claim=claim)
-            yield hold if claim.begun else msgspec.structs.replace(hold, paused_until=paused, declined=declined)
+        yield from self._holds.of_claims(subject, decision.claims, now)
         yield from decision.grants
         yield from decision.marks
 
+    def _decline_if_unused(self, subject: Subject) -> None:
+        asked = self._askings.get(subject)
+        if asked is not None and asked.made and not self._actions.awaits(subject):
+            self._holds.decline(subject)
+
     def _remember(self, subject: Subject, record: Record, made: frozenset[Key], until: datetime | None) -> None:
         self._rests.asked(subject, record, self._now)
-        old = self._asked.get(subject)
-        kept = self._declined.get(subject)
-        if kept is not None:
+        declined = self._holds.declined_asking(subject)
+        if declined is not None:
             # What kept it was perhaps read only because of the grant, and has to wake it all the same.
-            record.add(kept.topics, kept.rooms, kept.facts)
-            until = earliest(until, kept.until)
-        topics = old.topics if old else ()
-        before = set(topics)
-        if before != record.topics:
-            topics = tuple(record.topics)
-            for topic in before - record.topics:
-                self._unread(topic, subject)
-            for topic in record.topics - before:
-                self._readers.setdefault(topic, set()).add(subject)
+            record.add(declined.topics, declined.rooms, declined.facts)
+            until = earliest(until, declined.until)
         if record.rooms or self._rooms.waits(subject):
             self._rooms.wait(self._order(subject), record.rooms)
+        old = self._askings.get(subject)
         if record.facts or (old is not None and old.facts):
             self._facts.want(subject, old.facts if old else {}, record.facts)
-        self._asked[subject] = Asked(topics, record.rooms, record.facts, made, until)
-        if until is not None and (old is None or old.until != until):
-            heapq.heappush(self._timers, (until, subject))
-        self._trim_timers()
+        self._askings.remember(subject, record, made, until)
 
-    def _trim_timers(self) -> None:
-        """Remove the timers of subjects that are gone or have another timer, once they are many."""
-        if len(self._timers) > 2 * len(self._asked) + 8:
-            self._timers = sorted(timer for timer in set(self._timers) if self._stands(*timer))
-
-    def _unread(self, topic: Topic, subject: Subject) -> None:
-        readers = self._readers[topic]
-        readers.discard(subject)
-        if not readers:
-            del self._readers[topic]
-            if isinstance(topic, Key) and topic.kind == OUTCOME:
-                # The state that the message belonged to is stored: no decision asks what became of it any more.
-                self._store.erase(topic)
-            elif isinstance(topic, Key) and topic.kind == PROOF:
-                # The conclusion is drawn, or the node is not empty after all: the next one needs a list of its own.
-                self._actions.forget_proof(topic)
+    def _unread(self, topic: Topic) -> None:
+        """Forget what only the readers of a topic needed, now that it has none."""
+        if isinstance(topic, Key) and topic.kind == OUTCOME:
+            # The state that the message belonged to is stored: no decision asks what became of it any more.
+            self._store.erase(topic)
+        elif isinstance(topic, Key) and topic.kind == PROOF:
+            # The conclusion is drawn, or the node is not empty after all: the next one needs a list of its own.
+            self._actions.forget_proof(topic)
 
     def _forget(self, subject: Subject) -> None:
         self._leave(subject)
-        self._due.pop(subject, None)
+        self._due.remove(subject)
         self._woken_by.pop(subject, None)
-        self._paused.pop(subject, None)
-        self._declined.pop(subject, None)
+        self._holds.forget(subject)
         self._rests.forget(subject)
         self._actions.forget(subject)
 
     def _leave(self, subject: Subject) -> None:
-        asked = self._asked.pop(subject, None)
+        asked = self._askings.forget(subject)
         if asked is None:
             return
-        for topic in asked.topics:
-            self._unread(topic, subject)
         self._rooms.wait(self._order(subject), set())
         self._facts.want(subject, asked.facts, {})
         self._sources.want(subject, ())
         for key in asked.made:
             self._store.erase(key)
-        self._trim_timers()
-
-    def _stands(self, instant: datetime, subject: Subject) -> bool:
-        asked = self._asked.get(subject)
-        return asked is not None and asked.until == instant
 
     def _order(self, subject: Subject) -> Order:
         decider = self._deciders[subject.decider]

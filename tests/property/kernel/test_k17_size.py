@@ -165,9 +165,9 @@ def test_k17_a_key_whose_object_is_gone_is_asked_until_it_wants_nothing() -> Non
     )
     desk.world.delete(A)
     desk.watch()
-    assert desk.kernel.loop.subjects(A)[0] in desk.kernel.loop._asked
+    assert desk.kernel.loop.subjects(A)[0] in desk.kernel.loop._askings
     desk.meet(desk.only())
-    assert desk.kernel.loop.subjects(A)[0] not in desk.kernel.loop._asked
+    assert desk.kernel.loop.subjects(A)[0] not in desk.kernel.loop._askings
 
 
 def labels_of(view: View, key: Key) -> dict[str, str]:
@@ -190,7 +190,7 @@ def churned(desk: Desk, **labels: str) -> dict[str, int]:
 
 def test_k17_timers_of_those_who_are_gone_go_too() -> None:
     desk = Desk(Decider("all", "Node", everything), world=Cluster(node("a", does="waits"))).begin()
-    assert churned(desk, does="waits")["loop._timers"] < 20
+    assert churned(desk, does="waits")["loop._askings"] < 20
 
 
 def test_k17_timers_that_were_put_off_do_not_pile_up() -> None:
@@ -198,7 +198,7 @@ def test_k17_timers_that_were_put_off_do_not_pile_up() -> None:
     desk = Desk(script.decider, world=Cluster(node("a"))).begin()
     for number in range(MANY):
         desk.wants(script, A, Decision(until=START + DAY + timedelta(seconds=number)))
-    assert footprint(desk.kernel)["loop._timers"] < 20
+    assert footprint(desk.kernel)["loop._askings"] < 20
 
 
 def test_k17_counts_that_depend_on_time_forget_who_is_gone() -> None:

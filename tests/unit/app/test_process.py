@@ -18,8 +18,9 @@ from haulout.app.process import Process, run
 from haulout.cluster.key import Key
 from haulout.cluster.store import Listing
 from haulout.core.action import Evict
+from haulout.core.holds import Rank
 from haulout.kernel.requests import Change, Refused
-from haulout.kernel.rooms import Subject
+from haulout.kernel.rooms import Order, Subject
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import (
     ApiError,
@@ -55,9 +56,12 @@ def test_queues_are_measured_where_they_do_not_change() -> None:
     """The samples are gone through in another thread, while the event loop fills and empties the queues."""
     process = Process(Settings(blocks={"clusterapi": ClusterApiSettings()}, turns=False), HOME)
     subjects = process.kernel.loop.subjects(Key("", "Machine", "fleet", "a"))
-    process.kernel.loop._due = dict.fromkeys(subjects)  # type: ignore[assignment]
+    due = process.kernel.loop._due
+    for subject in subjects:
+        due.add(Order(0, Rank(), subject))
     samples = process._samples()
-    process.kernel.loop._due = {}
+    for subject in subjects:
+        due.remove(subject)
     found = {dict(labels)["controller"]: value for name, labels, value in samples if name == "workqueue_depth"}
     assert found == {"machine": 2, "metal3": 0}
 

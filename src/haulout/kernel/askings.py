@@ -1,0 +1,115 @@
+"""The last asking of each subject: what its decision read, which rows it made, and when to run it again."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from datetime import datetime
+from typing import NamedTuple
+
+from haulout.cluster.key import Key
+from haulout.cluster.limits import RoomSet
+from haulout.cluster.store import Topic
+from haulout.cluster.view import FactDemand, Record
+from haulout.kernel.rooms import Subject
+
+
+class Asked(NamedTuple):
+    """What is kept of a decision that was run: what it read, the rows that it made, and when to run it again.
+
+    There is one for each of a hundred thousand rows: a tuple takes a fifth of what a set takes.
+    """
+
+    topics: tuple[Topic, ...]
+    rooms: Set[RoomSet]
+    facts: Mapping[Key, FactDemand]
+    made: frozenset[Key]
+    until: datetime | None
+
+
+class Askings:
+    """The last asking of each subject, found by subject, by a topic that it read, and by the instant of its `until`.
+
+    `on_unread` is called with each topic that has lost its last reader.
+    """
+
+    def __init__(self, on_unread: Callable[[Topic], None]) -> None:
+        self._on_unread = on_unread
+        self._asked: dict[Subject, Asked] = {}
+        self._readers: dict[Topic, set[Subject]] = {}
+        self._timers: list[tuple[datetime, Subject]] = []
+
+    def __contains__(self, subject: Subject) -> bool:
+        return subject in self._asked
+
+    def __iter__(self) -> Iterator[Subject]:
+        return iter(self._asked)
+
+    def __len__(self) -> int:
+        return len(self._asked) + len(self._readers)
+
+    def get(self, subject: Subject) -> Asked | None:
+        return self._asked.get(subject)
+
+    def readers(self, topic: Topic) -> Collection[Subject]:
+        """Return the subjects that have read a topic."""
+        return self._readers.get(topic, ())
+
+    def topics(self) -> Collection[Topic]:
+        """Return all topics that have a reader."""
+        return self._readers.keys()
+
+    def remember(self, subject: Subject, record: Record, made: frozenset[Key], until: datetime | None) -> None:
+        """Replace the last asking of a subject."""
+        old = self._asked.get(subject)
+        topics = old.topics if old else ()
+        before = set(topics)
+        if before != record.topics:
+            topics = tuple(record.topics)
+            for topic in before - record.topics:
+                self._unread(topic, subject)
+            for topic in record.topics - before:
+                self._readers.setdefault(topic, set()).add(subject)
+        self._asked[subject] = Asked(topics, record.rooms, record.facts, made, until)
+        if until is not None and (old is None or old.until != until):
+            heapq.heappush(self._timers, (until, subject))
+        self._trim_timers()
+
+    def forget(self, subject: Subject) -> Asked | None:
+        """Remove the last asking of a subject and return it."""
+        asked = self._asked.pop(subject, None)
+        if asked is not None:
+            for topic in asked.topics:
+                self._unread(topic, subject)
+            self._trim_timers()
+        return asked
+
+    def next_instant(self) -> datetime | None:
+        """Return the earliest `until`."""
+        while self._timers and not self._stands(*self._timers[0]):
+            heapq.heappop(self._timers)
+        return self._timers[0][0] if self._timers else None
+
+    def take_due(self, now: datetime) -> Subject | None:
+        """Take out the first subject whose `until` has come; None: there is none."""
+        while self._timers and self._timers[0][0] <= now:
+            instant, subject = heapq.heappop(self._timers)
+            if self._stands(instant, subject):
+                return subject
+        return None
+
+    def _unread(self, topic: Topic, subject: Subject) -> None:
+        readers = self._readers[topic]
+        readers.discard(subject)
+        if not readers:
+            del self._readers[topic]
+            self._on_unread(topic)
+
+    def _trim_timers(self) -> None:
+        """Remove the timers of subjects that are gone or have another timer, once they are many."""
+        if len(self._timers) > 2 * len(self._asked) + 8:
+            self._timers = sorted(timer for timer in set(self._timers) if self._stands(*timer))
+
+    def _stands(self, instant: datetime, subject: Subject) -> bool:
+        asked = self._asked.get(subject)
+        return asked is not None and asked.until == instant

@@ -1,0 +1,92 @@
+"""The hold rows that stand for claims: paused after a refused write, declined while a grant is not used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+
+import msgspec
+
+from haulout.cluster.store import Store
+from haulout.core.holds import Claim, Grant, Hold, grant_key, hold_key
+from haulout.kernel.askings import Asked, Askings
+from haulout.kernel.rooms import Subject
+
+
+class HoldRows:
+    """The hold rows of all subjects.
+
+    The grants of a paused or a declined hold pass on to other subjects. `surfaces`: the surface of each decision function.
+    """
+
+    def __init__(self, store: Store, askings: Askings, surfaces: Mapping[str, str]) -> None:
+        self._store = store
+        self._askings = askings
+        self._surfaces = surfaces
+        self._paused: dict[Subject, datetime] = {}
+        # The asking that did not use the grants: what it read is what kept the subject from using them.
+        self._declined: dict[Subject, Asked] = {}
+
+    def __len__(self) -> int:
+        return len(self._paused) + len(self._declined)
+
+    def is_paused(self, subject: Subject) -> bool:
+        return subject in self._paused
+
+    def of_claims(self, subject: Subject, claims: Iterable[Claim], now: datetime) -> Iterator[Hold]:
+        """Return the rows of a subject's claims. A pause that has ended by now is removed."""
+        paused = self._paused.get(subject)
+        if paused is not None and paused <= now:
+            del self._paused[subject]
+            paused = None
+        declined = subject in self._declined
+        for claim in claims:
+            hold = Hold(key=hold_key(subject.decider, claim), surface=self._surfaces[subject.decider], claim=claim)
+            yield hold if claim.begun else msgspec.structs.replace(hold, paused_until=paused, declined=declined)
+
+    def pause(self, subject: Subject, until: datetime) -> None:
+        """Pause the holds of a subject whose write was refused."""
+        self._paused[subject] = until
+        for hold in self._waiting(subject):
+            self._store.write(msgspec.structs.replace(hold, paused_until=until))
+
+    def decline(self, subject: Subject) -> None:
+        """Give back the grants of a subject that did not use them.
+
+        The subject is considered again when a topic that it has read since then changes.
+        """
+        holds = self._waiting(subject)
+        asked = self._askings.get(subject)
+        if asked is None or subject in self._paused or not any(map(self._is_granted, holds)):
+            return
+        if not all(self._store.row(grant_key(hold.key)) for hold in holds):
+            # Claims on several nodes are answered one by one, and may be of use only together.
+            return
+        self._declined[subject] = asked
+        for hold in holds:
+            self._store.write(msgspec.structs.replace(hold, declined=True))
+
+    def declined_asking(self, subject: Subject) -> Asked | None:
+        """Return the asking in which a subject did not use its grants, if its holds are declined."""
+        return self._declined.get(subject)
+
+    def reconsider(self, subject: Subject) -> None:
+        """Note that a subject may use its grants at its next asking."""
+        self._declined.pop(subject, None)
+
+    def forget(self, subject: Subject) -> None:
+        self._paused.pop(subject, None)
+        self._declined.pop(subject, None)
+
+    def clear(self) -> None:
+        self._paused.clear()
+        self._declined.clear()
+
+    def _is_granted(self, hold: Hold) -> bool:
+        grant = self._store.row(grant_key(hold.key))
+        return isinstance(grant, Grant) and grant.granted
+
+    def _waiting(self, subject: Subject) -> list[Hold]:
+        asked = self._askings.get(subject)
+        rows = [self._store.row(key) for key in (asked.made if asked else ())]
+        return [row for row in rows if isinstance(row, Hold) and not row.claim.begun]

@@ -1,11 +1,10 @@
-"""The transport over HTTP: one pool of connections per TLS identity, deadlines on everything."""
+"""The transport over HTTP: requests with deadlines, answers within bounds."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import ssl
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
@@ -13,19 +12,16 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
-from yarl import URL
 
-from haulout import __version__
 from haulout.base.clock import Clock
 from haulout.kube.allowed_addresses import RECEIVE_BUFFER
-from haulout.kube.auth import Proof, pem_reader
+from haulout.kube.auth import Proof
 from haulout.kube.bounds import HOME, Bounds, Text
 from haulout.kube.deadline import Deadline
-from haulout.kube.endpoint import Endpoint, is_loopback
+from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import (
     ApiError,
     Compressed,
-    ConfigInvalid,
     ConnectionFailed,
     RequestTimeout,
     Status,
@@ -37,18 +33,13 @@ from haulout.kube.errors import (
 from haulout.kube.excerpt import Shape
 from haulout.kube.failures import BROKEN, CONNECT_SECONDS, failure
 from haulout.kube.handshakes import MOST, REFUSED_FOR, metered
+from haulout.kube.lines import Lines
 from haulout.kube.login import Login
-from haulout.kube.proxies import Steps, through
-from haulout.kube.tls import CertPair, client_context
+from haulout.kube.pools import Pool, Pools
+from haulout.kube.proxies import Steps
 from haulout.kube.transport import JSON, Reply
-from haulout.kube.turns import MOST_SAVED, PER_RECORD, Allowance, Shared, Turns
+from haulout.kube.turns import MOST_SAVED, PER_RECORD, Allowance, Shared
 
-USER_AGENT = f"haulout/{__version__}"
-
-# Shorter than the minute after which many load balancers drop what is idle.
-_KEEPALIVE_SECONDS = 50.0
-
-Identity = tuple[bytes | None, CertPair | None]
 # Told of the host, the method and the code of every answer, in the words of Go's client.
 Answered = Callable[[str, str, str], None]
 NO_ANSWER = "<error>"
@@ -103,7 +94,6 @@ class HttpTransport:
         self._endpoint = endpoint
         self._clock = clock
         self._bounds = bounds
-        self._tls = tls
         self._shared = shared
         self._reading = shared.reading if shared else None
         self._on_close = on_close
@@ -116,13 +106,9 @@ class HttpTransport:
         self._host = urlsplit(endpoint.server).netloc
         self._answered = answered or (lambda host, method, code: None)
         self._login = Login(endpoint, clock)
-        self._ca = pem_reader(endpoint.ca, clock, endpoint.name) if endpoint.ca is not None else None
-        self._proxy = _proxy(endpoint)
-        self._pools: set[_Pool] = set()
-        self._pool: _Pool | None = None
+        steps = Steps(self._before_connecting, self._after_connecting)
+        self._pools = Pools(endpoint, clock, bounds, steps, tls)
         self._open: set[aiohttp.ClientResponse] = set()
-        # A CA or certificate that could not be used: not tried again before it changes.
-        self._unusable: Identity | None = None
         self._closed = False
 
     async def request(
@@ -172,7 +158,7 @@ class HttpTransport:
         except TimeoutError:
             raise self._too_late(call, silence) from None
         try:
-            yield _Lines(self._act(call), answer.response, self._bounds, keep, self._reading, self._receiving)
+            yield Lines(self._act(call), answer.response, self._bounds, keep, self._reading, self._receiving)
         finally:
             await self._end(answer)
 
@@ -182,8 +168,7 @@ class HttpTransport:
         # Closing a session would leave its readers waiting for good.
         for response in tuple(self._open):
             response.close()
-        for pool in tuple(self._pools):
-            await pool.session.close()
+        await self._pools.close()
         self._on_close()
 
     async def _ask_human(self) -> None:
@@ -213,8 +198,9 @@ class HttpTransport:
         return answer
 
     async def _send(self, call: _Call, proof: Proof) -> _Answer:
-        pool = self._current_pool(proof.certificate)
-        pool.users += 1
+        if self._closed:
+            raise ConnectionFailed(f"{self._endpoint.name}: the transport is closed")
+        pool = self._pools.take(proof.certificate)
         sending = _SENDING.set(call)
         try:
             self._check_time(call)
@@ -230,7 +216,7 @@ class HttpTransport:
                 timeout=_UNBOUND if call.silence is None else _bound(call.silence),
             )
         except BaseException as error:
-            await self._give_back(pool)
+            await self._pools.give_back(pool)
             # UnicodeError: a name that cannot be asked for.
             if isinstance(error, (aiohttp.ClientError, UnicodeError)):
                 self._answered(self._host, call.method, NO_ANSWER)
@@ -260,65 +246,7 @@ class HttpTransport:
         self._open.discard(answer.response)
         # A connection whose answer was read to its end is used again, any other is closed.
         answer.response.release()
-        await self._give_back(answer.pool)
-
-    async def _give_back(self, pool: _Pool) -> None:
-        """Count one user of a pool less, and close pools that neither new requests nor old ones use."""
-        pool.users -= 1
-        if len(self._pools) > 1:
-            for old in [each for each in self._pools if each is not self._pool and not each.users]:
-                self._pools.discard(old)
-                await old.session.close()
-
-    def _current_pool(self, certificate: CertPair | None) -> _Pool:
-        if self._closed:
-            raise ConnectionFailed(f"{self._endpoint.name}: the transport is closed")
-        identity: Identity = (self._ca() if self._ca else None, certificate)
-        if self._pool is not None and identity in (self._pool.identity, self._unusable):
-            return self._pool
-        try:
-            session = self._session(*identity)
-        except ConfigInvalid:
-            # Certificate and key are replaced one after the other; in between they do not fit.
-            if self._pool is None:
-                raise
-            self._unusable = identity
-            return self._pool
-        self._pool = _Pool(identity, session)
-        self._pools.add(self._pool)
-        return self._pool
-
-    def _session(self, ca: bytes | None, pair: CertPair | None) -> aiohttp.ClientSession:
-        endpoint = self._endpoint
-        compress = (
-            self._bounds.compressed and endpoint.compress and not is_loopback(urlsplit(endpoint.server).hostname or "")
-        )
-        # Reading the certificates that the computer trusts takes tens of milliseconds: not where there is no TLS.
-        tls = endpoint.server.startswith("https:") or endpoint.proxy_url.startswith("https:")
-        context: ssl.SSLContext | bool = True
-        if tls:
-            context = self._tls or client_context(ca=ca, insecure=endpoint.insecure, pair=pair, where=endpoint.name)
-        # The proxy of our own environment is trusted to know where it may go.
-        reach = None if endpoint.proxy_url and endpoint.proxy_is_ours else endpoint.reach
-        return aiohttp.ClientSession(
-            # Watches are as many as there are things to watch, and who writes has a gate of its own: a bound here would
-            # only let the one wait for the other.
-            **through(
-                self._proxy,
-                reach,
-                Steps(self._before_connecting, self._after_connecting),
-                ssl=context,
-                limit=0,
-                keepalive_timeout=_KEEPALIVE_SECONDS,
-                ttl_dns_cache=30,
-            ),
-            headers={"User-Agent": USER_AGENT, "Accept-Encoding": "gzip" if compress else "identity"},
-            cookie_jar=aiohttp.DummyCookieJar(),
-            # Beyond this a stream stops reading from its socket, and decompressing, until its reader has caught up.
-            read_bufsize=self._bounds.ahead,
-            auto_decompress=self._bounds.compressed,
-            middlewares=(_never_twice,),
-        )
+        await self._pools.give_back(answer.pool)
 
     async def _before_connecting(self) -> None:
         """Let new connections take turns."""
@@ -387,88 +315,5 @@ class HttpTransport:
 class _Answer(msgspec.Struct, frozen=True):
     """An answer whose body is not read yet, and the pool that its connection belongs to."""
 
-    pool: _Pool
+    pool: Pool
     response: aiohttp.ClientResponse
-
-
-class _Pool:
-    """The connections of one TLS identity, and how many requests and streams use them."""
-
-    def __init__(self, identity: Identity, session: aiohttp.ClientSession) -> None:
-        self.identity = identity
-        self.session = session
-        self.users = 0
-
-
-class _Lines:
-    """The lines of a stream, each with its end of line."""
-
-    def __init__(
-        self,
-        act: str,
-        response: aiohttp.ClientResponse,
-        bounds: Bounds,
-        keep: Shape | None,
-        turns: Turns | None,
-        receiving: Allowance | None,
-    ) -> None:
-        self._act = act
-        self._turns = turns
-        self._receiving = receiving
-        self._content = response.content
-        self._bounds = bounds
-        self._keep = keep
-        self._begun = self._new_line()
-        self._lines: deque[bytes] = deque()
-
-    def __aiter__(self) -> _Lines:
-        return self
-
-    async def __anext__(self) -> bytes:
-        while not self._lines:
-            if self._receiving is not None:
-                await self._receiving.wait()
-            try:
-                piece = await self._content.readany()
-            except BROKEN as error:
-                raise failure(self._act, error) from error
-            if not piece and not self._begun.length:
-                raise StopAsyncIteration
-            await self._split(piece)
-        return self._lines.popleft()
-
-    async def _split(self, piece: bytes) -> None:
-        """Take in a piece; an empty one is the end, which ends the last line too."""
-        start, end = 0, piece.find(b"\n") + 1
-        if self._begun.length and (end or not piece):
-            await self._begun.add(piece[:end])
-            self._lines.append(self._begun.take())
-            self._begun = self._new_line()
-            start, end = end, piece.find(b"\n", end) + 1
-        while end:
-            self._lines.append(piece[start:end])
-            start, end = end, piece.find(b"\n", end) + 1
-        if start < len(piece):
-            await self._begun.add(piece[start:])
-
-    def _new_line(self) -> Text:
-        return Text(self._act, self._bounds.object, self._bounds.most, self._keep, self._turns)
-
-
-async def _never_twice(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Keep aiohttp from sending PUT and DELETE again when a connection breaks: the second try gets 409 or 404."""
-    try:
-        return await handler(request)
-    except aiohttp.ClientConnectorError:
-        raise
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        if request.method in {"GET", "HEAD"}:
-            raise
-        raise failure(f"{request.method} {request.url.with_query(None)}", error) from error
-
-
-def _proxy(endpoint: Endpoint) -> URL | None:
-    if not endpoint.proxy_url:
-        return None
-    url, login = URL(endpoint.proxy_url), endpoint.proxy_login
-    return url.with_user(login.username).with_password(login.password.text) if login else url

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from haulout.core.action import Delete, Evict
 from haulout.core.drain.options import PodRules
 from haulout.embedded import DISRUPTION_BUDGETS, NODES, PODS, Change, Json
+from haulout.kernel.requests import Refused
 from haulout.surfaces.notify.wire import OBJECTS_DRAINED, SLA_EXPIRED, STARTED
 from tests.build.notices import HOME, Notices, options
 from tests.build.workloads import budget, daemon_set, deployment, pod
@@ -96,6 +98,32 @@ class TestDrainer:
         assert given.conditions("a")["drainProgress"] == "blocked"
         given.run(400)
         assert given.status("a") == OBJECTS_DRAINED
+
+    @pytest.mark.parametrize(("timeout", "after"), [("0s", 605), ("10m", 1205)], ids=["at once", "after a while"])
+    def test_after_the_sla_only_pods_that_a_budget_refuses_are_deleted(self, timeout: str, after: int) -> None:
+        given = ops({"pdbTimeout": timeout}, sla="10m")
+        given.world.make(pod("kept", app="kept", nodeName="n0"), budget("kept", maxUnavailable=0))
+        late = pod("free", app="free", nodeName="n0")
+        late["metadata"]["finalizers"] = ["example.com/hangs"]
+        given.world.make(late)
+        given.run(5).started("a").run(after)
+        removals = {body.target.name: type(body) for body, _ in given.answered if isinstance(body, Evict | Delete)}
+        assert removals == {"kept": Delete, "free": Evict}
+
+    def test_a_pod_that_a_failing_webhook_keeps_is_not_deleted_past_its_eviction(self) -> None:
+        given = ops({"pdbTimeout": "0s", "unmanagedPods": "Evict"}, sla="10m")
+        given.world.make(single("kept"))
+        given.refuses[Evict, "Pod"] = Refused(500, "a webhook has failed")
+        given.run(5).started("a").run(1200)
+        assert pods(given) == ["kept"]
+
+    def test_under_a_budget_with_room_each_pod_is_evicted_in_its_turn(self) -> None:
+        given = ops({"pdbTimeout": "0s"}, sla="10m")
+        given.world.make(*(pod(f"p{number}", app="web", nodeName="n0") for number in range(6)))
+        given.world.make(budget("web", minAvailable=0))
+        given.run(5).started("a").run(700)
+        removals = [type(body) for body, _ in given.answered if isinstance(body, Evict | Delete)]
+        assert (removals, pods(given)) == ([Evict] * 6, [])
 
     def test_what_somebody_else_drains_is_left_alone(self) -> None:
         given = ops({})

@@ -9,13 +9,13 @@ import msgspec
 
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Count, Group, Limit, Membership
-from haulout.cluster.rows import PodRow, Row, Value
+from haulout.cluster.rows import BudgetRow, PodRow, Row, Value
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import EVICTION, MARK, View
 from haulout.core.action import Delete, Evict, Refusal, Tell, Write
-from haulout.core.decision import NOTHING, Decider, Decision
+from haulout.core.decision import NOTHING, Decider, Decision, earliest
 from haulout.core.drain import requests
-from haulout.core.drain.pace import PERMITS_OF_POD, Permit
+from haulout.core.drain.pace import PERMITS_OF_POD, Permit, allowance
 from haulout.core.drain.pace import PHASE as PACE_PHASE
 from haulout.core.drain.plan import EvictionRow, outcome_name
 from haulout.core.holds import Rank
@@ -32,14 +32,31 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     pod = view.get(wanted.pod, PodRow)
     if pod is None or pod.uid != wanted.uid:
         return NOTHING
-    name = outcome_name(pod.key, pod.uid)
-    outcome = view.outcome(name)
     if wanted.delete:
-        what = EVICTING if pod.deleting_at is None else FORCED
-        return _in_turn(view, wanted, what, (Delete(pod.key, pod.uid, wanted.grace_for, name, wanted.surface),))
+        return _deletion(view, wanted, pod)
     if pod.deleting_at is not None:
         return NOTHING
-    retry_at = _retry_at(view, wanted, outcome.value if outcome is not None else None)
+    outcome = view.outcome(outcome_name(pod.key, pod.uid))
+    refusal = outcome.value if outcome is not None and isinstance(outcome.value, Refusal) else None
+    past_at = wanted.past_budget_at if wanted.by_budget else None
+    if past_at is None:
+        return _eviction(view, wanted, pod, refusal, now)
+    if now >= past_at:
+        is_refused = _is_refused_by_budget(view, wanted, refusal)
+        return _deletion(view, wanted, pod) if is_refused else _eviction(view, wanted, pod, refusal, now)
+    decision = _eviction(view, wanted, pod, refusal, now)
+    return msgspec.structs.replace(decision, until=earliest(decision.until, past_at))
+
+
+def _deletion(view: View, wanted: EvictionRow, pod: PodRow) -> Decision:
+    what = EVICTING if pod.deleting_at is None else FORCED
+    name = outcome_name(pod.key, pod.uid)
+    return _in_turn(view, wanted, what, (Delete(pod.key, pod.uid, wanted.grace_for, name, wanted.surface),))
+
+
+def _eviction(view: View, wanted: EvictionRow, pod: PodRow, refusal: Refusal | None, now: datetime) -> Decision:
+    name = outcome_name(pod.key, pod.uid)
+    retry_at = _retry_at(view, wanted, refusal)
     if retry_at is not None and retry_at > now:
         return _going(wanted, EVICTING, until=retry_at)
     if wanted.by_request:
@@ -117,9 +134,24 @@ def _permitted(view: View, wanted: EvictionRow) -> bool:
     return len(permits) > 1 or all(permit.granted for permit in permits)
 
 
-def _retry_at(view: View, wanted: EvictionRow, refusal: object) -> datetime | None:
+def _is_refused_by_budget(view: View, wanted: EvictionRow, refusal: Refusal | None) -> bool:
+    """Whether a budget keeps the pod: by its own count, by the server's answer, or because several cover the pod.
+
+    A pod that only waits for its turn under a budget with room is not refused.
+    """
+    if view.listing("PodDisruptionBudget", wanted.pod.cluster) is Listing.UNREADABLE:
+        return refusal is not None and refusal.by_budget
+    view.require("PodDisruptionBudget", wanted.pod.cluster)
+    permits = view.rows(PERMITS_OF_POD, wanted.pod, Permit, wanted.pod.cluster)
+    if len(permits) != 1 or permits[0].granted:
+        return len(permits) > 1
+    budget = view.get(permits[0].budget, BudgetRow)
+    return permits[0].tried_at is not None or (budget is not None and allowance(budget) <= 0)
+
+
+def _retry_at(view: View, wanted: EvictionRow, refusal: Refusal | None) -> datetime | None:
     """Return when a failed eviction is tried again. Where a budget refused, a change of it is the time."""
-    if not isinstance(refusal, Refusal):
+    if refusal is None:
         return None
     paced = view.listing("PodDisruptionBudget", wanted.pod.cluster) is Listing.LISTED
     if refusal.by_budget and paced:

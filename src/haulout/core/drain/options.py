@@ -83,8 +83,8 @@ class Classes(msgspec.Struct, frozen=True):
         """Return what is done with a pod. A surface that classes pods itself has its own."""
         raise NotImplementedError
 
-    def changes_at(self, pod: PodRow, now: datetime) -> datetime | None:
-        """Return when time alone changes the class of a pod."""
+    def past_budget_at(self, pod: PodRow) -> datetime | None:
+        """Return from when on a pod whose eviction a budget refuses is deleted without eviction; None: never."""
         return None
 
     def overrules(self, act: Act) -> bool:

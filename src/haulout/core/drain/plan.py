@@ -29,6 +29,7 @@ class EvictionRow(Row, frozen=True, kw_only=True):
 
     `by_budget`: budgets are asked. `healthy`: the pod counts as available under them.
     `places`: how many pods of the node may be asked to go at a time, beside those that are leaving already.
+    `past_budget_at`: from then on the pod is deleted if a budget refuses its eviction.
     """
 
     pod: Key
@@ -44,6 +45,7 @@ class EvictionRow(Row, frozen=True, kw_only=True):
     by_request: bool = False
     reporter: str = ""
     places: int | None = None
+    past_budget_at: datetime | None = None
 
     @property
     def rank(self) -> Rank:
@@ -179,6 +181,7 @@ def _eviction(
         by_request=options.by_request,
         reporter=drain.reporter,
         places=places if pod.deleting_at is None else None,
+        past_budget_at=options.classes.past_budget_at(pod) if options.classes is not None else None,
     )
 
 

@@ -175,8 +175,6 @@ def changes_at(pods: Iterable[PodRow], options: DrainOptions, now: datetime, nod
         instants += [pod.deleting_at + overdue_for for pod in known if pod.deleting_at is not None]
     if options.force_ending or options.force_stuck_for is not None:
         instants += [forced_at(pod, options) for pod in known]
-    if options.classes is not None:
-        instants += [options.classes.changes_at(pod, now) for pod in known]
     return min((instant for instant in instants if instant is not None and instant > now), default=None)
 
 

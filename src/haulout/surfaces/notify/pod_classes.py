@@ -21,20 +21,13 @@ class PodClasses(Classes, frozen=True):
 
     def act(self, pod: PodRow, daemonset: DaemonSetLookup, now: datetime) -> Act:
         act = self._graceful(pod, daemonset)
-        if self.forced_since is None or act in (Act.IGNORE, Act.DELETE):
-            return act
-        at = self._deleted_at(pod)
-        return Act.DELETE if at is not None and now >= at else Act.EVICT
-
-    def changes_at(self, pod: PodRow, now: datetime) -> datetime | None:
-        return self._deleted_at(pod) if self.forced_since is not None else None
+        return act if self.forced_since is None or act in (Act.IGNORE, Act.DELETE) else Act.EVICT
 
     def overrules(self, act: Act) -> bool:
         """Whether a pod that a rule of all drains keeps goes all the same: after the SLA, one that is waited for."""
         return self.forced_since is not None and act is Act.WAIT
 
-    def _deleted_at(self, pod: PodRow) -> datetime | None:
-        """Return from when on a pod that its budget keeps is deleted past the budget."""
+    def past_budget_at(self, pod: PodRow) -> datetime | None:
         if self.settings.pdb_timeout < timedelta() or self.forced_since is None:
             return None
         return max(self.forced_since, pod.created_at or self.forced_since) + self.settings.pdb_timeout

@@ -183,7 +183,7 @@ class Actor:
         """Send the looks that are due, and ask the subjects again whose delay has ended."""
         self._edit_rates.forget_old(now)
         self._delays.tick(now)
-        for what in self._timers.take_due(now):
+        while (what := self._timers.take_due(now)) is not None:
             if isinstance(what, Subject):
                 self.loop.wake(what)
             elif what.kind == PROOF:
@@ -211,9 +211,7 @@ class Actor:
     # For the store
 
     def _version_changed(self, key: Key) -> None:
-        row = self._store.row(key)
-        if row is not None:
-            self._effects.version_changed(key, row)
+        self._effects.version_changed(key)
         self._delays.end_conflict(key)
         self._proofs.node_changed(key)
 

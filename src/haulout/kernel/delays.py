@@ -114,8 +114,9 @@ class Delays:
         return cluster in self._pauses
 
     def tick(self, now: datetime) -> None:
-        for cluster in [cluster for cluster, until in self._pauses.items() if until <= now]:
-            del self._pauses[cluster]
+        if self._pauses:
+            for cluster in [cluster for cluster, until in self._pauses.items() if until <= now]:
+                del self._pauses[cluster]
 
     def has_conflict(self, target: Key) -> bool:
         """Whether a write on the object was refused because the server has a version that has not arrived yet."""

@@ -129,13 +129,14 @@ class Effects:
         if not self._is_busy(target):
             self.unexpect(target)
 
-    def version_changed(self, target: Key, row: Row) -> None:
+    def version_changed(self, target: Key) -> None:
         """Settle the writes that the object's newer version shows.
 
         A patch names the version that it was made for: once another is known, one that comes late has no effect.
         """
         standing = self._pending.get(target)
-        if standing is not None:
+        row = self._store.row(target) if standing is not None else None
+        if standing is not None and row is not None:
             seen = [what for what, each in standing.items() if not each.ends or is_ending(row, each.uid)]
             self.settle(target, seen)
 

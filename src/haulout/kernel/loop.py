@@ -174,7 +174,7 @@ class Loop:
         """Run the due subjects in order. Return True when none is left, False when `enough()` stopped it early."""
         self._store.pass_time(now)
         self._now = now
-        for rested in self._rests.take_rested(now):
+        while (rested := self._rests.take_rested(now)) is not None:
             self._call(rested)
         while (subject := self._askings.take_due(now)) is not None:
             self.wake(subject)

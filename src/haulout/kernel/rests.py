@@ -6,7 +6,6 @@ Without rests, draining a node of 250 pods would run through all that are left e
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -64,14 +63,15 @@ class Rests:
             heapq.heappush(self._ends, (rest.until, subject))
         return True
 
-    def take_rested(self, now: datetime) -> Iterator[Subject]:
-        """Take out the subjects that are to be asked because their rest is over."""
+    def take_rested(self, now: datetime) -> Subject | None:
+        """Take out the first subject that is to be asked because its rest is over; None: there is none."""
         while self._ends and self._ends[0][0] <= now:
             until, subject = heapq.heappop(self._ends)
             rest = self._rests.get(subject)
             if subject in self._waiting and rest is not None and rest.until == until:
                 self._waiting.discard(subject)
-                yield subject
+                return subject
+        return None
 
     def next_instant(self) -> datetime | None:
         return self._ends[0][0] if self._ends else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
 from datetime import datetime
 
 from haulout.cluster.key import Key
@@ -22,10 +21,9 @@ class Timers:
         self._number += 1
         heapq.heappush(self._heap, (instant, self._number, what))
 
-    def take_due(self, now: datetime) -> Iterator[Subject | Key]:
-        """Take out whatever is due, also what becomes due meanwhile."""
-        while self._heap and self._heap[0][0] <= now:
-            yield heapq.heappop(self._heap)[2]
+    def take_due(self, now: datetime) -> Subject | Key | None:
+        """Take out the first that is due; None: nothing is."""
+        return heapq.heappop(self._heap)[2] if self._heap and self._heap[0][0] <= now else None
 
     def next_instant(self) -> datetime | None:
         return self._heap[0][0] if self._heap else None

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from haulout.cluster.key import Key
-from haulout.cluster.rows import NodeRow, PodRow
+from haulout.cluster.rows import NodeRow, ObjectRow, PodRow
 from haulout.cluster.store import Store
 from haulout.core.action import Cordon, Evict, Say
 from haulout.kernel.effects import LOOK_AFTER_FOR, Effects
@@ -36,15 +34,18 @@ class Scene:
         body = request_body(job, self.store.row(job.target))
         return self.effects.await_seen(subject(name), job, body, at(0), statements)
 
+    def see(self, row: ObjectRow) -> None:
+        self.store.put(row)
+        self.effects.version_changed(row.key)
+
 
 def test_an_eviction_is_awaited_until_the_pod_is_on_its_way_out() -> None:
     scene = Scene()
     assert scene.await_seen(EVICTION)
     assert scene.effects.awaits(subject())
-    leaving = PodRow(key=POD, uid="u", version=2, node="a", deleting_at=at(0))
-    scene.effects.version_changed(POD, msgspec.structs.replace(leaving, deleting_at=None))
+    scene.see(PodRow(key=POD, uid="u", version=2, node="a"))
     assert scene.effects.awaits(subject())
-    scene.effects.version_changed(POD, leaving)
+    scene.see(PodRow(key=POD, uid="u", version=3, node="a", deleting_at=at(0)))
     assert not scene.effects.awaits(subject())
     assert scene.loop.woken == [subject()]
     assert scene.effects.size() == 0
@@ -85,7 +86,7 @@ def test_a_lost_edit_stays_expected_until_its_object_moves() -> None:
     expected = scene.store.expects(A)
     assert isinstance(expected, NodeRow)
     assert expected.unschedulable
-    scene.effects.version_changed(A, node("a", version=2))
+    scene.see(node("a", version=2))
     assert scene.store.expects(A) is None
 
 

@@ -12,6 +12,7 @@ import yaml
 from haulout.cluster.key import Key
 from haulout.cluster.kinds import Kinds
 from haulout.core.action import Create, Delete, Evict
+from haulout.core.decision import Source
 from haulout.core.declaration import Enabled
 from haulout.core.reason import Reason
 from haulout.embedded import NODES, PODS, Json, Resource
@@ -60,6 +61,9 @@ class About:
 Fate = Callable[[About], str]
 # The way of a write to the API server: it carries the write out, or answers by itself, or never returns.
 Way = Callable[[Body, Callable[[], Answer]], Answer]
+# How long the answer to a request takes.
+Latency = Callable[[Body], timedelta]
+AT_ONCE = timedelta()
 
 
 class Counting(VirtualDriver):
@@ -68,6 +72,15 @@ class Counting(VirtualDriver):
     writes: list[tuple[str, str]]
     before: Callable[[Body], None]
     way: Callable[[], Way]
+    latency: Callable[[], Latency]
+
+    def _pass_on(self, request: int, body: Body) -> None:
+        answered_at = self._time.now() + self.latency()(body)
+        answer = self._carried_out(body)
+        if answered_at == self._time.now():
+            self._kernel.answered(request, answer, answered_at)
+        else:
+            self._time.at(answered_at, lambda: self._kernel.answered(request, answer, self._time.now()))
 
     def _carried_out(self, body: Body) -> Answer:
         assert isinstance(body, Change | Create | Evict | Delete | Look | ListPods)
@@ -106,6 +119,9 @@ class Skyhooks(Reports):
         self.writes: list[tuple[str, str]] = []
         self.before: Callable[[Body], None] = lambda body: None
         self.way: Way = lambda body, carry_out: carry_out()
+        self.latency: Latency = lambda body: AT_ONCE
+        # Kinds that an operator which is started lists so much later than all others.
+        self.late: dict[str, timedelta] = {}
         objects = self.world.objects
         others = ("nodedisruptionbudgets", "nodemaintenances") if beside else ()
         for crd in (*DECLARED.crds, *others):
@@ -128,10 +144,18 @@ class Skyhooks(Reports):
         self.kernel = assembly.kernel
         driver = self.driver_type(self.kernel, self.world.objects, self.world.time, self._stated, Kinds(assembly.kinds))
         driver.writes, driver.before, driver.way = self.writes, self._sent, lambda: self.way
+        driver.latency = lambda: self.latency
         self.driver = driver
         for source in sorted(assembly.sources(), key=repr):
-            driver.watch(source.kind, source.keep)
+            self._watch(source)
         return self
+
+    def _watch(self, source: Source) -> None:
+        driver, late_for = self.driver, self.late.get(source.kind, AT_ONCE)
+        if late_for:
+            self.world.time.at(self.world.time.now() + late_for, lambda: driver.watch(source.kind, source.keep))
+        else:
+            driver.watch(source.kind, source.keep)
 
     def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
         self.refusals.append((answer.code, answer.message))

@@ -93,7 +93,11 @@ class VirtualDriver:
                     case Send() as send:
                         self._kernel.answered(request.id, self._sent(send), self._time.now())
                     case _ as body:
-                        self._kernel.answered(request.id, self._carried_out(body), self._time.now())
+                        self._pass_on(request.id, body)
+
+    def _pass_on(self, request: int, body: Body) -> None:
+        """Carry a request out, and hand its answer to the kernel."""
+        self._kernel.answered(request, self._carried_out(body), self._time.now())
 
     def _hear(self, projector: Projector, labels: Selector, change: WorldChange) -> None:
         meta, resource = change.object["metadata"], projector.resource

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -14,10 +13,10 @@ from haulout.core.action import Annotate, Edit, Finalize, Patch, Step, Tell
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.holds import Claim
 from haulout.model.meta import Condition, wire_time
-from haulout.surfaces.packages import claims, compartments, halts, skyhook_conditions, skyhook_status
-from haulout.surfaces.packages.applied import AppliedRow, applied_key, recording
+from haulout.surfaces.packages import claims, compartments, halts, hearing, skyhook_conditions, skyhook_status
+from haulout.surfaces.packages.applied import APPLIED, AppliedRow, applied_key, recording
 from haulout.surfaces.packages.batches import Batch, batch_of
-from haulout.surfaces.packages.config_maps import CONFIGS_OF_SKYHOOK, NODE_METADATA, PackageConfigRow
+from haulout.surfaces.packages.config_maps import CONFIGS_OF_SKYHOOK, NODE_METADATA, PACKAGE_CONFIG, PackageConfigRow
 from haulout.surfaces.packages.configs import ConfigChanges, config_changes
 from haulout.surfaces.packages.halts import Course, course_of
 from haulout.surfaces.packages.options import STAMP_VERSION, Options
@@ -88,33 +87,35 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if row is None or setting is None:
         return NOTHING
     assert isinstance(setting.value, Options)
-    # Without these the decisions about nodes are put off, and what they tell of the nodes is missing.
-    for kind in ("Node", "Pod", PACKAGE_POD, NODE_METADATA):
+    # Without these the decisions about plans and nodes are put off, and what they tell is missing or out of date.
+    for kind in ("Node", "Pod", PACKAGE_POD, NODE_METADATA, PACKAGE_CONFIG, APPLIED):
         view.require(kind)
-    plan = view.get(plan_key(row.name), PlanRow)
-    wanted = halts.desired(row)
-    is_known = plan is not None and plan.is_deleting == (row.deleting_at is not None)
-    if plan is None or not is_known or plan.is_restored != (wanted is not row):
-        return NOTHING
-    nodes = tuple(sorted(view.rows(NODES_OF_SKYHOOK, row.name, Standing), key=lambda node: node.age))
-    if row.deleting_at is not None and not (plan.is_uninstalling and any(_is_left(node) for node in nodes)):
-        return _ending(row, nodes)
-    configs = tuple(view.rows(CONFIGS_OF_SKYHOOK, row.name, PackageConfigRow))
     name = row.spec.deployment_policy
     policy = view.get(policy_key(name), PolicyRow) if name else None
+    plan = view.get(plan_key(row.name), PlanRow)
+    wanted = halts.desired(row)
+    if plan is None or not _is_of(plan, row, is_restored=wanted is not row):
+        return NOTHING
+    hearing.await_first_answers(view, hearing.NODE_DECISION)
+    standings = view.rows(NODES_OF_SKYHOOK, row.name, Standing)
+    nodes = hearing.current(view, plan, standings, row.status.node_priority)
+    if row.deleting_at is not None and not (plan.is_uninstalling and any(not node.is_complete for node in nodes)):
+        return _ending(row, plan, view)
+    configs = tuple(view.rows(CONFIGS_OF_SKYHOOK, row.name, PackageConfigRow))
     return _going_on(Situation(row, wanted, plan, view, now, setting.value, nodes, configs, policy))
 
 
-def _ending(row: SkyhookRow, nodes: Sequence[Standing]) -> Decision:
+def _is_of(plan: PlanRow, row: SkyhookRow, *, is_restored: bool) -> bool:
+    """Whether a plan is that of the Skyhook as it is now."""
+    is_deleting = row.deleting_at is not None
+    return (plan.generation, plan.is_deleting, plan.is_restored) == (row.generation, is_deleting, is_restored)
+
+
+def _ending(row: SkyhookRow, plan: PlanRow, view: View) -> Decision:
     """Let the Skyhook go once no node carries anything of it that has to go."""
-    if any(not node.is_released for node in nodes):
+    if not hearing.are_released(view, plan):
         return NOTHING
     return Decision(actions=((Finalize(row.key, FINALIZER, present=False),),))
-
-
-def _is_left(node: Standing) -> bool:
-    """Whether a package has to be uninstalled on the node before its Skyhook may go."""
-    return node.is_released and not node.is_complete
 
 
 def _unreadable(given: Situation) -> Decision:
@@ -130,7 +131,12 @@ def _going_on(given: Situation) -> Decision:
     row, plan = given.row, given.plan
     if plan.selector is None:
         return _unreadable(given)
-    status = skyhook_status.status_of(row, given.nodes, has_compartments=plan.has_compartments)
+    status = skyhook_status.status_of(
+        row, [node for node in given.nodes if node.is_heard], has_compartments=plan.has_compartments
+    )
+    is_heard = status != COMPLETE or _is_heard(given)
+    if not is_heard:
+        status = row.status.status or UNKNOWN
     picked = _kept_picks(given)
     batches = _batches(given, status, picked)
     gate = given.policy.gate if given.policy is not None else None
@@ -142,7 +148,10 @@ def _going_on(given: Situation) -> Decision:
     chosen, is_answered = claims.chosen(given.view, wanted, batches, given.options)
     configs = _configs(given)
     holds: tuple[Claim, ...] = (*claims.begun(row, given.nodes, picked, given.options, given.view), *wanted)
-    new_status = _status(given, status, picked, batches, chosen, configs, course)
+    # Nodes that have not heard of a new configuration yet are complete for the one before.
+    is_changing = bool(configs.announced or configs.is_queued or plan.changing)
+    is_complete = status == COMPLETE and is_heard and not is_changing
+    new_status = _status(given, status, picked, batches, chosen, configs, course, is_complete=is_complete)
     is_urgent = bool(chosen) or course.halt != row.status.halt
     steps, marks, until = _writes(given, new_status, configs, is_urgent=is_urgent, may_wait=not is_answered)
     return Decision(
@@ -154,6 +163,14 @@ def _going_on(given: Situation) -> Decision:
         if given.view.explaining and (status != COMPLETE or course.waiting)
         else (),
     )
+
+
+def _is_heard(given: Situation) -> bool:
+    """Whether all nodes have taken in the Skyhook as it is now. Once it is stored as complete, new nodes speak for themselves."""
+    stored = given.row.status
+    if (stored.status, stored.observed_generation) == (COMPLETE, given.row.generation):
+        return all(node.is_heard for node in given.nodes)
+    return hearing.has_heard_all(given.view, given.plan, given.nodes)
 
 
 def _kept_picks(given: Situation) -> dict[str, str]:
@@ -240,34 +257,34 @@ def _status(
     chosen: frozenset[str],
     configs: ConfigChanges,
     course: Course,
+    *,
+    is_complete: bool,
 ) -> SkyhookStatus:
+    """Return the status to be stored. `is_complete`: the spec as it is now is complete on all nodes."""
     row, nodes, stored = given.row, given.nodes, given.row.status
     states, is_truncated = skyhook_status.node_states(nodes)
     departed = len(stored.node_priority.keys() - picked.keys())
-    is_done = status == COMPLETE
-    # Nodes that have not heard of a new configuration yet are complete for the one before.
-    is_changing = bool(configs.announced or configs.is_queued or given.plan.changing)
     compartment_statuses = {batch.name: _compartment(batch, chosen, course) for batch in batches}
     if _begins_rollback(row, course.halt):
         # Every node waits for its turn, those that have failed among them.
         picked, compartment_statuses = {}, _fresh(compartment_statuses)
     return replace(
         stored,
-        observed_generation=row.generation if is_done and not is_changing else stored.observed_generation,
+        observed_generation=row.generation if is_complete else stored.observed_generation,
         status=status,
         node_state=states,
         node_status={node.node: node.status for node in nodes if node.status},
         conditions=_conditions(given, status, course, is_truncated=is_truncated),
         node_boot_ids=_boot_ids(given),
         node_priority={**picked, **dict.fromkeys(sorted(chosen), wire_time(given.now))},
-        node_order_offset=0 if is_done else stored.node_order_offset + departed,
+        node_order_offset=0 if status == COMPLETE else stored.node_order_offset + departed,
         config_updates=configs.updates,
         compartment_statuses=compartment_statuses if given.plan.has_compartments else stored.compartment_statuses,
         nodes_in_progress=sum(node.status in (IN_PROGRESS, ERRORING) for node in nodes),
         complete_nodes=f"{sum(node.status == COMPLETE for node in nodes)}/{len(nodes)}",
         package_list=_package_list(given),
         halt=course.halt,
-        last_complete=_last_complete(given, course, is_complete=is_done and not is_changing),
+        last_complete=_last_complete(given, course, is_complete=is_complete),
     )
 
 

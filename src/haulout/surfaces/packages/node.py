@@ -14,6 +14,7 @@ from haulout.core.holds import is_kept_by_others
 from haulout.surfaces.packages import node_names, taints
 from haulout.surfaces.packages.around import Around, Visit
 from haulout.surfaces.packages.config_maps import METADATA_OF_NODE, MetadataRow
+from haulout.surfaces.packages.hearing import PLAN_DECISION, await_first_answers
 from haulout.surfaces.packages.node_draft import NodeDraft
 from haulout.surfaces.packages.node_leaving import leave, orphans
 from haulout.surfaces.packages.node_state import MalformedNodeState, parse
@@ -33,6 +34,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     node = view.get(key, NodeRow)
     if node is None or node.deleting_at is not None:
         return _gone(key, view)
+    await_first_answers(view, PLAN_DECISION)
     plans = sorted(view.rows(ALL_PLANS, "", PlanRow), key=lambda plan: plan.rank)
     pods = tuple(view.rows(PACKAGE_PODS_OF_NODE, key.name, PackagePodRow))
     if not plans and not pods:
@@ -71,7 +73,7 @@ def _decided(around: Around, node: NodeRow, plans: list[PlanRow]) -> Decision:
         if plan in selecting and plan.spec.runtime_required
     )
     draft.apply(taints.removed_when_complete(draft.node, required, around.options.runtime_required))
-    visits.append(orphans(around.pods, {plan.skyhook for plan in plans}, draft))
+    visits.append(orphans(around, {plan.skyhook for plan in plans}, draft))
     visits.append(Visit(old_pods=tuple(_unneeded_pulls(around, visits))))
     return Decision(
         actions=tuple(_steps(draft, visits)),

@@ -16,13 +16,12 @@ from haulout.surfaces.packages.outcome import Result
 from haulout.surfaces.packages.plan import PlanRow
 from haulout.surfaces.packages.pod_results import orphaned
 from haulout.surfaces.packages.pod_rows import PackagePodRow
-from haulout.surfaces.packages.standing import Standing, standing_key
+from haulout.surfaces.packages.wire import SkyhookRow, skyhook_key
 
 
 def leave(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around) -> Visit:
     """Give the node back. What is installed on it stays known."""
     skyhook = plan.skyhook
-    before = draft.node
     draft.apply(releasing(draft.node, skyhook, alone=around.options.alone, others=around.others))
     for name in node_names.released(skyhook, deleted=plan.is_deleting):
         draft.annotate(name, None)
@@ -30,29 +29,38 @@ def leave(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around) -> Vis
     conditions = node_status.cleared_patch(node, skyhook)
     pods = () if plan.is_deleting else tuple(pod for pod in around.pods if _is_of(pod, plan))
     kept = around.view.get(metadata_key(around.options.namespace, skyhook, node.key.name), MetadataRow)
-    is_released = draft.node == before and not conditions
     return Visit(
-        marks=() if is_released or not plan.is_deleting else (_unreleased(plan, node),),
         old_pods=tuple(pod for pod in pods if pod.deleting_at is None),
         config_maps=(Delete(kept.key, kept.uid),) if kept is not None and not plan.is_deleting else (),
         conditions=conditions,
     )
 
 
+def has_remains(plan: PlanRow, node: NodeRow) -> bool:
+    """Whether the node carries anything of a deleted Skyhook that has to go with it."""
+    skyhook = plan.skyhook
+    marks = (
+        *node_names.released(skyhook, deleted=True),
+        node_names.cordon(skyhook),
+        node_names.cordon_before(skyhook),
+    )
+    if node_names.status(skyhook) in node.labels or any(mark in node.annotations for mark in marks):
+        return True
+    return bool(node_status.cleared_patch(node, skyhook))
+
+
 def _is_of(pod: PackagePodRow, plan: PlanRow) -> bool:
     return pod.about is not None and pod.skyhook == plan.skyhook
 
 
-def _unreleased(plan: PlanRow, node: NodeRow) -> Standing:
-    name = node.key.name
-    return Standing(key=standing_key(plan.skyhook, name), skyhook=plan.skyhook, node=name, is_released=False)
-
-
-def orphans(pods: tuple[PackagePodRow, ...], known: Collection[str], draft: NodeDraft) -> Visit:
-    """Record the results of pods whose Skyhook does not exist."""
+def orphans(around: Around, known: Collection[str], draft: NodeDraft) -> Visit:
+    """Record the results of pods whose Skyhook does not exist. `known`: the Skyhooks that take care of their own pods."""
     over: list[PackagePodRow] = []
-    for pod in pods:
+    for pod in around.pods:
         if pod.about is None or pod.about.skyhook in known or pod.deleting_at is not None:
+            continue
+        if around.view.get(skyhook_key(pod.about.skyhook), SkyhookRow) is not None:
+            # What follows from a result depends on a spec that cannot be read now.
             continue
         name = node_names.node_state(pod.about.skyhook)
         try:

@@ -354,6 +354,7 @@ def _standing(
         is_cordoned=node_names.cordon(plan.skyhook) in node.annotations,
         needs_drain=needs_drain,
         is_malformed=is_malformed,
+        revision=plan.revision,
         boot_id=node.boot_id,
         pods=frozenset(pod.about.name for pod in pods if pod.about is not None),
         latest=(latest[0], f"{about.name}:{about.version}") if latest is not None and about is not None else None,

@@ -52,7 +52,8 @@ class PlanRow(Row, frozen=True, kw_only=True):
     applied that it does not have in that version any more. `is_complete`: on all its nodes. `is_uninstalling`: it is being deleted, and
     has packages that are uninstalled before. `is_halted`: a wave failed its gate, and no node begins. `is_restored`: its
     packages are those that were complete last, not those of its spec. `defers_changes`: a node has its entries changed
-    when it is picked, so that a rollback leaves the others alone. `is_crowded`: so many nodes are worked on at once that its events
+    when it is picked, so that a rollback leaves the others alone. `revision`: changes with everything by which nodes tell
+    whether they are complete. `is_crowded`: so many nodes are worked on at once that its events
     do not tell of each.
     """
 
@@ -79,6 +80,7 @@ class PlanRow(Row, frozen=True, kw_only=True):
     is_restored: bool = False
     defers_changes: bool = False
     is_crowded: bool = False
+    revision: str = ""
 
     @property
     def packages(self) -> dict[str, Package]:
@@ -166,6 +168,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         is_restored=wanted is not row,
         defers_changes=policy is not None and policy.gate is not None and policy.gate.rollback,
     )
+    plan = msgspec.structs.replace(plan, revision=_revision(plan))
     boots = boots_of(row) if setting.value.reapply_on_reboot else ()
     return Decision(marks=(plan, *picks_of(row), *boots))
 
@@ -206,6 +209,11 @@ def plan_of(
         problem=problem_of(row),
         is_crowded=len(row.status.node_priority) > MOST_TOLD,
     )
+
+
+def _revision(plan: PlanRow) -> str:
+    flags = (plan.acts, plan.is_deleting, plan.is_restored)
+    return repr((plan.uid, plan.generation, flags, sorted(plan.changing), sorted(plan.updates.items())))
 
 
 def _at_the_end(spec: Spec) -> Spec:

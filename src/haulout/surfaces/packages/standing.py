@@ -19,8 +19,8 @@ class Standing(Row, frozen=True, kw_only=True):
 
     `is_ready`: the Skyhooks before this one are complete on it. `is_ignored`, `is_tainted`: why it is not eligible.
     `has_begun`: a pod was made for it, or it is cordoned. `needs_drain`: a package that is to run has an interrupt.
-    `is_malformed`: its state cannot be read. `is_released`: nothing of the Skyhook is left on it that has to go.
-    `is_reset`: its packages' state is gone after a reboot, which is to be recorded.
+    `is_malformed`: its state cannot be read. `revision`: the revision of the plan that it has taken in; `is_heard`: that is
+    the present one. `keeps_boot_id`: its packages' state is gone after a reboot, which is to be recorded.
     `pods`: the packages that have a pod on it. `latest`: when the newest package pod was made, and of what.
     `blocked_by`: why its drain waits, and for which pod. `changed_at`: when it was picked last; known where a rollback may follow.
     `failures`: which packages fail in which stage, and why.
@@ -40,8 +40,8 @@ class Standing(Row, frozen=True, kw_only=True):
     is_cordoned: bool = False
     needs_drain: bool = False
     is_malformed: bool = False
-    is_released: bool = True
-    is_selected: bool = True
+    revision: str = ""
+    is_heard: bool = True
     boot_id: str = ""
     keeps_boot_id: bool = False
     pods: frozenset[str] = frozenset()

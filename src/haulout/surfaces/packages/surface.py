@@ -23,6 +23,7 @@ from haulout.surfaces.packages.config_maps import (
     PACKAGE_CONFIG_RESOURCE,
 )
 from haulout.surfaces.packages.declare import LEASE
+from haulout.surfaces.packages.hearing import NODE_DECISION, PLAN_DECISION
 from haulout.surfaces.packages.options import Options, served
 from haulout.surfaces.packages.pod_rows import PACKAGE_POD, POD_RESOURCE
 from haulout.surfaces.packages.wire import DISABLE, KIND, NAME, PAUSE, RESOURCE, STAMP, SURFACE, SkyhookRow
@@ -38,12 +39,11 @@ def _none(key: Key, store: Store) -> Iterable[Key]:
     return ()
 
 
-NODE_DECISION = "packages-nodes"
 # Packages of a node end each at an instant of its own, and the node is written at the beginning and at the end of each stage.
 NODE_EDITS = 100
 # What nodes read of Skyhooks is there before nodes are asked, and what they tell before the rollout is.
 DECIDERS = (
-    Decider("packages-plans", KIND, plan.decide, phase=-2, nodes=_none, within=SURFACE),
+    Decider(PLAN_DECISION, KIND, plan.decide, phase=-2, nodes=_none, within=SURFACE),
     Decider(NODE_DECISION, "Node", node.decide, phase=-1, nodes=_none, within=SURFACE, edits=NODE_EDITS),
     Decider(claims.ROLLOUT, KIND, decide.decide, nodes=_nodes, within=SURFACE),
 )

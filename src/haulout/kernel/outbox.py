@@ -30,7 +30,7 @@ class Outbox:
         """Hand out a request that will be answered. Return its number."""
         self._number += 1
         self.sent[self._number] = Sent(body, work, job)
-        self._waiting.append(Request(self._number, body))
+        self._waiting.append(Request(self._number, body, continues=work is not None and work.has_answers))
         return self._number
 
     def state(self, statement: Telling | Measure | Say) -> None:

@@ -51,10 +51,14 @@ Body = Change | Create | Evict | Delete | Look | ListPods | Telling | Measure | 
 
 
 class Request(msgspec.Struct, frozen=True):
-    """Something that the actor wants sent. The answer is given back under the same `id`."""
+    """Something that the actor wants sent. The answer is given back under the same `id`.
+
+    `continues`: an earlier write of the same decision has been answered.
+    """
 
     id: int
     body: Body
+    continues: bool = False
 
 
 class Done(msgspec.Struct, frozen=True):

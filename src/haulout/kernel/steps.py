@@ -82,6 +82,7 @@ class Steps:
     def answered(self, work: Work, job: Job, request: int, now: datetime) -> None:
         """Go on after a write has been answered: with those that wait for its object, and with the decision."""
         work.sent.discard(request)
+        work.has_answers = True
         self._free(job.target, now)
         self._go_on(work, now)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -27,27 +27,43 @@ class Withheld(KubeError):
     """The guard said no: nothing was sent."""
 
 
+class Continued(NamedTuple):
+    """The key of a request that continues what an earlier request of the same sequence has begun."""
+
+    key: Hashable
+
+
+# The keys that wait, in the order of their next turns, each with its requests.
+Ring = dict[Hashable, deque[asyncio.Future[None]]]
+
+
 class Gate:
     """Lets in a limited number at once. Who waits is let in by turns over the keys, and in order within a key.
 
     So however many requests of one key wait, another key's first waits for at most one of each key's.
+
+    What is `Continued` goes before all that begins. Otherwise the second step of a thousand sequences that begin together
+    would wait for the first step of all of them. Sequences are short, so that others get their turns between them.
     """
 
     def __init__(self, limit: int) -> None:
         self._free = limit
-        # A ring: the first key has the next turn. Keys wait only while no slot is free.
-        self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}
+        # Keys wait only while no slot is free.
+        self._continued: Ring = {}
+        self._begun: Ring = {}
 
     @property
     def waiting(self) -> int:
-        return sum(not turn.done() for turns in self._waiting.values() for turn in turns)
+        rings = (self._continued, self._begun)
+        return sum(not turn.done() for ring in rings for turns in ring.values() for turn in turns)
 
     async def enter(self, key: Hashable) -> None:
         if self._free:
             self._free -= 1
             return
         turn = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(key, deque()).append(turn)
+        ring = self._continued if isinstance(key, Continued) else self._begun
+        ring.setdefault(key, deque()).append(turn)
         try:
             await turn
         except asyncio.CancelledError:
@@ -56,12 +72,12 @@ class Gate:
             raise
 
     def leave(self) -> None:
-        while self._waiting:
-            key = next(iter(self._waiting))
-            turns = self._waiting.pop(key)
+        while ring := self._continued or self._begun:
+            key = next(iter(ring))
+            turns = ring.pop(key)
             turn = turns.popleft()
             if turns:
-                self._waiting[key] = turns
+                ring[key] = turns
             if not turn.done():
                 turn.set_result(None)
                 return
@@ -74,8 +90,8 @@ class Writer:
     Answers are the raw bytes of the object, for the caller to decode; refusals are raised as they are.
 
     Nothing is retried, and nothing is delayed beyond the limit of requests in flight: what follows a refusal is a
-    decision, and the kernel keeps the pause that a server asks for. `key` is whose turn a request takes. `guard` is
-    called just before sending. `keep`: what is kept of an answer that is too long to be held.
+    decision, and the kernel keeps the pause that a server asks for. `key` is whose turn a request takes (`Gate`). `guard`
+    is called just before sending. `keep`: what is kept of an answer that is too long to be held.
     """
 
     def __init__(

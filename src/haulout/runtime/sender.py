@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from http import HTTPStatus
 from typing import Any, assert_never
 
@@ -33,7 +33,7 @@ from haulout.kube.codec import Broken, Garbled, Kind, Shortened
 from haulout.kube.errors import ApiError, ConnectionFailed, KubeError, NotFound, RequestTimeout, TooLarge
 from haulout.kube.excerpt import shape_of
 from haulout.kube.recorder import Recorder, Reporter
-from haulout.kube.writer import Guard, Withheld, Writer
+from haulout.kube.writer import Continued, Guard, Withheld, Writer
 from haulout.model.event import ObjectReference
 from haulout.model.meta import PartialObject
 from haulout.runtime.logs import LEVELS, foreign
@@ -92,7 +92,8 @@ class Sender:
             case Send() as send:
                 return await self._deliver(send, guard)
             case _ as body:
-                return await self._ask_server(body, guard)
+                key = Continued(body.target) if request.continues else body.target
+                return await self._ask_server(body, key, guard)
 
     def state(self, statement: Telling | Measure | Say) -> None:
         """Emit an event, a counter or a log line. No request waits for it."""
@@ -152,11 +153,11 @@ class Sender:
             return Refused(0, f"{type(error).__name__}: {error}")
         return Done(content=content)
 
-    async def _ask_server(self, body: Asked, guard: Guard) -> Answer:
+    async def _ask_server(self, body: Asked, key: Hashable, guard: Guard) -> Answer:
         writer = self.writers.get(body.target.cluster)
         if writer is None:
             return Refused(0, f"cluster {body.target.cluster} is not open")
-        answer = await self._outcome(writer, body, guard)
+        answer = await self._outcome(writer, body, key, guard)
         verb = type(body).__name__.lower()
         self._metrics.count("haulout_requests_total", verb=verb, kind=body.target.kind, outcome=_outcome_name(answer))
         if isinstance(body, Evict) or (isinstance(body, Delete) and body.surface):
@@ -184,11 +185,11 @@ class Sender:
         elif isinstance(body, Create):
             self._missing.discard(place)
 
-    async def _outcome(self, writer: Writer, body: Asked, guard: Guard) -> Answer:
+    async def _outcome(self, writer: Writer, body: Asked, key: Hashable, guard: Guard) -> Answer:
         try:
             if isinstance(body, ListPods):
                 return await self._list_pods(writer, body.target, guard)
-            return self._done(body, await self._send(writer, body, guard))
+            return self._done(body, await self._send(writer, body, key, guard))
         except Withheld:
             return Withdrawn()
         except ApiError as error:
@@ -205,20 +206,22 @@ class Sender:
         except KubeError as error:
             return Refused(0, str(error))
 
-    async def _send(self, writer: Writer, body: Change | Create | Evict | Delete | Look, guard: Guard) -> bytes:
+    async def _send(
+        self, writer: Writer, body: Change | Create | Evict | Delete | Look, key: Hashable, guard: Guard
+    ) -> bytes:
         target = body.target
         resource = self._kinds.resource(target.kind)
         path = resource.object_path(target)
         keep = shape_of(resource.model)
         match body:
             case Look():
-                return await writer.get(path, key=target, guard=guard, keep=keep)
+                return await writer.get(path, key=key, guard=guard, keep=keep)
             case Change():
                 version = str(body.version) if body.version else None
                 return await writer.merge_patch(
                     path,
                     body.body,
-                    key=target,
+                    key=key,
                     version=version,
                     subresource=body.subresource or None,
                     slim=body.slim,
@@ -228,14 +231,14 @@ class Sender:
                 )
             case Create():
                 collection = resource.collection_path(target.namespace)
-                return await writer.create(collection, body.body, key=target, guard=guard, keep=keep)
+                return await writer.create(collection, body.body, key=key, guard=guard, keep=keep)
             case Evict():
                 return await writer.evict(
-                    target.namespace, target.name, key=target, uid=body.uid, grace_seconds=body.grace_for, guard=guard
+                    target.namespace, target.name, key=key, uid=body.uid, grace_seconds=body.grace_for, guard=guard
                 )
             case Delete():
                 return await writer.delete(
-                    path, key=target, uid=body.uid, grace_seconds=body.grace_for, guard=guard, keep=keep
+                    path, key=key, uid=body.uid, grace_seconds=body.grace_for, guard=guard, keep=keep
                 )
             case _:
                 assert_never(body)

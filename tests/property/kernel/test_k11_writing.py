@@ -216,8 +216,10 @@ def test_k11_its_own_answer_lets_the_next_step_go_on() -> None:
     desk = desk_with(script)
     desk.wants(script, A, steps(Label(A, "x", "1"), Label(B, "x", "1")))
     asked = script.times(A)
+    assert not desk.only().continues
     desk.meet(desk.only())
     assert targets(desk.tray) == [B]
+    assert desk.only().continues
     assert desk.kernel.actor.is_current(desk.only().id)
     assert script.times(A) == asked
 

@@ -10,7 +10,7 @@ import pytest
 
 from haulout.kube.errors import Conflict, RequestTimeout
 from haulout.kube.transport import JSON, MERGE_PATCH, METADATA_ONLY
-from haulout.kube.writer import Withheld, Writer
+from haulout.kube.writer import Continued, Withheld, Writer
 from tests.build.fakeapi import refusal
 from tests.build.objects import Objects
 from tests.build.virtual import virtual
@@ -139,6 +139,18 @@ async def test_order_within_a_key_is_kept_and_keys_take_turns() -> None:
     tasks = [asyncio.create_task(writer.merge_patch(NODE, {"k": f"{key}{count}"}, key=key)) for key, count in calls]
     await asyncio.gather(first, *tasks)
     assert [asked.body["k"] for asked in objects.asked[1:]] == ["a0", "b0", "c0", "a1", "b1", "a2"]
+
+
+@virtual
+async def test_what_continues_goes_before_what_begins() -> None:
+    objects, writer = world(in_flight=1)
+    first = asyncio.create_task(writer.get(NODE, key="z"))
+    await asyncio.sleep(0)
+    keys = ["a", "b", Continued("c"), "d", Continued("e"), Continued("c")]
+    tasks = [asyncio.create_task(writer.merge_patch(NODE, {"k": count}, key=key)) for count, key in enumerate(keys)]
+    await asyncio.gather(first, *tasks)
+    assert [asked.body["k"] for asked in objects.asked[1:]] == [2, 4, 5, 0, 1, 3]
+    assert writer.waiting == 0
 
 
 @virtual

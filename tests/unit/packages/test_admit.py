@@ -251,7 +251,7 @@ INSTALLED = {"nodeState": {"n1": {"aa|1.0.0": {"name": "aa"}}}}
         pytest.param(INSTALLED, {}, "before it is removed", id="removed"),
         pytest.param(INSTALLED, {"aa": pkg("0.9.0")}, "before its version is lowered", id="lowered"),
         pytest.param(
-            {"conditions": [{"type": "StatusTruncated", "status": "True"}]},
+            {"conditions": [{"type": "skyhook.nvidia.com/StatusTruncated", "status": "True"}]},
             {},
             "before it is removed",
             id="not all known",

@@ -15,6 +15,7 @@ from haulout.core.admission import ALLOWED, AdmissionRequest, Rule, Unreadable, 
 from haulout.core.surface import Registration
 from haulout.surfaces.packages.declare import MUTATE_POLICY, MUTATE_SKYHOOK, VALIDATE_POLICY, VALIDATE_SKYHOOK
 from haulout.surfaces.packages.options import Options
+from haulout.surfaces.packages.skyhook_conditions import TRUNCATED
 from haulout.surfaces.packages.validate import name_problem, spec_problem, warnings
 from haulout.surfaces.packages.validate_policy import policy_problem
 from haulout.surfaces.packages.versions import is_lower
@@ -36,7 +37,6 @@ from haulout.surfaces.packages.wire_policy import (
     policy_key,
 )
 
-TRUNCATED = "StatusTruncated"
 
 Patch = dict[str, Any]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -630,6 +631,30 @@ class TestReasons:
         ops.run(5)
         note = "Package [base:1.0.0] failed in stage [apply]: step install (install.sh) ended with exit code 5"
         assert ops.told.count(f"{note}, see /var/log/x.log on the host") == 1
+
+    def test_events_tell_of_each_stage_of_a_few_nodes(self) -> None:
+        ops = Skyhooks(nodes=25).make("demo", {"base": pkg()}).run(30)
+        assert ops.phase("demo") == "complete"
+        told = Counter(ops.told)
+        assert told["Applying package [base:1.0.0] from [skyhook:demo] stage [config]"] == 25
+        assert told["Applying package [base:1.0.0] to node [n7] stage [apply]"] == 1
+        assert told["Package [base:1.0.0] state complete on [skyhook:demo]"] == 50
+        assert told["Skyhook [demo] complete."] == 25
+
+    def test_events_tell_only_the_ends_and_failures_of_many_nodes(self) -> None:
+        ops = Skyhooks(nodes=26)
+        ops.fate = lambda about: {"n7": "fail", "n8": "hang"}.get(about.node, "ok")
+        ops.make("demo", {"base": pkg()}).run(30)
+        (stuck,) = [about for about in ops.pods() if about.node == "n8"]
+        ops.fate = lambda about: "ok"
+        for about in ops.pods():
+            ops.finish(about)
+        ops.run(30)
+        assert stuck.stage == "apply"
+        assert ops.phase("demo") == "complete"
+        # The batch stays a large one until its last node has ended.
+        of_nodes = {note: times for note, times in Counter(ops.told).items() if "transitioned" not in note}
+        assert of_nodes == {"Skyhook [demo] complete.": 26, "Package [base:1.0.0] state erroring on [skyhook:demo]": 1}
 
     def test_steps_run_again_where_a_node_asks_for_it(self) -> None:
         asked = {"metadata": {"annotations": {RERUN: "demo/base, other/base,demo/late"}}}

@@ -34,13 +34,14 @@ from haulout.surfaces.packages.wire import (
     Uninstall,
 )
 from haulout.surfaces.packages.wire_policy import PolicyRow, policy_key
+from haulout.surfaces.packages.wire_status import SkyhookStatus
 
 PLANS, PICKS, ORDERS = "packages-plan", "packages-pick", "packages-order"
 BOOTS, HELD = "packages-boot", "packages-held"
 
 
 # The event client of the original drops what follows 25 events about one object, too.
-MOST_TOLD = 25
+MOST_WITH_EVENTS = 25
 
 
 class PlanRow(Row, frozen=True, kw_only=True):
@@ -53,8 +54,8 @@ class PlanRow(Row, frozen=True, kw_only=True):
     has packages that are uninstalled before. `is_halted`: a wave failed its gate, and no node begins. `is_restored`: its
     packages are those that were complete last, not those of its spec. `defers_changes`: a node has its entries changed
     when it is picked, so that a rollback leaves the others alone. `revision`: changes with everything by which nodes tell
-    whether they are complete. `is_crowded`: so many nodes are worked on at once that its events
-    do not tell of each.
+    whether they are complete. `is_crowded`: so many nodes are worked on at once that events tell only how each of them
+    ends, and what fails.
     """
 
     skyhook: str
@@ -207,13 +208,19 @@ def plan_of(
         is_complete=is_complete,
         is_uninstalling=is_uninstalling,
         problem=problem_of(row),
-        is_crowded=len(row.status.node_priority) > MOST_TOLD,
+        is_crowded=is_crowded(row.status),
     )
 
 
 def _revision(plan: PlanRow) -> str:
     flags = (plan.acts, plan.is_deleting, plan.is_restored)
     return repr((plan.uid, plan.generation, flags, sorted(plan.changing), sorted(plan.updates.items())))
+
+
+def is_crowded(status: SkyhookStatus) -> bool:
+    """Whether many nodes are worked on at once. A batch counts with all its nodes until the last of them has ended."""
+    batched = sum(len(each.batch_nodes) for each in status.compartment_statuses.values())
+    return max(batched, len(status.node_priority)) > MOST_WITH_EVENTS
 
 
 def _at_the_end(spec: Spec) -> Spec:

@@ -78,7 +78,7 @@ def recorded(state: NodeState, entry: Entry, pod: PackagePodRow, packages: Mappi
 
 def _told(scene: Scene, before: Entry, after: NodeState, pod: PackagePodRow) -> tuple[Tell, ...]:
     result = pod.verdict.result
-    if result is Result.SUCCEEDED:
+    if result is Result.SUCCEEDED and not scene.plan.is_crowded:
         word = COMPLETE
     elif result is Result.FAILED and before.state != ERRORING:
         word = ERRORING

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from haulout.core.action import Tell
 from haulout.surfaces.packages import names, node_names, pods
 from haulout.surfaces.packages.applied import for_uninstall
 from haulout.surfaces.packages.changes import new_entry
@@ -173,12 +174,15 @@ def _interrupted(scene: Scene, state: NodeState, run: Run, interrupt: Interrupt)
 def _started(scene: Scene, run: Run) -> tuple[Entry, NewPod]:
     package, node, skyhook = run.package, scene.node.key.name, scene.plan.skyhook
     named = f"[{package.name}:{package.version}]"
-    tells = [scene.tell_node("Apply", f"Applying package {named} from [skyhook:{skyhook}] stage [{run.stage}]")]
+    tells: tuple[Tell, ...] = ()
     if not scene.plan.is_crowded:
-        tells.append(scene.tell_skyhook("Apply", f"Applying package {named} to node [{node}] stage [{run.stage}]"))
+        tells = (
+            scene.tell_node("Apply", f"Applying package {named} from [skyhook:{skyhook}] stage [{run.stage}]"),
+            scene.tell_skyhook("Apply", f"Applying package {named} to node [{node}] stage [{run.stage}]"),
+        )
     reruns = package.name in reruns_of(scene.node, skyhook)
     body = pods.package_pod(scene.place_in_order, package, run.stage, reruns=reruns)
-    return _entered(run, scene), NewPod(body, tuple(tells), pods.copy_dir(scene.place, package))
+    return _entered(run, scene), NewPod(body, tells, pods.copy_dir(scene.place, package))
 
 
 def _entered(run: Run, scene: Scene) -> Entry:

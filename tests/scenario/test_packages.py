@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -12,7 +13,8 @@ from haulout.cluster.key import node_key
 from haulout.cluster.rows import Value
 from haulout.cluster.view import FactDemand
 from haulout.embedded import NODES, PODS, Resource
-from haulout.surfaces.packages import names
+from haulout.kernel.requests import Answer, Body, Change, Refused
+from haulout.surfaces.packages import decide, names
 from haulout.surfaces.packages.failure_log import PACE_FOR, PROBE
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.reruns import RERUN
@@ -584,6 +586,57 @@ class TestTime:
         ops.world.make(deployment("web", replicas=1), budget("web", minAvailable=1))
         ops.run(20).make("demo", {"base": pkg(interrupt=NOOP)}, drainConfig={"timeout": "30s"}).run(60)
         assert (ops.shows("demo", "n0"), ops.made) == (["erroring"], [])
+
+
+class TestSize:
+    @pytest.mark.parametrize(
+        "refusal",
+        [
+            Refused(413, "Request entity too large: limit is 3145728"),
+            Refused(500, "etcdserver: request is too large"),
+            Refused(500, "rpc error: code = ResourceExhausted desc = trying to send message larger than max"),
+        ],
+        ids=["server", "etcd", "client of etcd"],
+    )
+    def test_a_status_that_the_server_finds_too_large_does_not_stop_the_roll(self, refusal: Refused) -> None:
+        ops = Skyhooks(nodes=3)
+        refused = list[Change]()
+
+        def narrow(body: Body, carry_out: Callable[[], Answer]) -> Answer:
+            if (
+                isinstance(body, Change)
+                and body.subresource
+                and any((body.body["status"].get("nodeState") or {}).values())
+            ):
+                refused.append(body)
+                return refusal
+            return carry_out()
+
+        ops.way = narrow
+        ops.make("demo", {"base": pkg()}).run(60)
+        assert (ops.phase("demo"), ops.status("demo")["completeNodes"], len(refused)) == ("complete", "3/3", 1)
+        assert "nodeState" not in ops.status("demo")
+        assert ops.condition("demo", "StatusTruncated") == (
+            "True",
+            "StatusTruncated",
+            "the state of all nodes is left out, as the status would grow too large",
+        )
+        assert quiet(ops)
+
+    def test_a_status_that_only_mirrors_many_nodes_is_written_less_often(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(decide, "MIRRORED_FOR_EACH_NODE", timedelta(seconds=2))
+        ops = Skyhooks(nodes=5)
+        ops.fate = lambda about: "hang"
+        ops.make("demo", {"base": pkg()}).run(5)
+        ops.writes.clear()
+        for about in ops.pods():
+            ops.finish(about)
+            ops.run(4)
+        assert ops.writes.count(("Change", "Skyhook/status")) == 2
+        for about in ops.pods():
+            ops.finish(about)
+        ops.run(3)
+        assert ops.phase("demo") == "complete"
 
 
 class TestReasons:

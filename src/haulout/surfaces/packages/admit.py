@@ -37,7 +37,6 @@ from haulout.surfaces.packages.wire_policy import (
     policy_key,
 )
 
-
 Patch = dict[str, Any]
 
 

@@ -48,8 +48,10 @@ from haulout.surfaces.packages.wire_status import (
 )
 
 replace = msgspec.structs.replace
-# What only mirrors the nodes is written no more often.
+# What only mirrors the nodes is written no more often, and less often where these are many.
 STATUS_EVERY_FOR = timedelta(seconds=1)
+MIRRORED_FOR_EACH_NODE = timedelta(milliseconds=2)
+NONE_FOR = timedelta()
 
 
 class Situation(msgspec.Struct, frozen=True):
@@ -121,7 +123,7 @@ def _ending(row: SkyhookRow, plan: PlanRow, view: View) -> Decision:
 def _unreadable(given: Situation) -> Decision:
     """Say that the nodes of a Skyhook cannot be told. What it has done on nodes stays as it is."""
     stored = given.row.status
-    conditions = _conditions(given, stored.status or UNKNOWN, None, is_truncated=False)
+    conditions = _conditions(given, stored.status or UNKNOWN, None, "")
     none = ConfigChanges(stored.config_updates)
     steps, marks, until = _writes(given, replace(stored, conditions=conditions), none, is_urgent=False, may_wait=False)
     return Decision(actions=tuple(step for step in steps if step), marks=marks, until=until)
@@ -262,7 +264,8 @@ def _status(
 ) -> SkyhookStatus:
     """Return the status to be stored. `is_complete`: the spec as it is now is complete on all nodes."""
     row, nodes, stored = given.row, given.nodes, given.row.status
-    states, is_truncated = skyhook_status.node_states(nodes)
+    is_refused = skyhook_status.is_refused_for_size(given.view, row)
+    states, left_out = ({}, "all nodes") if is_refused else skyhook_status.node_states(nodes)
     departed = len(stored.node_priority.keys() - picked.keys())
     compartment_statuses = {batch.name: _compartment(batch, chosen, course) for batch in batches}
     if _begins_rollback(row, course.halt):
@@ -274,7 +277,7 @@ def _status(
         status=status,
         node_state=states,
         node_status={node.node: node.status for node in nodes if node.status},
-        conditions=_conditions(given, status, course, is_truncated=is_truncated),
+        conditions=_conditions(given, status, course, left_out),
         node_boot_ids=_boot_ids(given),
         node_priority={**picked, **dict.fromkeys(sorted(chosen), wire_time(given.now))},
         node_order_offset=0 if status == COMPLETE else stored.node_order_offset + departed,
@@ -321,7 +324,7 @@ def _boot_ids(given: Situation) -> dict[str, str]:
     return {name: boot or stored.get(name, "") for name, boot in ids.items() if boot or stored.get(name)}
 
 
-def _conditions(given: Situation, status: str, course: Course | None, *, is_truncated: bool) -> tuple[Condition, ...]:
+def _conditions(given: Situation, status: str, course: Course | None, left_out: str) -> tuple[Condition, ...]:
     row, plan, nodes = given.row, given.plan, given.nodes
     conditions = Conditions(row.status.conditions, row.generation, given.now)
     before = row.status.status or UNKNOWN
@@ -343,8 +346,8 @@ def _conditions(given: Situation, status: str, course: Course | None, *, is_trun
         conditions.set(skyhook_conditions.INVALID, True, "SpecInvalid", plan.problem, observed=True)
     else:
         conditions.remove(skyhook_conditions.INVALID)
-    if is_truncated:
-        text = "the state of complete nodes is left out, as the status would grow too large"
+    if left_out:
+        text = f"the state of {left_out} is left out, as the status would grow too large"
         conditions.set(skyhook_conditions.TRUNCATED, True, "StatusTruncated", text)
     else:
         conditions.remove(skyhook_conditions.TRUNCATED)
@@ -368,24 +371,38 @@ def _writes(
     row, now = given.row, given.now
     key = Key("", MARK, "packages-status-write", row.name)
     last = given.view.recall(key, Value)
-    due_at = last.value if last is not None and isinstance(last.value, datetime) else now
-    body = status_patch(row.status, wanted)
+    next_at = last.value if last is not None and isinstance(last.value, datetime) else now
+    only_mirrors = last is not None and wanted.status == row.status.status
+    due_at = next_at + (mirror_delay(len(given.nodes)) if only_mirrors else NONE_FOR)
     announces = bool(configs.announced)
-    writes = bool(body) and not may_wait and (is_urgent or announces or now >= due_at)
+    is_due = not may_wait and (is_urgent or announces or now >= due_at)
+    # What is not written yet need not be worked out: at its time this decision runs again.
+    body = status_patch(row.status, wanted) if is_due else {}
     steps: list[Step] = [_marks(row)]
     if configs.published:
         steps.append(tuple(configs.published))
-    if writes:
-        patch = Patch(row.key, body, "status", becomes=replace(row, status=wanted))
+    if body:
+        patch = Patch(
+            row.key, body, "status", becomes=replace(row, status=wanted), outcome=skyhook_status.outcome_name(row)
+        )
         steps.append((patch, *_transition(row, wanted)))
     if announces:
         steps.append(tuple(configs.announced))
-    if writes:
+    if body:
         # A write that could not wait is made up for by the next one, which waits longer.
-        next_at = min(max(due_at, now), now + STATUS_EVERY_FOR) + STATUS_EVERY_FOR
+        next_at = min(max(next_at, now), now + STATUS_EVERY_FOR) + STATUS_EVERY_FOR
         return steps, (Value(key=key, value=next_at),), None
-    until = due_at if body and not may_wait and due_at > now else None
-    return steps, (last,) if last is not None and (until or now < due_at) else (), until
+    if now >= due_at or last is None:
+        return steps, (), None
+    return steps, (last,), None if may_wait else due_at
+
+
+def mirror_delay(nodes: int) -> timedelta:
+    """Return for how much longer than usual a status waits that only mirrors its nodes.
+
+    Working it out and storing it takes time for each node. So its share of the work does not grow with the fleet.
+    """
+    return max(NONE_FOR, nodes * MIRRORED_FOR_EACH_NODE - STATUS_EVERY_FOR)
 
 
 def _marks(row: SkyhookRow) -> tuple[Edit, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -12,6 +13,8 @@ from haulout.base import bounds
 from haulout.base.patch import merge_diff
 from haulout.model.meta import Condition, wire_time
 from haulout.surfaces.packages.node_state import Entry
+
+T = TypeVar("T")
 
 
 class BatchState(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -138,19 +141,12 @@ def _numbers(state: BatchState) -> dict[str, int]:
     return {name: getattr(state, name) for name in fields}
 
 
-def wire_form(status: SkyhookStatus) -> dict[str, Any]:
-    """Return the status as JSON values, as Go writes it: what is empty is left out, counts and lists that are due stay."""
+def _record_form(status: SkyhookStatus) -> dict[str, Any]:
+    """Return the status without its nodes, as Go writes it: what is empty is left out, counts and lists that are due stay."""
     form: dict[str, Any] = {}
     form |= {"observedGeneration": status.observed_generation} if status.observed_generation else {}
     form |= {"status": status.status} if status.status else {}
-    if status.node_state:
-        form["nodeState"] = {
-            node: {key: _entry(entry) for key, entry in entries.items()} for node, entries in status.node_state.items()
-        }
-    form |= {"nodeStatus": dict(status.node_status)} if status.node_status else {}
     form |= {"conditions": [condition_form(each) for each in status.conditions]} if status.conditions else {}
-    form |= {"nodeBootIds": dict(status.node_boot_ids)} if status.node_boot_ids else {}
-    form |= {"nodePriority": dict(status.node_priority)} if status.node_priority else {}
     form |= {"configUpdates": {k: list(v) for k, v in status.config_updates.items()}} if status.config_updates else {}
     if status.compartment_statuses:
         form["compartmentStatuses"] = {name: _compartment(each) for name, each in status.compartment_statuses.items()}
@@ -164,9 +160,36 @@ def wire_form(status: SkyhookStatus) -> dict[str, Any]:
 
 
 def status_patch(stored: SkyhookStatus, wanted: SkyhookStatus) -> dict[str, Any]:
-    """Return the merge patch of the status subresource; empty if nothing changes."""
-    changes = merge_diff(wire_form(stored), wire_form(wanted))
+    """Return the merge patch of the status subresource; empty if nothing changes.
+
+    Only the nodes that differ are brought into the form of the wire: a status has thousands, of which few change at a time.
+    """
+    changes: dict[str, Any] = merge_diff(_record_form(stored), _record_form(wanted))
+    changes |= _changed_nodes("nodeState", stored.node_state, wanted.node_state, _entries)
+    changes |= _changed_nodes("nodeStatus", stored.node_status, wanted.node_status)
+    changes |= _changed_nodes("nodeBootIds", stored.node_boot_ids, wanted.node_boot_ids)
+    changes |= _changed_nodes("nodePriority", stored.node_priority, wanted.node_priority)
     return {"status": changes} if changes else {}
+
+
+def _changed_nodes(
+    member: str, stored: Mapping[str, T], wanted: Mapping[str, T], form: Callable[[T], Any] = lambda value: value
+) -> dict[str, Any]:
+    """Return the part of a merge patch for a member that maps nodes to something. An empty one is left out by Go."""
+    if stored == wanted:
+        return {}
+    if not wanted:
+        return {member: None}
+    changes: dict[str, Any] = dict.fromkeys(name for name in stored if name not in wanted)
+    for name, value in wanted.items():
+        known = stored.get(name)
+        if known != value:
+            changes[name] = form(value) if known is None else merge_diff(form(known), form(value))
+    return {member: changes}
+
+
+def _entries(entries: Mapping[str, Entry]) -> dict[str, Any]:
+    return {key: _entry(entry) for key, entry in entries.items()}
 
 
 def _entry(entry: Entry) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from haulout.cluster.rows import NodeRow
 from haulout.cluster.store import Listing
 from haulout.core.declaration import Enabled
 from haulout.core.drain.options import DrainOptions
-from haulout.explain.snapshot import endpoint_of
+from haulout.explain.home import endpoint_of
 from haulout.kernel.assemble import assemble
 from haulout.kernel.proofs import settle
 from haulout.kernel.requests import Body, Refused

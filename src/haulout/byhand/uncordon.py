@@ -16,7 +16,7 @@ from haulout.core.archive import Archived
 from haulout.core.cordon import ANNOTATION, ledger
 from haulout.core.node_signs import shown
 from haulout.core.surface import NodeSign, Surface
-from haulout.explain.snapshot import endpoint_of
+from haulout.explain.home import endpoint_of
 from haulout.kube.errors import KubeError
 from haulout.kube.http import HttpTransport
 from haulout.kube.listing import read_list

@@ -17,8 +17,9 @@ from haulout.cluster.view import View
 from haulout.core.budgets.counts import Ruling, ruling_key
 from haulout.core.budgets.status import Status, status_of
 from haulout.core.budgets.wire import KIND, NodeBudgetRow
+from haulout.explain.home import home_endpoint
 from haulout.explain.setup import Setup, setup_of
-from haulout.explain.snapshot import endpoint_of, picture
+from haulout.explain.snapshot import picture
 from haulout.kernel.kernel import Kernel
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import KubeError
@@ -39,7 +40,7 @@ class BudgetExplanation(msgspec.Struct, frozen=True):
 
 def explain_budget(name: str, config: str, output: str, cluster: Mapping[str, Any]) -> int:
     """Print what a NodeDisruptionBudget allows, who uses it and who waits for it."""
-    endpoint = endpoint_of(cluster)
+    endpoint = home_endpoint(cluster, config)
     try:
         setup = setup_of(config, endpoint)
         kernel = asyncio.run(_settled(msgspec.structs.replace(setup, together=True), endpoint))

@@ -14,10 +14,11 @@ from haulout.base.clock import SystemClock
 from haulout.cluster.key import Key, node_key
 from haulout.core.surface import Explained
 from haulout.explain.budgets import budget_text
+from haulout.explain.home import home_endpoint
 from haulout.explain.live import live_picture
 from haulout.explain.node import as_text, explain, explain_listed
 from haulout.explain.setup import Setup, setup_of
-from haulout.explain.snapshot import endpoint_of, narrowed, quiet
+from haulout.explain.snapshot import narrowed, quiet
 from haulout.kernel.kernel import Kernel
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import KubeError
@@ -36,7 +37,7 @@ def follow_object(surface: str, kind: Explained, name: str, config: str, cluster
     """Print what an object waits for, and again whenever that changes, until interrupted."""
     if kind.command and surface != KERNEL:
         raise click.UsageError(f"--watch follows nodes, budgets and objects of one cluster, not a {kind.words[0]}")
-    endpoint = endpoint_of(cluster)
+    endpoint = home_endpoint(cluster, config)
     namespace = endpoint.namespace if kind.is_namespaced else ""
     try:
         asyncio.run(_follow(setup_of(config, endpoint), endpoint, surface, _text(surface, kind, namespace, name)))

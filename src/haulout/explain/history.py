@@ -13,8 +13,8 @@ import msgspec
 from haulout.base.clock import SystemClock
 from haulout.cluster.project import Keep, Projector
 from haulout.core.declaration import Declaration
+from haulout.explain.home import home_endpoint
 from haulout.explain.setup import declaration_of
-from haulout.explain.snapshot import endpoint_of
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ApiError, KubeError, NotFound
 from haulout.kube.http import HttpTransport
@@ -48,7 +48,7 @@ class History(msgspec.Struct, frozen=True, rename="camel"):
 
 def show_history(node: str, output: str, cluster: Mapping[str, Any]) -> int:
     """Print what happened to a node."""
-    endpoint = endpoint_of(cluster)
+    endpoint = home_endpoint(cluster)
     try:
         found = asyncio.run(_history(node, endpoint))
     except KubeError as error:

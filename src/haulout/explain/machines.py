@@ -19,9 +19,10 @@ from haulout.cluster.view import CONFIG, View
 from haulout.core.action import Annotate, Label
 from haulout.core.decision import Decision
 from haulout.core.reason import Reason, best_act
+from haulout.explain.home import home_endpoint
 from haulout.explain.node import Explanation, as_json, as_text, explain
 from haulout.explain.setup import Setup, setup_of
-from haulout.explain.snapshot import endpoint_of, picture
+from haulout.explain.snapshot import picture
 from haulout.kube.allowed_addresses import Reach, is_local
 from haulout.kube.config import from_secret
 from haulout.kube.endpoint import Endpoint
@@ -60,7 +61,7 @@ KINDS = {resource.kind: resource for resource in OWN_KINDS}
 
 
 def explain_machine(name: str, config: str, output: str, cluster: Mapping[str, Any]) -> int:
-    endpoint = endpoint_of(cluster)
+    endpoint = home_endpoint(cluster, config)
     try:
         setup = setup_of(config, endpoint)
         found = asyncio.run(_explained(machine_key(endpoint.namespace, name), setup, endpoint))

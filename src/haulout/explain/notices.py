@@ -16,8 +16,8 @@ from haulout.cluster.project import RESOURCES, Keep, Projector
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Store
 from haulout.cluster.view import View
+from haulout.explain.home import home_endpoint
 from haulout.explain.setup import setup_of
-from haulout.explain.snapshot import endpoint_of
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import KubeError, NotFound
 from haulout.kube.http import HttpTransport
@@ -44,7 +44,7 @@ SLA_FOR = timedelta(hours=1)
 
 
 def explain_notice(name: str, config: str, output: str, cluster: Mapping[str, Any]) -> int:
-    endpoint = endpoint_of(cluster)
+    endpoint = home_endpoint(cluster, config)
     try:
         setup = setup_of(config, endpoint)
         options = setup.options(SURFACE) or Options(sla_for=SLA_FOR)

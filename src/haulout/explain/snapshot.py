@@ -22,14 +22,14 @@ from haulout.core.declaration import Declaration, Enabled, NodeObjects, ServerVe
 from haulout.core.surface import Explained
 from haulout.core.surface_lease import lease_row
 from haulout.explain.cordons import hand_cordon
+from haulout.explain.home import home_endpoint
 from haulout.explain.kinds import NODE
 from haulout.explain.node import as_json, as_text, explain, explain_listed
 from haulout.explain.setup import Setup, declaration_of, setup_of
 from haulout.kernel.assemble import Assembly, assemble, merged
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.proofs import settle
-from haulout.kube.config import load as load_endpoint
-from haulout.kube.endpoint import Endpoint, impersonation
+from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ApiError, KubeError, NotFound, Unauthorized
 from haulout.kube.http import HttpTransport
 from haulout.kube.listing import read_list
@@ -57,7 +57,7 @@ def explain_object(
     surface: str, kind: Explained, name: str, config: str, output: str, cluster: Mapping[str, Any]
 ) -> int:
     """Print what an object waits for. `surface`: that the kind belongs to; empty for Nodes."""
-    endpoint = endpoint_of(cluster)
+    endpoint = home_endpoint(cluster, config)
     namespace = endpoint.namespace if kind.is_namespaced else ""
     try:
         setup = setup_of(config, endpoint)
@@ -84,19 +84,6 @@ def explain_object(
         found = msgspec.structs.replace(found, cordon=hand_cordon(node, now))
     click.echo(as_json(found) if output == "json" else as_text(found, now))
     return 0
-
-
-def endpoint_of(cluster: Mapping[str, Any]) -> Endpoint:
-    """Return how to reach the cluster, from the options that commands share."""
-    try:
-        return load_endpoint(
-            path=cluster["kubeconfig"],
-            context=cluster["context"],
-            namespace=cluster["namespace"],
-            impersonate=impersonation(cluster["as_user"], cluster["as_groups"]),
-        )
-    except KubeError as error:
-        raise click.ClickException(str(error)) from None
 
 
 async def _one_picture(

@@ -19,10 +19,11 @@ from haulout.core.budgets.decisions import BUDGETS
 from haulout.core.declaration import Enabled
 from haulout.explain.fleet import IN_SERVICE, OUT, Fleet, fleet_of
 from haulout.explain.fleet_picture import fleet_lines, installation_lines
+from haulout.explain.home import home_endpoint
 from haulout.explain.installation import Installation, installation_of
 from haulout.explain.live import LivePicture, live_picture
 from haulout.explain.setup import Setup, setup_of
-from haulout.explain.snapshot import LIST_WITHIN, endpoint_of, quiet
+from haulout.explain.snapshot import LIST_WITHIN, quiet
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import KubeError
 from haulout.kube.http import HttpTransport
@@ -56,7 +57,7 @@ def wait_for(node: str, state: str, timeout: float, config: str, cluster: Mappin
 
 
 def _run(config: str, cluster: Mapping[str, Any], work: Any) -> int:
-    endpoint = endpoint_of(cluster)
+    endpoint = home_endpoint(cluster, config)
     try:
         code: int = asyncio.run(work(setup_of(config, endpoint), endpoint))
     except (KubeError, TimeoutError, BaseExceptionGroup) as error:

@@ -14,7 +14,7 @@ import msgspec
 from haulout.base import yaml
 from haulout.base.clock import SystemClock
 from haulout.embedded import Json, Resource
-from haulout.explain.snapshot import endpoint_of
+from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import Forbidden, KubeError, NotFound
 from haulout.kube.http import HttpTransport
 from haulout.kube.listing import read_list
@@ -47,10 +47,9 @@ def _documents(data: bytes) -> list[Any]:
 
 
 async def in_cluster(
-    cluster: dict[str, Any], kinds: Mapping[str, Resource], optional: frozenset[str], gaps: Gaps
+    endpoint: Endpoint, kinds: Mapping[str, Resource], optional: frozenset[str], gaps: Gaps
 ) -> list[Json]:
     """Return the objects of these kinds. `optional`: kinds that need not be served. What is not there is named in `gaps`."""
-    endpoint = endpoint_of(cluster)
     transport = HttpTransport(endpoint, SystemClock())
     bodies: list[Json] = []
     try:

@@ -30,8 +30,9 @@ from haulout.embedded import (
     Json,
     Resource,
 )
+from haulout.explain.home import home_endpoint
 from haulout.explain.setup import Setup, declaration_of, read_setup, setup_of
-from haulout.explain.snapshot import endpoint_of
+from haulout.kube.endpoint import Endpoint
 from haulout.plan.bodies import in_cluster, in_file
 from haulout.plan.chart import svg_chart
 from haulout.plan.collector import without_collector
@@ -69,9 +70,11 @@ Objects = list[tuple[Resource, Json]]
 
 def plan(settings: PlanSettings) -> int:
     try:
-        setup = _setup(settings)
+        is_live = not settings.nodes and not settings.snapshot
+        endpoint = home_endpoint(dict(settings.cluster), settings.config) if is_live else None
+        setup = _setup(settings, endpoint)
         gaps = Gaps([*setup.unread])
-        objects = _objects(settings, setup, gaps)
+        objects = _objects(settings, setup, gaps, endpoint)
         forecast = _simulated(settings, setup, objects, gaps.lacks)
         if settings.svg:
             _draw(forecast, settings.svg)
@@ -88,13 +91,15 @@ def plan(settings: PlanSettings) -> int:
     return 0
 
 
-def _setup(settings: PlanSettings) -> Setup:
-    """Return the surfaces that the configuration switches on, with what of their options a plan can follow."""
-    is_live = not settings.nodes and not settings.snapshot
+def _setup(settings: PlanSettings, endpoint: Endpoint | None) -> Setup:
+    """Return the surfaces that the configuration switches on, with what of their options a plan can follow.
+
+    `endpoint`: the cluster to plan for; None where its nodes are made up or come from a file.
+    """
     setup = (
-        setup_of(settings.config, endpoint_of(dict(settings.cluster)), settings.surfaces)
-        if is_live
-        else read_setup(settings.config, settings.surfaces)
+        read_setup(settings.config, settings.surfaces)
+        if endpoint is None
+        else setup_of(settings.config, endpoint, settings.surfaces)
     )
     for name, options in setup.apart.items():
         # What has a command of its own to be explained takes part in a plan all the same.
@@ -180,9 +185,10 @@ def _simulated(settings: PlanSettings, setup: Setup, objects: Objects, lacks: li
 # What there is
 
 
-def _objects(settings: PlanSettings, setup: Setup, gaps: Gaps) -> Objects:
+def _objects(settings: PlanSettings, setup: Setup, gaps: Gaps, endpoint: Endpoint | None) -> Objects:
     """Return the objects to plan with. What could not be taken into account is added to `gaps`."""
-    found = list(_made_up(settings.nodes, settings.zones)) if settings.nodes else _read(settings, setup, gaps)
+    made_up = list(_made_up(settings.nodes, settings.zones))
+    found = made_up if settings.nodes else _read(settings, setup, gaps, endpoint)
     nodes = [body for resource, body in found if resource == NODES]
     if not nodes:
         raise click.ClickException("there are no nodes to plan for (--nodes N makes some up)")
@@ -194,18 +200,18 @@ def _objects(settings: PlanSettings, setup: Setup, gaps: Gaps) -> Objects:
     return [*_ground(setup, found), *found]
 
 
-def _read(settings: PlanSettings, setup: Setup, gaps: Gaps) -> Objects:
+def _read(settings: PlanSettings, setup: Setup, gaps: Gaps, endpoint: Endpoint | None) -> Objects:
     """Return the objects of a snapshot or a cluster, as a plan begins with them."""
     custom = _custom(setup)
     kinds = {**TAKEN, **custom}
     wants_pods = any(each.declaration.planned_pods is not None for each in setup.enabled)
-    if settings.snapshot:
+    if endpoint is None:
         bodies = in_file(settings.snapshot)
         found = {body.get("kind") for body in bodies}
         gaps.not_in_snapshot += [f"{each.plural}.{each.group}" for kind, each in custom.items() if kind not in found]
     else:
         read = {**kinds, **({"Pod": PODS} if wants_pods else {})}
-        bodies = asyncio.run(in_cluster(dict(settings.cluster), read, frozenset(custom), gaps))
+        bodies = asyncio.run(in_cluster(endpoint, read, frozenset(custom), gaps))
     pods = [body for body in bodies if body.get("kind") == "Pod"]
     return _ordered([*bodies, *_finite_pods(setup, pods, _begins_at(settings))], {**kinds, FINITE_POD: PODS})
 

@@ -23,9 +23,10 @@ from haulout.base.yaml import Scalar, YamlError, node_at, parse
 from haulout.cluster.key import node_key
 from haulout.core.archive import Archived
 from haulout.core.node_signs import shown
+from haulout.explain.home import home_endpoint
 from haulout.explain.node import as_text, explain
 from haulout.explain.setup import Setup, find_setup, read_setup
-from haulout.explain.snapshot import endpoint_of, narrowed, picture
+from haulout.explain.snapshot import narrowed, picture
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ApiError, KubeError, NotFound
 from haulout.kube.http import HttpTransport
@@ -48,7 +49,7 @@ OWN_ANNOTATIONS = "haulout.dev/"
 
 
 def write_bundle(nodes: tuple[str, ...], output: str, config: str, cluster: Mapping[str, Any]) -> int:
-    endpoint = endpoint_of(cluster)
+    endpoint = home_endpoint(cluster, config)
     now = datetime.now(UTC)
     path = Path(output or f"haulout-bundle-{now:%Y%m%dT%H%M%SZ}.tar.gz")
     bundle = Bundle(endpoint, own_namespace=cluster["namespace"] or OWN_NAMESPACE)

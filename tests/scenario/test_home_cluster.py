@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from haulout.embedded import Json
 from tests.build.served import Served
 from tests.build.workloads import node
 
 NOWHERE = "nowhere"
-SETTINGS = {"surfaces": {"nodemaintenance": {}}}
+SETTINGS: Json = {"surfaces": {"nodemaintenance": {}}}
 ASKING = (
     ("status",),
     ("explain", "a"),

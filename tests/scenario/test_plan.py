@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import msgspec
 import pytest
 
 from haulout.cli.root import main
 from haulout.plan.command import plan
+from haulout.plan.document import Document
 from haulout.settings.settings import PlanSettings
 
 CONFIG = """
@@ -49,7 +51,10 @@ def planned(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
     made = main(["plan", *words, "-o", "json"])
     assert isinstance(made, PlanSettings)
     assert plan(made) == 0
-    return json.loads(capsys.readouterr().out)
+    out = capsys.readouterr().out
+    # The schema is made of the same type: `haulout schema plan`.
+    msgspec.json.decode(out, type=Document)
+    return json.loads(out)
 
 
 def entered(found: Any) -> dict[str, datetime]:
@@ -116,8 +121,24 @@ def test_text_and_picture(config: str, tmp_path: Path, capsys: pytest.CaptureFix
     assert lines[1].startswith("node-1  .")
     assert "3 of 3 nodes go and come back, the last 2026-04-02 22:40 UTC" in lines
     drawn = ET.parse(tmp_path / "plan.svg").getroot()
-    # The ground, four states in the legend, and two spans of each node.
-    assert len(drawn.findall("{http://www.w3.org/2000/svg}rect")) == 1 + 4 + 2 * 3
+    # The ground, four states in the legend and two spans of each node; the window in the legend, in its row and behind the nodes.
+    assert len(drawn.findall("{http://www.w3.org/2000/svg}rect")) == 1 + 4 + 2 * 3 + 3
+    texts = [text.text for text in drawn.findall("{http://www.w3.org/2000/svg}text")]
+    assert "window is open" in texts
+    assert "open from 2026-04-02 22:00 to 2026-04-03 04:00" in (tmp_path / "plan.svg").read_text()
+
+
+def test_the_document_says_when_windows_are_open(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = planned(capsys, "--config", config, "--nodes", "1", "--days", "9", *WORDS)
+    assert found["windows"] == [
+        {
+            "name": "check night",
+            "open": [
+                {"from": "2026-04-02T22:00:00.000000Z", "to": "2026-04-03T04:00:00.000000Z"},
+                {"from": "2026-04-09T22:00:00.000000Z", "to": "2026-04-10T04:00:00.000000Z"},
+            ],
+        }
+    ]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
+
 from haulout.explain.codes import page as reasons
+from haulout.plan.document import schema as plan_schema
 from haulout.surfaces.profiles.reference import page as plugins
 from haulout.surfaces.profiles.surface import known_plugins
 from tools.reference import crds, flags, metrics, settings
@@ -19,6 +22,7 @@ def pages() -> dict[str, str]:
         "crds.md": _text(crds.lines()),
         "flags.md": _text(flags.lines()),
         "metrics.md": _text(metrics.lines()),
+        "plan.schema.json": msgspec.json.format(msgspec.json.encode(plan_schema()), indent=2).decode() + "\n",
         "plugins.md": _text(plugins(known_plugins())),
         "reasons.md": reasons(),
         "settings.md": _text(settings.lines()),

@@ -1,4 +1,4 @@
-"""`haulout schema`: the JSON schema of a surface's configuration file, for editors."""
+"""`haulout schema`: the JSON schema of a surface's configuration file, or of the document of a plan."""
 
 from __future__ import annotations
 
@@ -7,19 +7,25 @@ import msgspec
 
 from haulout.surfaces.registry import load, surfaces
 
+# What commands print, by their names.
+DOCUMENTS = {"plan": "haulout.plan.document:schema"}
+
 
 def _schemas() -> dict[str, str]:
-    """Return the path of the function that makes the schema, by surface."""
-    return {each.name: file.schema for each in surfaces() for file in each.lint if file.schema}
+    """Return the path of the function that makes the schema, by surface or command."""
+    return {each.name: file.schema for each in surfaces() for file in each.lint if file.schema} | DOCUMENTS
 
 
-@click.command("schema", short_help="Print the JSON schema of a configuration file.")
-@click.argument("surface", type=click.Choice(list(_schemas())), default=next(iter(_schemas())))
-def command(surface: str) -> None:
-    """Prints the JSON schema of a SURFACE's configuration file, with the plugins that are installed, for editors.
+@click.command("schema", short_help="Print the JSON schema of a configuration file or of a plan.")
+@click.argument(
+    "of", metavar=f"[{'|'.join(_schemas())}]", type=click.Choice(list(_schemas())), default=next(iter(_schemas()))
+)
+def command(of: str) -> None:
+    """Prints the JSON schema of a surface's configuration file, with the plugins that are installed, for editors;
+    `plan` is the document that `haulout plan -o json` prints.
 
     In an editor that knows YAML language servers, save it beside the file and begin that with
     `# yaml-language-server: $schema=maintenance.schema.json`.
     """
-    made = load(_schemas()[surface])()
+    made = load(_schemas()[of])()
     click.echo(msgspec.json.format(msgspec.json.encode(made), indent=2).decode())

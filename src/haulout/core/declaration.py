@@ -13,7 +13,7 @@ from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.store import Index, Store
 from haulout.core.decision import Decider, Source
 from haulout.core.drain.options import PodRules
-from haulout.core.planned import Json, PlannedObjects, PodRun, as_new, no_runs, no_state
+from haulout.core.planned import Json, PlannedObjects, PodRun, Schedule, as_new, no_runs, no_schedules, no_state
 from haulout.core.reason import Reason
 
 
@@ -97,6 +97,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     `planned_runs`: how long the pods that it makes run in a plan, from what nodes tell of earlier ones.
     `planned_object`: an object of one of its kinds as it enters a plan, and what of it the plan cannot take into account.
     `planned_options`: the options for a plan, whose cluster cannot do everything that a real one can.
+    `planned_schedules`: when it may begin something, from its options and the objects of the plan, for the chart.
     `planned_pods`: the running pods that end by themselves, as a plan has them, each with the time that it still runs. Without
     it, no such pods are in a plan.
     """
@@ -125,6 +126,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     node_state: Callable[[Json], str] = no_state
     planned_runs: Callable[[Iterable[Json]], Callable[[Json], PodRun | None]] = no_runs
     planned_object: Callable[[str, Json], tuple[Json, str]] = as_new
+    planned_schedules: Callable[[Any, Iterable[Json]], Iterable[Schedule]] = no_schedules
 
     @property
     def surface(self) -> str:

@@ -68,6 +68,23 @@ class PodRun(msgspec.Struct, frozen=True):
     reboots: bool = False
 
 
+class Schedule(msgspec.Struct, frozen=True):
+    """When something may begin, as the chart of a plan shows it.
+
+    `name`: who keeps to it, such as "budget nights". `is_open`: whether something may begin at an instant.
+    `changes_at`: an instant before which that does not change; None: it never does.
+    """
+
+    name: str
+    is_open: Callable[[datetime], bool]
+    changes_at: Callable[[datetime], datetime | None]
+
+
+def no_schedules(options: Any, objects: Iterable[Json]) -> Iterable[Schedule]:
+    """Return no schedules: the surface may begin at any time."""
+    return ()
+
+
 def no_runs(nodes: Iterable[Json]) -> Callable[[Json], PodRun | None]:
     """Return what knows no pod: the surface makes none that end."""
     return lambda pod: None

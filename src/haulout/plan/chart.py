@@ -7,16 +7,21 @@ from datetime import datetime, timedelta
 from html import escape
 
 from haulout.core.planned import CHANGING, DRAINING, IN_MAINTENANCE, REQUIRED
-from haulout.plan.courses import Course, Forecast
+from haulout.plan.courses import Course, Forecast, Timetable
 
 MARKS = {REQUIRED: ".", CHANGING: "~", DRAINING: "-", IN_MAINTENANCE: "#"}
 COLOURS = {REQUIRED: "#e0b13c", CHANGING: "#4a7fb5", DRAINING: "#d9772b", IN_MAINTENANCE: "#c0392b"}
-HEIGHTS = {REQUIRED: 2, CHANGING: 6, DRAINING: 6, IN_MAINTENANCE: 10}
+HEIGHTS = {REQUIRED: 2, CHANGING: 4, DRAINING: 7, IN_MAINTENANCE: 10}
 ROW, LEFT, WIDTH, TOP = 14, 180, 900, 62
+# Windows have rows of their own above the nodes, and a lighter shade behind them.
+WINDOW, SHADE, STRIP = "#5c9960", "#eef5ee", 10
+MOST_TIMETABLES = 6
 STEPS = tuple(
     timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 3 * 60, 6 * 60, 12 * 60, 24 * 60, 2 * 24 * 60, 7 * 24 * 60)
 )
 MOST_STEPS = 9
+# What fits beside the chart.
+MOST_LETTERS = 26
 
 
 def text_chart(forecast: Forecast, width: int = 60) -> Iterator[str]:
@@ -70,7 +75,9 @@ def svg_chart(forecast: Forecast) -> str:
     """Return the forecast as a picture: a row for each node that goes, over an axis of time, with title and legend."""
     going = in_order(forecast)
     begins_at, ends_at = _extent(forecast, going)
-    bottom = TOP + ROW * len(going)
+    shown = forecast.timetables[:MOST_TIMETABLES]
+    top_of_nodes = TOP + ROW * _rows_of_windows(forecast)
+    bottom = top_of_nodes + ROW * len(going)
     title = f"Plan for {len(going)} of {len(forecast.courses)} nodes, {begins_at:%Y-%m-%d %H:%M} to {ends_at:%Y-%m-%d %H:%M} UTC"
     parts = [
         (
@@ -79,12 +86,18 @@ def svg_chart(forecast: Forecast) -> str:
         ),
         '<rect width="100%" height="100%" fill="#ffffff"/>',
         f'<text x="4" y="16" font-size="14">{title}</text>',
-        *_legend(),
+        *_legend(with_windows=bool(shown)),
+        *(band for each in shown for band in _bands(each, begins_at, ends_at, top_of_nodes, bottom)),
         *_axis(begins_at, ends_at, bottom),
+        *(part for number, each in enumerate(shown) for part in _strip(each, TOP + ROW * number, begins_at, ends_at)),
     ]
+    if more := len(forecast.timetables) - len(shown):
+        parts.append(f'<text x="4" y="{top_of_nodes - 4}">and {more} more with windows</text>')
     for number, course in enumerate(going):
-        top = TOP + ROW * number
-        parts.append(f'<text x="4" y="{top + 10}">{escape(course.node)}</text>')
+        top = top_of_nodes + ROW * number
+        parts.append(
+            f'<text x="4" y="{top + 10}"><title>{escape(course.node)}</title>{escape(_shortened(course.node))}</text>'
+        )
         for span in course.spans:
             if span.state in COLOURS:
                 first = LEFT + _place(span.begins_at, begins_at, ends_at, WIDTH)
@@ -102,12 +115,56 @@ def _bar(state: str, x: int, y: int, width: int, when: str) -> str:
     return f'<rect {place} fill="{COLOURS[state]}"><title>{escape(f"{state} {when}".strip())}</title></rect>'
 
 
-def _legend() -> Iterator[str]:
+def _rows_of_windows(forecast: Forecast) -> int:
+    """Return how many rows windows take: one for each schedule, and one that says how many more there are."""
+    return min(len(forecast.timetables), MOST_TIMETABLES + 1)
+
+
+def _openings(timetable: Timetable, begins_at: datetime, ends_at: datetime) -> Iterator[tuple[int, int, str]]:
+    """Yield where each opening begins in the chart, how wide it is, and when it is."""
+    for span in timetable.openings:
+        first, last = max(span.begins_at, begins_at), min(span.ends_at or ends_at, ends_at)
+        if first < last:
+            x, end = (LEFT + _place(at, begins_at, ends_at, WIDTH) for at in (first, last))
+            yield (
+                x,
+                max(1, end - x),
+                f"open from {span.begins_at:%Y-%m-%d %H:%M} to {span.ends_at or ends_at:%Y-%m-%d %H:%M}",
+            )
+
+
+def _bands(timetable: Timetable, begins_at: datetime, ends_at: datetime, top: int, bottom: int) -> Iterator[str]:
+    """Yield the shade behind the nodes while a window is open."""
+    for x, width, _ in _openings(timetable, begins_at, ends_at):
+        yield f'<rect x="{x}" y="{top}" width="{width}" height="{bottom - top}" fill="{SHADE}"/>'
+
+
+def _strip(timetable: Timetable, top: int, begins_at: datetime, ends_at: datetime) -> Iterator[str]:
+    """Yield the row of a schedule: its name, and a box for each time at which it is open."""
+    name = escape(_shortened(timetable.name))
+    yield f'<text x="4" y="{top + 10}" fill="{WINDOW}"><title>{escape(timetable.name)}</title>{name}</text>'
+    for x, width, when in _openings(timetable, begins_at, ends_at):
+        yield _window_box(x, top + (ROW - STRIP) // 2, width, when)
+
+
+def _window_box(x: int, y: int, width: int, when: str) -> str:
+    place = f'x="{x}" y="{y}" width="{width}" height="{STRIP}"'
+    return f'<rect {place} fill="{SHADE}" stroke="{WINDOW}"><title>{escape(when)}</title></rect>'
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= MOST_LETTERS else f"{name[: MOST_LETTERS - 1]}…"
+
+
+def _legend(*, with_windows: bool) -> Iterator[str]:
     x = 4
     for state in COLOURS:
         yield _bar(state, x, 22, 18, "")
         yield f'<text x="{x + 24}" y="33">{state}</text>'
         x += 40 + 7 * len(state)
+    if with_windows:
+        yield _window_box(x, 24, 18, "")
+        yield f'<text x="{x + 24}" y="33">window is open</text>'
 
 
 def _axis(begins_at: datetime, ends_at: datetime, bottom: int) -> Iterator[str]:

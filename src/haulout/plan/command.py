@@ -16,7 +16,7 @@ from haulout.base.duration import to_text
 from haulout.base.selector import SelectorError, parse
 from haulout.core.budgets.decisions import BUDGETS
 from haulout.core.declaration import Declaration
-from haulout.core.planned import PlannedObjects
+from haulout.core.planned import PlannedObjects, Schedule
 from haulout.core.surface import Surface
 from haulout.embedded import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -40,6 +40,7 @@ from haulout.plan.courses import Forecast
 from haulout.plan.forecast import SETTLING_FOR, Done, Simulation, planned_resource
 from haulout.plan.output import Gaps, as_json, as_text
 from haulout.plan.progress import progress_bar
+from haulout.plan.windows import timetables
 from haulout.settings.settings import PlanSettings
 from haulout.surfaces.registry import declared, definition, load, surface
 
@@ -179,7 +180,19 @@ def _simulated(settings: PlanSettings, setup: Setup, objects: Objects, lacks: li
             on_problem=lacks.append,
             on_progress=on_progress,
         )
-        return simulation.run(timedelta(days=settings.days))
+        forecast = simulation.run(timedelta(days=settings.days))
+    return msgspec.structs.replace(
+        forecast, timetables=timetables(_schedules(setup, objects), forecast.begins_at, forecast.ends_at)
+    )
+
+
+def _schedules(setup: Setup, objects: Objects) -> Iterator[Schedule]:
+    """Yield the schedules that something in the plan keeps to. Budgets count where surfaces run together."""
+    bodies = [body for _, body in objects]
+    for each in setup.enabled:
+        yield from each.declaration.planned_schedules(each.options, bodies)
+    if setup.together:
+        yield from BUDGETS.planned_schedules(None, bodies)
 
 
 # What there is

@@ -58,11 +58,18 @@ class Choice(msgspec.Struct, frozen=True):
     pick: Pick
 
 
+class Timetable(msgspec.Struct, frozen=True):
+    """When one schedule is open during a plan. `name`: who keeps to it."""
+
+    name: str
+    openings: tuple[Span, ...] = ()
+
+
 class Forecast(msgspec.Struct, frozen=True):
     """The result of a plan: when each node goes and comes back, and what it waits for.
 
     `kept`: how long nodes waited together for what, the longest first. `choices`: in their order in time.
-    `runs`: how long the pods of surfaces ran.
+    `runs`: how long the pods of surfaces ran. `timetables`: when schedules that surfaces and budgets keep to are open.
     """
 
     begins_at: datetime
@@ -71,6 +78,7 @@ class Forecast(msgspec.Struct, frozen=True):
     kept: tuple[tuple[str, timedelta], ...] = ()
     choices: tuple[Choice, ...] = ()
     runs: tuple[PodRun, ...] = ()
+    timetables: tuple[Timetable, ...] = ()
 
     @property
     def guesses(self) -> tuple[PodRun, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
 
@@ -13,6 +12,17 @@ from haulout.explain.kinds import not_served_text
 from haulout.model.meta import wire_micro_time
 from haulout.plan.chart import in_order, text_chart
 from haulout.plan.courses import Choice, Course, Forecast, Span
+from haulout.plan.document import (
+    Cause,
+    ChoiceMade,
+    Document,
+    Extent,
+    NodeCourse,
+    Rival,
+    Run,
+    StateExtent,
+    Windows,
+)
 
 MOST_SHOWN = 5
 
@@ -94,18 +104,6 @@ def _choice_lines(forecast: Forecast) -> Iterator[str]:
         yield f"and {len(choices) - MOST_SHOWN} more (-o json has them all)"
 
 
-def _choice(choice: Choice) -> dict[str, object]:
-    before = [{"node": node, "why": why} for node, why in choice.pick.before]
-    return {
-        "at": wire_micro_time(choice.at),
-        "node": choice.node,
-        "object": choice.object,
-        "why": choice.pick.why,
-        "before": before,
-        "waiting": choice.pick.waiting,
-    }
-
-
 def _guesses(guesses: tuple[PodRun, ...]) -> Iterator[str]:
     if guesses:
         yield "GUESS: no node has told yet how long this takes, so it counts as:"
@@ -155,40 +153,52 @@ def _span(span: timedelta) -> str:
 
 
 def as_json(forecast: Forecast, gaps: Gaps, origin: str) -> str:
-    body = {
-        "settings": origin,
-        "incomplete": gaps.lacks,
-        "notServed": gaps.not_served,
-        "notInSnapshot": gaps.not_in_snapshot,
-        "guesses": [run.what for run in forecast.guesses],
-        "runs": [
-            {"what": run.what, "seconds": run.runs_for.total_seconds(), "seen": run.count} for run in forecast.runs
-        ],
-        "beginsAt": wire_micro_time(forecast.begins_at),
-        "endsAt": wire_micro_time(forecast.ends_at),
-        "finishedAt": _time(forecast.finished_at),
-        "cordonedSeconds": forecast.cordoned_for.total_seconds(),
-        "mostCordoned": forecast.most_cordoned,
-        "waitedFor": [{"seconds": int(span.total_seconds()), "cause": cause} for cause, span in forecast.kept],
-        "choices": [_choice(choice) for choice in forecast.choices],
-        "nodes": [_node(course) for course in forecast.courses],
-    }
-    return msgspec.json.format(msgspec.json.encode(body), indent=2).decode()
+    """Return the document of a forecast."""
+    document = Document(
+        settings=origin,
+        incomplete=tuple(gaps.lacks),
+        not_served=tuple(gaps.not_served),
+        not_in_snapshot=tuple(gaps.not_in_snapshot),
+        guesses=tuple(run.what for run in forecast.guesses),
+        runs=tuple(Run(run.what, run.runs_for.total_seconds(), run.count) for run in forecast.runs),
+        begins_at=wire_micro_time(forecast.begins_at),
+        ends_at=wire_micro_time(forecast.ends_at),
+        finished_at=_time(forecast.finished_at),
+        cordoned_seconds=forecast.cordoned_for.total_seconds(),
+        most_cordoned=forecast.most_cordoned,
+        waited_for=tuple(Cause(int(span.total_seconds()), cause) for cause, span in forecast.kept),
+        choices=tuple(map(_choice, forecast.choices)),
+        windows=tuple(Windows(each.name, tuple(map(_extent, each.openings))) for each in forecast.timetables),
+        nodes=tuple(map(_node, forecast.courses)),
+    )
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
 
-def _node(course: Course) -> dict[str, Any]:
-    return {
-        "name": course.node,
-        "beginsAt": _time(course.begins_at),
-        "doneAt": _time(course.returns_at),
-        "states": [{"state": span.state, **_extent(span)} for span in course.spans],
-        "cordoned": [_extent(span) for span in course.cordons],
-        "waitsFor": course.waits_for,
-    }
+def _choice(choice: Choice) -> ChoiceMade:
+    return ChoiceMade(
+        at=wire_micro_time(choice.at),
+        node=choice.node,
+        object=choice.object,
+        why=choice.pick.why,
+        before=tuple(Rival(node, why) for node, why in choice.pick.before),
+        waiting=choice.pick.waiting,
+    )
 
 
-def _extent(span: Span) -> dict[str, str | None]:
-    return {"from": wire_micro_time(span.begins_at), "to": _time(span.ends_at)}
+def _node(course: Course) -> NodeCourse:
+    states = (StateExtent(span.state, wire_micro_time(span.begins_at), _time(span.ends_at)) for span in course.spans)
+    return NodeCourse(
+        name=course.node,
+        begins_at=_time(course.begins_at),
+        done_at=_time(course.returns_at),
+        states=tuple(states),
+        cordoned=tuple(map(_extent, course.cordons)),
+        waits_for=course.waits_for,
+    )
+
+
+def _extent(span: Span) -> Extent:
+    return Extent(wire_micro_time(span.begins_at), _time(span.ends_at))
 
 
 def _time(at: datetime | None) -> str | None:

@@ -66,14 +66,14 @@ def time_window(config: TimeWindow, given: CheckInput) -> Verdict:
 # It is the same for all nodes, and all that wait for it ask at the same instant.
 @lru_cache(maxsize=16)
 def _judged(config: TimeWindow, now: datetime) -> Verdict:
-    window = _window(config)
+    window = window_of(config)
     passed = window.is_open(now)
     reason = "" if passed else window.reason(now)
     return Verdict(passed=passed, until=window.changes_at(now), info={"reason": reason} if reason else {})
 
 
-class _Window:
-    """Keeps the boundaries of the day that it was last asked about."""
+class Window:
+    """When a `timeWindow` check passes. It keeps the boundaries of the day that it was last asked about."""
 
     def __init__(self, config: TimeWindow) -> None:
         self._start, self._end = config.times()
@@ -144,8 +144,8 @@ class _Window:
 
 
 @lru_cache(maxsize=64)
-def _window(config: TimeWindow) -> _Window:
-    return _Window(config)
+def window_of(config: TimeWindow) -> Window:
+    return Window(config)
 
 
 @cache

@@ -15,7 +15,7 @@ from haulout.cluster.rows import PodRow, Value
 from haulout.cluster.store import Store
 from haulout.cluster.view import CONFIG
 from haulout.core.drain.options import POD_ANNOTATION, Act
-from haulout.core.planned import DRAINING, IN_MAINTENANCE, REQUIRED, Json, Pick, PlannedObjects, as_new
+from haulout.core.planned import DRAINING, IN_MAINTENANCE, REQUIRED, Json, Pick, PlannedObjects, Schedule, as_new
 from haulout.model.meta import wire_time
 from haulout.surfaces.notify import jobs
 from haulout.surfaces.notify.options import Options
@@ -26,6 +26,7 @@ from haulout.surfaces.notify.scheduler.estimate import EXPECTED_END, POD_ANNOTAT
 from haulout.surfaces.notify.scheduler.score import score
 from haulout.surfaces.notify.scheduler.show import CONDITION, SELECTED
 from haulout.surfaces.notify.scheduler.standing import CANDIDATE, STANDINGS, VERDICT, Candidate, Verdict
+from haulout.surfaces.notify.scheduler.windows import schedules
 from haulout.surfaces.notify.states import AFTER_START
 from haulout.surfaces.notify.states import DRAINING as DRAINING_STATES
 from haulout.surfaces.notify.wire import (
@@ -174,6 +175,12 @@ def _make(node: str) -> Json:
 def planned_object(kind: str, obj: Json) -> tuple[Json, str]:
     """Return a NotifyMaintenance as it stands: a plan goes on from there."""
     return (obj, "") if kind == KIND else as_new(kind, obj)
+
+
+def planned_schedules(options: Options, objects: Iterable[Json]) -> Iterator[Schedule]:
+    """Yield when the scheduler may start planned maintenances."""
+    if options.operators.scheduler.enabled:
+        yield from schedules(options.operators.scheduler)
 
 
 def _status(obj: Json) -> Json:

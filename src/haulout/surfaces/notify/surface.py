@@ -20,7 +20,13 @@ from haulout.surfaces.notify import drainer, jobs, returner, runner, validator, 
 from haulout.surfaces.notify.declare import ORIGINAL
 from haulout.surfaces.notify.load import load
 from haulout.surfaces.notify.options import Operators, Options
-from haulout.surfaces.notify.planned import PLANNED_OBJECTS, planned_object, planned_options, planned_pods
+from haulout.surfaces.notify.planned import (
+    PLANNED_OBJECTS,
+    planned_object,
+    planned_options,
+    planned_pods,
+    planned_schedules,
+)
 from haulout.surfaces.notify.scheduler import candidate, recording, rounds
 from haulout.surfaces.notify.scheduler.decide import decide
 from haulout.surfaces.notify.scheduler.estimate import POD_ANNOTATIONS
@@ -122,4 +128,5 @@ NOTIFY = Declaration(
     planned_options=planned_options,
     planned_pods=planned_pods,
     planned_object=planned_object,
+    planned_schedules=planned_schedules,
 )

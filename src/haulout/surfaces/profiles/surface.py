@@ -15,7 +15,9 @@ from haulout.core.decision import Decider, Source
 from haulout.core.declaration import Context, Declaration, OptionsProblem
 from haulout.core.drain.options import POD_ANNOTATION
 from haulout.core.holds import PRIORITY_ANNOTATION
+from haulout.core.planned import Json, Schedule
 from haulout.plugins.api import Check, Notifier, Trigger
+from haulout.plugins.checks.time_window import TimeWindow, window_of
 from haulout.plugins.config import ConfigProblem
 from haulout.plugins.hypervisors import HYPERVISORS
 from haulout.plugins.load import load_plugins
@@ -101,6 +103,14 @@ def _rows(options: Options) -> Iterator[Value]:
     yield mode_row(options.mode)
 
 
+def _schedules(options: Options, objects: Iterable[Json]) -> Iterator[Schedule]:
+    """Yield when each `timeWindow` check of the configuration passes."""
+    for instance in options.config.checks.values():
+        if isinstance(instance.config, TimeWindow):
+            window = window_of(instance.config)
+            yield Schedule(f"check {instance.name}", window.is_open, window.changes_at)
+
+
 PROFILES = Declaration(
     name=SURFACE,
     deciders=DECIDERS,
@@ -113,5 +123,6 @@ PROFILES = Declaration(
     controllers=dict.fromkeys((decider.name for decider in DECIDERS), SURFACE),
     lease=ORIGINAL.lease,
     explains={"Node": SURFACE},
+    planned_schedules=_schedules,
     node_state=lambda node: str((node.get("metadata", {}).get("labels") or {}).get(STATE_LABEL, "")),
 )

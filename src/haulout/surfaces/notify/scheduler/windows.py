@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import TypeVar
 
 import msgspec
 
@@ -12,8 +13,11 @@ from haulout.base.weekday import parse_time_of_day, parse_weekday
 from haulout.base.windows import Weekly, Windows
 from haulout.base.windows import Window as Recurring
 from haulout.core.decision import earliest
+from haulout.core.planned import Schedule
 from haulout.surfaces.notify.options import Blackout, Scheduler, Window
 from haulout.surfaces.notify.rules import moment, selector
+
+Rule = TypeVar("Rule", Window, Blackout)
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -46,6 +50,24 @@ def opening(settings: Scheduler, labels: Mapping[str, str], now: datetime) -> Op
         return Opening("Blackout", earliest(ends_at, changes_at))
     closes_at = earliest(changes_at, begins_at)
     return Opening("", closes_at, closes_at)
+
+
+def schedules(settings: Scheduler) -> Iterator[Schedule]:
+    """Yield when planned maintenances may start, for each selector of nodes that windows or blackouts name."""
+    named = [*(each.node_selector for each in settings.windows), *(each.node_selector for each in settings.blackouts)]
+    for chosen in dict.fromkeys(named):
+        limited = msgspec.structs.replace(
+            settings,
+            windows=tuple(_for_all(each) for each in settings.windows if each.node_selector in ("", chosen)),
+            blackouts=tuple(_for_all(each) for each in settings.blackouts if each.node_selector in ("", chosen)),
+        )
+        answer = partial(opening, limited, {})
+        name = f"notify, {chosen}" if chosen else "notify"
+        yield Schedule(name, lambda at, ask=answer: not ask(at).reason, lambda at, ask=answer: ask(at).until)  # type: ignore[misc]
+
+
+def _for_all(rule: Rule) -> Rule:
+    return msgspec.structs.replace(rule, node_selector="")
 
 
 def _blackout(blackouts: Iterable[Blackout], now: datetime) -> tuple[datetime | None, datetime | None]:

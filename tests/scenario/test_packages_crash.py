@@ -11,11 +11,14 @@ from string import ascii_lowercase
 import pytest
 
 from haulout.embedded import Json
-from haulout.kernel.requests import Answer, Lost, Refused
-from tests.build.package_life import STAGES, Life, OperatorKilled
+from haulout.kernel.requests import Answer, Change, Lost, Refused
+from haulout.surfaces.packages.options import Options
+from haulout.surfaces.packages.surface import sources
+from tests.build.package_life import STAGES, HastyLife, Life, OperatorKilled
 from tests.build.skyhooks import About, Skyhooks, pkg
 
 CarryOut = Callable[[], Answer]
+KINDS = sorted(source.kind for source in sources(Options()))
 
 
 @cache
@@ -89,6 +92,17 @@ def test_killed_after_every_write_it_ends_the_same() -> None:
     life.disturb = lambda number, body, carry_out: after(carry_out)
     life.live()
     assert (life.stages, life.pictures) == (STAGES, plain.pictures)
+
+
+@pytest.mark.parametrize("late", KINDS)
+def test_killed_under_a_hasty_user_each_stage_runs_once(late: str) -> None:
+    """Answers take their time, and each new operator lists one kind after all others."""
+    life = HastyLife()
+    life.ops.late = {late: timedelta(seconds=0.2)}
+    life.ops.latency = lambda body: timedelta(seconds=1.5 if isinstance(body, Change) else 0.5)
+    life.disturb = lambda number, body, carry_out: before(carry_out) if number % 7 == 5 else carry_out()
+    life.live()
+    assert (life.stages, life.ops.failures) == (STAGES, [])
 
 
 @pytest.mark.parametrize(

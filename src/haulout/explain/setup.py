@@ -25,7 +25,7 @@ from haulout.kube.transport import Transport
 from haulout.plugins.load import PluginProblem
 from haulout.settings.context import context_of
 from haulout.settings.file import SettingsProblem, read_settings
-from haulout.settings.lint import kind_of
+from haulout.settings.lint import foreign_kind, kind_of, not_ours, right_for
 from haulout.settings.settings import Settings
 from haulout.surfaces.registry import load, served, surface, surfaces
 
@@ -155,6 +155,8 @@ def read_setup(given: str, surfaces: str = "") -> Setup:
         files = [str(config) for block in blocks.values() if (config := getattr(block, "config", ""))]
         return msgspec.structs.replace(setup, origin=", ".join(files) or NO_SETTINGS)
     data = content_of(path)
+    if foreign := foreign_kind(data):
+        raise click.ClickException(f"{path}: {not_ours(foreign)} ({right_for(foreign)})")
     if given and not _is_settings(data):
         setup = _setup(_drop_ins(path), Context(alone=True, environment=os.environ))
         return msgspec.structs.replace(setup, origin=str(path))

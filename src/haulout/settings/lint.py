@@ -43,6 +43,8 @@ NONE = "no surface is switched on: run needs --surfaces"
 
 def lint_file(data: bytes, name: str, environment: Mapping[str, str]) -> list[Finding]:
     """Return what is wrong with a configuration file, known by its content."""
+    if foreign := foreign_kind(data):
+        return [Finding(name, 1, 1, "", not_ours(foreign), right_for(foreign), "error")]
     kind = kind_of(data, name)
     if kind is None:
         return _lint_settings(data, name)
@@ -67,6 +69,30 @@ def _lint_settings(data: bytes, name: str) -> list[Finding]:
         return [_from_line(line, name) for line in problem.lines]
     # It may still be told on the command line which there are to be.
     return [] if file.blocks else [Finding(name, 1, 1, "surfaces", NONE, "", "warning")]
+
+
+def foreign_kind(data: bytes) -> str:
+    """Return the kind of the Kubernetes object that a file holds, such as Deployment; empty where it holds none."""
+    try:
+        tree = yaml.parse(data, any_keys=True)
+    except yaml.YamlError:
+        return ""
+    entries = tree.entries if isinstance(tree, yaml.Mapping) else {}
+    kind = entries.get("kind")
+    return str(kind.value) if isinstance(kind, yaml.Scalar) and kind.value and "apiVersion" in entries else ""
+
+
+def not_ours(kind: str) -> str:
+    """Say that a file holds a Kubernetes object instead of settings."""
+    return f"this is a {kind}, not a configuration file"
+
+
+def right_for(kind: str) -> str:
+    """Return which file was probably meant instead of an object of this kind."""
+    if kind == "ConfigMap":
+        return "write what stands under its `data` into a file of its own"
+    files = ", ".join(f"{each.stem}.yaml" for surface in surfaces() for each in surface.lint)
+    return f"haulout.yaml, {files}"
 
 
 def named_files(data: bytes, name: str) -> tuple[str, ...]:

@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from click import ClickException
 from click.testing import CliRunner
 
 from haulout.cli.lint import command
+from haulout.explain.setup import read_setup
 
 GOOD = """\
 intervals: {requeue: 30s}
@@ -189,3 +191,30 @@ def test_a_profile_is_looked_for_by_the_name_that_it_has(tmp_path: Path, name: s
     code, found = linted(tmp_path, text)
     assert code == 0
     assert len(found) == warnings
+
+
+def test_two_profiles_of_one_name(tmp_path: Path) -> None:
+    """The later one counts, as in the original."""
+    code, findings = linted(tmp_path, GOOD.replace("CHECK", "any") + "- name: p\n")
+    assert code == 0
+    assert '12:9: warning: profiles.1.name: replaces the earlier profile named "p" (give it another name)' in findings
+
+
+@pytest.mark.parametrize(
+    ("kind", "right"),
+    [
+        pytest.param("Deployment", "haulout.yaml, maintenance.yaml, ", id="any kind"),
+        pytest.param("ConfigMap", "write what stands under its `data` into a file of its own", id="around settings"),
+    ],
+)
+def test_an_object_of_kubernetes_is_named_by_its_kind(tmp_path: Path, kind: str, right: str) -> None:
+    code, (finding,) = linted(tmp_path, f"apiVersion: apps/v1\nkind: {kind}\nmetadata: {{name: x}}\n")
+    assert code == 1
+    assert finding.startswith(f"1:1: error: this is a {kind}, not a configuration file ({right}")
+
+
+def test_explain_and_plan_refuse_an_object_of_kubernetes_as_settings(tmp_path: Path) -> None:
+    path = tmp_path / "deployment.yaml"
+    path.write_text("apiVersion: apps/v1\nkind: Deployment\n")
+    with pytest.raises(ClickException, match=r"deployment.yaml: this is a Deployment, not a configuration file"):
+        read_setup(str(path))

@@ -241,6 +241,7 @@ class _Loader(Generic[Ck, Nt, Tr]):
         profiles = {DEFAULT_PROFILE: Profile(DEFAULT_PROFILE, {state: Stage[Ck, Nt, Tr]() for state in State})}
         for number, profile in enumerate(file.profiles):
             path = ("profiles", str(number))
+            self._note_second_profile(profile.name, file.profiles[:number], path)
             profiles[profile.name] = made = self._profile(profile, path)
             if word := self._word((*path, "name")):
                 profiles[word] = msgspec.structs.replace(made, name=word)
@@ -378,6 +379,10 @@ class _Loader(Generic[Ck, Nt, Tr]):
     def _note_repetition(self, name: str, known: Mapping[str, object], path: _Path) -> None:
         if name and name in known:
             self._warn(f'replaces the earlier instance named "{name}"', (*path, "name"), "give it another name")
+
+    def _note_second_profile(self, name: str, earlier: Iterable[_Profile], path: _Path) -> None:
+        if name and any(profile.name == name for profile in earlier):
+            self._warn(f'replaces the earlier profile named "{name}"', (*path, "name"), "give it another name")
 
     def _warn(self, what: str, path: _Path, right: str) -> None:
         place = yaml.place_of(self._context.document, path)

@@ -309,7 +309,7 @@ class _Teller:
 
     def tell(self, state: DrainState) -> None:
         if self._live is not None:
-            self._live.update(drawn(state), refresh=True)
+            self._live.update(drawn(state, self._console.width, self._console.height), refresh=True)
             return
         for line in self._lines.of(state):
             click.echo(line, err=self._err)

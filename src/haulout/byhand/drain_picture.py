@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from textwrap import wrap
 from typing import Any
 
 import msgspec
@@ -15,8 +16,10 @@ from rich.text import Text
 from haulout.byhand.drain_state import CODES, DrainState, NodeState, Outcome
 from haulout.core.drain.causes import PACED, Cause
 
-# A picture has to fit on a screen.
-MOST_NODES, MOST_CAUSES, MOST_PODS = 20, 8, 4
+MOST_PODS = 4
+# However many causes there are, so many nodes and one cause are shown.
+FEWEST_NODES = 3
+BAR = 30
 STYLES = {Outcome.DONE: "green", Outcome.BLOCKED: "red", Outcome.FAILED: "red", Outcome.TIMED_OUT: "red"}
 ENDS = {
     Outcome.BLOCKED: "blocked",
@@ -26,20 +29,49 @@ ENDS = {
 }
 
 
-def drawn(state: DrainState) -> RenderableType:
-    bars = Table.grid(padding=(0, 2))
-    shown = sorted(state.nodes, key=lambda node: node.outcome is Outcome.DONE)[:MOST_NODES]
-    for node in shown:
-        bar = ProgressBar(total=max(node.total, 1), completed=len(node.gone) if node.total else 1, width=30)
-        bars.add_row(Text(node.name, style="bold"), bar, Text(_standing(node), style=STYLES.get(node.outcome, "")))
-    parts: list[RenderableType] = [bars]
-    if len(shown) < len(state.nodes):
-        parts.append(Text(f"and {len(state.nodes) - len(shown)} more nodes", style="dim"))
-    for cause in state.causes[:MOST_CAUSES]:
-        parts += ["", *(Text(line, style="yellow" if cause.blocks else "dim") for line in cause_lines(cause))]
+def drawn(state: DrainState, width: int, height: int) -> RenderableType:
+    """Draw a drain on a screen of this size. Causes and the total stay on it, and nodes that do not fit are counted."""
     done = sum(node.outcome is Outcome.DONE for node in state.nodes)
-    parts += ["", Text(f"{done} of {len(state.nodes)} nodes drained, {state.seconds:.0f} s", style="dim")]
-    return Group(*parts)
+    total = Text(f"{done} of {len(state.nodes)} nodes drained, {state.seconds:.0f} s", style="dim")
+    # An empty line and the total, and the line where the cursor stands.
+    room = height - 3
+    causes = _causes(state.causes, width, room - min(len(state.nodes), FEWEST_NODES) - 1)
+    return Group(*_bars(state.nodes, room - _height(causes, width)), *causes, "", total)
+
+
+def _bars(nodes: Sequence[NodeState], most: int) -> list[RenderableType]:
+    """Return a bar for each node, and how many more there are. Nodes that are not drained yet come first."""
+    shown = sorted(nodes, key=lambda node: node.outcome is Outcome.DONE)
+    if len(shown) > most:
+        shown = shown[: max(most - 1, FEWEST_NODES)]
+    bars = Table.grid(padding=(0, 2))
+    for _ in range(3):
+        # A second line of a node would push the causes off the screen.
+        bars.add_column(no_wrap=True, overflow="ellipsis")
+    for node in shown:
+        bar = ProgressBar(total=max(node.total, 1), completed=len(node.gone) if node.total else 1, width=BAR)
+        bars.add_row(Text(node.name, style="bold"), bar, Text(_standing(node), style=STYLES.get(node.outcome, "")))
+    if len(shown) == len(nodes):
+        return [bars]
+    return [bars, Text(f"and {counted(len(nodes) - len(shown), 'more node')}", style="dim")]
+
+
+def _causes(causes: Sequence[Cause], width: int, most: int) -> list[Text]:
+    """Return the causes that fit into so many lines, at least one, and how many more there are. Those that block come first."""
+    parts: list[Text] = []
+    for number, cause in enumerate(sorted(causes, key=lambda cause: not cause.blocks)):
+        style = "yellow" if cause.blocks else "dim"
+        lines = [Text(), *(Text(line, style=style) for line in cause_lines(cause))]
+        is_last = number == len(causes) - 1
+        if parts and _height([*parts, *lines], width) > most - (not is_last):
+            return [*parts, Text(f"and {counted(len(causes) - number, 'more cause')}", style="dim")]
+        parts += lines
+    return parts
+
+
+def _height(lines: Sequence[Text], width: int) -> int:
+    """Return how many rows of a screen these lines take. Words are kept whole, so that a line may take one more."""
+    return sum(len(wrap(line.plain, width)) or 1 for line in lines)
 
 
 def cause_lines(cause: Cause, most: int = MOST_PODS) -> list[str]:

@@ -249,7 +249,7 @@ def test_many_pods_are_shortened() -> None:
 def test_the_picture_has_bars_and_causes() -> None:
     console = Console(width=100, record=True)
     with console.capture() as capture:
-        console.print(drawn(DrainState(3, (WORKING, EMPTY), (BUDGET, ENDING))))
+        console.print(drawn(DrainState(3, (WORKING, EMPTY), (BUDGET, ENDING)), 100, 24))
     lines = [line.rstrip() for line in capture.get().splitlines()]
     assert lines[0].startswith("n1  ━")
     assert lines[0].endswith("1 of 3 pods gone, 1 terminating, 1 not evicted")
@@ -257,3 +257,34 @@ def test_the_picture_has_bars_and_causes() -> None:
     assert "  to go on: add a replica" in lines
     assert "terminating until 10:01:15 UTC" in lines
     assert lines[-1] == "1 of 2 nodes drained, 3 s"
+
+
+def on_screen(state: DrainState, width: int = 80, height: int = 24) -> list[str]:
+    """Return the lines of the picture as a terminal of this size shows them."""
+    console = Console(width=width, height=height)
+    with console.capture() as capture:
+        console.print(drawn(state, width, height))
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+def blocking(number: int) -> Cause:
+    text = f"PodDisruptionBudget shop/budget-{number} allows no disruption: 3 of 3 pods that it wants are healthy"
+    return Cause("pdb-blocks", text, pods("a", "b"), act=f"add a replica to Deployment shop/app-{number}, or wait for it")
+
+
+@pytest.mark.parametrize("causes", [0, 1, 2, 9], ids=lambda causes: f"{causes} causes")
+@pytest.mark.parametrize("nodes", [1, 20, 23, 400], ids=lambda nodes: f"{nodes} nodes")
+def test_causes_and_total_stay_on_a_small_screen(nodes: int, causes: int) -> None:
+    """The bottom of a picture that is too high is cut off."""
+    many = tuple(replace(WORKING, name=f"worker-with-a-long-name-{number}.example.com") for number in range(nodes))
+    lines = on_screen(DrainState(3, many, (ENDING, *map(blocking, range(causes)))))
+    assert len(lines) < 24
+    assert lines[-1] == f"0 of {nodes} nodes drained, 3 s"
+    assert ("budget-0" in "".join(lines)) == (causes > 0)
+    shown = sum(line.startswith("worker-") for line in lines)
+    assert shown == nodes or (shown >= 3 and f"and {nodes - shown} more nodes" in lines)
+
+
+def test_drained_nodes_make_room_for_the_others() -> None:
+    nodes = (*(replace(EMPTY, name=f"drained-{number}") for number in range(30)), WORKING)
+    assert on_screen(DrainState(3, nodes))[0].startswith("n1")

@@ -40,7 +40,8 @@ CODES = {
     Outcome.BLOCKED: 3,
     Outcome.TIMED_OUT: 4,
     Outcome.FAILED: 1,
-    Outcome.INTERRUPTED: 1,
+    # What shells make of Ctrl-C, and every other command of ours.
+    Outcome.INTERRUPTED: 130,
 }
 # Of several nodes the gravest outcome is that of the whole.
 GRAVITY = (Outcome.FAILED, Outcome.INTERRUPTED, Outcome.RUNNING, Outcome.TIMED_OUT, Outcome.BLOCKED, Outcome.DONE)

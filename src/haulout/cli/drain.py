@@ -53,7 +53,7 @@ def _span(ctx: click.Context, param: click.Parameter, text: str) -> timedelta:
 def command(nodes: tuple[str, ...], selector: str, **given: Any) -> int:
     """Cordons the nodes and evicts their pods, as many at a time as their disruption budgets allow over all nodes.
 
-    Exit codes: 0 all are drained; 3 blocked; 4 timed out; 1 failed or interrupted. Pods behind a closed budget are
+    Exit codes: 0 all are drained; 3 blocked; 4 timed out; 1 failed; 130 interrupted. Pods behind a closed budget are
     waited for until --timeout. The nodes stay cordoned: `haulout uncordon NODE...` brings them back.
     """
     if bool(nodes) == bool(selector):

@@ -102,7 +102,7 @@ class TestCommandLine:
         pytest.param([DONE, BLOCKED], BLOCKED, 3, id="one blocked"),
         pytest.param([BLOCKED, Outcome.TIMED_OUT], Outcome.TIMED_OUT, 4, id="blocked and timed out"),
         pytest.param([BLOCKED, Outcome.TIMED_OUT, FAILED], FAILED, 1, id="one failed"),
-        pytest.param([DONE, Outcome.INTERRUPTED], Outcome.INTERRUPTED, 1, id="interrupted"),
+        pytest.param([DONE, Outcome.INTERRUPTED], Outcome.INTERRUPTED, 130, id="interrupted"),
     ],
 )
 def test_the_gravest_outcome_counts(outcomes: list[Outcome], whole: Outcome, code: int) -> None:
@@ -269,7 +269,9 @@ def on_screen(state: DrainState, width: int = 80, height: int = 24) -> list[str]
 
 def blocking(number: int) -> Cause:
     text = f"PodDisruptionBudget shop/budget-{number} allows no disruption: 3 of 3 pods that it wants are healthy"
-    return Cause("pdb-blocks", text, pods("a", "b"), act=f"add a replica to Deployment shop/app-{number}, or wait for it")
+    return Cause(
+        "pdb-blocks", text, pods("a", "b"), act=f"add a replica to Deployment shop/app-{number}, or wait for it"
+    )
 
 
 @pytest.mark.parametrize("causes", [0, 1, 2, 9], ids=lambda causes: f"{causes} causes")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from haulout.cluster.key import Key
@@ -298,6 +299,31 @@ FULL = exhausted("all")
 )
 def test_one_choice(candidates: list[Candidate], more: Any, expected: dict[str, str]) -> None:
     assert outcomes(*candidates, **more) == expected
+
+
+@pytest.mark.parametrize(
+    ("weights", "first"), [({}, "a"), ({"lostWork": 0}, "b")], ids=["weighed", "without a weight"]
+)
+def test_of_scores_that_look_alike_less_lost_work_goes_first(weights: Any, first: str) -> None:
+    def doomed(name: str, minutes: float, age: float) -> Candidate:
+        work = Work(NOW - timedelta(hours=age), NOW + timedelta(hours=40), weight=8)
+        return msgspec.structs.replace(candidate(name, minutes), estimate=Estimate(works=(work,)))
+
+    found = outcomes(doomed("a", 1, 10), doomed("b", 2, 20), weights=weights)
+    assert [place for place, reason in found.items() if reason == "Selected"] == [first]
+
+
+def test_work_that_is_about_to_end_goes_first_although_scores_look_alike() -> None:
+    ends = [("a", 3.5), ("b", 3.0)]
+    found = outcomes(
+        *(
+            msgspec.structs.replace(
+                candidate(name), estimate=Estimate(works=(Work(NOW, NOW + timedelta(hours=hours)),))
+            )
+            for name, hours in ends
+        )
+    )
+    assert found == {"a": FULL, "b": "Selected"}
 
 
 def test_a_place_is_kept_for_one_that_comes_first() -> None:

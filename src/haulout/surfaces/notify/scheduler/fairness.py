@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 
 from haulout.surfaces.notify.options import Scheduler
-from haulout.surfaces.notify.scheduler.score import Score
+from haulout.surfaces.notify.scheduler.score import SHOWN_DECIMALS, Score
 from haulout.surfaces.notify.scheduler.standing import Candidate
 from haulout.surfaces.notify.wire import NoticeRow
 
@@ -62,7 +62,11 @@ def in_turn(
             heapq.heappush(queue, entry(group))
 
 
-def _merit(each: Scored) -> tuple[float, datetime, str]:
-    """Order by score, then age, then name; the best is the least."""
+def _merit(each: Scored) -> tuple[float, float, float, datetime, str]:
+    """Order by score, then age, then name; the best is the least.
+
+    The score counts lost work up to a bound, beyond which nodes with little and with much of it look alike. So among
+    scores that are shown alike, less lost work goes first.
+    """
     candidate, score = each
-    return -score.value, candidate.since, candidate.place
+    return -round(score.value, SHOWN_DECIMALS), score.lost, -score.value, candidate.since, candidate.place

@@ -14,17 +14,20 @@ from haulout.surfaces.notify.scheduler.seconds import whole
 
 MOST_BLOCKED = 5
 MOST_PRIORITY = 100
+SHOWN_DECIMALS = 3
 
 
 class Score(msgspec.Struct, frozen=True):
-    """A score with what it is made of."""
+    """A score with what it is made of. `lost`: the device-seconds that the SLA would cut off, if lost work has a weight."""
 
     value: float
     likelihood: float
     drain: float
+    lost: float = 0.0
 
     def __str__(self) -> str:
-        return f"score={self.value:.3f} likelihood={self.likelihood:.3f} drain={to_text(whole(self.drain))}"
+        value, likely = (f"{each:.{SHOWN_DECIMALS}f}" for each in (self.value, self.likelihood))
+        return f"score={value} likelihood={likely} drain={to_text(whole(self.drain))}"
 
 
 def likelihood(drain_seconds: float, half_life: float) -> float:
@@ -42,17 +45,18 @@ def score(estimate: Estimate, since: datetime, priority: int, options: Options, 
     weights = settings.weights
     drain = estimate.drain_seconds(now)
     likely = likelihood(drain, settings.half_life.total_seconds())
-    lost = estimate.lost_seconds(now, options.sla_for) / settings.lost_work_scale.total_seconds()
+    lost = estimate.lost_seconds(now, options.sla_for)
+    share = lost / settings.lost_work_scale.total_seconds()
     starving = settings.starvation_after.total_seconds()
     waited = (now - since).total_seconds() / starving if starving > 0 else 1.0
     value = (
         weights.drain * likely
         - weights.pdb * min(1.0, estimate.blocked / MOST_BLOCKED)
-        - weights.lost_work * min(1.0, lost)
+        - weights.lost_work * min(1.0, share)
         + weights.age * min(1.0, max(0.0, waited))
         + weights.priority * bounded(priority) / MOST_PRIORITY
     )
-    return Score(value, likely, drain)
+    return Score(value, likely, drain, lost if weights.lost_work > 0 else 0.0)
 
 
 def bounded(priority: int) -> int:

@@ -301,9 +301,7 @@ def test_one_choice(candidates: list[Candidate], more: Any, expected: dict[str, 
     assert outcomes(*candidates, **more) == expected
 
 
-@pytest.mark.parametrize(
-    ("weights", "first"), [({}, "a"), ({"lostWork": 0}, "b")], ids=["weighed", "without a weight"]
-)
+@pytest.mark.parametrize(("weights", "first"), [({}, "a"), ({"lostWork": 0}, "b")], ids=["weighed", "without a weight"])
 def test_of_scores_that_look_alike_less_lost_work_goes_first(weights: Any, first: str) -> None:
     def doomed(name: str, minutes: float, age: float) -> Candidate:
         work = Work(NOW - timedelta(hours=age), NOW + timedelta(hours=40), weight=8)

@@ -154,8 +154,6 @@ def _eviction(
 ) -> EvictionRow | None:
     """Return the eviction of a pod. One that terminates needs none, unless its grace is to be cut short."""
     options = drain.options
-    if pod.deleting_at is not None and not late and not options.force_ending:
-        return None
     overdue_at = forced_at(pod, options)
     overdue = overdue_at is not None and now > overdue_at
     cut_short = late and drain.forced_grace_for == 0 and pod.deletion_grace_for != 0

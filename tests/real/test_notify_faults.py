@@ -15,7 +15,9 @@ from tests.rig.faults import (
     CutStream,
     Delay,
     DelayEvents,
+    DropEvents,
     FaultProxy,
+    InsertEvent,
     RepeatEvents,
     Rule,
     Stall,
@@ -28,6 +30,10 @@ from tests.rig.wait import eventually
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 
 NODES = 2
+EXPIRED: Json = {
+    "type": "ERROR",
+    "object": {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old"},
+}
 
 
 def rules(proxy: FaultProxy, prefix: str) -> list[Rule]:
@@ -49,7 +55,9 @@ def rules(proxy: FaultProxy, prefix: str) -> list[Rule]:
         proxy.rule(Answer(409), method="PATCH", path=f"/nodes/{prefix}", skip=2, times=1),
         proxy.rule(Delay(before=1.0, late=True), method="PATCH", path=notices, skip=8, times=1),
         proxy.rule(CutStream(events=2, how="end"), path="/notifymaintenances$", watch=True, times=1),
+        proxy.rule(InsertEvent(EXPIRED, events=2), path="/notifymaintenances$", watch=True, times=1),
         proxy.rule(CutStream(events=3, how="torn"), path="/pods$", watch=True, times=1),
+        proxy.rule(DropEvents(), path="/pods$", watch=True, times=1),
         proxy.rule(CutStream(events=1, how="reset"), path="/jobs$", watch=True, times=1),
         proxy.rule(Answer(410), path="/nodes$", watch=True, times=1),
         proxy.rule(RepeatEvents(), path="/nodes$", watch=True, times=1),

@@ -130,8 +130,8 @@ class AllSurfaces:
         self.world.run(30)
         self.begin()
 
-    def begin(self) -> None:
-        """Start the operator, or another one after it that knows only what is stored."""
+    def begin(self, late: str = "") -> None:
+        """Start the operator, or another one after it that knows only what is stored. `late`: a kind that is not listed yet."""
         assembly = assemble(
             self.enabled,
             together=True,
@@ -141,7 +141,8 @@ class AllSurfaces:
         self.driver = Driver(self.kernel, self.world.objects, self.world.time, kinds=Kinds(assembly.kinds))
         self.driver.world = self
         for source in sorted(assembly.sources(), key=repr):
-            self.driver.watch(source.kind, source.keep)
+            if source.kind != late:
+                self.driver.watch(source.kind, source.keep)
 
     def crash_at(self, writes: int, *, after: bool) -> None:
         self.writes_left, self.dies_after = writes, after

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from haulout.embedded import NODES
+from haulout.surfaces.notify.wire import API_VERSION, CORDONED_BY, FINALIZER, KIND, STARTED, TERMINATED
 from tests.build.all_surfaces import AllSurfaces
+from tests.build.maintenances import MAINTENANCES
+from tests.build.notices import HOME, NOTICES
 
 
 def test_one_that_has_ended_gives_its_turn_to_a_maintenance_that_keeps_the_node_cordoned() -> None:
@@ -29,3 +34,31 @@ def test_a_label_that_a_person_had_set_is_put_back_although_another_surface_let_
     everything.run(120)
     assert everything.node("n0")["metadata"]["labels"][label] == "mine"
     assert (everything.cordoned(), everything.maintenances) == ([], {})
+
+
+def ended_notice(everything: AllSurfaces, node: str) -> None:
+    """Leave a NotifyMaintenance as an operator leaves it that ends just before it gives the node back."""
+    objects = everything.world.objects
+    meta = {"name": node, "namespace": HOME, "finalizers": [FINALIZER], "annotations": {TERMINATED: ""}}
+    spec = {"nodeObject": node, "maintenanceID": "mid", "maintenanceType": "planned"}
+    objects.create(NOTICES, {"apiVersion": API_VERSION, "kind": KIND, "metadata": meta, "spec": spec})
+    objects.patch(NOTICES, HOME, node, {"status": {"maintenanceStatus": STARTED}}, subresource="status")
+    objects.delete(NOTICES, HOME, node)
+    marks = {"labels": {"maintenance/mid": ""}, "annotations": {CORDONED_BY: f"{HOME}/{node}"}}
+    everything.world.change(NODES, node, {"metadata": marks})
+
+
+def test_after_a_restart_no_node_is_given_back_before_the_claims_of_others_are_known() -> None:
+    everything = AllSurfaces(1)
+    everything.maintain("n0")
+    everything.driver.run(everything.world.time.now() + timedelta(seconds=60))
+    ended_notice(everything, "n0")
+    everything.begin(late="NodeMaintenance")
+    everything.driver.run(everything.world.time.now() + timedelta(seconds=60))
+    assert everything.cordoned() == ["n0"]
+    everything.begin()
+    everything.driver.run(everything.world.time.now() + timedelta(seconds=60))
+    assert (everything.cordoned(), CORDONED_BY in everything.node("n0")["metadata"]["annotations"]) == (["n0"], False)
+    everything.world.objects.delete(MAINTENANCES, "", "n0")
+    everything.run(60)
+    assert (everything.cordoned(), everything.notices) == ([], {})

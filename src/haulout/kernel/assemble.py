@@ -8,6 +8,7 @@ import msgspec
 
 from haulout.base import selector
 from haulout.cluster.project import Keep, Resource
+from haulout.core import claimants
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.budgets.decisions import BUDGETS
 from haulout.core.decision import Decider, Source
@@ -79,6 +80,7 @@ def assemble(
             kernel.store.write(row)
     if together:
         kernel.store.write(working_pods.row_of(_working_pods(declared)))
+        kernel.store.write(claimants.row_of(rules.surfaces))
     kinds = tuple(kind for each in declared for kind in each.kinds)
     return Assembly(kernel, enabled, kinds)
 

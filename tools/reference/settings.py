@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from haulout.core.setting import Setting, split
-from haulout.settings.file import File, environment_names, surface_settings
+from haulout.settings.blocks import File, surface_settings
+from haulout.settings.environment import environment_names
 from haulout.surfaces.registry import surface
 from tools.reference.table import code, shown, table
 

@@ -35,7 +35,7 @@ from haulout.core.archive import (
 from haulout.core.setting import described
 from haulout.plugins.api import Check, Notifier, Trigger
 from haulout.plugins.load import load_plugins
-from haulout.settings.file import File, RuleBlock
+from haulout.settings.blocks import File, RuleBlock
 from haulout.surfaces.registry import declared
 
 Json = dict[str, Any]

@@ -11,15 +11,8 @@ import msgspec
 import pytest
 
 from haulout.cli.root import main
-from haulout.settings.file import (
-    DrainBlock,
-    File,
-    LeaderBlock,
-    ListenBlock,
-    SettingsProblem,
-    WebhooksBlock,
-    read_settings,
-)
+from haulout.settings.blocks import DrainBlock, File, LeaderBlock, ListenBlock, WebhooksBlock
+from haulout.settings.file import SettingsProblem, read_settings
 from haulout.settings.lint import lint_file
 from haulout.settings.settings import Lease, PodRule, PodRules, Settings, Webhooks
 from haulout.surfaces.clusterapi.settings import ClusterApiSettings

@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from haulout.cli.original import flags_of
-from haulout.settings.file import File, environment_names
+from haulout.settings.blocks import File
+from haulout.settings.environment import environment_names
 from haulout.surfaces.registry import declared, definition_of, originals, surface
 from tools.reference import FOLDER, pages, settings
 

@@ -1,0 +1,152 @@
+"""The steps of a maintenance that may hold its node: cordon, taints and lease, then the drain and its status."""
+
+from __future__ import annotations
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import NodeRow, Value
+from haulout.cluster.view import MARK
+from haulout.core import cordon
+from haulout.core.action import (
+    Cordon,
+    Edit,
+    Label,
+    SetTaint,
+    Step,
+)
+from haulout.core.decision import Decision, earliest
+from haulout.core.drain.options import DrainRow
+from haulout.core.drain.progress import Progress, conclude, conclusion, drain_reasons, progress
+from haulout.core.holds import Claim
+from haulout.core.reason import Reason
+from haulout.core.refusals import refused
+from haulout.surfaces.nodemaintenance import lease as leases
+from haulout.surfaces.nodemaintenance import node_conditions, refusals
+from haulout.surfaces.nodemaintenance.claims import claims_of, not_granted, with_status
+from haulout.surfaces.nodemaintenance.counts import active_mark, has_drain_taint
+from haulout.surfaces.nodemaintenance.drain_log import leaving
+from haulout.surfaces.nodemaintenance.drain_status import drain_status, without_pods
+from haulout.surfaces.nodemaintenance.lease import Holder
+from haulout.surfaces.nodemaintenance.lease_failures import lease_steps
+from haulout.surfaces.nodemaintenance.options import DrainWish
+from haulout.surfaces.nodemaintenance.situation import (
+    SURFACE,
+    Situation,
+    drain_of,
+    is_expired,
+    pending,
+)
+from haulout.surfaces.nodemaintenance.status import (
+    failed_with,
+    with_errors,
+)
+from haulout.surfaces.nodemaintenance.wire import (
+    DRAIN_TAINT,
+    EXCLUDE_LABEL,
+    FAILED,
+    RUNNING,
+    SUCCEEDED,
+    UNSCHEDULABLE_TAINT,
+)
+
+replace = msgspec.structs.replace
+
+
+def maintain(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decision:
+    row, view, now, options = situation.row, situation.view, situation.now, situation.options
+    ours = leases.holder(situation.lease, now) is Holder.OURS
+    edits = _node_edits(situation, node, wanted)
+    statements = _node_refused(situation, wanted, edits)
+    prepared = ours and not edits
+    drain = drain_of(situation, wanted)
+    reopened = _reopened(situation, node)
+    stands = row.status.phase == SUCCEEDED and not reopened
+    state = conclude(progress(view, drain, now), drain) if stands else conclusion(view, drain, now)
+    claims = claims_of(situation, drained=prepared and state.done and not wanted.problem)
+    refusal = not_granted(situation, claims[:1])
+    if refusal is not None:
+        return replace(refusal, actions=refusal.actions or statements, claims=claims)
+    renew_at = leases.renew_at(situation.lease, node, options, row.seen) if ours and situation.lease else None
+    steps: list[Step] = [*statements]
+    if renew_at is None or now >= renew_at:
+        steps += lease_steps(situation, node)
+        renew_at = now + options.lease_duration / 3
+    if edits:
+        steps.append(refusals.with_outcome(edits, refusals.outcome_name("node", row.key)))
+    if row.status.phase == FAILED and is_expired(situation, wanted):
+        # It keeps the node, but evicts nothing more.
+        reason = Reason("deadline", row.key, row.status.last_error)
+        return Decision(actions=tuple(steps), claims=claims, until=renew_at, reasons=(reason,))
+    if not prepared:
+        return Decision(actions=tuple(steps), claims=claims, until=renew_at, marks=reopened)
+    if wanted.problem:
+        steps.append(without_pods(situation, wanted.problem))
+        why = Reason("drain-refused", row.key, wanted.problem)
+        return Decision(actions=tuple(step for step in steps if step), claims=claims, until=renew_at, reasons=(why,))
+    said_of_pods, told_of = leaving(situation, wanted, state)
+    status, until, waiting = drain_status(situation, wanted, state, claims)
+    steps += [said_of_pods, *status]
+    if options.node_conditions:
+        succeeded = row.status.phase == SUCCEEDED
+        steps.append(node_conditions.condition_patches(node, now, drained=state.done, succeeded=succeeded))
+    return Decision(
+        actions=tuple(step for step in steps if step),
+        claims=claims,
+        until=earliest(renew_at, until, state.changes_at),
+        marks=(
+            *(() if is_expired(situation, wanted) else (drain,)),
+            *active_mark(row),
+            *waiting,
+            *told_of,
+            *(() if state.done else reopened),
+        ),
+        reasons=_reasons(situation, drain, state, claims) if view.explaining else (),
+    )
+
+
+def _reopened(situation: Situation, node: NodeRow) -> tuple[Value, ...]:
+    """Return a mark if the node was uncordoned after the drain had succeeded: it is to be proven empty once more."""
+    if situation.status.phase != SUCCEEDED:
+        return ()
+    key = Key("", MARK, "nodemaintenance-reopened", situation.key.name)
+    mark = situation.view.recall(key, Value)
+    return (mark or Value(key=key),) if mark is not None or not node.unschedulable else ()
+
+
+def _reasons(situation: Situation, drain: DrainRow, state: Progress, claims: tuple[Claim, ...]) -> tuple[Reason, ...]:
+    """Return what the drain waits for; after it, the turn."""
+    refusal = not_granted(situation, claims[1:]) if state.done else None
+    if refusal is not None:
+        return refusal.reasons
+    return drain_reasons(situation.view, drain, with_errors(state, situation.status.blocked_pods), situation.now)
+
+
+def _node_refused(situation: Situation, wanted: DrainWish, edits: tuple[Edit, ...]) -> tuple[Step, ...]:
+    """Report what the server said to the edits: a node that cannot be held as it should be is not out of service."""
+    name = refusals.outcome_name("node", situation.key)
+    refusal = refused(situation.view, name) if edits else None
+    if refusal is None:
+        return ()
+    phase = situation.status.phase if is_expired(situation, wanted) else RUNNING
+    status = failed_with(pending(situation, phase), refusals.beginning(edits, refusal), situation.now)
+    return with_status(situation, status).actions
+
+
+def _node_edits(situation: Situation, node: NodeRow, wanted: DrainWish) -> tuple[Edit, ...]:
+    """Return label, taints and cordon, as far as they are missing: one patch."""
+    edits: list[Edit] = []
+    if node.labels.get(EXCLUDE_LABEL) != "true":
+        edits.append(Label(node.key, EXCLUDE_LABEL, "true"))
+    present = {(taint.key, taint.effect) for taint in node.taints}
+    ours = (DRAIN_TAINT, UNSCHEDULABLE_TAINT)
+    if any((taint.key, taint.effect) not in present for taint in ours):
+        # The whole list is written anew with ours in front, in their plain form.
+        edits += [SetTaint(node.key, taint, present=False) for taint in ours]
+        edits += [SetTaint(node.key, taint, present=True, first=True) for taint in ours]
+    if wanted.restore or not situation.options.alone:
+        labels = (EXCLUDE_LABEL,) if wanted.restore else ()
+        edits += cordon.claim(node, SURFACE, shown=True, labels=labels, taint=True, begun=has_drain_taint(node))
+    elif not node.unschedulable:
+        edits.append(Cordon(node.key, unschedulable=True))
+    return tuple(edits)

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import functools
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import msgspec
 from aiohttp import web
 
 from haulout.cluster.key import Key
-from haulout.cluster.store import Listing, Store, TableName
+from haulout.cluster.store import Listing, Store
+from haulout.cluster.topics import TableName
 from haulout.cluster.view import NotListed, Record, View
-from haulout.core.admission import AdmissionRequest, Answer, Question, Unanswered, Unreadable, Verdict, Webhook
+from haulout.core.admission import AdmissionRequest, Answer, Question, Unanswered, Verdict, Webhook
 from haulout.runtime.metrics import Metrics
+from haulout.serve.reviews import Malformed, T, encode, read_review, status_body
 from haulout.serve.web import Handler
 
 log = logging.getLogger("haulout.admission")
 
-API_VERSION = "admission.k8s.io/v1"
-KIND = "AdmissionReview"
 # A review has the object as it is and as it shall be. Custom resources are stored as the same JSON that a review has,
 # and etcd takes 1.5 MiB of it at most (--max-request-bytes). A longer review is about an object that cannot be stored.
 # The rest is room for the caller's groups and the options.
@@ -46,8 +44,6 @@ LOOK_WITHIN = 5.0
 LISTED_WITHIN = 8.0
 LOOK_AGAIN = 0.05
 MOST_DOUBTS = 4
-# The API server cuts off what is longer, and complains.
-LONGEST_WARNING = 256
 
 COMPLAIN_EVERY = 1.0
 
@@ -57,145 +53,8 @@ Look = Callable[[Key], Awaitable[None]]
 Ask = Callable[[Question], Awaitable[Answer]]
 
 
-T = TypeVar("T")
-
-
-class Malformed(Exception):
-    """Not an AdmissionReview that could be answered."""
-
-
 class Busy(Exception):
     """As many long reviews wait as may."""
-
-
-class _Kind(msgspec.Struct, frozen=True):
-    kind: str = ""
-
-
-class _User(msgspec.Struct, frozen=True):
-    username: str = ""
-
-
-class _Request(msgspec.Struct, frozen=True, rename="camel"):
-    uid: str
-    operation: str
-    kind: _Kind = _Kind()
-    name: str = ""
-    namespace: str = ""
-    sub_resource: str = ""
-    user_info: _User = _User()
-    dry_run: bool | None = None
-    object: msgspec.Raw = msgspec.Raw()
-    old_object: msgspec.Raw = msgspec.Raw()
-
-
-class _Review(msgspec.Struct, frozen=True, rename="camel"):
-    api_version: str = ""
-    kind: str = ""
-    request: _Request | None = None
-
-
-_decoder = msgspec.json.Decoder(_Review)
-
-
-class _TypedRequest(_Request, Generic[T], frozen=True, rename="camel"):
-    object: T | None = None  # type: ignore[assignment]
-    old_object: T | None = None  # type: ignore[assignment]
-
-
-class _TypedReview(msgspec.Struct, Generic[T], frozen=True, rename="camel"):
-    api_version: str = ""
-    kind: str = ""
-    request: _TypedRequest[T] | None = None
-
-
-@functools.cache
-def _typed(kind: type[msgspec.Struct]) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(_TypedReview[kind])  # type: ignore[valid-type]
-
-
-def read_review(body: bytes, kind: type[msgspec.Struct]) -> AdmissionRequest:
-    """Return the request with the fields of its objects that `kind` has. Raises Malformed.
-
-    One pass over the body, if the objects are as they should be: a long one keeps the loop half as long as two passes.
-    """
-    try:
-        review = _typed(kind).decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return decode(body).read(kind)
-    asked = _checked(review)
-    return msgspec.structs.replace(_request(asked), object=asked.object, old_object=asked.old_object)
-
-
-class Received(msgspec.Struct, frozen=True):
-    """A review whose objects are still JSON."""
-
-    request: AdmissionRequest
-    object: bytes
-    old_object: bytes
-
-    def read(self, kind: type[msgspec.Struct]) -> AdmissionRequest:
-        """Return the request with the fields of its objects that `kind` has."""
-        return msgspec.structs.replace(
-            self.request, object=_part(self.object, kind), old_object=_part(self.old_object, kind)
-        )
-
-
-def decode(body: bytes) -> Received:
-    """Return what was asked, without decoding the objects: they may be of any size and shape. Raises Malformed."""
-    try:
-        review = _decoder.decode(body)
-    except RecursionError:
-        raise Malformed("the body is nested too deeply") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Malformed(f"the body is not an AdmissionReview: {error}") from None
-    asked = _checked(review)
-    return Received(_request(asked), bytes(asked.object), bytes(asked.old_object))
-
-
-def _checked(review: _Review | _TypedReview[Any]) -> Any:
-    if (review.api_version, review.kind) != (API_VERSION, KIND):
-        raise Malformed(f"{review.api_version!r} {review.kind!r} was sent where {API_VERSION} {KIND} was expected")
-    asked = review.request
-    if asked is None:
-        raise Malformed("the AdmissionReview has no request")
-    if not asked.uid:
-        raise Malformed("the request has no uid")
-    return asked
-
-
-def _request(asked: _Request) -> AdmissionRequest:
-    return AdmissionRequest(
-        uid=asked.uid,
-        operation=asked.operation,
-        kind=asked.kind.kind,
-        name=asked.name,
-        namespace=asked.namespace,
-        subresource=asked.sub_resource,
-        user=asked.user_info.username,
-        dry_run=bool(asked.dry_run),
-    )
-
-
-def _part(content: bytes, kind: type[msgspec.Struct]) -> msgspec.Struct | Unreadable | None:
-    if content in (b"", b"null"):
-        return None
-    try:
-        return msgspec.json.decode(content, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return Unreadable(str(error))
-
-
-def encode(uid: str, verdict: Verdict) -> bytes:
-    response: dict[str, Any] = {"uid": uid, "allowed": verdict.allowed}
-    if not verdict.allowed:
-        response["status"] = _status(verdict.code, verdict.reason, verdict.message)
-    if verdict.allowed and verdict.patch:
-        response["patchType"] = "JSONPatch"
-        response["patch"] = base64.b64encode(msgspec.json.encode(verdict.patch)).decode()
-    if verdict.warnings:
-        response["warnings"] = [warning[:LONGEST_WARNING] for warning in verdict.warnings]
-    return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
 
 
 class Admission:
@@ -386,7 +245,7 @@ async def _body(http: web.Request) -> bytes:
 
 
 def refusal(code: int, reason: str, message: str) -> web.Response:
-    body = {"apiVersion": "v1", "kind": "Status", "status": "Failure", **_status(code, reason, message)}
+    body = {"apiVersion": "v1", "kind": "Status", "status": "Failure", **status_body(code, reason, message)}
     return web.Response(status=code, body=msgspec.json.encode(body), content_type="application/json")
 
 
@@ -395,10 +254,6 @@ def _busy() -> web.Response:
     answer.headers["Retry-After"] = RETRY_AFTER
     answer.force_close()
     return answer
-
-
-def _status(code: int, reason: str, message: str) -> dict[str, Any]:
-    return {"code": code, "reason": reason, "message": message}
 
 
 def _failed(message: str) -> Verdict:

@@ -16,7 +16,7 @@ from haulout.cluster.rows import BudgetRow, NodeRow, PodRow, Row, Taint
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import View
 from haulout.core.admission import AdmissionRequest, Verdict
-from haulout.serve.admission import decode
+from haulout.serve.reviews import decode
 from haulout.surfaces.nodemaintenance.admit import Maintenance, Quorum, admit
 from haulout.surfaces.nodemaintenance.wire import MaintenanceRow, maintenance_key
 from tests.build.rows import node

@@ -15,7 +15,7 @@ from haulout.cluster.rows import Row, Value
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import View
 from haulout.core.admission import AdmissionRequest, Verdict, Webhook
-from haulout.serve.admission import decode
+from haulout.serve.reviews import decode
 from haulout.surfaces.packages.admit import webhooks
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.surface import CONFIG_KEY

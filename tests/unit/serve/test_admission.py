@@ -22,7 +22,8 @@ from haulout.cluster.view import View
 from haulout.core.admission import ALLOWED, AdmissionRequest, Verdict, Webhook, denied
 from haulout.runtime.metrics import Metrics
 from haulout.serve import admission
-from haulout.serve.admission import LONGEST_BODY, Admission, Malformed, decode, encode, read_review
+from haulout.serve.admission import LONGEST_BODY, Admission
+from haulout.serve.reviews import Malformed, decode, encode, read_review
 from tests.build.rows import node
 from tests.build.server import serve
 

@@ -1,0 +1,157 @@
+"""AdmissionReviews as JSON: decoded with suspicion, answered with a verdict."""
+
+from __future__ import annotations
+
+import base64
+import functools
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from haulout.core.admission import AdmissionRequest, Unreadable, Verdict
+
+API_VERSION = "admission.k8s.io/v1"
+KIND = "AdmissionReview"
+
+
+# The API server cuts off what is longer, and complains.
+LONGEST_WARNING = 256
+T = TypeVar("T")
+
+
+class Malformed(Exception):
+    """Not an AdmissionReview that could be answered."""
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
+class _User(msgspec.Struct, frozen=True):
+    username: str = ""
+
+
+class _Request(msgspec.Struct, frozen=True, rename="camel"):
+    uid: str
+    operation: str
+    kind: _Kind = _Kind()
+    name: str = ""
+    namespace: str = ""
+    sub_resource: str = ""
+    user_info: _User = _User()
+    dry_run: bool | None = None
+    object: msgspec.Raw = msgspec.Raw()
+    old_object: msgspec.Raw = msgspec.Raw()
+
+
+class _Review(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    request: _Request | None = None
+
+
+_decoder = msgspec.json.Decoder(_Review)
+
+
+class _TypedRequest(_Request, Generic[T], frozen=True, rename="camel"):
+    object: T | None = None  # type: ignore[assignment]
+    old_object: T | None = None  # type: ignore[assignment]
+
+
+class _TypedReview(msgspec.Struct, Generic[T], frozen=True, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    request: _TypedRequest[T] | None = None
+
+
+@functools.cache
+def _typed(kind: type[msgspec.Struct]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(_TypedReview[kind])  # type: ignore[valid-type]
+
+
+def read_review(body: bytes, kind: type[msgspec.Struct]) -> AdmissionRequest:
+    """Return the request with the fields of its objects that `kind` has. Raises Malformed.
+
+    One pass over the body, if the objects are as they should be: a long one keeps the loop half as long as two passes.
+    """
+    try:
+        review = _typed(kind).decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return decode(body).read(kind)
+    asked = _checked(review)
+    return msgspec.structs.replace(_request(asked), object=asked.object, old_object=asked.old_object)
+
+
+class Received(msgspec.Struct, frozen=True):
+    """A review whose objects are still JSON."""
+
+    request: AdmissionRequest
+    object: bytes
+    old_object: bytes
+
+    def read(self, kind: type[msgspec.Struct]) -> AdmissionRequest:
+        """Return the request with the fields of its objects that `kind` has."""
+        return msgspec.structs.replace(
+            self.request, object=_part(self.object, kind), old_object=_part(self.old_object, kind)
+        )
+
+
+def decode(body: bytes) -> Received:
+    """Return what was asked, without decoding the objects: they may be of any size and shape. Raises Malformed."""
+    try:
+        review = _decoder.decode(body)
+    except RecursionError:
+        raise Malformed("the body is nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Malformed(f"the body is not an AdmissionReview: {error}") from None
+    asked = _checked(review)
+    return Received(_request(asked), bytes(asked.object), bytes(asked.old_object))
+
+
+def _checked(review: _Review | _TypedReview[Any]) -> Any:
+    if (review.api_version, review.kind) != (API_VERSION, KIND):
+        raise Malformed(f"{review.api_version!r} {review.kind!r} was sent where {API_VERSION} {KIND} was expected")
+    asked = review.request
+    if asked is None:
+        raise Malformed("the AdmissionReview has no request")
+    if not asked.uid:
+        raise Malformed("the request has no uid")
+    return asked
+
+
+def _request(asked: _Request) -> AdmissionRequest:
+    return AdmissionRequest(
+        uid=asked.uid,
+        operation=asked.operation,
+        kind=asked.kind.kind,
+        name=asked.name,
+        namespace=asked.namespace,
+        subresource=asked.sub_resource,
+        user=asked.user_info.username,
+        dry_run=bool(asked.dry_run),
+    )
+
+
+def _part(content: bytes, kind: type[msgspec.Struct]) -> msgspec.Struct | Unreadable | None:
+    if content in (b"", b"null"):
+        return None
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return Unreadable(str(error))
+
+
+def encode(uid: str, verdict: Verdict) -> bytes:
+    response: dict[str, Any] = {"uid": uid, "allowed": verdict.allowed}
+    if not verdict.allowed:
+        response["status"] = status_body(verdict.code, verdict.reason, verdict.message)
+    if verdict.allowed and verdict.patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(msgspec.json.encode(verdict.patch)).decode()
+    if verdict.warnings:
+        response["warnings"] = [warning[:LONGEST_WARNING] for warning in verdict.warnings]
+    return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
+
+
+def status_body(code: int, reason: str, message: str) -> dict[str, Any]:
+    return {"code": code, "reason": reason, "message": message}

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from haulout.embedded.interfaces import Json, Resource
 from haulout.embedded.resources import CUSTOM_RESOURCE_DEFINITIONS
-from haulout.embedded.rules import fields, metadata, refusals, schemas
+from haulout.embedded.rules import metadata, schemas
 from haulout.embedded.rules.refusals import Problem, aggregate, missing, unsupported, wrong
-from haulout.embedded.store.kinds import Catalog, Column, Decode, Kind, Select, decoder, path_selector
+from haulout.embedded.store.custom_kinds import custom_kind
+from haulout.embedded.store.kinds import Catalog, Kind, decoder, path_selector
 from haulout.embedded.store.registry import Deletion, Registry
-from haulout.embedded.store.versions import rank
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-
-_META = "meta.ObjectMeta"
-_AGE = Column("Age", "date", path=".metadata.creationTimestamp")
 
 
 def _default(crd: Json, old: Json | None) -> None:
@@ -211,7 +207,7 @@ class Definitions:
         is_established = status["conditions"][-1]["status"] == "True"
         for version in crd["spec"]["versions"]:
             if version["served"] and is_established:
-                self._catalog.add(_custom(crd["spec"], version))
+                self._catalog.add(custom_kind(crd["spec"], version))
             scale = (version.get("subresources") or {}).get("scale")
             if scale:
                 self._scales[crd["metadata"]["name"]] = (
@@ -284,156 +280,3 @@ def warnings(crd: Json) -> list[str]:
         for index, version in enumerate(crd.get("spec", {}).get("versions") or ())
         if schemas.has_rules(version.get("schema"))
     ]
-
-
-def _custom(spec: Json, version: Json) -> Kind:
-    group, given = spec["group"], spec["names"]
-    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
-    parts = version.get("subresources") or {}
-    has_status = "status" in parts
-    own, api = version["name"], f"{group}/{version['name']}"
-    storage = next(each["name"] for each in spec["versions"] if each["storage"])
-    stored_api = f"{group}/{storage}"
-
-    def to_wire(obj: Json) -> Json:
-        return obj if obj["apiVersion"] == api else {**obj, "apiVersion": api}
-
-    def to_stored(obj: Json) -> Json:
-        return obj if obj["apiVersion"] == stored_api else {**obj, "apiVersion": stored_api}
-
-    def default(obj: Json, old: Json | None) -> None:
-        filled = schemas.fill(schema, obj)
-        if filled is not obj:
-            obj.update(filled)
-
-    scale = parts.get("scale") or {}
-
-    def check(obj: Json) -> list[Problem]:
-        return schemas.check(schema, obj, "") + _check_scale(scale, obj, "specReplicasPath")
-
-    def check_status(obj: Json, old: Json) -> list[Problem]:
-        inner = schema.get("properties", {}).get("status")
-        problems = schemas.check(inner, obj["status"], "status", "") if inner and "status" in obj else []
-        return problems + _check_scale(scale, obj, "statusReplicasPath")
-
-    def prepare(obj: Json) -> None:
-        if has_status:
-            obj.pop("status", None)
-
-    return Kind(
-        group=group,
-        version=own,
-        plural=given["plural"],
-        kind=given["kind"],
-        singular=given.get("singular", ""),
-        namespaced=spec["scope"] == "Namespaced",
-        short_names=tuple(given.get("shortNames", ())),
-        categories=tuple(given.get("categories", ())),
-        decode=_decoder(schema, given["kind"], api),
-        has_status=has_status,
-        has_scale="scale" in parts,
-        default=default,
-        prepare=prepare,
-        check=check,
-        recheck_status=check_status,
-        respecified=_respecified(("metadata", "status") if has_status else ("metadata",)),
-        selectable=_selectable(version),
-        unconditional_update=False,
-        to_wire=to_wire,
-        to_stored=to_stored,
-        verbs=("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"),
-        columns=_columns(version),
-        custom=True,
-        schema=schema,
-        deprecation=_deprecation(spec, version),
-    )
-
-
-def _deprecation(spec: Json, version: Json) -> str:
-    if not version.get("deprecated"):
-        return ""
-    if said := version.get("deprecationWarning"):
-        return str(said)
-    group, kind = spec["group"], spec["names"]["kind"]
-    text = f"{group}/{version['name']} {kind} is deprecated"
-    better = [each["name"] for each in spec["versions"] if each["served"] and not each.get("deprecated")]
-    better = [name for name in better if rank(name) < rank(version["name"])]
-    return f"{text}; use {group}/{min(better, key=rank)} {kind}" if better else text
-
-
-def _check_scale(scale: Json, obj: Json, member: str) -> list[Problem]:
-    """Check that the replicas of a scale are an integer, whatever the schema says."""
-    path = scale.get(member, "")
-    value: Any = obj
-    for step in filter(None, path.split(".")):
-        if not isinstance(value, dict):
-            text = f"{path} accessor error: {value} is of the type {_go_type(value)}, expected map[string]interface{{}}"
-            return [wrong(path, 0, text)]
-        value = value.get(step)
-        if value is None:
-            return []
-    if not path or (isinstance(value, int) and not isinstance(value, bool)):
-        return []
-    shown = f"{value:g}" if isinstance(value, float) else value
-    return [wrong(path, 0, f"{path} accessor error: {shown} is of the type {_go_type(value)}, expected int64")]
-
-
-def _go_type(value: Any) -> str:
-    names: dict[type, str] = {str: "string", bool: "bool", int: "int64", float: "float64", list: "[]interface {}"}
-    return names.get(type(value), "map[string]interface {}")
-
-
-def _decoder(schema: Json, kind: str, api: str) -> Decode:
-    meta_of = fields.converter(_META)
-
-    def decode(value: Any, old: Json | None, unknown: list[str]) -> Json:
-        if not isinstance(value, dict):
-            raise refusals.bad_request(f"the object provided is unrecognized (must be of type {kind})")
-        before = old or {}
-        rest = {name: item for name, item in value.items() if name not in {"apiVersion", "kind", "metadata"}}
-        result: Json = {"apiVersion": api, "kind": kind, "metadata": value.get("metadata")}
-        if result["metadata"] is None or result["metadata"] is not before.get("metadata"):
-            found: list[str] = []
-            result["metadata"] = meta_of(result["metadata"], before.get("metadata"), found)
-            unknown += [f"metadata.{name}" for name in found]
-        result |= schemas.prune(schema, rest, before, "", unknown)
-        return result
-
-    return decode
-
-
-def _respecified(ignored: tuple[str, ...]) -> Callable[[Json, Json], bool]:
-    skipped = {*ignored, "apiVersion", "kind"}
-
-    def respecified(obj: Json, old: Json) -> bool:
-        return any(obj.get(name) != old.get(name) for name in (obj.keys() | old.keys()) - skipped)
-
-    return respecified
-
-
-def _selectable(version: Json) -> dict[str, Select]:
-    chosen: dict[str, Select] = {
-        "metadata.name": path_selector("metadata", "name"),
-        "metadata.namespace": path_selector("metadata", "namespace"),
-    }
-    for field in version.get("selectableFields", ()):
-        steps = field["jsonPath"].strip(".").split(".")
-        chosen[".".join(steps)] = path_selector(*steps)
-    return chosen
-
-
-def _columns(version: Json) -> tuple[Column, ...]:
-    given = version.get("additionalPrinterColumns")
-    if not given:
-        return (_AGE,)
-    return tuple(
-        Column(
-            each["name"],
-            each["type"],
-            each.get("format", ""),
-            each.get("description", ""),
-            each.get("priority", 0),
-            each["jsonPath"],
-        )
-        for each in given
-    )

@@ -11,7 +11,7 @@ from typing import Any
 from haulout.base.patch import merge
 from haulout.embedded.interfaces import Change, Json, Resource, Timers
 from haulout.embedded.resources import BINDINGS, DISRUPTION_BUDGETS, NAMESPACES, PODS
-from haulout.embedded.rules import fields, refusals
+from haulout.embedded.rules import fields, misfits, refusals
 from haulout.embedded.store.builtin_kinds import BUILT_IN
 from haulout.embedded.store.crds import DEFINITION, Definitions
 from haulout.embedded.store.eviction import Evictions
@@ -262,7 +262,7 @@ def _differs_in_status_alone(obj: Json, old: Json) -> bool:
 
 def misfit(kind: Kind, sent: Any) -> str:
     """Return where the sent object does not fit its type. Of custom objects only the metadata has one."""
-    return fields.diagnose(kind.type, sent) if kind.type else fields.diagnose("meta.ObjectMeta", sent.get("metadata"))
+    return misfits.diagnose(kind.type, sent) if kind.type else misfits.diagnose("meta.ObjectMeta", sent.get("metadata"))
 
 
 def unreadable(kind: Kind, why: str) -> Exception:

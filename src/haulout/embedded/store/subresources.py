@@ -6,7 +6,7 @@ from typing import Any
 
 from haulout.base.selector import from_object
 from haulout.embedded.interfaces import Json
-from haulout.embedded.rules import fields, refusals
+from haulout.embedded.rules import fields, misfits, refusals
 from haulout.embedded.rules.refusals import wrong
 from haulout.embedded.store.kinds import Kind
 from haulout.embedded.store.registry import Registry
@@ -41,7 +41,7 @@ class Scales:
         try:
             sent = fields.normalise("autoscaling.Scale", scale, None, [])
         except fields.Misfit:
-            why = fields.diagnose("autoscaling.Scale", scale)
+            why = misfits.diagnose("autoscaling.Scale", scale)
             raise refusals.bad_request(f'Scale in version "v1" cannot be handled as a Scale: {why}') from None
         version, uid = sent["metadata"].get("resourceVersion"), sent["metadata"].get("uid")
         if version and version != old["metadata"]["resourceVersion"]:

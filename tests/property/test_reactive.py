@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.limits import Count, Limit, Membership
 from haulout.cluster.rows import NodeRow, Row, Value
-from haulout.cluster.store import CountOf, Index, Listing, Store, Topic
+from haulout.cluster.store import Index, Listing, Store
+from haulout.cluster.topics import CountOf, Topic
 from haulout.cluster.view import CONFIG, Record, View
 from haulout.core.action import Label
 from haulout.core.decision import NOTHING, Decider, Decision

@@ -7,45 +7,17 @@ has been listed. Only the loop touches the store.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from datetime import datetime
 from enum import Enum
-from typing import NamedTuple
 
 import msgspec
 
 from haulout.cluster.key import Key
 from haulout.cluster.limits import NOWHERE, Count, Group, Limit, Tally
-from haulout.cluster.rows import Reservation, ReservingRow, Row
-
-Topic = Hashable
-
-
-class TableName(NamedTuple):
-    """The name of a table: a kind in a cluster, where `""` is the home cluster."""
-
-    cluster: str
-    kind: str
-
-
-class Bucket(NamedTuple):
-    """The topic for one bucket of an index: it changes when a row enters, leaves or changes in it.
-
-    `name`: that of the index.
-    `value`: what its rows have in common.
-    """
-
-    name: str
-    cluster: str
-    value: Hashable
-
-
-class CountOf(NamedTuple):
-    """The topic for the number of rows that a count finds in one group of a cluster."""
-
-    cluster: str
-    of: Count
-    group: Group
+from haulout.cluster.reservations import ReservedPlaces
+from haulout.cluster.rows import ReservingRow, Row
+from haulout.cluster.topics import Bucket, CountOf, TableName, Topic
 
 
 class Listing(Enum):
@@ -107,8 +79,7 @@ class Store:
         self._open: dict[Key, int] = {}
         self._open_tables: dict[tuple[str, str], int] = {}
         self._buried: dict[Key, int] = {}
-        # By who takes the place, what counts it and who holds it.
-        self._reserved: dict[Key, dict[Count, dict[Key, frozenset[Group]]]] = {}
+        self._reserved = ReservedPlaces()
         self._changed: set[Topic] = set()
         self._freed: set[CountOf] = set()
         self._arrived: list[Key] = []
@@ -404,12 +375,7 @@ class Store:
 
     def size(self) -> int:
         """Return how much is remembered besides rows; tests compare it before and after churn."""
-        extra = (
-            len(self._open)
-            + len(self._open_tables)
-            + len(self._buried)
-            + sum(len(counts) for counts in self._reserved.values())
-        )
+        extra = len(self._open) + len(self._open_tables) + len(self._buried) + len(self._reserved)
         return extra + sum(len(table.expected) for table in self._tables.values())
 
     # Inside
@@ -463,22 +429,21 @@ class Store:
         if tally is None:
             tally = table.tallies[count] = Tally(count)
             self._counted[table.name] = table
-            reserved = {key for key, counts in self._reserved.items() if key.cluster == cluster and count in counts}
-            for entity in {*table.rows, *table.expected, *reserved}:
+            for entity in {*table.rows, *table.expected, *self._reserved.entities(cluster, count)}:
                 tally.update(entity, *self._standing(table, entity, count), self.now)
         return tally
 
     def _standing(self, table: Table, entity: Key, count: Count) -> tuple[Row | None, Row | None, frozenset[Group]]:
-        reserved = _united(self._reserved.get(entity, {}).get(count))
-        return table.rows.get(entity), table.expected.get(entity), reserved
+        return table.rows.get(entity), table.expected.get(entity), self._reserved.groups(entity, count)
 
     def _recount(self, table: Table, entity: Key) -> None:
         """Count a row under every limit. What all counts share is looked up once: there may be as many as profiles."""
         if not table.tallies:
             return
-        stored, expected, reserved = table.rows.get(entity), table.expected.get(entity), self._reserved.get(entity)
+        stored, expected = table.rows.get(entity), table.expected.get(entity)
+        is_reserved = entity in self._reserved
         for tally in table.tallies.values():
-            places = _united(reserved.get(tally.count)) if reserved else NOWHERE
+            places = self._reserved.groups(entity, tally.count) if is_reserved else NOWHERE
             self._say(table, tally.count, *tally.update(entity, stored, expected, places, self.now))
 
     def _recount_in(self, table: Table, tally: Tally, entity: Key) -> None:
@@ -491,33 +456,10 @@ class Store:
             self._freed.update(CountOf(table.name.cluster, count, group) for group in freed)
 
     def _reserve(self, holder: Key, old: Row | None, new: Row | None) -> None:
-        before = old.reserves if isinstance(old, ReservingRow) else ()
-        after = new.reserves if isinstance(new, ReservingRow) else ()
-        places: dict[tuple[Hashable, Key], set[Group]] = {(place.of, place.entity): set() for place in before}
-        for place in after:
-            places.setdefault((place.of, place.entity), set()).add(place.group)
-        for (count, entity), groups in places.items():
-            assert isinstance(count, Count)
-            self._set_reserved(count, entity, holder, frozenset(groups))
+        for count, entity in self._reserved.replace(holder, old, new):
             table = self._tables.get((entity.cluster, count.kind))
             if table is not None and count in table.tallies:
                 self._recount_in(table, table.tallies[count], entity)
-
-    def _set_reserved(self, count: Count, entity: Key, holder: Key, groups: frozenset[Group]) -> None:
-        counts = self._reserved.setdefault(entity, {})
-        holders = counts.setdefault(count, {})
-        if groups:
-            holders[holder] = groups
-        else:
-            holders.pop(holder, None)
-        if not holders:
-            del counts[count]
-        if not counts:
-            del self._reserved[entity]
-
-
-def _united(holders: Mapping[Key, frozenset[Group]] | None) -> frozenset[Group]:
-    return frozenset().union(*holders.values()) if holders else NOWHERE
 
 
 def _leave(buckets: dict[Hashable, list[Key]], value: Hashable, key: Key) -> None:
@@ -525,8 +467,3 @@ def _leave(buckets: dict[Hashable, list[Key]], value: Hashable, key: Key) -> Non
     del members[bisect.bisect_left(members, key)]
     if not members:
         del buckets[value]
-
-
-def reservations(limits: Iterable[Limit], entity: Key) -> Iterator[Reservation]:
-    for limit in limits:
-        yield Reservation(limit.count, limit.group, entity)

@@ -11,7 +11,8 @@ import msgspec
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.limits import AtLeast, Count, Group, Limit, Need, RoomSet, room_sets
 from haulout.cluster.rows import Connection, NodeRow, Row, Value
-from haulout.cluster.store import Bucket, CountOf, Index, Listing, Store, TableName, Topic
+from haulout.cluster.store import Index, Listing, Store
+from haulout.cluster.topics import Bucket, CountOf, TableName, Topic
 
 R = TypeVar("R", bound=Row)
 

@@ -12,8 +12,9 @@ import msgspec
 
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Limit
+from haulout.cluster.reservations import reservations
 from haulout.cluster.rows import Row
-from haulout.cluster.store import Listing, Store, reservations
+from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import View, holds_table
 from haulout.core.budgets.cover import BudgetNeed, Cover, cover_of
 from haulout.core.budgets.quorum import NAME as QUORUM

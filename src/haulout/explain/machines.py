@@ -28,7 +28,7 @@ from haulout.kube.config import from_secret
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ApiError, ConfigRefused, KubeError, NotFound
 from haulout.kube.http import HttpTransport
-from haulout.kube.reflector import trouble_code
+from haulout.kube.sink import trouble_code
 from haulout.kube.transport import Transport
 from haulout.runtime.served_versions import serving
 from haulout.surfaces.clusterapi.decide import decide

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from haulout.cluster.key import Key
-from haulout.cluster.store import Store, TableName
+from haulout.cluster.store import Store
+from haulout.cluster.topics import TableName
 from haulout.cluster.view import PROOF
 from haulout.core.action import Send
 from haulout.core.decision import Decider, Decision

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from haulout.cluster.key import Key
 from haulout.cluster.limits import RoomSet
-from haulout.cluster.store import Topic
+from haulout.cluster.topics import Topic
 from haulout.cluster.view import FactDemand, Record
 from haulout.kernel.rooms import Subject
 

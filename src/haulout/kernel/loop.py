@@ -9,7 +9,8 @@ from typing import Protocol
 from haulout.base.clock import after
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Row
-from haulout.cluster.store import CountOf, Listing, Store, TableName, Topic
+from haulout.cluster.store import Listing, Store
+from haulout.cluster.topics import CountOf, TableName, Topic
 from haulout.cluster.view import CONFIG, GRANT, HOLD, OUTCOME, PROOF, FactDemand, NotListed, Record, View
 from haulout.core.decision import NOTHING, Decider, Decision, Source, earliest, ensure_hashable
 from haulout.core.holds import Blocked, Hold, grant_key

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from haulout.cluster.store import Listing, Store, TableName
+from haulout.cluster.store import Listing, Store
+from haulout.cluster.topics import TableName
 from haulout.cluster.view import OWN_KINDS, holds_table
 from haulout.core.decision import Decider
 from haulout.kernel.rooms import Subject

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from haulout.cluster.key import Key
-from haulout.cluster.store import Bucket, Topic
+from haulout.cluster.topics import Bucket, Topic
 from haulout.cluster.view import OUTCOME, Record
 from haulout.kernel.rooms import Subject
 

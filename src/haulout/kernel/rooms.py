@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Count, RoomSet
-from haulout.cluster.store import CountOf, Store
+from haulout.cluster.store import Store
+from haulout.cluster.topics import CountOf
 from haulout.core.holds import Rank
 
 

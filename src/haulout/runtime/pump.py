@@ -17,7 +17,8 @@ from haulout.cluster.kinds import Kinds
 from haulout.cluster.project import Keep, Projector, Resource
 from haulout.cluster.store import Listing, Store
 from haulout.kube.errors import Forbidden, KubeError, NotFound
-from haulout.kube.reflector import Reflector, Tuning, trouble_code
+from haulout.kube.reflector import Reflector, Tuning
+from haulout.kube.sink import trouble_code
 from haulout.kube.transport import Transport
 from haulout.kube.turns import GRANT_EVERY, Allowance, Turns
 from haulout.runtime.connections import Connections

@@ -9,7 +9,8 @@ import pytest
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Count
 from haulout.cluster.rows import NodeRow
-from haulout.cluster.store import Bucket, CountOf, Index, Listing, Store, TableName, Topic
+from haulout.cluster.store import Index, Listing, Store
+from haulout.cluster.topics import Bucket, CountOf, TableName, Topic
 from haulout.cluster.view import CONFIG, GRANT, MANY_ROWS, OUTCOME, FactDemand, Record, View, holds_table
 from haulout.core.decision import NOTHING, Decider, Source
 from haulout.kernel.demands import FactDemands, SourceDemands

@@ -1,0 +1,37 @@
+"""Topics: what a decision can have asked of the store, and what a change of it names."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from haulout.cluster.limits import Count, Group
+
+Topic = Hashable
+
+
+class TableName(NamedTuple):
+    """The name of a table: a kind in a cluster, where `""` is the home cluster."""
+
+    cluster: str
+    kind: str
+
+
+class Bucket(NamedTuple):
+    """The topic for one bucket of an index: it changes when a row enters, leaves or changes in it.
+
+    `name`: that of the index.
+    `value`: what its rows have in common.
+    """
+
+    name: str
+    cluster: str
+    value: Hashable
+
+
+class CountOf(NamedTuple):
+    """The topic for the number of rows that a count finds in one group of a cluster."""
+
+    cluster: str
+    of: Count
+    group: Group

@@ -49,7 +49,7 @@ def _main() -> int:
         case int():
             return made
         case DemoSettings():
-            from haulout.app.process import started
+            from haulout.app.run import started
             from haulout.demo.show import demo
 
             return demo(made, started)
@@ -62,7 +62,7 @@ def _main() -> int:
 
             return plan(made)
         case _:
-            from haulout.app.process import run
+            from haulout.app.run import run
 
             return run(made)
 

@@ -6,25 +6,23 @@ import asyncio
 import itertools
 import logging
 import socket
-import uuid
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from datetime import timedelta
 from random import Random
 from typing import Literal
 
-from haulout import BUILT, COMMIT, __version__
 from haulout.app.budgets import Budgets
 from haulout.app.controllers import Queues, depths, observed
+from haulout.app.elections import Elections
 from haulout.app.ending import Ending
-from haulout.app.parts import CannotStart, Part, Surroundings
+from haulout.app.parts import Part, Surroundings
 from haulout.app.reload import Reload
 from haulout.app.reporting import Reporting
 from haulout.app.servers import Servers
 from haulout.app.troubles import Troubles, by_events, itself
-from haulout.base.address import OFF, AddressError
+from haulout.base.address import OFF
 from haulout.base.backoff import Backoff
 from haulout.base.clock import Clock, SystemClock
-from haulout.base.url import without_secrets
 from haulout.cluster.kinds import Kinds
 from haulout.core.budgets.decisions import BUDGETS
 from haulout.core.decision import Source
@@ -34,10 +32,8 @@ from haulout.kernel.assemble import assemble, surfaces_of
 from haulout.kube.allowed_addresses import is_local
 from haulout.kube.bounds import AWAY
 from haulout.kube.config import Opened, own_namespace
-from haulout.kube.config import load as load_endpoint
-from haulout.kube.endpoint import Endpoint, impersonation
+from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import (
-    ConfigInvalid,
     ConnectionFailed,
     KubeError,
     RequestTimeout,
@@ -45,14 +41,12 @@ from haulout.kube.errors import (
     TooManyRequests,
 )
 from haulout.kube.http import HttpTransport
-from haulout.kube.lease import Election, Terms
 from haulout.kube.recorder import Recorder, Reporter
 from haulout.kube.transport import Transport
 from haulout.kube.turns import Shared
 from haulout.kube.writer import Writer
 from haulout.model.event import ObjectReference
-from haulout.plugins.load import PluginProblem
-from haulout.runtime.collector import quick_collections, sweep
+from haulout.runtime.collector import sweep
 from haulout.runtime.connections import Connections
 from haulout.runtime.driver import Driver
 from haulout.runtime.leadership import Leadership
@@ -77,61 +71,6 @@ LOOK_AT_FILES_EVERY = 1.0
 LEAVES_WITHIN = 2.0
 # Not every file system shows every change in a file's times: each so many looks it is read whatever they say.
 CLOSELY_EVERY = 10
-
-
-class Fatal(Exception):
-    """An error with which the process cannot run. The message says what the user has to set."""
-
-
-def run(settings: Settings) -> int:
-    """Serve until signalled (0) or until the process cannot go on (1)."""
-    set_up_logs(settings.log_format, settings.log_level, settings.log_times)
-    log.info("haulout", extra={"version": __version__, "commit": COMMIT, "built": BUILT})
-    try:
-        import uvloop
-
-        runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
-    except ImportError:
-        runner = asyncio.Runner()
-    last, refused = None, None
-    with runner, quick_collections():
-        while True:
-            try:
-                process = Process(settings, home_of(settings), refused=refused)
-                code = runner.run(process.run())
-            except (Fatal, CannotStart, KubeError, AddressError, PluginProblem) as error:
-                log.error(str(error))
-                if last is None or not isinstance(error, (CannotStart, ConfigInvalid)):
-                    return 1
-                log.error("settings cannot be used, the last good ones stay in force")
-                settings, last, refused = last, None, settings
-                continue
-            except Exception:
-                # A bug: the entry point tells people that it is one, the log says where it happened.
-                log.exception("the process failed")
-                return 1
-            if process.replaced_by is None:
-                return code
-            settings, last, refused = process.replaced_by, process.settings, None
-            set_up_logs(settings.log_format, settings.log_level, settings.log_times)
-
-
-def started(settings: Settings) -> Process:
-    """Return a process for the settings, on the home cluster that they name."""
-    return Process(settings, home_of(settings))
-
-
-def home_of(settings: Settings) -> Endpoint:
-    """Return the home cluster that the settings name."""
-    endpoint = load_endpoint(
-        path=settings.kubeconfig,
-        context=settings.context,
-        namespace=settings.namespace,
-        impersonate=impersonation(settings.as_user, settings.as_groups),
-        pod_first=settings.pod_first,
-    )
-    log.info("Loaded kubeconfig", extra={"server": without_secrets(endpoint.server)})
-    return endpoint
 
 
 class Process:
@@ -185,12 +124,12 @@ class Process:
         )
         self._traffic = Traffic(self.metrics)
         self._endpoint = endpoint
-        self._identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         self._transport = HttpTransport(endpoint, self.clock, self._traffic.opened(endpoint.server))
         self._writer = Writer(self._transport, longest=settings.request_for)
+        elections = Elections(settings, self._transport, self.clock)
         self.leadership = Leadership(
-            self._own_election(),
-            self._surface_elections({each.surface: each.lease for each in declared}),
+            elections.own(),
+            elections.of_surfaces({each.surface: each.lease for each in declared}),
             self.clock,
             begin=self._begin,
             gained=self._gained,
@@ -377,36 +316,6 @@ class Process:
                 part.look(closely=closely)
 
     # Leading
-
-    def _own_election(self) -> Election | None:
-        lease = self.settings.lease
-        if lease is None:
-            return None
-        namespace = lease.namespace or own_namespace() or lease.outside
-        if not namespace:
-            raise Fatal("leader election needs a namespace: none is set and this is not a pod (no service account)")
-        return Election(
-            self._transport,
-            self.clock,
-            namespace=namespace,
-            name=lease.name,
-            identity=self._identity,
-            terms=Terms(lease.duration, lease.renew_within, lease.retry),
-            release=lease.release,
-        )
-
-    def _surface_elections(self, names: Mapping[str, str]) -> dict[str, Election]:
-        return {
-            surface: Election(
-                self._transport,
-                self.clock,
-                namespace=namespace,
-                name=names[surface],
-                identity=self._identity,
-                release=True,
-            )
-            for surface, namespace in self.settings.surface_leases.items()
-        }
 
     def _show_leading(self, leads: int) -> None:
         """Set the gauge of leadership, also under the name by which dashboards for the originals know it."""

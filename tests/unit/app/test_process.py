@@ -14,7 +14,8 @@ import pytest
 from haulout import __version__
 from haulout.app.ending import Ending
 from haulout.app.parts import Part
-from haulout.app.process import Process, run
+from haulout.app.process import Process
+from haulout.app.run import run
 from haulout.cluster.key import Key
 from haulout.cluster.store import Listing
 from haulout.core.action import Evict
@@ -283,7 +284,7 @@ def test_an_answer_that_does_not_come_delays_the_beginning_and_ends_nothing(erro
 def test_the_first_thing_that_is_said_is_what_was_started(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("haulout.app.process.set_up_logs", lambda *_: None)
+    monkeypatch.setattr("haulout.app.run.set_up_logs", lambda *_: None)
     caplog.set_level("INFO")
     assert run(Settings(blocks={"clusterapi": ClusterApiSettings()}, kubeconfig=str(tmp_path / "missing"))) == 1
     first = caplog.records[0]

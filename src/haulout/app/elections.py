@@ -1,0 +1,61 @@
+"""The leader elections of a process: its own, and those of surfaces whose originals hold a Lease too."""
+
+from __future__ import annotations
+
+import socket
+import uuid
+from collections.abc import Mapping
+
+from haulout.base.clock import Clock
+from haulout.kube.config import own_namespace
+from haulout.kube.lease import Election, Terms
+from haulout.kube.transport import Transport
+from haulout.settings.settings import Settings
+
+
+class NoNamespace(Exception):
+    """Leader election was asked for, and no namespace for its Lease is known."""
+
+
+class Elections:
+    """Makes the elections that the settings ask for. The process has one identity in all of them."""
+
+    def __init__(self, settings: Settings, transport: Transport, clock: Clock) -> None:
+        self._settings = settings
+        self._transport = transport
+        self._clock = clock
+        self._identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+
+    def own(self) -> Election | None:
+        """Return the election of the process; None where it leads without one."""
+        lease = self._settings.lease
+        if lease is None:
+            return None
+        namespace = lease.namespace or own_namespace() or lease.outside
+        if not namespace:
+            raise NoNamespace(
+                "leader election needs a namespace: none is set and this is not a pod (no service account)"
+            )
+        return Election(
+            self._transport,
+            self._clock,
+            namespace=namespace,
+            name=lease.name,
+            identity=self._identity,
+            terms=Terms(lease.duration, lease.renew_within, lease.retry),
+            release=lease.release,
+        )
+
+    def of_surfaces(self, names: Mapping[str, str]) -> dict[str, Election]:
+        """Return the elections of surfaces by surface. `names`: the Lease of each."""
+        return {
+            surface: Election(
+                self._transport,
+                self._clock,
+                namespace=namespace,
+                name=names[surface],
+                identity=self._identity,
+                release=True,
+            )
+            for surface, namespace in self._settings.surface_leases.items()
+        }

@@ -26,8 +26,8 @@ from haulout.kernel.kernel import Kernel
 from haulout.kernel.requests import Request, Telling
 from haulout.kernel.rooms import Subject
 from haulout.surfaces.profiles.decide import decide
-from haulout.surfaces.profiles.load import load
-from haulout.surfaces.profiles.surface import DECIDER, known_plugins
+from haulout.surfaces.profiles.load import known_plugins, load
+from haulout.surfaces.profiles.surface import DECIDER
 from haulout.surfaces.profiles.wire import SURFACE
 from tests.build.budgets import budget
 from tests.build.rows import START, node

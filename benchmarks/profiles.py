@@ -12,8 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from benchmarks.fixture import Contender, Running, contenders, control_plane, controller
 from benchmarks.harness import OURS, Cell, Report, load_average, median, options, percentile, until_quiet, usage
 from benchmarks.latency import PAUSE, Watching
-from haulout.surfaces.profiles.load import load
-from haulout.surfaces.profiles.surface import known_plugins
+from haulout.surfaces.profiles.load import known_plugins, load
 from tests.real.profiles import PROFILE, STATE, Sampled
 from tests.rig.audit import Entry
 from tests.rig.fleet import node_object

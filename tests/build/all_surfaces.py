@@ -24,9 +24,9 @@ from haulout.surfaces.notify.surface import NOTIFY
 from haulout.surfaces.notify.wire import CLIENT, TERMINATED
 from haulout.surfaces.packages.options import Options as PackageOptions
 from haulout.surfaces.packages.surface import PACKAGES
-from haulout.surfaces.profiles.load import load
+from haulout.surfaces.profiles.load import known_plugins, load
 from haulout.surfaces.profiles.passes.result import Mode
-from haulout.surfaces.profiles.surface import PROFILES, known_plugins
+from haulout.surfaces.profiles.surface import PROFILES
 from haulout.surfaces.profiles.surface import Options as ProfileOptions
 from haulout.surfaces.profiles.wire import PROFILE_LABEL, STATE_LABEL
 from haulout.surfaces.registry import definition

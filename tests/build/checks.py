@@ -17,9 +17,9 @@ from haulout.plugins.api import CheckInput, TriggerInput, Verdict
 from haulout.plugins.config import ConfigProblem
 from haulout.plugins.hypervisors import HYPERVISORS, Hypervisor, HypervisorRow
 from haulout.surfaces.profiles.counts import FLEET, InMaintenance, unreadable
-from haulout.surfaces.profiles.load import load
+from haulout.surfaces.profiles.load import known_plugins, load
 from haulout.surfaces.profiles.marks import mark
-from haulout.surfaces.profiles.surface import known_plugins, sources
+from haulout.surfaces.profiles.surface import sources
 from haulout.surfaces.profiles.wire import (
     DATA_ANNOTATION,
     PROFILE_LABEL,

@@ -40,8 +40,8 @@ from haulout.plan.virtual import Statement, VirtualDriver
 from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.surface import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.wire import API_VERSION, GROUP, KIND, PLURAL, SUCCEEDED, VERSION
-from haulout.surfaces.profiles.load import load
-from haulout.surfaces.profiles.surface import PROFILES, known_plugins
+from haulout.surfaces.profiles.load import known_plugins, load
+from haulout.surfaces.profiles.surface import PROFILES
 from haulout.surfaces.profiles.surface import Options as ProfileOptions
 from haulout.surfaces.profiles.wire import PROFILE_LABEL, STATE_LABEL
 from haulout.surfaces.registry import definition

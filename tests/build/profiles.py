@@ -15,8 +15,8 @@ from haulout.core.action import Measure, Say, Tell
 from haulout.core.arbiter import Rules, arbiter
 from haulout.kernel.requests import Change, Telling
 from haulout.plugins.api import Check, Notifier, Trigger
-from haulout.surfaces.profiles.load import Plugins, load
-from haulout.surfaces.profiles.surface import DECIDER, known_plugins
+from haulout.surfaces.profiles.load import Plugins, known_plugins, load
+from haulout.surfaces.profiles.surface import DECIDER
 from haulout.surfaces.profiles.wire import DATA_ANNOTATION, PROFILE_LABEL, STATE_LABEL, SURFACE, Entry, parse_data
 from tests.build.desk import Cluster, Desk
 from tests.build.rows import node

@@ -16,8 +16,8 @@ from haulout.cluster.view import FactDemand
 from haulout.core.action import Create
 from haulout.plugins.checks.kubernikus_count import PROBE as POOL_SIZE
 from haulout.plugins.checks.prometheus_instant import PROBE, Sample
-from haulout.surfaces.profiles.load import load
-from haulout.surfaces.profiles.surface import DECIDER, known_plugins
+from haulout.surfaces.profiles.load import known_plugins, load
+from haulout.surfaces.profiles.surface import DECIDER
 from haulout.surfaces.profiles.wire import DATA_ANNOTATION, PROFILE_LABEL
 from tests.build.checks import fleet, hypervisor, member, pod
 from tests.build.honesty import assert_claims_ignore_grants, assert_quiescent, assert_until_is_honest

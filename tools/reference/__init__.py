@@ -9,8 +9,8 @@ import msgspec
 
 from haulout.explain.codes import page as reasons
 from haulout.plan.document import schema as plan_schema
+from haulout.surfaces.profiles.load import known_plugins
 from haulout.surfaces.profiles.reference import page as plugins
-from haulout.surfaces.profiles.surface import known_plugins
 from tools.reference import crds, flags, metrics, settings
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"

@@ -26,14 +26,14 @@ from haulout.serve.web import Handler
 from haulout.settings.context import pod_rules
 from haulout.settings.settings import Settings
 from haulout.surfaces.profiles.failures import Growth
-from haulout.surfaces.profiles.load import Configuration, examined, problems
+from haulout.surfaces.profiles.load import Configuration, examined, known_plugins, problems
 from haulout.surfaces.profiles.messages import CHANNEL as NOTIFICATIONS
 from haulout.surfaces.profiles.metrics import samples
 from haulout.surfaces.profiles.moved_pods import OWNERS, untouched
 from haulout.surfaces.profiles.passes.result import Config, Mode
 from haulout.surfaces.profiles.passes.statements import FAILURES
 from haulout.surfaces.profiles.settings import ProfilesSettings
-from haulout.surfaces.profiles.surface import CONFIG_KEY, PROFILES, known_plugins, mode_row, sources
+from haulout.surfaces.profiles.surface import CONFIG_KEY, PROFILES, mode_row, sources
 
 log = logging.getLogger("haulout.profiles")
 

@@ -1,4 +1,4 @@
-"""`haulout plugins`: every plugin of profiles with its settings, as a page."""
+"""`haulout plugins`: every plugin of the surfaces with its settings, as a page."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import click
 @click.command("plugins", short_help="Describe the plugins of profiles.")
 def command() -> None:
     """Prints a page in Markdown about every check, trigger and notification that is installed, in its own words."""
-    from haulout.surfaces.profiles.reference import page
-    from haulout.surfaces.profiles.surface import known_plugins
+    from haulout.surfaces.registry import load, surfaces
 
-    for line in page(known_plugins()):
-        click.echo(line)
+    for each in surfaces():
+        for line in load(each.plugins)() if each.plugins else ():
+            click.echo(line)

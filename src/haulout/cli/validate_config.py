@@ -15,8 +15,7 @@ def validate_config(words: Sequence[str]) -> int:
     """Return 0 if the file loads, with a line for everything odd in it; else print the original's first error."""
     from haulout.plugins.config import ConfigProblem
     from haulout.plugins.load import PluginProblem
-    from haulout.surfaces.profiles.load import examined
-    from haulout.surfaces.profiles.surface import known_plugins
+    from haulout.surfaces.profiles.load import examined, known_plugins
 
     path = words[0] if words else CONFIG_FILE
     source = path.removeprefix("./")

@@ -179,6 +179,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     `kept_settings`: keys of its own configuration files whose texts are names, rules or instants, which may leave in a
     support archive.
     `lint`: the configuration files of its own. `explains`: its kinds that can be explained.
+    `plugins`: path of a function that returns a page about the plugins that it runs, line by line, for `haulout plugins`.
     `roles`, `options`, `names`: what it has to be allowed, and what an installation chooses of that.
     `workload_roles`: what it has to be allowed in other clusters than its own.
     `tells_in_group`: the role of its original allows events about the operator in events.k8s.io, not in the core group.
@@ -206,6 +207,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     waiting_labels: tuple[str, frozenset[str]] = ("", frozenset())
     lint: tuple[Lint, ...] = ()
     explains: tuple[Explained, ...] = ()
+    plugins: str = ""
     roles: tuple[Role, ...] = ()
     options: tuple[Option, ...] = ()
     names: tuple[Name, ...] = ()

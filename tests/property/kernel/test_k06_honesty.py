@@ -18,9 +18,8 @@ from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.holds import Claim, is_granted
 from haulout.kernel.rooms import Subject
 from haulout.kernel.wakes import Reports
-from haulout.surfaces.profiles.load import load
+from haulout.surfaces.profiles.load import known_plugins, load
 from haulout.surfaces.profiles.surface import DECIDER as PROFILES
-from haulout.surfaces.profiles.surface import known_plugins
 from haulout.surfaces.profiles.wire import DATA_ANNOTATION, PROFILE_LABEL, STATE_LABEL, State
 from tests.build.desk import Cluster, Desk
 from tests.build.honesty import assert_claims_ignore_grants, assert_quiescent, assert_until_is_honest

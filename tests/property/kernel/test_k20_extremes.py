@@ -31,8 +31,8 @@ from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.settings import DrainDefaults
 from haulout.surfaces.nodemaintenance.surface import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT, LEASE_NAMESPACE
-from haulout.surfaces.profiles.load import load
-from haulout.surfaces.profiles.surface import PROFILES, known_plugins
+from haulout.surfaces.profiles.load import known_plugins, load
+from haulout.surfaces.profiles.surface import PROFILES
 from haulout.surfaces.profiles.wire import DATA_ANNOTATION, PROFILE_LABEL, SURFACE
 from tests.build.examples import examples
 from tests.build.rows import START

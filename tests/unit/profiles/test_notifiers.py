@@ -15,9 +15,8 @@ from haulout.plugins.api import Mail, Post, Thread
 from haulout.plugins.config import ConfigProblem
 from haulout.plugins.load import load_plugins
 from haulout.surfaces.profiles.lint import lint
-from haulout.surfaces.profiles.load import load
+from haulout.surfaces.profiles.load import known_plugins, load
 from haulout.surfaces.profiles.messages import Notice, compose
-from haulout.surfaces.profiles.surface import known_plugins
 from haulout.surfaces.profiles.wire import Stamp
 from tests.unit.plugins.test_load import offer
 

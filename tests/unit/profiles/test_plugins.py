@@ -13,8 +13,7 @@ from haulout.cluster.view import View
 from haulout.plugins.api import CheckInput, TriggerInput, Verdict
 from haulout.plugins.config import ConfigProblem
 from haulout.surfaces.profiles.counts import InMaintenance, unreadable
-from haulout.surfaces.profiles.load import load
-from haulout.surfaces.profiles.surface import known_plugins
+from haulout.surfaces.profiles.load import known_plugins, load
 from haulout.surfaces.profiles.wire import DATA_ANNOTATION, PROFILE_LABEL, STATE_LABEL, stamp
 from tests.build.rows import START, at, node
 

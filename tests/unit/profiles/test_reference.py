@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from haulout.surfaces.profiles.load import known_plugins
 from haulout.surfaces.profiles.reference import page, schema
-from haulout.surfaces.profiles.surface import known_plugins
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "plugins.md"
 

@@ -112,6 +112,7 @@ SURFACE = Surface(
             takes_rest=True,
         ),
     ),
+    plugins="haulout.surfaces.profiles.reference:plugins_page",
     decisions="haulout.surfaces.profiles.surface:PROFILES",
     reasons="haulout.surfaces.profiles.reasons:REASONS",
     part="haulout.app.profiles:Profiles",

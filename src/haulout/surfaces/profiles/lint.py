@@ -12,9 +12,8 @@ from haulout.plugins.api import Check, Notifier, Trigger
 from haulout.plugins.config import ConfigProblem
 from haulout.plugins.file_lint import Oddity, Problem
 from haulout.plugins.shape import text_of
-from haulout.surfaces.profiles.load import Configuration, Instance, Plugins, Profile, examined
+from haulout.surfaces.profiles.load import Configuration, Instance, Plugins, Profile, examined, known_plugins
 from haulout.surfaces.profiles.messages import flaw
-from haulout.surfaces.profiles.surface import known_plugins
 from haulout.surfaces.profiles.wire import DEFAULT_PROFILE, State
 
 # Beyond this many checks in one expression, trying out all combinations takes too long.

@@ -11,9 +11,11 @@ import msgspec
 from haulout.base import expression, yaml
 from haulout.base.expression import CONSTANTS, Expression, Mention
 from haulout.base.yaml import Node
+from haulout.plugins.api import Check, Notifier, Trigger
 from haulout.plugins.config import Block, Config, ConfigProblem, Context, GoDuration, examine
 from haulout.plugins.document import open_document, splice_problems
 from haulout.plugins.file_lint import Problem, line_of, similar
+from haulout.plugins.load import load_plugins
 from haulout.surfaces.profiles.schedules import SCHEDULES, Schedule
 from haulout.surfaces.profiles.wire import DEFAULT_PROFILE, State
 
@@ -398,3 +400,8 @@ class _Loader(Generic[Ck, Nt, Tr]):
 
 def _made(instances: Mapping[str, _I | None]) -> dict[str, _I]:
     return {name: instance for name, instance in instances.items() if instance is not None}
+
+
+def known_plugins() -> Plugins[Check, Notifier, Trigger]:
+    found = load_plugins()
+    return Plugins(found.checks, found.notifiers, found.triggers)

@@ -11,9 +11,8 @@ from typing import Any
 from haulout.base.duration import to_text
 from haulout.plugins.api import Check, Notifier, Trigger
 from haulout.plugins.config import Config
-from haulout.plugins.load import load_plugins
 from haulout.plugins.shape import Field, Kind, ListOf, MapOf, Nested, Shape, plan
-from haulout.surfaces.profiles.load import Plugins, written_file
+from haulout.surfaces.profiles.load import Plugins, known_plugins, written_file
 from haulout.surfaces.profiles.schedules import SCHEDULES
 from haulout.surfaces.profiles.wire import State
 
@@ -48,8 +47,12 @@ _WORDS = {
 
 def file_schema() -> Json:
     """Return the JSON schema of a `maintenance.yaml` with the plugins that are installed."""
-    found = load_plugins()
-    return schema(Plugins(found.checks, found.notifiers, found.triggers))
+    return schema(known_plugins())
+
+
+def plugins_page() -> Iterator[str]:
+    """Return the page about the plugins that are installed."""
+    return page(known_plugins())
 
 
 def schema(plugins: Known) -> Json:

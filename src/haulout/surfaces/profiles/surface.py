@@ -16,14 +16,12 @@ from haulout.core.declaration import Context, Declaration, OptionsProblem
 from haulout.core.drain.options import POD_ANNOTATION
 from haulout.core.holds import PRIORITY_ANNOTATION
 from haulout.core.planned import Json, Schedule
-from haulout.plugins.api import Check, Notifier, Trigger
 from haulout.plugins.checks.time_window import TimeWindow, window_of
 from haulout.plugins.config import ConfigProblem
 from haulout.plugins.hypervisors import HYPERVISORS
-from haulout.plugins.load import load_plugins
 from haulout.surfaces.profiles.decide import MODE, decide
 from haulout.surfaces.profiles.declare import ORIGINAL
-from haulout.surfaces.profiles.load import Plugins, examined
+from haulout.surfaces.profiles.load import examined, known_plugins
 from haulout.surfaces.profiles.marks import mark
 from haulout.surfaces.profiles.moved_pods import KINDS as SHUFFLED
 from haulout.surfaces.profiles.passes.result import Config, Mode
@@ -71,11 +69,6 @@ def decided_upon(config: Config | None) -> frozenset[Source]:
 
 def _sources(kinds: Iterable[str]) -> frozenset[Source]:
     return frozenset(Source("", kind, OTHERS.get(kind, Keep())) for kind in kinds)
-
-
-def known_plugins() -> Plugins[Check, Notifier, Trigger]:
-    found = load_plugins()
-    return Plugins(found.checks, found.notifiers, found.triggers)
 
 
 class Options(msgspec.Struct, frozen=True):

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from haulout.base.clock import ManualClock, SystemClock
+from haulout.base.clock import SystemClock
 from haulout.clients.slack import Threads
 from haulout.kube.config import load as load_endpoint
 from haulout.kube.http import HttpTransport
 from haulout.kube.writer import Writer
 from haulout.plugins.messages import Thread
+from tests.build.clock import ManualClock
 from tests.real.profiles import GO, PROFILE, STATE, entries_of, label_of, states
 from tests.rig.api import LEASES
 from tests.rig.fleet import node_object

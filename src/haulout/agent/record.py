@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 LARGEST = 4096
@@ -39,10 +39,6 @@ class Result:
 
 def failed(error: str) -> Result:
     return Result("failed", error=error)
-
-
-def with_log(result: Result, log: str | None) -> Result:
-    return replace(result, log=log)
 
 
 def record(mode: str, package: str, version: str, result: Result) -> bytes:

@@ -41,20 +41,3 @@ class SystemClock:
     def elapsed(self) -> float:
         # CLOCK_MONOTONIC stands still in suspend; a lease that ran out meanwhile must be seen to have run out.
         return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-class ManualClock:
-    """A clock that moves only when told to."""
-
-    def __init__(self, start: datetime) -> None:
-        self._start = start
-        self._now = start
-
-    def now(self) -> datetime:
-        return self._now
-
-    def elapsed(self) -> float:
-        return (self._now - self._start).total_seconds()
-
-    def move_to(self, instant: datetime) -> None:
-        self._now = max(self._now, instant)

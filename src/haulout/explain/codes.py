@@ -12,11 +12,6 @@ def by_surface() -> dict[str, Mapping[str, str]]:
     return {each.name: load(each.reasons) for each in declared() if each.reasons}
 
 
-def meanings() -> dict[str, str]:
-    """Return every reason code with its meaning."""
-    return {code: text for codes in by_surface().values() for code, text in codes.items()}
-
-
 def page() -> str:
     """Return the list of reason codes as a page of the documentation."""
     lines = [

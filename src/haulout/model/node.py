@@ -44,11 +44,7 @@ class NodeInfo(Struct, frozen=True, gc=False, rename="camel"):
 
     kubelet_version: str = ""
     kernel_version: str = ""
-    os_image: str = ""
-    container_runtime_version: str = ""
-    architecture: str = ""
     boot_id: str = field(default="", name="bootID")
-    machine_id: str = field(default="", name="machineID")
 
 
 class NodeStatus(Struct, frozen=True, gc=False, rename="camel"):

@@ -10,8 +10,6 @@ from haulout.model.meta import ConditionState, ObjectMeta
 class EmptyDir(Struct, frozen=True, gc=False):
     """An emptyDir volume of a pod. Its data are lost when the pod leaves its node."""
 
-    medium: str = ""
-
 
 class Volume(Struct, frozen=True, gc=False, rename="camel"):
     """A volume of a pod (core v1), in part: only whether it is an emptyDir."""
@@ -20,13 +18,12 @@ class Volume(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Toleration(Struct, frozen=True, gc=False, rename="camel"):
-    """A Toleration of a pod (core v1): the taints that do not keep it from a node, or not at once."""
+    """A Toleration of a pod (core v1): the taints that do not keep it from a node, without the time for which they do not."""
 
     key: str = ""
     operator: str = ""
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
 
 
 class NodeRequirement(Struct, frozen=True, gc=False):

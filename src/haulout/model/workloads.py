@@ -22,8 +22,6 @@ class ReplicaStatus(Struct, frozen=True, gc=False, rename="camel"):
     observed_generation: int = 0
     replicas: int = 0
     ready_replicas: int = 0
-    available_replicas: int = 0
-    updated_replicas: int = 0
 
 
 class ReplicaSet(Struct, frozen=True, gc=False):
@@ -61,10 +59,7 @@ class DaemonSetStatus(Struct, frozen=True, gc=False, rename="camel"):
 
     observed_generation: int = 0
     desired_number_scheduled: int = 0
-    current_number_scheduled: int = 0
-    updated_number_scheduled: int = 0
     number_ready: int = 0
-    number_available: int = 0
 
 
 class DaemonSet(Struct, frozen=True, gc=False):
@@ -91,7 +86,6 @@ class JobStatus(Struct, frozen=True, gc=False, rename="camel"):
     succeeded: int = 0
     failed: int = 0
     start_time: datetime | None = None
-    completion_time: datetime | None = None
     conditions: tuple[Condition, ...] = ()
 
 

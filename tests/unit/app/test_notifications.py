@@ -17,7 +17,6 @@ from aiohttp import web
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 from haulout.app.notifications import Notifications
-from haulout.base.clock import ManualClock
 from haulout.clients.delivery import AT_ONCE
 from haulout.cluster.key import node_key
 from haulout.embedded import Api, InProcessTransport, LoopTimers, Resource, Server
@@ -29,6 +28,7 @@ from haulout.plugins.notifiers.slack_thread import SlackThread, slack_thread
 from haulout.runtime.sender import SendFailed
 from haulout.surfaces.profiles.messages import Notice
 from haulout.surfaces.profiles.wire import stamp
+from tests.build.clock import ManualClock
 from tests.build.rows import START
 from tests.build.server import serve, server_context
 

@@ -23,7 +23,7 @@ from haulout.app.troubles import (
     by_events,
     itself,
 )
-from haulout.base.clock import ManualClock, SystemClock
+from haulout.base.clock import SystemClock
 from haulout.cluster.key import Key
 from haulout.cluster.rows import ObjectRow
 from haulout.cluster.store import Store
@@ -34,6 +34,7 @@ from haulout.runtime.outages import Outage
 from haulout.settings import settings as said
 from haulout.settings.file import read_settings
 from haulout.surfaces.profiles.settings import EsxSettings, KubernikusSettings, ProfilesSettings
+from tests.build.clock import ManualClock
 from tests.build.objects import Objects
 from tests.build.virtual import LoopClock, virtual
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from haulout.base.clock import ManualClock
 from haulout.clients.prometheus import LONGEST_ANSWER, Prometheus
 from haulout.kube.allowed_addresses import Reach
 from haulout.plugins.checks.prometheus_instant import Sample
 from haulout.runtime.probes import ProbeFailed
+from tests.build.clock import ManualClock
 from tests.build.rows import START
 
 

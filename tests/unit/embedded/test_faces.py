@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from haulout.base.clock import ManualClock, SystemClock
+from haulout.base.clock import SystemClock
 from haulout.embedded import HttpFace, InProcessTransport, Json, LoopTimers, VirtualTimers
 from haulout.embedded.face import protobuf
 from haulout.kube.endpoint import Endpoint, Secret, StaticToken
@@ -22,6 +22,7 @@ from haulout.kube.transport import MERGE_PATCH, Transport
 from haulout.model.meta import ObjectMeta
 from haulout.model.node import Node
 from tests.build.apiserver import NODES, START, World, node
+from tests.build.clock import ManualClock
 from tests.build.virtual import virtual
 
 V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"

@@ -19,7 +19,6 @@ import pytest
 import trustme
 from aiohttp import web
 
-from haulout.base.clock import ManualClock
 from haulout.kube.auth import Fetched, Proof, Renewed, impersonation_headers
 from haulout.kube.endpoint import (
     Basic,
@@ -38,6 +37,7 @@ from haulout.kube.errors import ConfigInvalid, ConnectionFailed, TooLarge
 from haulout.kube.exec_plugin import PluginRun
 from haulout.kube.login import Login
 from haulout.kube.tls import CertPair
+from tests.build.clock import ManualClock
 from tests.build.server import serve, server_context
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

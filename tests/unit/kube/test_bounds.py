@@ -14,7 +14,6 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from haulout.base.clock import ManualClock
 from haulout.kube.bounds import AWAY, HOME, Bounds
 from haulout.kube.codec import Added, Kind
 from haulout.kube.endpoint import Endpoint
@@ -22,6 +21,7 @@ from haulout.kube.errors import Compressed, ServerFailure, TooLarge
 from haulout.kube.excerpt import Excerpt
 from haulout.kube.http import HttpTransport
 from haulout.model.pod import Pod
+from tests.build.clock import ManualClock
 from tests.build.server import serve
 
 MIB = 2**20

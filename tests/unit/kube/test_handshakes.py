@@ -13,7 +13,7 @@ import trustme
 import uvloop
 from aiohttp import web
 
-from haulout.base.clock import ManualClock, SystemClock
+from haulout.base.clock import SystemClock
 from haulout.kube import handshakes, http
 from haulout.kube.bounds import AWAY
 from haulout.kube.endpoint import Endpoint
@@ -22,6 +22,7 @@ from haulout.kube.handshakes import FEW_RECORDS, REFUSED_FOR, SMALLEST_RECORD
 from haulout.kube.http import HttpTransport
 from haulout.kube.tls import client_context
 from haulout.kube.turns import Shared, Turns
+from tests.build.clock import ManualClock
 from tests.build.server import serve, server_context
 from tests.build.virtual import virtual
 

@@ -21,7 +21,6 @@ import trustme
 from aiohttp import web
 
 from haulout import __version__
-from haulout.base.clock import ManualClock
 from haulout.kube.endpoint import (
     Basic,
     ClientCertificate,
@@ -47,6 +46,7 @@ from haulout.kube.errors import (
 )
 from haulout.kube.http import HttpTransport
 from haulout.kube.transport import MERGE_PATCH, METADATA_ONLY, Transport
+from tests.build.clock import ManualClock
 from tests.build.server import serve, server_context
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
-from haulout.base.clock import ManualClock
 from haulout.kube.bounds import HOME
 from haulout.kube.codec import Kind, Shortened
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.http import HttpTransport
 from haulout.kube.listing import Pages, read_list
 from haulout.model.pod import Pod
+from tests.build.clock import ManualClock
 from tests.build.server import serve
 
 PODS = Kind(Pod)

@@ -12,12 +12,12 @@ import pytest
 import trustme
 from aiohttp import web
 
-from haulout.base.clock import ManualClock
 from haulout.kube import deadline
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ConnectionFailed, RequestTimeout
 from haulout.kube.http import HttpTransport
 from haulout.kube.writer import Writer
+from tests.build.clock import ManualClock
 from tests.build.server import serve, server_context
 
 # Longer than any lease.

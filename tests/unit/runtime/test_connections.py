@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import pytest
 
-from haulout.base.clock import ManualClock
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import Connection
 from haulout.cluster.store import Store
@@ -14,6 +13,7 @@ from haulout.core.action import Label
 from haulout.kernel.requests import Refused
 from haulout.runtime.connections import Connections
 from haulout.runtime.pump import AWAY
+from tests.build.clock import ManualClock
 from tests.build.desk import Cluster, Desk, Script, steps
 from tests.build.rows import START, at, node
 

@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from haulout.base.clock import ManualClock
 from haulout.cluster.project import RESOURCES, Keep, Projector
 from haulout.cluster.store import Store
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.outages import Outage
 from haulout.runtime.tables import TableSink
+from tests.build.clock import ManualClock
 
 START = datetime(2026, 3, 1, 10, tzinfo=UTC)
 

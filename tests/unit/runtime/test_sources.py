@@ -8,7 +8,6 @@ from collections.abc import Hashable
 
 import pytest
 
-from haulout.base.clock import ManualClock
 from haulout.cluster.key import node_key
 from haulout.cluster.project import RESOURCES, Keep, Projector
 from haulout.cluster.rows import Connection
@@ -23,6 +22,7 @@ from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import HOME
 from haulout.runtime.sources import READ_BURST, READ_LONGEST, READ_REFILL, READ_WITHIN
 from haulout.runtime.tables import TakingOver
+from tests.build.clock import ManualClock
 from tests.build.clusters import FAR, MOST_NODES, Clusters, Way, server
 from tests.build.fakeapi import refusal
 from tests.build.rows import START, node

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from haulout.base.clock import ManualClock
 from haulout.cluster.project import RESOURCES, Keep, Projector
 from haulout.cluster.store import Listing, Store
 from haulout.kube.errors import Overfull
@@ -16,6 +15,7 @@ from haulout.model.node import Node
 from haulout.model.pod import Pod
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.tables import MOST_ODD, TableSink
+from tests.build.clock import ManualClock
 
 
 class Pods:

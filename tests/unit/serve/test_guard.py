@@ -13,11 +13,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from haulout.base.clock import ManualClock
 from haulout.kube.errors import ConnectionFailed, KubeError
 from haulout.kube.excerpt import Shape
 from haulout.kube.transport import JSON, Reply
 from haulout.serve.guard import MOST_KEPT, Guard, guarded
+from tests.build.clock import ManualClock
 from tests.build.rows import START
 
 TOKENS = {"good": "alice", "poor": "bob"}

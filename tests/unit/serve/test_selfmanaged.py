@@ -13,7 +13,6 @@ import pytest
 from cryptography import x509
 from msgspec import Struct
 
-from haulout.base.clock import ManualClock
 from haulout.core.admission import ALLOWED, Webhook
 from haulout.embedded import InProcessTransport, Json, Resource
 from haulout.kube.transport import JSON, Reply
@@ -25,6 +24,7 @@ from haulout.serve.secret_form import OwnForm, SecretForm
 from haulout.serve.skyhook_secret import SkyhookForm
 from haulout.serve.tls import ServerIdentity
 from tests.build.apiserver import World
+from tests.build.clock import ManualClock
 from tests.build.fakeapi import refusal
 from tests.build.rows import START
 

@@ -53,8 +53,8 @@ def parse(text: bytes) -> Any:
     except RecursionError:
         raise InvalidJson("nested too deeply") from None
     except ValueError as error:  # also of bytes that are not UTF-8; that message would quote them
-        said = str(error) if isinstance(error, json.JSONDecodeError) else "not UTF-8"
-        raise InvalidJson(said) from None
+        problem = str(error) if isinstance(error, json.JSONDecodeError) else "not UTF-8"
+        raise InvalidJson(problem) from None
 
 
 def build_modes(document: Mapping[str, list[dict[str, Any]]]) -> dict[str, tuple[Step, ...]]:

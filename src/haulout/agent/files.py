@@ -19,9 +19,9 @@ def is_root() -> bool:
 
 
 def write_all(fd: int, data: bytes | memoryview) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[os.write(fd, left) :]
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
 
 
 def temporary_name(owner: str) -> str:

@@ -52,16 +52,16 @@ def judge(mode: str, step: Step, shown_flag: str, *, has_flag: bool, always_run:
     if not has_flag:
         return Verdict(runs=True, why="it has no flag")
     if always_run:
-        said = (
+        note = (
             f"WARNING: {shown_flag} exists for {step.path} but OVERLAY_ALWAYS_RUN_STEP flag is set so running anyway."
         )
-        return Verdict(runs=True, why="OVERLAY_ALWAYS_RUN_STEP is set", line=said)
+        return Verdict(runs=True, why="OVERLAY_ALWAYS_RUN_STEP is set", line=note)
     if mode in WITHOUT_IDEMPOTENCE:
-        said = "Flag exists but CONFIG, UNINSTALL, and UPGRADE mode don't support idempotence so running step anyway."
-        return Verdict(runs=True, why=f"{mode} runs its steps every time", line=said)
+        note = "Flag exists but CONFIG, UNINSTALL, and UPGRADE mode don't support idempotence so running step anyway."
+        return Verdict(runs=True, why=f"{mode} runs its steps every time", line=note)
     if step.idempotence:
-        said = "Flag exists but idempotence is Idempotence.Disabled so running step."
-        return Verdict(runs=True, why="it keeps its own idempotence", line=said)
+        note = "Flag exists but idempotence is Idempotence.Disabled so running step."
+        return Verdict(runs=True, why="it keeps its own idempotence", line=note)
     return Verdict(runs=False, why="its flag exists", line=f"Skipping {step.path} because {shown_flag} exists.")
 
 

@@ -80,17 +80,17 @@ def _walk(root: HostRoot, top: Place, source: str, path: str, above: tuple[str, 
                 yield from _walk(root, top, real, inner, (*above, source))
 
 
-def _resolve(root: HostRoot, top: Place, source: str, shown: str) -> Place:
+def _resolve(root: HostRoot, top: Place, source: str, name: str) -> Place:
     try:
         place = root.locate(source)
     except LeavesRoot:
-        raise AgentError(f"root_dir/{shown} is a link that leaves root_dir") from None
+        raise AgentError(f"root_dir/{name} is a link that leaves root_dir") from None
     except OSError as error:
-        raise AgentError(f"root_dir/{shown} cannot be resolved: {os.strerror(error.errno or 0)}") from None
+        raise AgentError(f"root_dir/{name} cannot be resolved: {os.strerror(error.errno or 0)}") from None
     if not is_below(place, top) and place.path != top.path:
-        raise AgentError(f"root_dir/{shown} is a link that leaves root_dir")
+        raise AgentError(f"root_dir/{name} is a link that leaves root_dir")
     if not place.mode:
-        raise AgentError(f"root_dir/{shown} is a dangling link")
+        raise AgentError(f"root_dir/{name} is a dangling link")
     return place
 
 

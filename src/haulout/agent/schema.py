@@ -88,8 +88,8 @@ def _violations(value: Any, schema: Mapping[str, Any], path: tuple[str | int, ..
     """Yield every violation, in the order of the schema's keywords."""
     if not _has_type(value, schema["type"]):
         # What stands in `env` is meant for the step alone: such values are never printed.
-        shown = "a value of env" if "env" in path[:-1] else repr(value)
-        yield Violation(f"{shown} is not of type {schema['type']!r}", path)
+        value_text = "a value of env" if "env" in path[:-1] else repr(value)
+        yield Violation(f"{value_text} is not of type {schema['type']!r}", path)
         return
     if "pattern" in schema and not re.fullmatch(schema["pattern"], value):
         yield Violation(f"{value!r} does not match {schema['pattern']!r}", path)

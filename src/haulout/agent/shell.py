@@ -144,8 +144,8 @@ class Shell:
         deadline = time.monotonic() + LOCK_WAIT
         while not self._host.state.try_lock(path, is_folder=is_folder):
             if time.monotonic() > deadline:
-                shown = f"{self._host.settings.state_root}/{path}"
-                raise AgentError(f"another agent is at work: it has held {shown} for {LOCK_WAIT:g} s")
+                name = f"{self._host.settings.state_root}/{path}"
+                raise AgentError(f"another agent is at work: it has held {name} for {LOCK_WAIT:g} s")
             if self._host.termination.has_come:
                 raise AgentError("terminated while waiting for another agent")
             time.sleep(LOCK_INTERVAL)
@@ -197,7 +197,7 @@ class Shell:
     def _run(
         self,
         program: Program,
-        shown: str,
+        name: str,
         log: str | None,
         stem: str,
         timeout: float,
@@ -214,7 +214,7 @@ class Shell:
             self._prune(log, posixpath.basename(stem))
         if isinstance(ended, acts.Outcome):
             return ended
-        console.say(f"cannot start {shown}: {ended}", is_error=True)
+        console.say(f"cannot start {name}: {ended}", is_error=True)
         return could_not_start(ended)
 
     def _prune(self, log: str, stem: str) -> None:
@@ -226,10 +226,10 @@ class Shell:
     def _await_restart(self, seconds: float) -> str:
         deadline = time.monotonic() + seconds
         while not self._host.termination.has_come:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
                 return "expired"
-            self._host.termination.wait(left)
+            self._host.termination.wait(remaining)
         return "terminated"
 
     def _remove_copies(self) -> None:

@@ -52,7 +52,7 @@ class StepJob:
     settings: Settings
     root_mount: str
 
-    def shown(self, path: str) -> str:
+    def mounted_path(self, path: str) -> str:
         """Return a path of the state as the agent sees it, below the root mount."""
         return f"{self.root_mount.rstrip('/')}{self.settings.state_root}/{path}"
 
@@ -114,7 +114,7 @@ def actions(job: StepJob, view: View) -> Acts:
         flag = flag_path(job.package, step)
         prepared = yield from prepare(job, view, step)
         always_run = job.settings.always_run_step
-        verdict = judge(job.mode, step, job.shown(flag), has_flag=view.has_state(flag), always_run=always_run)
+        verdict = judge(job.mode, step, job.mounted_path(flag), has_flag=view.has_state(flag), always_run=always_run)
         if verdict.line is not None:
             yield Say(verdict.line)
         if not verdict.runs:
@@ -185,7 +185,7 @@ def load_history(job: StepJob, view: View) -> Generator[Act, Answer, History]:
     history, is_corrupt = read_history(view, path)
     if is_corrupt:
         yield MoveState(path, f"{path}.backup", "it is not a history")
-        backup = job.shown(f"{path}.backup")
+        backup = job.mounted_path(f"{path}.backup")
         yield Say(f"Failed to load existing history, corrupt history file moved to {backup}...")
     elif not view.has_state(path):
         yield Say(f"no existing history found for {job.package.name}, could be first installation...")
@@ -206,8 +206,10 @@ def run(job: StepJob, view: View, prepared: PreparedStep, why: str) -> Generator
     outcome = yield RunStep(step, why, log, arguments, prepared.env)
     assert isinstance(outcome, Outcome)
     failure = failure_of(step, outcome)
-    shown = " ".join(prepared.arguments)
-    yield Say(f"FAILED: {step.path} {shown} {outcome.code}" if failure else f"SUCEEDED: {step.path} {shown}")
+    command_line = " ".join(prepared.arguments)
+    yield Say(
+        f"FAILED: {step.path} {command_line} {outcome.code}" if failure else f"SUCEEDED: {step.path} {command_line}"
+    )
     return StepEnd(failure, log and f"{job.settings.log_root}/{log}")
 
 

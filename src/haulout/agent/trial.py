@@ -122,15 +122,15 @@ class Trial:
             yield self._mode(check_of(stage), time)
 
     def _mode(self, mode: str, time: str, *data: str) -> Row:
-        code, output, told = self._agent(mode, *data)
-        ran, skipped = told.get("ran", 0), told.get("skipped", 0)
+        code, output, record = self._agent(mode, *data)
+        ran, skipped = record.get("ran", 0), record.get("skipped", 0)
         note = f"{ran} ran" + (f", {skipped} skipped" if skipped else "")
-        step = told.get("failedStep")
+        step = record.get("failedStep")
         if step:
             note = f"{step['path']} ended with {step['exitCode']}"
-        elif told.get("error"):
-            note = str(told["error"])
-        return Row(mode, time, told.get("result", "failed") if code == 0 else "failed", note, output)
+        elif record.get("error"):
+            note = str(record["error"])
+        return Row(mode, time, record.get("result", "failed") if code == 0 else "failed", note, output)
 
     def _interrupts(self) -> Iterator[Row]:
         """Reboot the host and restart a service, by stand-ins that do nothing but write down their call."""

@@ -73,24 +73,26 @@ class Announcements:
             await asyncio.sleep(backoff.failed())
 
     async def _composed(self, announcement: Announcement) -> Message:
-        said = self._options().notifications
+        notifications = self._options().notifications
         match announcement.notifier:
             case "sns":
                 return _publish(announcement)
             case "webhook":
                 headers = {"Idempotency-Key": announcement.key}
-                if said.webhook.token_secret is not None:
-                    token = await self._secret(said.webhook.token_secret)
+                if notifications.webhook.token_secret is not None:
+                    token = await self._secret(notifications.webhook.token_secret)
                     headers["Authorization"] = f"Bearer {token.decode(errors='replace').strip()}"
-                if said.webhook.hmac_secret is not None:
-                    key = await self._secret(said.webhook.hmac_secret)
+                if notifications.webhook.hmac_secret is not None:
+                    key = await self._secret(notifications.webhook.hmac_secret)
                     headers["X-Signature-256"] = signature(key, announcement.body)
-                return Post(said.webhook.url, announcement.body, headers=headers, ca_file=said.webhook.ca_file)
+                return Post(
+                    notifications.webhook.url, announcement.body, headers=headers, ca_file=notifications.webhook.ca_file
+                )
             case "slack":
-                channel = {"channel": said.slack.channel} if said.slack.channel else {}
-                return Post(said.slack.url, {"text": announcement.text, **channel})
+                channel = {"channel": notifications.slack.channel} if notifications.slack.channel else {}
+                return Post(notifications.slack.url, {"text": announcement.text, **channel})
             case _:
-                mail = said.mail
+                mail = notifications.mail
                 password = await self._secret(mail.password_secret) if mail.password_secret is not None else b""
                 login = ("", mail.user, password.decode(errors="replace")) if mail.user else None
                 text = announcement.body.decode()

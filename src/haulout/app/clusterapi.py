@@ -61,7 +61,7 @@ class ClusterApis(Part):
         workload = workload_of(cluster)
         self.around.metrics.count(RECONNECTS, namespace=workload.namespace, cluster=workload.name, reason=reason)
 
-    def left(self, cluster: str) -> None:
+    def forget_cluster(self, cluster: str) -> None:
         workload = workload_of(cluster)
         self.around.metrics.forget(RECONNECTS, namespace=workload.namespace, cluster=workload.name)
 

@@ -45,7 +45,7 @@ class Queues:
             self._since[subject] = self._clock.elapsed()
             self._metrics.add(ADDS, labels)
 
-    def left(self, subject: Subject) -> None:
+    def asked(self, subject: Subject) -> None:
         """Count the time in the queue. A subject that is asked because a limit has room was in no queue."""
         since = self._since.pop(subject, None)
         if since is not None:
@@ -71,7 +71,7 @@ def observed(decider: Decider, name: str, metrics: Metrics, clock: Clock, queues
         metrics.gauge(running, 0, controller=name, name=name)
 
     def decide(key: Key, view: View, now: datetime) -> Decision:
-        queues.left(Subject(decider.name, key))
+        queues.asked(Subject(decider.name, key))
         started = clock.elapsed()
         try:
             decision = decider.decide(key, view, now)

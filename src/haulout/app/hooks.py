@@ -43,8 +43,8 @@ class Hooks:
         if recipe.hmac_secret is not None:
             key = await self._secret(recipe.hmac_secret.name, recipe.hmac_secret.key)
             headers["X-Signature-256"] = signature(key, wanted.body)
-        status, said = await self._ask(recipe, "POST", recipe.url, headers, wanted.body)
-        return _read(status, said)
+        status, answer = await self._ask(recipe, "POST", recipe.url, headers, wanted.body)
+        return _read(status, answer)
 
     async def status(self, question: StatusQuestion) -> HookAnswer:
         """Return how far a call is. Raises ProbeFailed where the server does not say."""
@@ -53,10 +53,10 @@ class Hooks:
             url = urljoin(recipe.url, question.url)
             # The token is for the server of the recipe, wherever that server sends us.
             headers = await self._token(recipe) if _origin(url) == _origin(recipe.url) else {}
-            status, said = await self._ask(recipe, "GET", url, headers, None)
+            status, answer = await self._ask(recipe, "GET", url, headers, None)
         except (SendFailed, ValueError) as error:
             raise ProbeFailed(str(error)) from None
-        return _read(status, said)
+        return _read(status, answer)
 
     def _recipe(self, role: str, name: str) -> Recipe:
         operators = self._options().operators
@@ -103,14 +103,14 @@ def _read(status: int, body: bytes) -> HookAnswer:
     if status >= 300:
         return HookAnswer(FAILURE, f"answered with {status}")
     try:
-        said = msgspec.json.decode(body, type=_Said) if body.strip() else _Said()
+        answer = msgspec.json.decode(body, type=_Said) if body.strip() else _Said()
     except msgspec.DecodeError:
-        said = _Said()
-    if said.status_url and said.result in (PENDING, ""):
-        return HookAnswer(PENDING, said.message, said.status_url)
-    if said.result == PENDING:
+        answer = _Said()
+    if answer.status_url and answer.result in (PENDING, ""):
+        return HookAnswer(PENDING, answer.message, answer.status_url)
+    if answer.result == PENDING:
         # Without an address to ask, the server reports by the annotation.
-        return HookAnswer(ACCEPTED, said.message)
-    if status != 202 and said.result in (SUCCESS, FAILURE):
-        return HookAnswer(said.result, said.message)
+        return HookAnswer(ACCEPTED, answer.message)
+    if status != 202 and answer.result in (SUCCESS, FAILURE):
+        return HookAnswer(answer.result, answer.message)
     return HookAnswer(ACCEPTED) if status == 202 else HookAnswer(FAILURE, "the answer says no result")

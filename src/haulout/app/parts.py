@@ -95,7 +95,7 @@ class Part:
     def reconnected(self, cluster: str, reason: str) -> None:
         """Note that a connection to another cluster is there again."""
 
-    def left(self, cluster: str) -> None:
+    def forget_cluster(self, cluster: str) -> None:
         """Forget a cluster that no decision needs any more."""
 
     def lacks(self) -> str:

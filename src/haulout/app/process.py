@@ -118,7 +118,7 @@ class Process:
             self.wake.stir,
             Kinds(assembly.kinds),
             self._troubles.outage,
-            Connections(self.kernel.store, self.clock, self._reconnected, self._left),
+            Connections(self.kernel.store, self.clock, self._reconnected, self._forget_cluster),
             self._troubles.oversized,
             settings.optional_kinds,
         )
@@ -178,8 +178,8 @@ class Process:
     async def run(self) -> int:
         """Serve until signalled, replaced or without leadership. Return the exit code."""
         self.ending.catch_signals()
-        said = self.settings.webhooks
-        namespace = self.settings.namespace or own_namespace() or said.outside or self._endpoint.namespace
+        webhooks = self.settings.webhooks
+        namespace = self.settings.namespace or own_namespace() or webhooks.outside or self._endpoint.namespace
         self._home_is_local = await is_local(self._endpoint.server)
         try:
             for part in self.parts:
@@ -289,9 +289,9 @@ class Process:
                 return opened
         raise KubeError("no surface of this process brings other clusters")
 
-    def _left(self, cluster: str) -> None:
+    def _forget_cluster(self, cluster: str) -> None:
         for part in self.parts:
-            part.left(cluster)
+            part.forget_cluster(cluster)
 
     def _reconnected(self, cluster: str, reason: str) -> None:
         self.kernel.actor.reconnected(cluster)

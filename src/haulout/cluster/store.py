@@ -268,13 +268,13 @@ class Store:
         """
         table = self.table(cluster, index.kind)
         adds = table.listing is Listing.LISTED and version >= table.version
-        shown: set[Key] = set()
+        keys: set[Key] = set()
         for row in rows:
-            shown.add(row.key)
+            keys.add(row.key)
             if adds or row.key in table.rows:
                 self._take(table, row)
         for row in self.bucket(index, cluster, value):
-            if row.key not in shown and row.version <= version:
+            if row.key not in keys and row.version <= version:
                 # An object of the same name may be in another bucket: only what this row shows is known to be gone.
                 self._drop(table, row.key, row.version)
 

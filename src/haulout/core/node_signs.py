@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from haulout.core.surface import NodeSign
 
 
-def shown(
+def visible_signs(
     sign: NodeSign, labels: Mapping[str, str], taints: Iterable[str], annotations: Mapping[str, str]
 ) -> list[tuple[str, str]]:
     """Return how a Node shows a sign: the label, taint or annotation, and the text that explains it. None: an empty list."""

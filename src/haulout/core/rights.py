@@ -102,10 +102,10 @@ def people_roles(surface: str, word: str, group: str, plural: str) -> tuple[Role
             surface,
             CLUSTER,
             (Right(group, (plural,), verbs), Right(group, (f"{plural}/status",), ("get",))),
-            title=f"{word}-{who}-role",
+            title=f"{word}-{role}-role",
             bound=False,
         )
-        for who, verbs in (("editor", (*READ, "create", "delete", "patch", "update")), ("viewer", READ))
+        for role, verbs in (("editor", (*READ, "create", "delete", "patch", "update")), ("viewer", READ))
     )
 
 

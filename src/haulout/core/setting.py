@@ -58,17 +58,17 @@ def described(struct: type[msgspec.Struct], path: tuple[str, ...] = ()) -> Itera
             yield Described(inner, field.encode_name, kind, field.default, setting)
 
 
-def made(struct: type[S], given: Mapping[str, Any]) -> S:
+def made(struct: type[S], by_path: Mapping[str, Any]) -> S:
     """Return a struct with these fields set, each named by its path with dots."""
     values: dict[str, Any] = {}
     for field in msgspec.structs.fields(struct):
         inner = {
-            path.removeprefix(f"{field.name}."): given[path] for path in given if path.startswith(f"{field.name}.")
+            path.removeprefix(f"{field.name}."): by_path[path] for path in by_path if path.startswith(f"{field.name}.")
         }
         if inner:
             values[field.name] = made(field.type, inner)
-        elif field.name in given:
-            values[field.name] = given[field.name]
+        elif field.name in by_path:
+            values[field.name] = by_path[field.name]
     return struct(**values)
 
 

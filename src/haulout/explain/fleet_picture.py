@@ -137,9 +137,9 @@ def _work(work: Work, now: datetime) -> str:
 
 
 def _cause(cause: Cause, now: datetime) -> Iterator[str]:
-    shown = ", ".join(cause.nodes[:3]) + (f" and {len(cause.nodes) - 3} more" if len(cause.nodes) > 3 else "")
+    names = ", ".join(cause.nodes[:3]) + (f" and {len(cause.nodes) - 3} more" if len(cause.nodes) > 3 else "")
     until = f", until in {span_text(cause.until - now)}" if cause.until is not None and cause.until > now else ""
-    yield f"{len(cause.nodes)} x {cause.text or cause.code}{until}: {shown}"
+    yield f"{len(cause.nodes)} x {cause.text or cause.code}{until}: {names}"
     if cause.act:
         yield f"    what would help: {cause.act}"
 
@@ -149,12 +149,12 @@ def _shares(lengths: Sequence[int], room: int | None) -> list[int]:
     if room is None or sum(lengths) <= room:
         return list(lengths)
     shares = [1] * len(lengths)
-    left = max(room - len(lengths), 0)
-    while left > 0 and any(share < length for share, length in zip(shares, lengths, strict=True)):
+    spare = max(room - len(lengths), 0)
+    while spare > 0 and any(share < length for share, length in zip(shares, lengths, strict=True)):
         for index, length in enumerate(lengths):
-            if shares[index] < length and left > 0:
+            if shares[index] < length and spare > 0:
                 shares[index] += 1
-                left -= 1
+                spare -= 1
     return shares
 
 

@@ -113,8 +113,8 @@ def _explained_node(kernel: Kernel, surfaces: tuple[Enabled, ...], key: Key, now
     beside = tuple(reason for each in declared for reason in _objects(kernel, each, row, now))
     drained = _drains(kernel, {each.name for each in declared if each.tells_of_drains}, key, now)
     nothing = () if own or drained or beside else (Reason("no-surface", key, NO_SURFACE),)
-    told = (reason for reasons in own for reason in reasons)
-    return _explanation(kernel, row, (*told, *drained, *beside, *nothing), now)
+    reported = (reason for reasons in own for reason in reasons)
+    return _explanation(kernel, row, (*reported, *drained, *beside, *nothing), now)
 
 
 def _objects(kernel: Kernel, declaration: Declaration, node: NodeRow, now: datetime) -> Iterator[Reason]:
@@ -323,12 +323,12 @@ def _cordon(row: NodeRow) -> str:
 
 
 def _held(hold: Holding) -> str:
-    who = f"{hold.surface}, {hold.slot}" if hold.slot else hold.surface
+    holder = f"{hold.surface}, {hold.slot}" if hold.slot else hold.surface
     if hold.begun:
         # Not every object tells since when.
         since = "" if hold.since == LONG_AGO else f", since {_instant(hold.since)}"
-        return f"held by {who}{since}"
-    return f"wanted by {who}: {'granted' if hold.granted else 'waits'}"
+        return f"held by {holder}{since}"
+    return f"wanted by {holder}: {'granted' if hold.granted else 'waits'}"
 
 
 def _forest(reasons: Iterable[Reason], now: datetime, indent: str) -> list[str]:
@@ -336,10 +336,10 @@ def _forest(reasons: Iterable[Reason], now: datetime, indent: str) -> list[str]:
     lines: list[str] = []
     for because, group in itertools.groupby(reasons, key=lambda reason: reason.because):
         members = list(group)
-        shown = members[:MOST_ALIKE] if because else members
-        lines += [f"{indent}{_line(reason, now)}" for reason in shown]
-        if len(shown) < len(members):
-            lines.append(f"{indent}and {len(members) - len(shown)} more")
+        branches = members[:MOST_ALIKE] if because else members
+        lines += [f"{indent}{_line(reason, now)}" for reason in branches]
+        if len(branches) < len(members):
+            lines.append(f"{indent}and {len(members) - len(branches)} more")
         lines += _forest(because, now, f"{indent}  ")
     return lines
 

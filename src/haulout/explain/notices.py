@@ -66,8 +66,8 @@ async def _explained(namespace: str, name: str, options: Options, endpoint: Endp
         await _read(store, home)
     finally:
         await home.close()
-    given = situation_of(key, View(store, explaining=True), datetime.now(UTC))
-    return explanation(given) if given is not None else None
+    situation = situation_of(key, View(store, explaining=True), datetime.now(UTC))
+    return explanation(situation) if situation is not None else None
 
 
 async def _read(store: Store, home: Transport) -> None:

@@ -91,9 +91,9 @@ def declaration_of(declared: Surface) -> Declaration:
 Reader = Callable[[str], bytes]
 
 
-def setup_of(given: str, endpoint: Endpoint, surfaces: str = "") -> Setup:
+def setup_of(config: str, endpoint: Endpoint, surfaces: str = "") -> Setup:
     """Return the operator's settings: from the named file, else from its Deployment, else from the files in this folder."""
-    return read_setup(given, surfaces) if given else asyncio.run(_found_at(endpoint, surfaces))
+    return read_setup(config, surfaces) if config else asyncio.run(_found_at(endpoint, surfaces))
 
 
 async def _found_at(endpoint: Endpoint, surfaces: str) -> Setup:
@@ -143,21 +143,21 @@ def _deployed_setup(deployed: Deployed, surfaces: str) -> Setup:
     return msgspec.structs.replace(setup, origin=f"Deployment {place}", unread=tuple(unread))
 
 
-def read_setup(given: str, surfaces: str = "") -> Setup:
+def read_setup(config: str, surfaces: str = "") -> Setup:
     """Read what to ask from the named file, or from ./haulout.yaml, or from the files of a drop-in beside it.
 
     `surfaces`: those to take instead of the ones that haulout.yaml switches on.
     """
-    path = Path(given or "haulout.yaml")
-    if not given and not path.exists():
+    path = Path(config or "haulout.yaml")
+    if not config and not path.exists():
         blocks = _drop_ins(None)
         setup = _setup(blocks, Context(alone=True, environment=os.environ))
-        files = [str(config) for block in blocks.values() if (config := getattr(block, "config", ""))]
+        files = [str(file) for block in blocks.values() if (file := getattr(block, "config", ""))]
         return msgspec.structs.replace(setup, origin=", ".join(files) or NO_SETTINGS)
     data = content_of(path)
     if foreign := foreign_kind(data):
         raise click.ClickException(f"{path}: {not_ours(foreign)} ({right_for(foreign)})")
-    if given and not _is_settings(data):
+    if config and not _is_settings(data):
         setup = _setup(_drop_ins(path), Context(alone=True, environment=os.environ))
         return msgspec.structs.replace(setup, origin=str(path))
     try:
@@ -220,19 +220,19 @@ def _options(declaration: Declaration, block: Any, context: Context, read: Reade
         raise click.ClickException(str(problem)) from None
 
 
-def _drop_ins(given: Path | None) -> dict[str, Any]:
+def _drop_ins(file: Path | None) -> dict[str, Any]:
     """Return the blocks of the originals that may run here, whose flags are not known: their files say which do.
 
-    `given`: the configuration file of one of them.
+    `file`: the configuration file of one of them.
     """
-    owner = _owner(given) if given else None
+    owner = _owner(file) if file else None
     found: dict[str, Any] = {}
     for each in surfaces():
         if each.original is None or each.settings is None or each.within:
             continue
         fields = dict(each.original.settings)
         if each.config_file is not None:
-            config = str(given) if given and each is owner else str(getattr(made(each.settings, fields), "config", ""))
+            config = str(file) if file and each is owner else str(getattr(made(each.settings, fields), "config", ""))
             if not Path(config).exists():
                 continue
             fields |= {"config": config.removeprefix("./"), **dict(_within(each, Path(config)))}

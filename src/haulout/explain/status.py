@@ -126,12 +126,12 @@ async def _wait(node: str, state: str, timeout: float, setup: Setup, endpoint: E
             if reached[state]:
                 click.echo(f"node {node} is {state}" + (f": {keeps[0]}" if state == "blocked" else ""))
                 return 0
-            left = end - clock.elapsed()
-            if left <= 0:
+            remaining = end - clock.elapsed()
+            if remaining <= 0:
                 why = f", it waits: {keeps[0]}" if keeps else ""
                 click.echo(f"node {node} is {found.state} after {timeout:g} s, not {state}{why}", err=True)
                 return TIMED_OUT
-            await live.wait(min(left, LOOK_EVERY))
+            await live.wait(min(remaining, LOOK_EVERY))
             live.settle()
 
 

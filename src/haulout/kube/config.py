@@ -124,13 +124,15 @@ def _check_reach(endpoint: Endpoint, reach: Reach, source: str) -> None:
 def _tls(endpoint: Endpoint, source: str) -> ssl.SSLContext | None:
     """Make the TLS context in this thread: reading the computer's trusted certificates takes 20 ms."""
     pairs = [
-        CertPair(shown.certificate, shown.key.text.encode("latin-1"))
-        for shown in endpoint.credentials
-        if isinstance(shown, ClientCertificate)
-        and isinstance(shown.certificate, bytes)
-        and isinstance(shown.key, Secret)
+        CertPair(credential.certificate, credential.key.text.encode("latin-1"))
+        for credential in endpoint.credentials
+        if isinstance(credential, ClientCertificate)
+        and isinstance(credential.certificate, bytes)
+        and isinstance(credential.key, Secret)
     ]
-    if endpoint.server.startswith("http:") or any(isinstance(shown, ExecPlugin) for shown in endpoint.credentials):
+    if endpoint.server.startswith("http:") or any(
+        isinstance(credential, ExecPlugin) for credential in endpoint.credentials
+    ):
         return None
     ca = endpoint.ca if isinstance(endpoint.ca, bytes) else None
     if ca is not None and ca.count(b"-----BEGIN") > MOST_AUTHORITIES:

@@ -245,8 +245,8 @@ def _impersonation(user: _User, place: Place) -> Impersonation | None:
 def _server(text: str, place: Place) -> str:
     parts = _split(text)
     if parts is None or parts.scheme not in {"http", "https"}:
-        shown = "no address" if "@" in text else f'"{shortened(text)}"'
-        place.refuse(f"server is {shown} (https://host:port would be right)")
+        address = "no address" if "@" in text else f'"{shortened(text)}"'
+        place.refuse(f"server is {address} (https://host:port would be right)")
     if parts.username or parts.password:
         place.refuse("server has a login in it (username and password of the user would be right)")
     return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))

@@ -130,12 +130,12 @@ class Election:
     async def _renewed(self) -> bool:
         deadline = self.may_write_until()
         assert deadline is not None
-        while (left := deadline - self._clock.elapsed()) > 0:
+        while (remaining := deadline - self._clock.elapsed()) > 0:
             if await self._tried(deadline):
                 return True
             if self.holder not in ("", self._identity):
                 return False
-            await self._sleep(min(self._terms.retry, left))
+            await self._sleep(min(self._terms.retry, remaining))
         return False
 
     async def _tried(self, deadline: float) -> bool:
@@ -222,8 +222,8 @@ class Election:
             # A renewal that was cancelled half-way may have moved the version.
             await self._look(deadline)
             if self.holder == self._identity:
-                gone = self._with_spec(holderIdentity="", leaseDurationSeconds=1, acquireTime=now, renewTime=now)
-                await self._store(gone, deadline)
+                released = self._with_spec(holderIdentity="", leaseDurationSeconds=1, acquireTime=now, renewTime=now)
+                await self._store(released, deadline)
                 log.info("lease given back", extra=self._fields())
         except KubeError as error:
             log.warning("lease not given back", extra=self._fields(error=str(error)))

@@ -74,6 +74,6 @@ def _source(credential: Credential, clock: Clock, where: str) -> Source:
             return Renewed(run, clock, interactive=run.interactive)
         case Oidc():
             refresh = Refresh(credential, where)
-            return Renewed(refresh, clock, first=refresh.given(), again=refresh.possible)
+            return Renewed(refresh, clock, first=refresh.initial_tokens(), again=refresh.possible)
         case _:
             assert_never(credential)

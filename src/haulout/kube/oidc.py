@@ -55,7 +55,7 @@ class Refresh:
     def possible(self) -> bool:
         return bool(self._refresh_token.text)
 
-    def given(self) -> Fetched | None:
+    def initial_tokens(self) -> Fetched | None:
         """Return the tokens that the kubeconfig came with."""
         token = self._oidc.id_token.text
         return self._fetched(token) if token else None

@@ -191,7 +191,7 @@ class Writer:
         guard: Guard | None = None,
     ) -> bytes:
         """Evict a pod: `TooManyRequests.by_budget` if a budget refuses, `Conflict` if another pod has the name by now."""
-        options = _given(preconditions={"uid": uid}, gracePeriodSeconds=grace_seconds)
+        options = _without_none(preconditions={"uid": uid}, gracePeriodSeconds=grace_seconds)
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -213,8 +213,8 @@ class Writer:
     ) -> bytes:
         """Delete an object. The answer is the object while it lives on (finalizers, grace period), else a Status."""
         # The server ignores delete options in the query once there is a body.
-        options = _given(
-            preconditions=_given(uid=uid) or None,
+        options = _without_none(
+            preconditions=_without_none(uid=uid) or None,
             gracePeriodSeconds=grace_seconds,
         )
         body = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
@@ -267,5 +267,5 @@ def _below(path: str, subresource: str | None) -> str:
     return f"{path}/{subresource}" if subresource else path
 
 
-def _given(**fields: Any) -> dict[str, Any]:
+def _without_none(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}

@@ -30,8 +30,8 @@ def foreign(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
 def fields(record: logging.LogRecord) -> dict[str, Any]:
     """Return what was handed over as `extra`."""
     own = {name: value for name, value in vars(record).items() if name not in _STANDARD}
-    given: dict[str, Any] = own.pop(FOREIGN, {})
-    return own | given
+    foreign: dict[str, Any] = own.pop(FOREIGN, {})
+    return own | foreign
 
 
 def _utc(record: logging.LogRecord) -> datetime:
@@ -84,7 +84,7 @@ class ConsoleFormatter(_Formatter):
     def format(self, record: logging.LogRecord) -> str:
         instant = self.instant(record)
         at = format_float(instant) if isinstance(instant, float) else instant
-        extras = " ".join(f"{_printable(name)}={_shown(value)}" for name, value in fields(record).items())
+        extras = " ".join(f"{_printable(name)}={_value_text(value)}" for name, value in fields(record).items())
         logger = record.name.removeprefix("haulout.")
         line = f"{at}\t{record.levelname}\t{logger}\t{_printable(record.getMessage())}\t{extras}".rstrip()
         if not record.exc_info:
@@ -94,7 +94,7 @@ class ConsoleFormatter(_Formatter):
         return without_secrets(f"{line}\n{trace}")
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     text = str(value)
     return repr(text) if " " in text or not text else _printable(text)
 

@@ -135,8 +135,8 @@ class Metrics:
 
     def forget(self, name: str, /, **labels: str) -> None:
         """Forget what was counted of something that is gone."""
-        known, gone = self._counters.get(name, {}), set(labels.items())
-        for each in [each for each in known if gone <= set(each)]:
+        known, matching = self._counters.get(name, {}), set(labels.items())
+        for each in [each for each in known if matching <= set(each)]:
             del known[each]
 
     def observe(self, name: str, value: float, /, **labels: str) -> None:

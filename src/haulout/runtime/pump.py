@@ -161,9 +161,9 @@ class Pump:
         # Of other clusters decisions tell, who read how one gets on with them.
         on_outage = _untold if projector.cluster else self._on_outage
         on_oversized = _unsaid if projector.cluster else self._on_oversized
-        told = (self._on_change, on_outage, self.connections, on_oversized)
+        callbacks = (self._on_change, on_outage, self.connections, on_oversized)
         optional = projector.resource.kind in self._optional
-        return (self.store, projector, self._clock, self._metrics, *told, optional)
+        return (self.store, projector, self._clock, self._metrics, *callbacks, optional)
 
     async def _persist(self, transport: Transport, projector: Projector, sink: TableSink) -> None:
         """Run one watch. An unexpected error of a server does not end the other watches."""

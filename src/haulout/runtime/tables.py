@@ -226,8 +226,8 @@ class TakingOver(TableSink):
     Until then it only gathers: whatever becomes of it, the other's picture stays whole.
     """
 
-    def __init__(self, *given: Any, over: Callable[[], None]) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any, over: Callable[[], None]) -> None:
+        super().__init__(*arguments)
         self._over: Callable[[], None] | None = over
         self._gathered: dict[tuple[str, str], Any] = {}
 

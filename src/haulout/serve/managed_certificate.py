@@ -80,19 +80,19 @@ class SelfManagedCertificate:
             group.create_task(self._listen(self._collection, self._secret))
             for place in self._registrations.places:
                 group.create_task(self._listen(place.collection, place.name))
-            backoff, said = Backoff(1.0, 60.0, self._random), ""
+            backoff, last_error = Backoff(1.0, 60.0, self._random), ""
             while True:
                 self._bell.clear()
                 try:
                     next_at = await self.look()
                 except KubeError as error:
                     # Once for each cause: a missing role is missing for long.
-                    if said != str(error):
-                        said = str(error)
-                        log.error("certificate cannot be kept", extra=self._fields(error=said))
+                    if last_error != str(error):
+                        last_error = str(error)
+                        log.error("certificate cannot be kept", extra=self._fields(error=last_error))
                     await self._sleep(1.0 + backoff.failed())
                 else:
-                    said = ""
+                    last_error = ""
                     backoff.worked()
                     await self._until(next_at)
 

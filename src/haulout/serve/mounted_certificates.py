@@ -64,8 +64,8 @@ class MountedCertificate:
             self.in_use = True
         except (OSError, ValueError) as error:
             self._metrics.count("certwatcher_read_certificate_errors_total")
-            said = error.reason if isinstance(error, ssl.SSLError) else str(error)
-            log.error("certificate cannot be used", extra={"file": self._name, "error": said})
+            problem = error.reason if isinstance(error, ssl.SSLError) else str(error)
+            log.error("certificate cannot be used", extra={"file": self._name, "error": problem})
         else:
             log.info("certificate loaded", extra={"file": self._name})
 

@@ -14,7 +14,7 @@ def context_of(settings: Settings) -> Context:
 
 
 def pod_rules(settings: Settings) -> PodRules:
-    said = settings.pod_rules
+    configured = settings.pod_rules
     rules = (
         Rule(
             act=ACTS[rule.action],
@@ -24,6 +24,6 @@ def pod_rules(settings: Settings) -> PodRules:
             restart_policies=frozenset(rule.restart_policies),
             order=rule.order,
         )
-        for rule in said.rules
+        for rule in configured.rules
     )
-    return PodRules(tuple(rules), said.annotation, said.cluster_api_label)
+    return PodRules(tuple(rules), configured.annotation, configured.cluster_api_label)

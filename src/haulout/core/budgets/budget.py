@@ -114,7 +114,7 @@ class _Reader:
             case str() if found := _PERCENT.fullmatch(value):
                 return Share(int(found[1]))
             case _:
-                self.problems.append(f"{path}: {_shown(value)} is neither a number nor a percentage (3 or 10%)")
+                self.problems.append(f"{path}: {_quoted(value)} is neither a number nor a percentage (3 or 10%)")
                 return 0
 
     def label(self, value: Any, path: str) -> str:
@@ -123,14 +123,14 @@ class _Reader:
         try:
             return from_object({"matchExpressions": [{"key": value, "operator": "Exists"}]}).requirements[0].key
         except SelectorError:
-            self.problems.append(f"{path}: {_shown(value)} is no label (such as topology.kubernetes.io/zone)")
+            self.problems.append(f"{path}: {_quoted(value)} is no label (such as topology.kubernetes.io/zone)")
             return ""
 
     def domains(self, value: Any, path: str, has_topology: bool) -> int:
         if value is None:
             return 1
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            self.problems.append(f"{path}: {_shown(value)} is no number of at least 1")
+            self.problems.append(f"{path}: {_quoted(value)} is no number of at least 1")
             return 1
         if not has_topology:
             self.problems.append(f"{path}: goes with topologyKey, and there is none")
@@ -158,11 +158,11 @@ class _Reader:
             return None
         for name in value:
             if name not in names():
-                self.problems.append(f"{path}: there is no surface {_shown(name)} (there are: {', '.join(names())})")
+                self.problems.append(f"{path}: there is no surface {_quoted(name)} (there are: {', '.join(names())})")
                 return None
         return frozenset(value)
 
 
-def _shown(value: Any) -> str:
+def _quoted(value: Any) -> str:
     text = str(value)
     return text if len(text) <= 60 else f"{text[:60]}..."

@@ -44,12 +44,12 @@ class BudgetNeed(msgspec.Struct, frozen=True):
             opens_at = opening.value if opening is not None and isinstance(opening.value, datetime) else None
             return Reason(self.code, budget.key, f"budget {budget.name} lets nothing begin at this time", opens_at)
         takers = view.takers(limit)
-        shown = tuple(_taker(view, taker, budget.topology_key) for taker in takers[:MOST_SHOWN])
+        causes = tuple(_taker(view, taker, budget.topology_key) for taker in takers[:MOST_SHOWN])
         if len(takers) > MOST_SHOWN:
-            shown = (*shown, Reason("unavailable", budget.key, f"and {len(takers) - MOST_SHOWN} more"))
+            causes = (*causes, Reason("unavailable", budget.key, f"and {len(takers) - MOST_SHOWN} more"))
         if budget.key == QUORUM:
             text = f"etcd keeps its quorum with no more than {_many(self.ruling.allowed or 0, 'member')} out of service"
-            return Reason(QUORUM_CODE, self.ruling.budget.key, text, because=shown)
+            return Reason(QUORUM_CODE, self.ruling.budget.key, text, because=causes)
         if self.code == "domain-taken":
             where = (
                 f"nodes be unavailable in no more than {_many(budget.most_domains, 'domain')} of {budget.topology_key}"
@@ -57,7 +57,7 @@ class BudgetNeed(msgspec.Struct, frozen=True):
         else:
             where = f"no more than {_many(self.ruling.allowed or 0, 'node')} be unavailable"
         text = f"budget {budget.name} lets {where} at a time"
-        return Reason(self.code, budget.key, text, because=shown)
+        return Reason(self.code, budget.key, text, because=causes)
 
 
 class Cover(msgspec.Struct, frozen=True):

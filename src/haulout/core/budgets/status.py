@@ -56,8 +56,8 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     after = status_of(row, ruling.value, view, now)
     if after == before:
         return NOTHING
-    gone = {name: None for name in before if name not in after}
-    patch = Patch(key, {"status": {**after, **gone}}, subresource="status")
+    removed = {name: None for name in before if name not in after}
+    patch = Patch(key, {"status": {**after, **removed}}, subresource="status")
     return Decision(actions=((patch,),), marks=(Value(key=mark, value=now),))
 
 
@@ -111,8 +111,8 @@ def _first(waiting: Iterable[Grant], budget: Key, view: View) -> list[dict[str, 
     first = heapq.nsmallest(MOST_WAITING, holds, key=lambda pair: pair[0].rank)
     codes = [[reason.code for reason in grant.reasons if reason.subject == budget] for _, grant in first]
     return [
-        {"node": hold.claim.node.name, "surface": hold.surface, "reason": said[0]}
-        for (hold, _), said in zip(first, codes, strict=True)
+        {"node": hold.claim.node.name, "surface": hold.surface, "reason": code[0]}
+        for (hold, _), code in zip(first, codes, strict=True)
     ]
 
 

@@ -83,11 +83,13 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     # A pod that was refused for another reason has used no disruption, and may be refused for good: it is not waited for.
     failed = {row.pod for row in evictions if _has_failed(view, row)}
     here = {row.pod: _seen(view, budget, row, earlier.get(row.pod), now) for row in evictions}
-    gone = [
-        left for permit in earlier.values() if permit.pod not in here and (left := _left(view, budget, permit, now))
+    departed_permits = [
+        departed
+        for permit in earlier.values()
+        if permit.pod not in here and (departed := _departed(view, budget, permit, now))
     ]
     sent = sum(permit.charged for permit in here.values() if permit.pod not in failed)
-    free = allowance(budget) - sent - sum(permit.charged for permit in gone)
+    free = allowance(budget) - sent - sum(permit.charged for permit in departed_permits)
     waiting = [row for row in evictions if not here[row.pod].granted]
     for row in sorted(waiting, key=lambda row: row.rank) if waiting else ():
         permit = here[row.pod]
@@ -107,11 +109,11 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         quiet = msgspec.structs.replace(quiet, since=now)
     again = (here[pod].tried_at for pod in still)
     until = earliest(
-        *map(_shown_by, gone),
+        *map(_shown_by, departed_permits),
         *(tried_at + TRY_AFTER_FOR for tried_at in again if tried_at is not None and tried_at + TRY_AFTER_FOR > now),
         quiet.since + TRY_AFTER_FOR if still and not sending else None,
     )
-    return Decision(marks=(*here.values(), *gone, quiet), until=until)
+    return Decision(marks=(*here.values(), *departed_permits, quiet), until=until)
 
 
 DECIDER = Decider("pace", "PodDisruptionBudget", decide, phase=PHASE, cluster=None)
@@ -185,7 +187,7 @@ def _granted(budget: BudgetRow, permit: Permit, *, charged: bool) -> Permit:
     return msgspec.structs.replace(permit, granted=True, charged=charged, tried_version=budget.version)
 
 
-def _left(view: View, budget: BudgetRow, permit: Permit, now: datetime) -> Permit | None:
+def _departed(view: View, budget: BudgetRow, permit: Permit, now: datetime) -> Permit | None:
     """Keep a pod that terminates in mind until the budget's status shows it."""
     if not permit.charged or permit.pod.name in budget.disrupted:
         return None
@@ -193,10 +195,10 @@ def _left(view: View, budget: BudgetRow, permit: Permit, now: datetime) -> Permi
     pod = view.recall(permit.pod, PodRow)
     # The server counts an eviction before it marks the pod, so that a later word of the budget has it counted in.
     counted = pod is not None and pod.deleting_at is not None and budget.version > pod.version
-    left = msgspec.structs.replace(
+    departed = msgspec.structs.replace(
         permit, gone_at=gone_at, is_observed=pod is None and budget.version > permit.tried_version
     )
-    return None if counted or now >= _shown_by(left) else left
+    return None if counted or now >= _shown_by(departed) else departed
 
 
 def _shown_by(permit: Permit) -> datetime:

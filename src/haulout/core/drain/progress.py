@@ -286,12 +286,12 @@ def _budget_causes(view: View, key: Key) -> tuple[Reason, ...]:
     if budget.disruptions_allowed > 0 or budget.current_healthy > budget.desired_healthy:
         return (Reason("pdb-paced", key, f"{text}: the others go in turn"),)
     pods = _covered(view, budget)
-    shown = tuple(
+    causes = tuple(
         Reason("replica-not-ready", pod.key, f"{_named(pod)} is not ready{_why(pod)}", act=advice.fix(pod))
         for pod in [pod for pod in pods if not pod.ready and pod.deleting_at is None][:MOST_SHOWN]
     )
-    if shown:
-        return (Reason("pdb-closed", key, text, because=shown),)
+    if causes:
+        return (Reason("pdb-closed", key, text, because=causes),)
     if budget.current_healthy < budget.expected_pods:
         act = f"wait until {advice.workload(pods)} has its pods again"
         return (Reason("pdb-short", key, f"{text}: the others are being replaced", act=act),)

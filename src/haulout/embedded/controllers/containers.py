@@ -260,12 +260,12 @@ class Containers:
             key = key_of(pod)
             if announced and phase_of(pod) == "Running" and is_ready(pod):
                 self._write(key, podstatus.unready(pod, self._timers.now()))
-            self._forget(key, gone=False)
+            self._forget(key, is_gone=False)
 
     def node_up(self, name: str, *, rebooted: bool) -> None:
         for pod in self._pods.on_node(name):
             key = key_of(pod)
-            self._forget(key, gone=False)
+            self._forget(key, is_gone=False)
             run = self._runs[key] = _Run(pod["metadata"]["uid"])
             if is_terminating(pod) and rebooted:
                 self._later(run, timedelta(), lambda key=key: self._finish(key, _KILLED))  # type: ignore[misc]
@@ -332,9 +332,9 @@ class Containers:
             cancel()
         run.cancels.clear()
 
-    def _forget(self, key: Key, *, gone: bool = True) -> None:
+    def _forget(self, key: Key, *, is_gone: bool = True) -> None:
         if run := self._runs.pop(key, None):
             self._cancel(run)
-        if gone:
+        if is_gone:
             self._crashing.discard(key)
             self._unwell.discard(key)

@@ -81,8 +81,8 @@ def with_tolerations(spec: Json) -> list[Json]:
     added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in _TOLERATED]
     if spec.get("hostNetwork"):
         added.append({"key": _NETWORK[0], "operator": "Exists", "effect": _NETWORK[1]})
-    given: list[Json] = spec.get("tolerations") or []
-    return [*given, *(one for one in added if one not in given)]
+    tolerations: list[Json] = spec.get("tolerations") or []
+    return [*tolerations, *(one for one in added if one not in tolerations)]
 
 
 def pinned(affinity: Json | None, node: str) -> Json:

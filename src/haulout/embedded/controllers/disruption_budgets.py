@@ -213,11 +213,11 @@ class DisruptionBudgets:
 
 def _selector(budget: Json) -> Selector | None:
     """Return the selector of a budget. None selects no pod; an empty selector selects every pod of the namespace."""
-    given = budget["spec"].get("selector")
-    if given is None:
+    labels = budget["spec"].get("selector")
+    if labels is None:
         return None
     try:
-        return from_object(given) if given else EVERYTHING
+        return from_object(labels) if labels else EVERYTHING
     except SelectorError:
         return None
 

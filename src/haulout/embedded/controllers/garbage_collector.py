@@ -79,8 +79,8 @@ class GarbageCollector:
     def _on_definition(self, change: Change) -> None:
         if change.type == "DELETED":
             # By its own name: that of its kind may have been another's all along.
-            gone = change.object["metadata"]["name"]
-            self._kinds = {kind: one for kind, one in self._kinds.items() if f"{one.plural}.{one.group}" != gone}
+            name = change.object["metadata"]["name"]
+            self._kinds = {kind: one for kind, one in self._kinds.items() if f"{one.plural}.{one.group}" != name}
         elif (kind := self._know(change.object)) and kind not in self._followed:
             self._follow([kind])
 

@@ -59,9 +59,9 @@ class Rollout(NamedTuple):
         spare = sum(map(_available, old)) + _available(new) - least
         for key, size in list(sizes.items()):
             if spare > 0:
-                gone = min(size, spare)
-                sizes[key] = size - gone
-                spare -= gone
+                removed = min(size, spare)
+                sizes[key] = size - removed
+                spare -= removed
         return {key: size for key, size in sizes.items() if size != before[key]}
 
     def proportions(self, new: Json | None, old: list[Json]) -> Sizes:
@@ -88,15 +88,15 @@ class Rollout(NamedTuple):
         sizes[largest] = max(sizes[largest] + missing - added, 0)
         return sizes
 
-    def _share(self, one: Json, left: int, missing: int) -> int:
-        if not left:
+    def _share(self, one: Json, spare: int, missing: int) -> int:
+        if not spare:
             return 0
         if not self.size:
-            return max(-wanted(one), left)
+            return max(-wanted(one), spare)
         before = int(annotations_of(one).get(MAXIMUM, 0)) or wanted(one)
         exact = wanted(one) * (self.size + self.surge) / before
         share = int(exact + 0.5) - wanted(one)
-        return min(share, left) if missing > 0 else max(share, left)
+        return min(share, spare) if missing > 0 else max(share, spare)
 
     def _saturated(self, new: Json) -> bool:
         desired = annotations_of(new).get(DESIRED)

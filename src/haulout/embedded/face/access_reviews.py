@@ -27,9 +27,9 @@ def _problems(kind: str, spec: Json) -> list[Problem]:
     problems, other = [], spec.get("nonResourceAttributes")
     if "resourceAttributes" in spec and other is not None:
         # Printed as the server's own type, which no file has.
-        shown = {"Path": other.get("path", ""), "Verb": other.get("verb", "")}
+        value = {"Path": other.get("path", ""), "Verb": other.get("verb", "")}
         text = "cannot be specified in combination with resourceAttributes"
-        problems.append(wrong("spec.nonResourceAttributes", shown, text))
+        problems.append(wrong("spec.nonResourceAttributes", value, text))
     elif "resourceAttributes" not in spec and other is None:
         text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         problems.append(wrong("spec.resourceAttributes", None, text))

@@ -94,8 +94,8 @@ class Admission:
         if not isinstance(response, dict):
             raise HookFailed("webhook response was absent")
         if response.get("uid") != call.review["request"]["uid"]:
-            wanted, given = call.review["request"]["uid"], response.get("uid", "")
-            raise HookFailed(f'expected response.uid="{wanted}", got "{given}"')
+            uid, answered_uid = call.review["request"]["uid"], response.get("uid", "")
+            raise HookFailed(f'expected response.uid="{uid}", got "{answered_uid}"')
         return response
 
     def mutate(self, attempt: Attempt, obj: Json, old: Json | None, warnings: list[str]) -> Generator[Call, Json, Json]:

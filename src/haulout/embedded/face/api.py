@@ -177,10 +177,10 @@ class _RequestHandler:
     def _evict(self, kind: Kind, route: Route) -> Steps:
         dry = self._request.write_options("CreateOptions")
         sent = self._request.value("Eviction", "policy.Eviction")
-        given = sent.get("kind", "Eviction")
-        if given != "Eviction":
-            why = f"converting (v1.{given}) to (policy.Eviction): unknown conversion"
-            raise refusals.bad_request(f'{given} in version "v1" cannot be handled as a Eviction: {why}')
+        sent_kind = sent.get("kind", "Eviction")
+        if sent_kind != "Eviction":
+            why = f"converting (v1.{sent_kind}) to (policy.Eviction): unknown conversion"
+            raise refusals.bad_request(f'{sent_kind} in version "v1" cannot be handled as a Eviction: {why}')
         if (sent.get("metadata") or {}).get("name") != route.name:
             raise refusals.bad_request("name in URL does not match name in Eviction object")
         asked = read_deletion(sent.get("deleteOptions") or {})

@@ -76,8 +76,8 @@ class ReadHandler:
                 value = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": meta}
                 if kind.custom:
                     value["metadata"] = {"continue": "", **meta}
-                shown = [self._server.show(kind, obj) for obj in objects]
-                value["items"] = shown if kind.custom else [_bare(obj) for obj in shown]
+                items = [self._server.show(kind, obj) for obj in objects]
+                value["items"] = items if kind.custom else [_bare(obj) for obj in items]
         return responses.respond(200, value, self._request.form, self._request.warnings)
 
     def _table(self, kind: Kind, objects: list[Json], *, headed: bool = True) -> Json:

@@ -73,8 +73,10 @@ class Request:
         if not kind.custom:
             if why := strange_kind(kind, sent, known):
                 version = str(sent.get("apiVersion") or kind.api_version).rpartition("/")[2]
-                given = sent.get("kind") or kind.kind
-                raise refusals.bad_request(f'{given} in version "{version}" cannot be handled as a {kind.kind}: {why}')
+                sent_kind = sent.get("kind") or kind.kind
+                raise refusals.bad_request(
+                    f'{sent_kind} in version "{version}" cannot be handled as a {kind.kind}: {why}'
+                )
             return sent
         if not sent.get("kind"):
             text = self.body.decode(errors="replace")
@@ -137,11 +139,11 @@ def read_deletion(asked: Json) -> Deletion:
     return Deletion(grace, conditions.get("uid"), conditions.get("resourceVersion"), policy, orphan, bool(dry))
 
 
-def _grace(given: Any) -> int | None:
+def _grace(seconds: Any) -> int | None:
     try:
-        return None if given is None else int(given)
+        return None if seconds is None else int(seconds)
     except (TypeError, ValueError):
-        raise refusals.bad_request(f'strconv.ParseInt: parsing "{given}": invalid syntax') from None
+        raise refusals.bad_request(f'strconv.ParseInt: parsing "{seconds}": invalid syntax') from None
 
 
 def _manager_problems(name: str) -> list[Problem]:
@@ -160,13 +162,13 @@ def _dry_run_problems(asked: list[str]) -> list[Problem]:
 
 def strange_kind(kind: Kind, sent: Json, known: Iterable[Kind]) -> str:
     """Return why the sent apiVersion and kind do not fit this built-in kind; empty if they do."""
-    given, version = sent.get("kind") or kind.kind, sent.get("apiVersion") or kind.api_version
-    if given == kind.kind and version == kind.api_version:
+    sent_kind, version = sent.get("kind") or kind.kind, sent.get("apiVersion") or kind.api_version
+    if sent_kind == kind.kind and version == kind.api_version:
         return ""
-    if any(each.kind == given and each.api_version == version for each in known):
+    if any(each.kind == sent_kind and each.api_version == version for each in known):
         package = kind.group.partition(".")[0] or "core"
-        return f"converting (v1.{given}) to ({package}.{kind.kind}): unknown conversion"
-    return _unregistered(given, version)
+        return f"converting (v1.{sent_kind}) to ({package}.{kind.kind}): unknown conversion"
+    return _unregistered(sent_kind, version)
 
 
 def _unregistered(kind: str, version: str) -> str:

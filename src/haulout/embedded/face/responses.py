@@ -67,9 +67,9 @@ def negotiate(accept: str, *, custom: bool = False) -> Form:
     unknown_shape = False
     for wish in accept.split(","):
         media, *parameters = (part.strip() for part in wish.split(";"))
-        given = dict(part.partition("=")[::2] for part in parameters)
-        shape = _SHAPES.get(given.get("as", "")) if "as" in given else ""
-        if shape is None or (shape == "discovery" and given.get("v") != "v2"):
+        options = dict(part.partition("=")[::2] for part in parameters)
+        shape = _SHAPES.get(options.get("as", "")) if "as" in options else ""
+        if shape is None or (shape == "discovery" and options.get("v") != "v2"):
             unknown_shape = True
         elif media in {JSON, "*/*", "application/*"}:
             return Form(shape)
@@ -144,8 +144,8 @@ def summary(body: bytes) -> str:
     if not body:
         return "<empty>"
     start = body[:_SUMMARY]
-    shown = start.decode(errors="replace") if body.startswith(b"{") else start.hex()
-    return shown if len(body) <= _SUMMARY else f"{shown} ..."
+    text = start.decode(errors="replace") if body.startswith(b"{") else start.hex()
+    return text if len(body) <= _SUMMARY else f"{text} ..."
 
 
 def _read_protobuf(body: bytes, kind: str, type_name: str) -> Json:

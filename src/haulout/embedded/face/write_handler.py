@@ -138,8 +138,8 @@ class WriteHandler:
         old = self._server.existing(kind, route.namespace, route.name)
         attempt = Attempt(kind, "DELETE", "", route.namespace, route.name, asked.dry_run)
         yield from self._admission.validate(attempt, None, old, self._request.warnings)
-        obj, gone = self._server.remove(kind, self._server.existing(kind, route.namespace, route.name), asked)
-        if gone and not kind.returns_deleted:
+        obj, is_gone = self._server.remove(kind, self._server.existing(kind, route.namespace, route.name), asked)
+        if is_gone and not kind.returns_deleted:
             meta = obj["metadata"]
             done = refusals.success(kind.plural, kind.group, meta["name"], meta["uid"])
             return responses.respond(200, done, self._request.plain, self._request.warnings)

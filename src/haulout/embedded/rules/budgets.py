@@ -21,8 +21,8 @@ def check(budget: Json) -> list[Problem]:
     if "minAvailable" in spec and "maxUnavailable" in spec:
         # Printed as the server's own type, which no file has.
         names = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
-        shown = {name[0].upper() + name[1:]: spec.get(name) for name in names}
-        problems.append(wrong("spec", shown, "minAvailable and maxUnavailable cannot be both set"))
+        value = {name[0].upper() + name[1:]: spec.get(name) for name in names}
+        problems.append(wrong("spec", value, "minAvailable and maxUnavailable cannot be both set"))
     for member in ("minAvailable", "maxUnavailable"):
         if member in spec:
             problems += check_share(spec[member], f"spec.{member}", most=True)

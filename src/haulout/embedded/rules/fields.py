@@ -143,9 +143,9 @@ class _Struct:
             if item is previous and item.__class__ is not str:
                 result[name] = item
                 continue
-            shown = item if item.__class__ is slot.plain else slot.convert(item, previous, unknown)
-            if shown or slot.keep_empty:
-                result[name] = shown
+            printed = item if item.__class__ is slot.plain else slot.convert(item, previous, unknown)
+            if printed or slot.keep_empty:
+                result[name] = printed
         for name, nothing in self._always:
             if name not in result:
                 result[name] = nothing()

@@ -28,8 +28,8 @@ STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
 def _regex(text: str, pattern: str, *examples: str) -> str:
-    shown = " or ".join(f"'{example}', " for example in examples).removesuffix(", ")
-    return f"{text} (e.g. {shown}, regex used for validation is '{pattern}')"
+    quoted = " or ".join(f"'{example}', " for example in examples).removesuffix(", ")
+    return f"{text} (e.g. {quoted}, regex used for validation is '{pattern}')"
 
 
 def _too_long(length: int, unit: str = "characters") -> str:
@@ -205,8 +205,8 @@ def check_changed(meta: Json, old: Json, *, custom: bool) -> list[Problem]:
     if "deletionTimestamp" in old and (wanted := meta.get("finalizers")):
         extra = sorted(set(wanted) - set(old.get("finalizers", ())))
         if extra:
-            shown = ", ".join(f'"{name}"' for name in extra)
-            text = f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{shown}}}"
+            quoted = ", ".join(f'"{name}"' for name in extra)
+            text = f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{quoted}}}"
             problems.append(forbidden_field("metadata.finalizers", text))
     for member in _FIXED:
         if meta.get(member) != old.get(member):

@@ -334,8 +334,13 @@ def check_taints(taints: Iterable[Json], path: str) -> list[Problem]:
         elif effect not in _EFFECTS:
             problems.append(unsupported(f"{here}.effect", effect, _EFFECTS))
         if (key, effect) in seen:
-            shown: dict[str, Any] = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
-            text = duplicate(here, shown).message + ": taints must be unique by key and effect pair"
+            printed: dict[str, Any] = {
+                "Key": key,
+                "Value": value,
+                "Effect": effect,
+                "TimeAdded": taint.get("timeAdded"),
+            }
+            text = duplicate(here, printed).message + ": taints must be unique by key and effect pair"
             problems.append(Problem("FieldValueDuplicate", here, text))
         seen.add((key, effect))
     return problems

@@ -81,9 +81,9 @@ def default_job(obj: Json, old: Json | None) -> None:
     template, spec = obj["spec"]["template"], obj["spec"]
     if old is None or template is not old["spec"]["template"]:
         # A job must say how its pods restart.
-        given = "restartPolicy" in template["spec"]
+        has_policy = "restartPolicy" in template["spec"]
         default_spec(template["spec"])
-        if not given:
+        if not has_policy:
             template["spec"]["restartPolicy"] = ""
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
@@ -108,11 +108,11 @@ def prepare_job(obj: Json) -> None:
         "controller-uid": uid,
         "job-name": name,
     }
-    meta, given = spec["template"]["metadata"], spec.get("selector", {})
+    meta, selector = spec["template"]["metadata"], spec.get("selector", {})
     template_meta = {**meta, "labels": {**meta.get("labels", {}), **own}}
     spec["template"] = {**spec["template"], "metadata": template_meta}
-    chosen = {**given.get("matchLabels", {}), "batch.kubernetes.io/controller-uid": uid}
-    spec["selector"] = {**given, "matchLabels": chosen}
+    chosen = {**selector.get("matchLabels", {}), "batch.kubernetes.io/controller-uid": uid}
+    spec["selector"] = {**selector, "matchLabels": chosen}
     if "labels" not in obj["metadata"]:
         obj["metadata"] = {**obj["metadata"], "labels": dict(template_meta["labels"])}
 
@@ -223,8 +223,8 @@ def _check_stateful_update(strategy: Json) -> list[Problem]:
         case "RollingUpdate":
             return _not_negative(rolling or {}, f"{path}.rollingUpdate", "partition")
         case "OnDelete" if rolling is not None:
-            shown = {"Partition": rolling.get("partition", 0), "MaxUnavailable": rolling.get("maxUnavailable")}
-            return [wrong(f"{path}.rollingUpdate", shown, "only allowed for updateStrategy 'RollingUpdate'")]
+            printed = {"Partition": rolling.get("partition", 0), "MaxUnavailable": rolling.get("maxUnavailable")}
+            return [wrong(f"{path}.rollingUpdate", printed, "only allowed for updateStrategy 'RollingUpdate'")]
         case "OnDelete":
             return []
     return [wrong(path, _in_go(strategy), "must be 'RollingUpdate' or 'OnDelete'")]

@@ -16,9 +16,9 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 
 def _default(crd: Json, old: Json | None) -> None:
-    given = crd["spec"]["names"]
-    if kind := given.get("kind", ""):
-        crd["spec"]["names"] = {"singular": kind.lower(), "listKind": f"{kind}List", **given}
+    names = crd["spec"]["names"]
+    if kind := names.get("kind", ""):
+        crd["spec"]["names"] = {"singular": kind.lower(), "listKind": f"{kind}List", **names}
     crd["spec"].setdefault("conversion", {"strategy": "None"})
 
 
@@ -36,10 +36,10 @@ def _reprepare(crd: Json, old: Json) -> None:
 
 
 def _check_new(crd: Json) -> list[Problem]:
-    given, spec = crd["metadata"]["name"], crd["spec"]
-    if given == f"{spec['names'].get('plural', '')}.{spec.get('group', '')}":
+    name, spec = crd["metadata"]["name"], crd["spec"]
+    if name == f"{spec['names'].get('plural', '')}.{spec.get('group', '')}":
         return []
-    return [wrong("metadata.name", given, 'must be spec.names.plural+"."+spec.group')]
+    return [wrong("metadata.name", name, 'must be spec.names.plural+"."+spec.group')]
 
 
 def _check(crd: Json) -> list[Problem]:
@@ -79,8 +79,8 @@ def _check(crd: Json) -> list[Problem]:
 
 def _in_go(version: Json) -> Json:
     """Return a version of a definition as the server prints its internal type, which has schemas in another place."""
-    said = ("name", "served", "storage")
-    return {name[0].upper() + name[1:]: version[name] for name in said} | {
+    required = ("name", "served", "storage")
+    return {name[0].upper() + name[1:]: version[name] for name in required} | {
         "Deprecated": version.get("deprecated", False),
         "DeprecationWarning": version.get("deprecationWarning"),
         "Schema": None,
@@ -188,8 +188,8 @@ class Definitions:
         ):
             return
         finalizers = [each for each in crd["metadata"]["finalizers"] if each != CLEANUP]
-        left = {**crd, "metadata": {**crd["metadata"], "finalizers": finalizers}}
-        self._registry.replace(DEFINITION, crd, left)
+        rest = {**crd, "metadata": {**crd["metadata"], "finalizers": finalizers}}
+        self._registry.replace(DEFINITION, crd, rest)
         if not finalizers:
             self._withdraw(crd)
             for rival in self._registry.table(DEFINITION).items():

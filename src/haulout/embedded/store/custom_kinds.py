@@ -16,7 +16,7 @@ _AGE = Column("Age", "date", path=".metadata.creationTimestamp")
 
 
 def custom_kind(spec: Json, version: Json) -> Kind:
-    group, given = spec["group"], spec["names"]
+    group, names = spec["group"], spec["names"]
     schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
     parts = version.get("subresources") or {}
     has_status = "status" in parts
@@ -52,13 +52,13 @@ def custom_kind(spec: Json, version: Json) -> Kind:
     return Kind(
         group=group,
         version=own,
-        plural=given["plural"],
-        kind=given["kind"],
-        singular=given.get("singular", ""),
+        plural=names["plural"],
+        kind=names["kind"],
+        singular=names.get("singular", ""),
         namespaced=spec["scope"] == "Namespaced",
-        short_names=tuple(given.get("shortNames", ())),
-        categories=tuple(given.get("categories", ())),
-        decode=_decoder(schema, given["kind"], api),
+        short_names=tuple(names.get("shortNames", ())),
+        categories=tuple(names.get("categories", ())),
+        decode=_decoder(schema, names["kind"], api),
         has_status=has_status,
         has_scale="scale" in parts,
         default=default,
@@ -81,8 +81,8 @@ def custom_kind(spec: Json, version: Json) -> Kind:
 def _deprecation(spec: Json, version: Json) -> str:
     if not version.get("deprecated"):
         return ""
-    if said := version.get("deprecationWarning"):
-        return str(said)
+    if warning := version.get("deprecationWarning"):
+        return str(warning)
     group, kind = spec["group"], spec["names"]["kind"]
     text = f"{group}/{version['name']} {kind} is deprecated"
     better = [each["name"] for each in spec["versions"] if each["served"] and not each.get("deprecated")]
@@ -103,8 +103,8 @@ def _check_scale(scale: Json, obj: Json, member: str) -> list[Problem]:
             return []
     if not path or (isinstance(value, int) and not isinstance(value, bool)):
         return []
-    shown = f"{value:g}" if isinstance(value, float) else value
-    return [wrong(path, 0, f"{path} accessor error: {shown} is of the type {_go_type(value)}, expected int64")]
+    printed = f"{value:g}" if isinstance(value, float) else value
+    return [wrong(path, 0, f"{path} accessor error: {printed} is of the type {_go_type(value)}, expected int64")]
 
 
 def _go_type(value: Any) -> str:
@@ -152,8 +152,8 @@ def _selectable(version: Json) -> dict[str, Select]:
 
 
 def _columns(version: Json) -> tuple[Column, ...]:
-    given = version.get("additionalPrinterColumns")
-    if not given:
+    columns = version.get("additionalPrinterColumns")
+    if not columns:
         return (_AGE,)
     return tuple(
         Column(
@@ -164,5 +164,5 @@ def _columns(version: Json) -> tuple[Column, ...]:
             each.get("priority", 0),
             each["jsonPath"],
         )
-        for each in given
+        for each in columns
     )

@@ -69,17 +69,17 @@ class NamespaceController:
         namespace = self._server.storage.table("namespaces").get("", name)
         if namespace is None:
             return
-        left = {kind: self._server.registry.table(kind).items(name) for kind in self._contents()}
+        contents = {kind: self._server.registry.table(kind).items(name) for kind in self._contents()}
         held = Counter(
             finalizer
-            for objects in left.values()
+            for objects in contents.values()
             for obj in objects
             for finalizer in obj["metadata"].get("finalizers", ())
         )
         found = {
             _CONTENT: sorted(
                 f"{kind.plural}.{kind.group} has {len(objects)} resource instances"
-                for kind, objects in left.items()
+                for kind, objects in contents.items()
                 if objects
             ),
             _FINALIZERS: [f"{finalizer} in {count} resource instances" for finalizer, count in sorted(held.items())],
@@ -97,9 +97,9 @@ class NamespaceController:
     def _follow(self, kind: Kind) -> None:
         if kind.table_name not in self._watched:
             self._watched.add(kind.table_name)
-            self._server.subscribe(kind.resource, self._left)
+            self._server.subscribe(kind.resource, self._object_changed)
 
-    def _left(self, change: Change) -> None:
+    def _object_changed(self, change: Change) -> None:
         namespace = change.object["metadata"].get("namespace", "")
         if change.type == "DELETED" and namespace in self._ending:
             self._finish(namespace)

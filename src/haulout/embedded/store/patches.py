@@ -164,9 +164,9 @@ def _reorder(merged: list[Any], order: list[Any], server: list[Any], key: str) -
     wanted = [identity(item) for item in order]
     stood = {identity(item): index for index, item in enumerate(server)}
     right = sorted((item for item in merged if identity(item) in wanted), key=lambda item: wanted.index(identity(item)))
-    left = [item for item in merged if identity(item) not in wanted]
+    others = [item for item in merged if identity(item) not in wanted]
     result: list[Any] = []
-    for item in left:
+    for item in others:
         while right and stood.get(identity(right[0]), -1) < stood.get(identity(item), len(stood)):
             result.append(right.pop(0))
         result.append(item)

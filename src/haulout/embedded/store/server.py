@@ -115,8 +115,8 @@ class Server:
             return self.scales.replace(kind, old, merge(self.scales.get(kind, old), body))
         if subresource == "status" and kind.has_plain_status and not strategic and _is_status_alone(body):
             return self.put(kind, old, self._with_status(kind, old, merge(old.get("status"), body["status"])))
-        shown = self.show(kind, old)
-        sent = strategic_merge(kind.type, shown, dict(body)) if strategic else merge(shown, body)
+        before = self.show(kind, old)
+        sent = strategic_merge(kind.type, before, dict(body)) if strategic else merge(before, body)
         check_update(kind, old, sent, whole=False)
         return self.show(kind, self.change(kind, old, self.merged(kind, old, sent, []), subresource=subresource))
 

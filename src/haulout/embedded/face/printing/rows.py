@@ -14,13 +14,13 @@ from haulout.embedded.store.kinds import Column
 Row = Callable[[Json, datetime], list[Any]]
 
 
-def _columns(*given: str) -> tuple[Column, ...]:
+def _columns(*texts: str) -> tuple[Column, ...]:
     """Return columns by their names.
 
     A plus in front marks a column that only `-o wide` shows; `Ready:integer` has a type.
     """
     found = []
-    for text in given:
+    for text in texts:
         name, _, kind = text.removeprefix("+").partition(":")
         wide = 1 if text.startswith("+") else 0
         found.append(Column(name, kind or "string", "name" if name == "Name" else "", "", wide))

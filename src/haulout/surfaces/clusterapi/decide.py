@@ -144,8 +144,8 @@ def _without_node(situation: Situation, view: View) -> tuple[Step, ...]:
     if fact.state != "fresh" or fact.value != GONE:
         return steps_of(guard)
     text = f"Node {machine.node} does not exist any more: the deletion waits for it no longer"
-    gone = event(machine.key, "NodeNotFound", text, warning=True)
-    return ((Annotate(machine.key, HOOK, None), gone, _hook_removed(machine, "its Node is gone"), *guard),)
+    missing = event(machine.key, "NodeNotFound", text, warning=True)
+    return ((Annotate(machine.key, HOOK, None), missing, _hook_removed(machine, "its Node is gone"), *guard),)
 
 
 # A Machine and its Node

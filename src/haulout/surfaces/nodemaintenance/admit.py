@@ -70,9 +70,9 @@ def admit(quorum: Quorum, request: AdmissionRequest, view: View) -> Verdict:
 
 
 def _update(old: Maintenance | Verdict, new: Maintenance | Verdict) -> Verdict:
-    for given in (new, old):
-        if isinstance(given, Verdict):
-            return given
+    for each in (new, old):
+        if isinstance(each, Verdict):
+            return each
     assert isinstance(old, Maintenance)
     assert isinstance(new, Maintenance)
     return ALLOWED if old.node == new.node else denied("updating spec.NodeName isn't allowed")
@@ -132,12 +132,12 @@ def _members(node: NodeRow, view: View) -> Verdict | None:
     own = members.get(name)
     if own is None or not own.ready:
         return None
-    left = [
+    remaining = [
         pod
         for pod in members.values()
         if pod.node != name and pod.ready and not view.rows(MAINTENANCES_OF_NODE, pod.node, MaintenanceRow)
     ]
-    return None if len(left) > len(members) // 2 else _violates(name)
+    return None if len(remaining) > len(members) // 2 else _violates(name)
 
 
 def _warnings(name: str, view: View) -> tuple[str, ...]:
@@ -168,21 +168,21 @@ def _unread(kind: str, view: View) -> str:
             return f"{kind} objects cannot be read"
 
 
-def _checked(given: msgspec.Struct | Unreadable | None) -> Maintenance | Verdict:
-    match given:
+def _checked(obj: msgspec.Struct | Unreadable | None) -> Maintenance | Verdict:
+    match obj:
         case Maintenance():
-            return given
+            return obj
         case Unreadable():
-            return unreadable(f"the object is not a NodeMaintenance: {given.why}")
+            return unreadable(f"the object is not a NodeMaintenance: {obj.why}")
         case _:
             return unreadable("there is no content to decode")
 
 
 def _as_labels(selector: Mapping[str, Any] | None) -> dict[str, str]:
     """Return a selector as plain equality, which is all that the original understands; none selects every pod."""
-    given = selector or {}
-    wanted = dict(given.get("matchLabels") or {})
-    for expression in given.get("matchExpressions") or ():
+    fields = selector or {}
+    wanted = dict(fields.get("matchLabels") or {})
+    for expression in fields.get("matchExpressions") or ():
         operator, values = expression.get("operator", ""), list(expression.get("values") or ())
         if operator == "In" and len(values) == 1:
             wanted[expression["key"]] = values[0]

@@ -154,10 +154,12 @@ def _stopping(situation: Situation, act: str, prefix: str = "") -> tuple[Step, .
     """Let the node go. Where the server has refused that, the status says so."""
     name = refusals.outcome_name(act, situation.key)
     steps = stop_steps(situation.row, situation.node, situation.lease, situation.options, _others(situation))
-    left = tuple(refusals.with_outcome(step, name) for step in steps if step)
-    refusal = refused(situation.view, name) if left else None
-    statements = _reported(situation, f"{prefix}{refusals.ending(left[0], refusal)}") if refusal is not None else ()
-    return (*statements, *left)
+    pending_steps = tuple(refusals.with_outcome(step, name) for step in steps if step)
+    refusal = refused(situation.view, name) if pending_steps else None
+    statements = (
+        _reported(situation, f"{prefix}{refusals.ending(pending_steps[0], refusal)}") if refusal is not None else ()
+    )
+    return (*statements, *pending_steps)
 
 
 def _others(situation: Situation) -> bool:

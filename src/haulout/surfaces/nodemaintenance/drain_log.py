@@ -24,7 +24,7 @@ def leaving(situation: Situation, wanted: DrainWish, state: Progress) -> tuple[t
     last = situation.view.recall(key, Value)
     known: dict[Pod, None] = dict.fromkeys(last.value if last is not None and isinstance(last.value, tuple) else ())
     there = {(pod.key, pod.uid) for pod, _ in state.selection.pods}
-    gone = [pod for pod in known if pod not in there]
+    departed = [pod for pod in known if pod not in there]
     asked = [pod for row in _asked(state) if (pod := (row.key, row.uid)) not in known]
     deletes = wanted.options.disable_eviction
     place = (("object", f"{situation.key.kind}/{situation.key.name}"), ("node", situation.row.node))
@@ -34,10 +34,10 @@ def leaving(situation: Situation, wanted: DrainWish, state: Progress) -> tuple[t
     statements += [] if deletes else [Say(f"evicting pod {pod.namespace}/{pod.name}", place) for pod, _ in asked]
     how = "Deleted" if deletes else "Evicted"
     statements += [
-        Say(f"pod: {pod.namespace}:{pod.name} {how} from node: {situation.row.node}", place) for pod, _ in gone
+        Say(f"pod: {pod.namespace}:{pod.name} {how} from node: {situation.row.node}", place) for pod, _ in departed
     ]
-    left = (*(pod for pod in known if pod in there), *asked)
-    return tuple(statements), ((Value(key=key, value=left),) if left else ())
+    remaining = (*(pod for pod in known if pod in there), *asked)
+    return tuple(statements), ((Value(key=key, value=remaining),) if remaining else ())
 
 
 def _asked(state: Progress) -> list[PodRow]:

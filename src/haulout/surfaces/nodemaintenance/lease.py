@@ -109,5 +109,5 @@ def seconds(options: Options) -> int:
 
 
 def held_by_another(lease: LeaseRow) -> str:
-    who = lease.holder or "unknown"
-    return f"can't update or invalidate the lease because it is held by different owner: {who}"
+    holder = lease.holder or "unknown"
+    return f"can't update or invalidate the lease because it is held by different owner: {holder}"

@@ -44,8 +44,8 @@ class Options(NodeMaintenanceSettings, frozen=True):
 def served(settings: NodeMaintenanceSettings, context: Context) -> Options:
     """Return what decisions read."""
     own_pods = parse(OWN_PODS_ALONE if context.alone else OWN_PODS)
-    given = msgspec.structs.asdict(settings)
-    return Options(**given, rules=context.rules, own_pods=own_pods, alone=context.alone)
+    values = msgspec.structs.asdict(settings)
+    return Options(**values, rules=context.rules, own_pods=own_pods, alone=context.alone)
 
 
 class DrainWish(msgspec.Struct, frozen=True):
@@ -62,19 +62,23 @@ class DrainWish(msgspec.Struct, frozen=True):
 
 
 def wish(spec: DrainSpec, options: Options) -> DrainWish:
-    said = {name: value for name, value in msgspec.structs.asdict(spec).items() if value is not None}
+    fields = {name: value for name, value in msgspec.structs.asdict(spec).items() if value is not None}
     known = set(DrainDefaults.__struct_fields__)
-    given = msgspec.structs.replace(options.drain, **{name: value for name, value in said.items() if name in known})
-    given = msgspec.structs.replace(given, **{name: seconds(getattr(given, name)) for name in _SECONDS})
-    selector, problem = _selector(given.pod_selector)
+    drain_settings = msgspec.structs.replace(
+        options.drain, **{name: value for name, value in fields.items() if name in known}
+    )
+    drain_settings = msgspec.structs.replace(
+        drain_settings, **{name: seconds(getattr(drain_settings, name)) for name in _SECONDS}
+    )
+    selector, problem = _selector(drain_settings.pod_selector)
     drain = DrainOptions(
-        force=given.force,
-        ignore_daemonsets=given.ignore_daemon_sets,
-        delete_local_data=given.delete_empty_dir_data,
-        grace_for=given.grace_period_seconds if given.grace_period_seconds >= 0 else None,
+        force=drain_settings.force,
+        ignore_daemonsets=drain_settings.ignore_daemon_sets,
+        delete_local_data=drain_settings.delete_empty_dir_data,
+        grace_for=drain_settings.grace_period_seconds if drain_settings.grace_period_seconds >= 0 else None,
         selector=selector,
-        disable_eviction=given.disable_eviction,
-        skip_ending_for=given.skip_wait_for_delete_timeout_seconds,
+        disable_eviction=drain_settings.disable_eviction,
+        skip_ending_for=drain_settings.skip_wait_for_delete_timeout_seconds,
         skip_lost_for=int(options.skip_unreachable_after.total_seconds()),
         by_priority=options.priority_order,
         own=options.own_pods,
@@ -82,10 +86,10 @@ def wish(spec: DrainSpec, options: Options) -> DrainWish:
     )
     return DrainWish(
         options=drain,
-        timeout_for=timedelta(seconds=given.timeout_seconds),
-        retry_for=float(given.retry_interval_seconds),
-        deadline_for=timedelta(seconds=given.deadline_seconds) if given.deadline_seconds else None,
-        force_after=given.deadline_action == FORCE_DELETE,
+        timeout_for=timedelta(seconds=drain_settings.timeout_seconds),
+        retry_for=float(drain_settings.retry_interval_seconds),
+        deadline_for=timedelta(seconds=drain_settings.deadline_seconds) if drain_settings.deadline_seconds else None,
+        force_after=drain_settings.deadline_action == FORCE_DELETE,
         dry_run=bool(spec.dry_run),
         restore=options.restore_node_state if spec.restore_node_state is None else spec.restore_node_state,
         problem=problem,

@@ -78,8 +78,8 @@ def _returned(row: MaintenanceRow, node: NodeRow, options: Options, others: bool
         edits += released
         # The ledger that remembers it goes with this patch, so that the label is put back by the same.
         edits += _remembered(row, node, options)
-    gone = (DRAIN_TAINT,) if stays else (UNSCHEDULABLE_TAINT, DRAIN_TAINT)
-    removals = [SetTaint(node.key, taint, present=False) for taint in gone if (taint.key, taint.effect) in present]
+    taints = (DRAIN_TAINT,) if stays else (UNSCHEDULABLE_TAINT, DRAIN_TAINT)
+    removals = [SetTaint(node.key, taint, present=False) for taint in taints if (taint.key, taint.effect) in present]
     edits += [edit for edit in removals if edit not in edits]
     return tuple(edits)
 

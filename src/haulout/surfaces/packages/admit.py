@@ -142,11 +142,11 @@ def _completing(place: tuple[str, ...], strategy: StrategySpec | None) -> Iterat
         return
     complete = parameters_with_defaults(strategy)
     for kind in STRATEGIES:
-        given: Parameters | None = getattr(strategy, kind)
-        if given is None:
+        parameters: Parameters | None = getattr(strategy, kind)
+        if parameters is None:
             continue
         wanted = msgspec.to_builtins(getattr(complete, kind))
-        for field, value in msgspec.to_builtins(given).items():
+        for field, value in msgspec.to_builtins(parameters).items():
             if wanted[field] != value:
                 yield {"op": "add", "path": _pointer(*place, kind, field), "value": wanted[field]}
 
@@ -225,11 +225,11 @@ def _delete(name: str, view: View) -> Verdict:
     return denied(message, *(user.key for user in users))
 
 
-def _read(given: Struct | Unreadable | None, kind: type[Reviewed]) -> Reviewed | Verdict:
-    if isinstance(given, kind):
-        return given
-    if isinstance(given, Unreadable):
-        return unreadable(f"the object cannot be read: {given.why}")
+def _read(obj: Struct | Unreadable | None, kind: type[Reviewed]) -> Reviewed | Verdict:
+    if isinstance(obj, kind):
+        return obj
+    if isinstance(obj, Unreadable):
+        return unreadable(f"the object cannot be read: {obj.why}")
     return unreadable("there is no content to decode")
 
 

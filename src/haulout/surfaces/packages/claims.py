@@ -90,13 +90,13 @@ def wanted(row: SkyhookRow, batch: Batch, options: Options, view: View) -> list[
         return []
     room = Limit(NextBatch(), (row.name, batch.name), batch.size)
     overall = _overall(options, view)
-    found, left = [], batch.size + SPARE
+    found, places = [], batch.size + SPARE
     for node in batch.candidates:
-        if not left:
+        if not places:
             break
         claim = _claim(row, node, options, limits=(room, *(overall if node.needs_drain else ())), is_begun=False)
         found.append(claim)
-        left -= not _is_refused(view, claim)
+        places -= not _is_refused(view, claim)
     return found
 
 
@@ -107,8 +107,8 @@ def chosen(
     if is_unlimited(options):
         return frozenset(node.node for batch in batches for node in batch.candidates[: batch.size]), True
     answers = {claim.node.name: view.get(grant_key(hold_key(ROLLOUT, claim)), Grant) for claim in claims}
-    given = frozenset(name for name, grant in answers.items() if grant is not None and grant.granted)
-    return given, all(grant is not None for grant in answers.values())
+    granted = frozenset(name for name, grant in answers.items() if grant is not None and grant.granted)
+    return granted, all(grant is not None for grant in answers.values())
 
 
 def refused(view: View, claims: Iterable[Claim]) -> list[str]:

@@ -33,11 +33,11 @@ def ceiling(budget: Budget, matched: int) -> int:
 
 def without_policy(budget: Budget | None, nodes: int) -> tuple[Compartment, ...]:
     """Return the one compartment of a Skyhook that names no policy."""
-    given = budget or Budget()
-    if given.percent is not None:
-        first, stated = max(1, int(nodes * (given.percent / 100))), Budget(percent=given.percent)
-    elif given.count is not None:
-        first, stated = max(1, min(nodes, given.count)), Budget(count=given.count)
+    default_budget = budget or Budget()
+    if default_budget.percent is not None:
+        first, stated = max(1, int(nodes * (default_budget.percent / 100))), Budget(percent=default_budget.percent)
+    elif default_budget.count is not None:
+        first, stated = max(1, min(nodes, default_budget.count)), Budget(count=default_budget.count)
     else:
         first, stated = max(1, nodes), Budget(percent=100)
     return (Compartment(DEFAULT_COMPARTMENT, stated, Strategy(FIXED, initial_batch=first)),)

@@ -25,12 +25,14 @@ def keep(scene: Scene, draft: NodeDraft, view: View) -> tuple[Tell, ...]:
         return ()
     container = failing.verdict.container
     question = (failing.key.namespace, failing.key.name, container.name, container.restarts)
-    said = view.fact(FactDemand(PROBE, question, PACE_FOR)).value
-    if not isinstance(said, str) or not said:
+    answer = view.fact(FactDemand(PROBE, question, PACE_FOR)).value
+    if not isinstance(answer, str) or not answer:
         return ()
-    draft.annotate(node_names.last_error(scene.plan.skyhook), said)
+    draft.annotate(node_names.last_error(scene.plan.skyhook), answer)
     about = failing.about
-    note = f"Package [{about.name}:{about.version}] failed in stage [{about.stage}], container {container.name}: {said}"
+    note = (
+        f"Package [{about.name}:{about.version}] failed in stage [{about.stage}], container {container.name}: {answer}"
+    )
     # An event has room for 1 KiB.
     return (scene.tell_node("Failed", note[:1024], warning=True),)
 

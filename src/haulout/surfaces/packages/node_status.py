@@ -100,7 +100,7 @@ def _patch(node: NodeRow, entries: list[dict[str, Any]]) -> tuple[Patch, ...]:
     known = [kind for kind, _ in node.conditions]
     new = [each["type"] for each in entries if each["type"] not in known]
     if new:
-        gone = {each["type"] for each in entries if "$patch" in each}
-        order = (*new, *(kind for kind in known if kind not in gone))
+        removed = {each["type"] for each in entries if "$patch" in each}
+        order = (*new, *(kind for kind in known if kind not in removed))
         body["$setElementOrder/conditions"] = [{"type": kind} for kind in order]
     return (Patch(node.key, {"status": body}, "status", strategic=True),)

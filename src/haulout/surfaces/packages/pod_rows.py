@@ -135,9 +135,9 @@ def shape_of(container: Mapping[str, Any]) -> Shape:
     return Shape(container["name"], container["image"], env, _resources(container.get("resources") or {}))
 
 
-def _variable(given: Mapping[str, Any]) -> str:
+def _variable(entry: Mapping[str, Any]) -> str:
     """Return a variable without what the server fills in."""
-    variable = dict(given)
+    variable = dict(entry)
     if not variable.get("value"):
         variable.pop("value", None)
     source = {name: dict(value) for name, value in (variable.get("valueFrom") or {}).items() if value is not None}

@@ -140,7 +140,7 @@ def resources_of(resources: Resources | None) -> dict[str, Any] | None:
         return None
     limits = {"cpu": resources.cpu_limit, "memory": resources.memory_limit}
     requests = {"cpu": resources.cpu_request, "memory": resources.memory_request}
-    return {"limits": _given(limits), "requests": _given(requests)}
+    return {"limits": _without_empty(limits), "requests": _without_empty(requests)}
 
 
 def owner_of(place: Place) -> dict[str, Any]:
@@ -233,12 +233,12 @@ def _frame(
 def tolerations_of(place: Place) -> list[dict[str, Any]]:
     return [
         {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"},
-        _given(msgspec.to_builtins(toleration_of(place.options.runtime_required))),
-        *(_given(msgspec.to_builtins(each)) for each in place.tolerations),
+        _without_empty(msgspec.to_builtins(toleration_of(place.options.runtime_required))),
+        *(_without_empty(msgspec.to_builtins(each)) for each in place.tolerations),
     ]
 
 
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value not in (None, "")}
 
 

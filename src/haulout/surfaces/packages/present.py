@@ -72,12 +72,12 @@ def skyhook_reasons(
     found = [_halted(row, course)] if course.halt is not None else []
     found += [_awaited(row, each) for each in course.waiting]
     found += [_stopped(row, batch) for batch in batches if _has_stopped(batch)]
-    left = [node for node in nodes if not node.is_complete]
+    incomplete = [node for node in nodes if not node.is_complete]
     picked = row.status.node_priority
-    left.sort(key=lambda node: (node.status != ERRORING, not is_in_flight(node, picked), node.age))
-    found += [_of_node(row, node) for node in left[:MOST_NODES]]
-    if len(left) > MOST_NODES:
-        found.append(Reason("more-nodes", row.key, f"and {len(left) - MOST_NODES} more nodes"))
+    incomplete.sort(key=lambda node: (node.status != ERRORING, not is_in_flight(node, picked), node.age))
+    found += [_of_node(row, node) for node in incomplete[:MOST_NODES]]
+    if len(incomplete) > MOST_NODES:
+        found.append(Reason("more-nodes", row.key, f"and {len(incomplete) - MOST_NODES} more nodes"))
     return tuple(found)
 
 

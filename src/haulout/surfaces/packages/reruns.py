@@ -21,8 +21,8 @@ def without(node: NodeRow, skyhook: str, done: Collection[str]) -> str | None:
     listed = node.annotations.get(RERUN)
     if not done:
         return listed
-    left = [each for each in _listed(node) if _parts(each) not in {(skyhook, package) for package in done}]
-    return ",".join(left) or None
+    remaining = [each for each in _listed(node) if _parts(each) not in {(skyhook, package) for package in done}]
+    return ",".join(remaining) or None
 
 
 def _listed(node: NodeRow) -> list[str]:

@@ -58,11 +58,12 @@ def to_run(scene: Scene, state: NodeState) -> list[Run]:
     ]
     if plan.is_uninstalling:
         return sorted(leaving, key=lambda run: run.key)
-    gone = {run.key for run in leaving}
+    leaving_keys = {run.key for run in leaving}
     others = [
         Run(package, stage, state.get(package.key))
         for package in runnable(plan.packages.values(), done)
-        if package.key not in gone and (stage := next_stage(state.get(package.key), package, plan.updates)) is not None
+        if package.key not in leaving_keys
+        and (stage := next_stage(state.get(package.key), package, plan.updates)) is not None
     ]
     return sorted([*leaving, *others], key=lambda run: (run.package.name, run.key))
 

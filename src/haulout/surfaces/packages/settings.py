@@ -141,31 +141,31 @@ class PackagesSettings(msgspec.Struct, frozen=True, rename="camel"):
     lease: OriginalLease | None = None
 
 
-def problems(given: PackagesSettings) -> Iterator[str]:
+def problems(settings: PackagesSettings) -> Iterator[str]:
     """Yield what is wrong with the environment, in the words of the original."""
-    if not given.namespace:
+    if not settings.namespace:
         yield "namespace must be set"
-    if not given.copy_dir_root:
+    if not settings.copy_dir_root:
         yield "copy dir root must be set"
-    if not given.runtime_required_taint:
+    if not settings.runtime_required_taint:
         yield "runtime required taint must be set"
-    if given.default_interval < timedelta(minutes=1):
+    if settings.default_interval < timedelta(minutes=1):
         yield "max interval must be at least 1 minute"
-    if given.copy_dir_root and not given.copy_dir_root.startswith("/"):
+    if settings.copy_dir_root and not settings.copy_dir_root.startswith("/"):
         yield "copy dir root must start with /"
-    yield from _taint_problems(given.runtime_required_taint)
-    for name, image in (("agent", given.agent_image), ("pause", given.pause_image)):
+    yield from _taint_problems(settings.runtime_required_taint)
+    for name, image in (("agent", settings.agent_image), ("pause", settings.pause_image)):
         if not image:
             yield f"{name} image must be set"
         elif ":" not in image:
             yield f"{name} image must contain a tag"
-    if not _AMOUNT.fullmatch(given.max_unavailable_nodes):
+    if not _AMOUNT.fullmatch(settings.max_unavailable_nodes):
         yield "max unavailable nodes must be a count or a percentage"
-    if given.stage_timeout < timedelta():
+    if settings.stage_timeout < timedelta():
         yield "stage timeout must not be negative"
-    if given.pre_pull_timeout < timedelta():
+    if settings.pre_pull_timeout < timedelta():
         yield "pre pull timeout must not be negative"
-    for network_text in given.allowed_prometheus_ranges:
+    for network_text in settings.allowed_prometheus_ranges:
         if not is_network(network_text):
             yield f"allowed prometheus ranges: {network_text} is no network"
 

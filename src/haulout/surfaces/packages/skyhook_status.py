@@ -40,8 +40,8 @@ def status_of(row: SkyhookRow, nodes: Sequence[Standing], *, has_compartments: b
         return COMPLETE
     if row.is_disabled:
         return DISABLED
-    shown = {node.status if node.status in STATUSES else UNKNOWN for node in nodes if not node.is_complete}
-    return next((status for status in PRECEDENCE if status in shown), UNKNOWN)
+    statuses = {node.status if node.status in STATUSES else UNKNOWN for node in nodes if not node.is_complete}
+    return next((status for status in PRECEDENCE if status in statuses), UNKNOWN)
 
 
 def halted(status: str) -> str:

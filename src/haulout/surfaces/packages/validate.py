@@ -118,14 +118,14 @@ def _fits(pattern: str, key: str) -> bool:
 
 
 def _resource_problems(name: str, resources: Resources) -> Iterator[str]:
-    given = {
+    values = {
         "cpuRequest": resources.cpu_request,
         "cpuLimit": resources.cpu_limit,
         "memoryRequest": resources.memory_request,
         "memoryLimit": resources.memory_limit,
     }
     try:
-        amounts = {field: _amount(value) for field, value in given.items()}
+        amounts = {field: _amount(value) for field, value in values.items()}
     except QuantityError as error:
         yield f'package "{name}": resources are not valid: {error}'
         return
@@ -139,7 +139,7 @@ def _resource_problems(name: str, resources: Resources) -> Iterator[str]:
     for kind in ("cpu", "memory"):
         limit, request = f"{kind}Limit", f"{kind}Request"
         if amounts[limit] < amounts[request]:
-            yield f'package "{name}": {limit} ({given[limit]}) must be >= {request} ({given[request]})'
+            yield f'package "{name}": {limit} ({values[limit]}) must be >= {request} ({values[request]})'
     if any(value < 0 for value in amounts.values()):
         yield f'package "{name}": all resource values must be positive'
 

@@ -149,21 +149,21 @@ def gate_of(spec: GateSpec | None) -> WaveGate | None:
 def strategy_of(spec: StrategySpec | None, inherited: Strategy) -> Strategy:
     """Return the strategy with its defaults, or the inherited one where none is written."""
     for kind in STRATEGIES:
-        given: Parameters | None = getattr(spec, kind) if spec is not None else None
-        if given is not None:
-            return _with_defaults(kind, given)
+        parameters: Parameters | None = getattr(spec, kind) if spec is not None else None
+        if parameters is not None:
+            return _with_defaults(kind, parameters)
     return inherited
 
 
-def _with_defaults(kind: str, given: Parameters) -> Strategy:
+def _with_defaults(kind: str, parameters: Parameters) -> Strategy:
     return Strategy(
         kind=kind,
-        initial_batch=max(1, given.initial_batch or 1),
-        batch_threshold=given.batch_threshold or 100,
-        failure_threshold=given.failure_threshold,
-        safety_limit=given.safety_limit or 50,
-        delta=max(1, given.delta or 1),
-        growth_factor=max(2, given.growth_factor or 2),
+        initial_batch=max(1, parameters.initial_batch or 1),
+        batch_threshold=parameters.batch_threshold or 100,
+        failure_threshold=parameters.failure_threshold,
+        safety_limit=parameters.safety_limit or 50,
+        delta=max(1, parameters.delta or 1),
+        growth_factor=max(2, parameters.growth_factor or 2),
     )
 
 
@@ -199,17 +199,21 @@ def policy_key(name: str) -> Key:
 
 def parameters_with_defaults(spec: StrategySpec) -> StrategySpec:
     """Return the strategy as admission completes it: `failureThreshold` stays as it is."""
-    changes = {kind: _completed(kind, given) for kind in STRATEGIES if (given := getattr(spec, kind)) is not None}
+    changes = {
+        kind: _completed(kind, parameters) for kind in STRATEGIES if (parameters := getattr(spec, kind)) is not None
+    }
     return msgspec.structs.replace(spec, **changes)
 
 
-def _completed(kind: str, given: Parameters) -> Parameters:
-    read = _with_defaults(kind, given)
+def _completed(kind: str, parameters: Parameters) -> Parameters:
+    read = _with_defaults(kind, parameters)
     return Parameters(
-        initial_batch=given.initial_batch or read.initial_batch,
-        batch_threshold=given.batch_threshold or read.batch_threshold,
-        failure_threshold=given.failure_threshold,
-        safety_limit=given.safety_limit or read.safety_limit,
-        delta=(given.delta or read.delta) if kind == LINEAR else given.delta,
-        growth_factor=(given.growth_factor or read.growth_factor) if kind == EXPONENTIAL else given.growth_factor,
+        initial_batch=parameters.initial_batch or read.initial_batch,
+        batch_threshold=parameters.batch_threshold or read.batch_threshold,
+        failure_threshold=parameters.failure_threshold,
+        safety_limit=parameters.safety_limit or read.safety_limit,
+        delta=(parameters.delta or read.delta) if kind == LINEAR else parameters.delta,
+        growth_factor=(parameters.growth_factor or read.growth_factor)
+        if kind == EXPONENTIAL
+        else parameters.growth_factor,
     )

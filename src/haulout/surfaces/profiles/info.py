@@ -66,8 +66,8 @@ def _chosen(node: NodeRow, names: tuple[str, ...]) -> Mapping[str, str]:
 
 def _profiles(node: NodeRow, results: list[Result], view: View) -> list[Json]:
     """Return the profiles as the label lists them: one that is named twice is shown twice, as the original does."""
-    shown = {result.profile: _profile(node.key, result, view) for result in results}
-    return [shown[name] for name in listed_profiles(node.labels.get(PROFILE_LABEL)) if name in shown]
+    profiles = {result.profile: _profile(node.key, result, view) for result in results}
+    return [profiles[name] for name in listed_profiles(node.labels.get(PROFILE_LABEL)) if name in profiles]
 
 
 def _profile(key: Key, result: Result, view: View) -> Json:
@@ -103,7 +103,7 @@ def _transition(key: Key, judged: Judged, view: View) -> Json:
     answers = {name: passes for name, (_, passes) in verdicts.items()}
     passed = judged.passed and evaluate(judged.transition.check, answers)
     info = {
-        name: {"id": instances[name].plugin.name, "passed": passes, "info": _shown(verdict)}
+        name: {"id": instances[name].plugin.name, "passed": passes, "info": _plain_info(verdict)}
         for name, (verdict, passes) in verdicts.items()
     }
     chain = {"passed": passed, "info": info, "expression": judged.transition.text}
@@ -127,9 +127,9 @@ def _is_taking(key: Key, limit: Limit, view: View) -> bool:
     return view.glance(limit.count, limit.group, limit.cluster) < limit.most and key in view.takers(limit)
 
 
-def _shown(verdict: Verdict) -> Json:
-    shown = {name: value if _is_plain(value) else str(value) for name, value in verdict.info.items()}
-    return {**shown, "error": verdict.error} if verdict.error else shown
+def _plain_info(verdict: Verdict) -> Json:
+    info = {name: value if _is_plain(value) else str(value) for name, value in verdict.info.items()}
+    return {**info, "error": verdict.error} if verdict.error else info
 
 
 def _is_plain(value: object) -> bool:

@@ -74,23 +74,23 @@ def needs_entering(chain: tuple[Notification[Any], ...]) -> bool:
     return any(isinstance(each.schedule, Periodic) for each in chain)
 
 
-def recall(chain: Chain, given: Situation) -> None:
+def recall(chain: Chain, situation: Situation) -> None:
     """Keep in mind what was delivered for this change of state, whatever keeps the chain from being looked at."""
-    if given.entering:
+    if situation.entering:
         for each in chain:
-            given.view.outcome(_name(each, given, NEVER))
+            situation.view.outcome(_name(each, situation, NEVER))
 
 
-def tell(chain: Chain, given: Situation) -> Progress:
+def tell(chain: Chain, situation: Situation) -> Progress:
     """Send the chain up to the first message that is not delivered yet."""
     sent: dict[str, Stamp] = {}
     untils: list[datetime | None] = []
     skipped: list[Skipped] = []
     for each in chain:
-        last = sent.get(each.name) or given.sent.get(each.name, NEVER)
-        due = _due(each, given, last)
+        last = sent.get(each.name) or situation.sent.get(each.name, NEVER)
+        due = _due(each, situation, last)
         if due.is_due:
-            progress = _deliver(each, given, last)
+            progress = _deliver(each, situation, last)
             if isinstance(progress, Progress):
                 until = earliest(progress.until, due.until, *untils)
                 # What went out before one that fails is not to go out again.
@@ -98,7 +98,7 @@ def tell(chain: Chain, given: Situation) -> Progress:
                 return msgspec.structs.replace(progress, sent=kept, until=until, skipped=tuple(skipped))
             # Another profile may have sent by the same instance since then.
             last = progress if progress.at > last.at else last
-            sent[each.name], due = last, _due(each, given, last, entered=True)
+            sent[each.name], due = last, _due(each, situation, last, entered=True)
         else:
             skipped.append((each.name, due.reasons))
         sent.setdefault(each.name, last)
@@ -106,34 +106,36 @@ def tell(chain: Chain, given: Situation) -> Progress:
     return Progress(sent=sent, until=earliest(*untils), skipped=tuple(skipped))
 
 
-def _due(each: Notification[Notifier], given: Situation, last: Stamp, *, entered: bool = False) -> Due:
-    entry = given.entry
+def _due(each: Notification[Notifier], situation: Situation, last: Stamp, *, entered: bool = False) -> Due:
+    entry = situation.entry
     previous = entry.current if entered else entry.previous
-    due = each.schedule.due(Occasion(entry.current, previous, last.at, entry.transition.at), given.now)
-    if due.is_due and previous == entry.current and given.now - last.at < SHORTEST_FOR:
+    due = each.schedule.due(Occasion(entry.current, previous, last.at, entry.transition.at), situation.now)
+    if due.is_due and previous == entry.current and situation.now - last.at < SHORTEST_FOR:
         return Due(False, after(last.at, SHORTEST_FOR))
     return due
 
 
-def _deliver(each: Notification[Notifier], given: Situation, last: Stamp) -> Stamp | Progress:
+def _deliver(each: Notification[Notifier], situation: Situation, last: Stamp) -> Stamp | Progress:
     """Return when it was delivered, or what keeps it."""
-    name = _name(each, given, last)
-    outcome = given.view.outcome(name)
+    name = _name(each, situation, last)
+    outcome = situation.view.outcome(name)
     match outcome:
-        case None if _was_delivered(each, given, last):
+        case None if _was_delivered(each, situation, last):
             return last
         case Value(state="done", value=datetime() as at):
             return stamp(at)
         # With mended settings it is sent again at once.
-        case Value(state="failed", value=datetime() as at, settings=each.config) if given.now - at < given.pace_for:
+        case Value(state="failed", value=datetime() as at, settings=each.config) if (
+            situation.now - at < situation.pace_for
+        ):
             return Progress(
-                instance=each.name, error=outcome.error, failures=outcome.failures, until=at + given.pace_for
+                instance=each.name, error=outcome.error, failures=outcome.failures, until=at + situation.pace_for
             )
         case Value(state="pending"):
             return _waiting(each, outcome, "is being delivered")
-    if each.name in given.under_way:
+    if each.name in situation.under_way:
         return _waiting(each, None, "is being delivered for another profile")
-    send = Send(name, CHANNEL, _notice(each, given), each.config)
+    send = Send(name, CHANNEL, _notice(each, situation), each.config)
     return msgspec.structs.replace(
         _waiting(each, outcome, "is due (while it fails, events of the node say so)"), sends=(send,)
     )
@@ -147,31 +149,31 @@ def _waiting(each: Notification[Notifier], outcome: Value | None, how: str) -> P
     return msgspec.structs.replace(progress, error=outcome.error, failures=outcome.failures)
 
 
-def _was_delivered(each: Notification[Notifier], given: Situation, last: Stamp) -> bool:
+def _was_delivered(each: Notification[Notifier], situation: Situation, last: Stamp) -> bool:
     """Whether an earlier process delivered it: only this profile can have sent it since the change of state."""
-    tells_of_change = given.entering and isinstance(each.schedule, Periodic)
-    return tells_of_change and last.at > given.entry.transition.at and not given.others(each.name)
+    tells_of_change = situation.entering and isinstance(each.schedule, Periodic)
+    return tells_of_change and last.at > situation.entry.transition.at and not situation.others(each.name)
 
 
-def _name(each: Notification[Notifier], given: Situation, last: Stamp) -> str:
+def _name(each: Notification[Notifier], situation: Situation, last: Stamp) -> str:
     """Return the name of a message: by profile for a change of state, by node for what is due by the clock."""
-    node = f"{CHANNEL}/{given.stored.key.name}/{given.stored.uid}"
-    if given.entering and isinstance(each.schedule, Periodic):
-        return f"{node}/{each.name}/{given.profile} since {given.entry.transition.text}"
+    node = f"{CHANNEL}/{situation.stored.key.name}/{situation.stored.uid}"
+    if situation.entering and isinstance(each.schedule, Periodic):
+        return f"{node}/{each.name}/{situation.profile} since {situation.entry.transition.text}"
     return f"{node}/{each.name}/after {last.text}"
 
 
-def _notice(each: Notification[Notifier], given: Situation) -> Notice:
+def _notice(each: Notification[Notifier], situation: Situation) -> Notice:
     return Notice(
         notifier=each.plugin,
         config=each.config,
         instance=each.name,
-        node=given.stored.key,
-        changes=merge_patch(given.stored, between(given.stored, given.node)),
-        state=given.entry.current,
-        profile=given.profile,
-        last=given.last,
-        transition=given.entry.transition,
-        in_maintenance=given.in_maintenance,
-        log_details=given.node.labels.get(LOG_DETAILS_LABEL) == "true",
+        node=situation.stored.key,
+        changes=merge_patch(situation.stored, between(situation.stored, situation.node)),
+        state=situation.entry.current,
+        profile=situation.profile,
+        last=situation.last,
+        transition=situation.entry.transition,
+        in_maintenance=situation.in_maintenance,
+        log_details=situation.node.labels.get(LOG_DETAILS_LABEL) == "true",
     )

@@ -103,7 +103,7 @@ def _full(key: Key, name: str, limit: Limit, until: datetime | None, view: View)
     takers = view.takers(limit)
     if len(takers) < limit.most:
         return None
-    shown = ", ".join(taker.name for taker in takers[:MOST_SHOWN]) + (", ..." if len(takers) > MOST_SHOWN else "")
+    names = ", ".join(taker.name for taker in takers[:MOST_SHOWN]) + (", ..." if len(takers) > MOST_SHOWN else "")
     places = f"{len(takers)} of {limit.most}" if takers else f"0 of {limit.most} allowed"
-    text = f"{name}: {places} {limit.count.describe(limit.group)}" + (f" ({shown})" if shown else "")
+    text = f"{name}: {places} {limit.count.describe(limit.group)}" + (f" ({names})" if names else "")
     return Reason("no-room", key, text, until)

@@ -152,7 +152,7 @@ def _rows(fields: tuple[Field, ...], prefix: str = "") -> Iterator[str]:
         if field.shape is Kind.FIELDS:
             yield f"| the block itself | {_word(field.shape)} | |"
             continue
-        default = "required" if field.is_required else _shown(field.default)
+        default = "required" if field.is_required else _value_text(field.default)
         yield f"| `{name}` | {_word(field.shape)} | {default} |"
 
 
@@ -168,7 +168,7 @@ def _word(shape: Shape) -> str:
             return _WORDS[shape]
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     match value:
         case None | "" | () | Mapping():
             return ""

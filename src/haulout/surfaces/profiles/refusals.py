@@ -110,9 +110,9 @@ class Withheld(msgspec.Struct, frozen=True):
 def withheld(view: View, node: Key, wishes: Sequence[Wish], now: datetime) -> Withheld:
     alone = {wish.profile: refused(view, name_of(node, (wish,)), now) for wish in wishes}
     guilty = {profile: each for profile, each in alone.items() if each is not None and each.is_final}
-    left = [wish for wish in wishes if wish.profile not in guilty]
-    together = refused(view, name_of(node, left), now) if len(left) > 1 else None
-    waiting = left[1:] if together is not None and together.is_final else []
+    remaining = [wish for wish in wishes if wish.profile not in guilty]
+    together = refused(view, name_of(node, remaining), now) if len(remaining) > 1 else None
+    waiting = remaining[1:] if together is not None and together.is_final else []
     until = earliest(*(each.until for each in (*alone.values(), together) if each is not None))
     return Withheld({**guilty, **{wish.profile: None for wish in waiting}}, until)
 

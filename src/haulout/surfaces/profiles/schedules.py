@@ -45,15 +45,15 @@ class Periodic(Config, frozen=True, kw_only=True):
 
     interval: GoDuration = timedelta(hours=1)
 
-    def due(self, given: Occasion, now: datetime) -> Due:
-        if given.current != given.previous:
+    def due(self, occasion: Occasion, now: datetime) -> Due:
+        if occasion.current != occasion.previous:
             return Due(True)
         reasons = ("NotifyPeriodic: no state change", "NotifyPeriodic: interval not passed or operational")
-        if given.previous == State.OPERATIONAL:
+        if occasion.previous == State.OPERATIONAL:
             return Due(False, reasons=reasons)
-        if now - given.sent_at >= self.interval:
+        if now - occasion.sent_at >= self.interval:
             return Due(True)
-        return Due(False, after(given.sent_at, self.interval), reasons)
+        return Due(False, after(occasion.sent_at, self.interval), reasons)
 
 
 class Scheduled(Config, frozen=True, kw_only=True):
@@ -74,26 +74,26 @@ class Scheduled(Config, frozen=True, kw_only=True):
         except ValueError as error:
             raise ConfigProblem(str(error)) from None
 
-    def due(self, given: Occasion, now: datetime) -> Due:
+    def due(self, occasion: Occasion, now: datetime) -> Due:
         now = now.astimezone(UTC)
-        if reason := self._reason(given, now):
-            return Due(False, self._next(given, now), (reason,))
+        if reason := self._reason(occasion, now):
+            return Due(False, self._next(occasion, now), (reason,))
         return Due(True, after(now.replace(hour=0, minute=0, second=0, microsecond=0), _DAY))
 
-    def _reason(self, given: Occasion, now: datetime) -> str:
+    def _reason(self, occasion: Occasion, now: datetime) -> str:
         if now.weekday() not in self._weekdays():
             return "NotifyScheduled: weekday not contained"
         if now.time() < self._instant():
             return "NotifyScheduled: current time is before specified instant"
-        if given.sent_at.astimezone(UTC).date() == now.date():
+        if occasion.sent_at.astimezone(UTC).date() == now.date():
             return "NotifyScheduled: already triggered today"
         return ""
 
-    def _next(self, given: Occasion, now: datetime) -> datetime | None:
+    def _next(self, occasion: Occasion, now: datetime) -> datetime | None:
         at = datetime.combine(now.date(), self._instant(), UTC)
         # A week holds every weekday, and the day of the last delivery is skipped at most once.
         for _ in range(15):
-            is_sent = given.sent_at.astimezone(UTC).date() == at.date()
+            is_sent = occasion.sent_at.astimezone(UTC).date() == at.date()
             if at > now and at.weekday() in self._weekdays() and not is_sent:
                 return at
             following = after(at, _DAY)
@@ -117,14 +117,14 @@ class Oneshot(Config, frozen=True, kw_only=True):
 
     delay: GoDuration = timedelta(minutes=1)
 
-    def due(self, given: Occasion, now: datetime) -> Due:
-        if given.transition_at == NEVER.at:
+    def due(self, occasion: Occasion, now: datetime) -> Due:
+        if occasion.transition_at == NEVER.at:
             return Due(False, reasons=("NotifyOneshot: StateChange is zero",))
-        if given.sent_at > given.transition_at:
+        if occasion.sent_at > occasion.transition_at:
             return Due(False, reasons=("NotifyOneshot: already notified",))
-        if now - given.transition_at >= self.delay:
+        if now - occasion.transition_at >= self.delay:
             return Due(True)
-        return Due(False, after(given.transition_at, self.delay))
+        return Due(False, after(occasion.transition_at, self.delay))
 
 
 Schedule = Periodic | Scheduled | Oneshot

@@ -43,7 +43,7 @@ def _judged(around: ProfilePass, result: Result, number: int, transition: Transi
     turns = turns_of(around.view, result, number)
     verdicts: dict[str, Verdict] = {}
     for instance in transition.checks:
-        given = CheckInput(
+        check_input = CheckInput(
             node=result.node,
             profile=result.profile,
             state=result.state,
@@ -58,7 +58,7 @@ def _judged(around: ProfilePass, result: Result, number: int, transition: Transi
             turns=turns,
             probe=instance.plugin.probe,
         )
-        verdicts[instance.name] = _unless_refused(around, _verdict(instance, given), instance, result)
+        verdicts[instance.name] = _unless_refused(around, _verdict(instance, check_input), instance, result)
     wrong = [name for instance in transition.checks if verdicts[name := instance.name].error]
     allowed = not (around.busy and transition.next == State.IN_MAINTENANCE)
     known = all(verdict.known for verdict in verdicts.values())
@@ -82,18 +82,18 @@ def _unless_refused(around: ProfilePass, verdict: Verdict, instance: Instance[Ch
     return msgspec.structs.replace(verdict, prepare=author.with_outcomes(verdict.prepare))
 
 
-def _verdict(instance: Instance[Check], given: CheckInput) -> Verdict:
+def _verdict(instance: Instance[Check], check_input: CheckInput) -> Verdict:
     """Ask a check, and remove secrets of its configuration from what people will read."""
-    verdict = _answer(instance, given)
+    verdict = _answer(instance, check_input)
     if "://" not in verdict.error and not any("://" in str(value) for value in verdict.info.values()):
         return verdict
     info = {name: without_secrets(str(value)) if "://" in str(value) else value for name, value in verdict.info.items()}
     return msgspec.structs.replace(verdict, info=info, error=without_secrets(verdict.error))
 
 
-def _answer(instance: Instance[Check], given: CheckInput) -> Verdict:
+def _answer(instance: Instance[Check], check_input: CheckInput) -> Verdict:
     try:
-        return instance.plugin.judge(instance.config, given)
+        return instance.plugin.judge(instance.config, check_input)
     except NotListed as off:
         if off.listing is Listing.WAITING:
             # The kind is not listed yet. Profiles whose checks do not read it go on.

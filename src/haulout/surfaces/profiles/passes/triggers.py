@@ -56,12 +56,12 @@ def _input(around: ProfilePass, result: Result, node: NodeRow) -> TriggerInput:
     return TriggerInput(node, result.profile, result.state, around.now, around.view, mode.alone, since, mode.rules)
 
 
-def _pulled(instance: Instance[Trigger], given: TriggerInput) -> Pulled:
+def _pulled(instance: Instance[Trigger], trigger_input: TriggerInput) -> Pulled:
     try:
-        return instance.plugin.pull(instance.config, given)
+        return instance.plugin.pull(instance.config, trigger_input)
     except NotListed as off:
         if off.listing is Listing.WAITING:
-            return Retry(str(off), given.node, only_stores=True)
+            return Retry(str(off), trigger_input.node, only_stores=True)
         return Failed(str(off))
     except Exception as error:  # noqa: BLE001 - a plugin with a bug fails its own profile, and no other
         return Failed(f"{type(error).__name__}: {error}")

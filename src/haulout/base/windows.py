@@ -188,10 +188,10 @@ class Windows(msgspec.Struct, frozen=True, cache_hash=True):
             # Whatever the others do, not before the last of these has ended.
             return Edge(False, _latest(standing))
         permits = [window.edge(at) for window in self.all if not window.denies]
-        given = [edge for edge in permits if edge.inside]
-        if permits and not given:
+        inner = [edge for edge in permits if edge.inside]
+        if permits and not inner:
             return Edge(False, _earliest(permits))
-        return Edge(True, _earliest([*denials, *([Edge(True, _latest(given))] if given else [])]))
+        return Edge(True, _earliest([*denials, *([Edge(True, _latest(inner))] if inner else [])]))
 
 
 def _earliest(edges: Iterable[Edge]) -> datetime | None:

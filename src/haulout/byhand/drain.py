@@ -248,9 +248,9 @@ class Draining(Reports):
 
     async def _pause(self, seconds: float, deadline_at: datetime | None) -> None:
         """Wait until the next picture is due, the time is over or the command is interrupted."""
-        left = (deadline_at - self._clock.now()).total_seconds() if deadline_at else seconds
+        remaining = (deadline_at - self._clock.now()).total_seconds() if deadline_at else seconds
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(min(left, seconds), 0.01)):
+            async with asyncio.timeout(max(min(remaining, seconds), 0.01)):
                 await self._signalled.wait()
 
     def _end(self, state: DrainState) -> int:
@@ -323,11 +323,11 @@ class _Troubles(logging.Handler):
         self._note = note
 
     def emit(self, record: logging.LogRecord) -> None:
-        told = vars(record)
-        if told.get("kind") != "Pod":
+        fields = vars(record)
+        if fields.get("kind") != "Pod":
             return
-        if record.msg == "watch interrupted" and told.get("code") != "expired":
-            self._note(f"Warning: the cluster does not tell what happens: {told.get('error')}")
+        if record.msg == "watch interrupted" and fields.get("code") != "expired":
+            self._note(f"Warning: the cluster does not tell what happens: {fields.get('error')}")
         elif record.msg == "watch restored":
             self._note("the cluster tells again what happens")
 

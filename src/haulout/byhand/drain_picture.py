@@ -108,10 +108,10 @@ class Lines:
             yield f"node/{node.name} {'already ' if node.before else ''}cordoned"
         if node.warnings and (last is None or last.warnings != node.warnings):
             yield f"Warning: {node.warnings}"
-        going, gone = set(last.ending if last else ()), set(last.gone if last else ())
+        going, departed = set(last.ending if last else ()), set(last.gone if last else ())
         # One that has gone between two looks was told to go all the same.
-        yield from (f"{self._verb} pod {pod}" for pod in (*node.ending, *node.gone) if pod not in going | gone)
-        yield from (f"pod {pod} gone" for pod in node.gone if pod not in gone)
+        yield from (f"{self._verb} pod {pod}" for pod in (*node.ending, *node.gone) if pod not in going | departed)
+        yield from (f"pod {pod} gone" for pod in node.gone if pod not in departed)
         ends_at, before = node.last_grace_ends_at, last.last_grace_ends_at if last else None
         # An earlier end only means that pods have gone, which the lines above say.
         if ends_at is not None and (before is None or before < ends_at):

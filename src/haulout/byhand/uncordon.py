@@ -14,7 +14,7 @@ from haulout.cluster.key import node_key
 from haulout.cluster.rows import NodeRow
 from haulout.core.archive import Archived
 from haulout.core.cordon import ANNOTATION, ledger
-from haulout.core.node_signs import shown
+from haulout.core.node_signs import visible_signs
 from haulout.core.surface import NodeSign, Surface
 from haulout.explain.home import endpoint_of
 from haulout.kube.errors import KubeError
@@ -79,7 +79,7 @@ def claims(node: Node, holders: Mapping[str, list[str] | None]) -> list[str]:
     found: list[str] = []
     for surface in declared():
         for sign in surface.signs:
-            for place, text in shown(sign, meta.labels, taints, meta.annotations):
+            for place, text in visible_signs(sign, meta.labels, taints, meta.annotations):
                 found.append(_claim(surface, sign, node, f"{text} ({place})", holders.get(surface.name)))
     entry = ledger(NodeRow(key=node_key(meta.name), annotations=meta.annotations))
     if entry is not None and entry.by:

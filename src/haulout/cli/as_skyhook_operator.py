@@ -74,22 +74,22 @@ def settings(environment: Mapping[str, str]) -> Settings:
 
 def _packages(environment: Mapping[str, str], wrong: list[str]) -> PackagesSettings:
     """Return the settings that decisions read: each field is a variable in capitals."""
-    given: dict[str, Any] = {"agent_image": AGENT_IMAGE, "pause_image": PAUSE_IMAGE}
+    fields: dict[str, Any] = {"agent_image": AGENT_IMAGE, "pause_image": PAUSE_IMAGE}
     for each in described(PackagesSettings):
         name, variable = each.path[-1], each.path[-1].upper()
         if len(each.path) > 1 or variable not in environment:
             continue
         if isinstance(each.default, bool):
-            given[name] = _flag(environment, variable, each.default, wrong)
+            fields[name] = _flag(environment, variable, each.default, wrong)
         elif isinstance(each.default, int):
-            given[name] = _number(environment, variable, wrong)
+            fields[name] = _number(environment, variable, wrong)
         elif isinstance(each.default, timedelta):
-            given[name] = _span(environment, variable, each.default, wrong)
+            fields[name] = _span(environment, variable, each.default, wrong)
         elif isinstance(each.default, tuple):
-            given[name] = tuple(filter(None, (part.strip() for part in environment[variable].split(","))))
+            fields[name] = tuple(filter(None, (part.strip() for part in environment[variable].split(","))))
         elif isinstance(each.default, str):
-            given[name] = environment[variable]
-    return PackagesSettings(**given)
+            fields[name] = environment[variable]
+    return PackagesSettings(**fields)
 
 
 def _span(environment: Mapping[str, str], name: str, default: timedelta, wrong: list[str]) -> timedelta:

@@ -16,9 +16,9 @@ from haulout.settings.settings import ClusterSettings
 )
 @click.option("--listen", default="127.0.0.1:0", metavar="ADDRESS", show_default=True, help="Where to serve its API.")
 @click.option("--write-kubeconfig", "kubeconfig", default="", metavar="FILE", help="Where to leave its kubeconfig.")
-def command(**given: object) -> ClusterSettings:
+def command(**options: object) -> ClusterSettings:
     """Serves a Kubernetes-shaped cluster from memory until interrupted, and says how to reach it.
 
     It has a scheduler, workload controllers and simulated kubelets. Nothing is stored: what was in it is gone with it.
     """
-    return ClusterSettings(**given)  # type: ignore[arg-type]
+    return ClusterSettings(**options)  # type: ignore[arg-type]

@@ -80,9 +80,9 @@ def _names(ctx: click.Context, path: str) -> list[str]:
     from haulout.kube.config import load
     from haulout.kube.errors import KubeError
 
-    given = {name: str(ctx.params.get(name) or "") for name in ("kubeconfig", "context", "namespace")}
+    options = {name: str(ctx.params.get(name) or "") for name in ("kubeconfig", "context", "namespace")}
     try:
-        endpoint = load(path=given["kubeconfig"], context=given["context"], namespace=given["namespace"])
+        endpoint = load(path=options["kubeconfig"], context=options["context"], namespace=options["namespace"])
         return asyncio.run(_listed(endpoint, path))
     except (KubeError, OSError, TimeoutError, ValueError):
         return []

@@ -50,7 +50,7 @@ def _span(ctx: click.Context, param: click.Parameter, text: str) -> timedelta:
 @click.option("--dry-run", is_flag=True, help="Say what would be evicted and what would block it; touch nothing.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to tell the result.")
 @cluster_options
-def command(nodes: tuple[str, ...], selector: str, **given: Any) -> int:
+def command(nodes: tuple[str, ...], selector: str, **choices: Any) -> int:
     """Cordons the nodes and evicts their pods, as many at a time as their disruption budgets allow over all nodes.
 
     Exit codes: 0 all are drained; 3 blocked; 4 timed out; 1 failed; 130 interrupted. Pods behind a closed budget are
@@ -63,21 +63,21 @@ def command(nodes: tuple[str, ...], selector: str, **given: Any) -> int:
     from haulout.core.drain.options import DrainOptions
 
     options = DrainOptions(
-        force=given["force"],
-        ignore_daemonsets=given["ignore_daemonsets"],
-        delete_local_data=given["delete_emptydir_data"],
-        grace_for=given["grace_period"] if given["grace_period"] >= 0 else None,
-        selector=parse(given["pod_selector"]) if given["pod_selector"] else None,
-        disable_eviction=given["disable_eviction"],
-        skip_ending_for=given["skip_wait_for_delete_timeout"],
+        force=choices["force"],
+        ignore_daemonsets=choices["ignore_daemonsets"],
+        delete_local_data=choices["delete_emptydir_data"],
+        grace_for=choices["grace_period"] if choices["grace_period"] >= 0 else None,
+        selector=parse(choices["pod_selector"]) if choices["pod_selector"] else None,
+        disable_eviction=choices["disable_eviction"],
+        skip_ending_for=choices["skip_wait_for_delete_timeout"],
     )
     order = Order(
         nodes,
         options,
         selector=selector,
-        timeout_for=given["timeout"],
-        wait=not given["no_wait"],
-        dry_run=given["dry_run"],
-        json=given["output"] == "json",
+        timeout_for=choices["timeout"],
+        wait=not choices["no_wait"],
+        dry_run=choices["dry_run"],
+        json=choices["output"] == "json",
     )
-    return drain_nodes(order, given)
+    return drain_nodes(order, choices)

@@ -72,7 +72,7 @@ def usage(program: str, flags: Sequence[Flag]) -> str:
     lines = [f"Usage of {program}:"]
     for flag in sorted(flags, key=lambda flag: flag.name):
         word = "" if flag.is_bool else f" {flag.word}"
-        default = f" (default {_shown(flag)})" if flag.default not in ("", False, 0) else ""
+        default = f" (default {_default_text(flag)})" if flag.default not in ("", False, 0) else ""
         lines.append(f"  -{flag.name}{word}\n    \t{flag.help}{default}")
     return "\n".join(lines)
 
@@ -100,7 +100,7 @@ def _integer(text: str) -> int | None:
     return int(text) if text.removeprefix("-").isdecimal() else None
 
 
-def _shown(flag: Flag) -> str:
+def _default_text(flag: Flag) -> str:
     match flag.default:
         case bool():
             return str(flag.default).lower()

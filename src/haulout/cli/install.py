@@ -48,7 +48,7 @@ def command(
     with_namespace: bool,
     config_secret: tuple[str, ...],
     env_from_secret: tuple[str, ...],
-    **given: Any,
+    **choices: Any,
 ) -> None:
     """Prints what installs Haulout with the SURFACEs for `kubectl apply -f -`. Some surfaces are installed only by name.
 
@@ -58,7 +58,7 @@ def command(
     """
     wanted = (name for name in picked(surfaces) if name != KERNEL)
     chosen = tuple(name for name in wanted if surfaces or not surface(name).is_installed_by_name)
-    choice = choice_of(namespace, ACCOUNT, given)
+    choice = choice_of(namespace, ACCOUNT, choices)
     files = [config_volume(name, secret) for name, secret in _config_secrets(chosen, config_secret).items()]
     if with_namespace:
         say([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": MANAGED}}])
@@ -70,10 +70,10 @@ def command(
     say(registrations(chosen, namespace))
 
 
-def _config_secrets(chosen: tuple[str, ...], given: tuple[str, ...]) -> dict[str, str]:
+def _config_secrets(chosen: tuple[str, ...], pairs: tuple[str, ...]) -> dict[str, str]:
     """Return the surfaces that have a configuration file, each with its Secret; an empty name means the ConfigMap."""
     found = {name: "" for name in chosen if surface(name).config_file is not None}
-    for text in given:
+    for text in pairs:
         name, equals, secret = text.rpartition("=")
         if not equals:
             # The name alone is the form from when one surface had a file; registered first, that one is still meant.

@@ -24,8 +24,8 @@ class KubectlFlags(click.Command):
         }
         words: list[str] = []
         for word in args:
-            name, given, value = word.partition("=")
-            if not given or name not in flags or value not in (*_ON, *_OFF):
+            name, equals, value = word.partition("=")
+            if not equals or name not in flags or value not in (*_ON, *_OFF):
                 words.append(word)
             elif value in _ON:
                 words.append(name)

@@ -51,8 +51,8 @@ def _setting_flags(surface: Surface, original: Original) -> Iterator[Flag]:
         if each.setting.has_flag and each.setting.help:
             name, path = each.setting.flag or each.path[-1].replace("_", "-"), ".".join(each.path)
             default = original.settings.get(path, each.default)
-            shown = ",".join(default) if isinstance(default, tuple) else default
-            yield Flag(name, shown, each.setting.help, _word(each.kind), f"{SURFACE}.{path}")
+            text = ",".join(default) if isinstance(default, tuple) else default
+            yield Flag(name, text, each.setting.help, _word(each.kind), f"{SURFACE}.{path}")
 
 
 def _word(kind: Any) -> str:
@@ -104,9 +104,9 @@ def _from_environment(original: Original, chosen: Mapping[str, Any]) -> dict[str
 
 def _block(surface: Surface, original: Original, chosen: Mapping[str, Any]) -> msgspec.Struct:
     assert surface.settings is not None
-    given = {**original.settings, **_inner(chosen, SURFACE)}
+    values = {**original.settings, **_inner(chosen, SURFACE)}
     known = {".".join(each.path): each for each in described(surface.settings)}
-    checked = {path: _checked(known[path], value) for path, value in given.items()}
+    checked = {path: _checked(known[path], value) for path, value in values.items()}
     return made(surface.settings, checked)
 
 
@@ -123,14 +123,14 @@ def _checked(each: Described, value: Any) -> Any:
 def _check(each: Described, value: Any) -> None:
     setting = each.setting
     flag = setting.flag or each.path[-1].replace("_", "-")
-    shown = to_text(value) if isinstance(value, timedelta) else value
+    text = to_text(value) if isinstance(value, timedelta) else value
     if setting.words and value not in setting.words:
-        raise FlagProblem(f'invalid value "{shown}" for flag -{flag}: one of {", ".join(setting.words)}')
+        raise FlagProblem(f'invalid value "{text}" for flag -{flag}: one of {", ".join(setting.words)}')
     try:
         if setting.check is not None:
             setting.check(value)
     except ValueError as error:
-        raise FlagProblem(f'invalid value "{shown}" for flag -{flag}: {error} ({setting.right})') from None
+        raise FlagProblem(f'invalid value "{text}" for flag -{flag}: {error} ({setting.right})') from None
 
 
 def _inner(fields: Mapping[str, Any], name: str) -> dict[str, Any]:

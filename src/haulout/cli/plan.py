@@ -65,34 +65,34 @@ def _node_labels(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
 @click.option("--svg", default="", metavar="FILE", help="Draw it, too.")
 @cluster_options
-def command(**given: Any) -> PlanSettings:
+def command(**options: Any) -> PlanSettings:
     """Runs the configuration's own decisions on a virtual clock and prints when each node passes which state.
 
     The cluster is only read. Workloads and budgets are taken along, and pods placed anew. Checks that ask the outside
     world know nothing in a plan; what is done to nodes from outside is said with --after.
     """
-    if given["days"] <= 0:
+    if options["days"] <= 0:
         raise click.UsageError("--days: a plan looks ahead (a number above 0)")
-    labels = tuple(_pair(text, "--set") for text in given["labels"])
-    at = _instant(given["at"])
+    labels = tuple(_pair(text, "--set") for text in options["labels"])
+    at = _instant(options["at"])
     names = ("kubeconfig", "context", "namespace", "as_user", "as_groups")
     return PlanSettings(
-        config=given["config"],
-        nodes=given["nodes"],
-        zones=max(1, given["zones"]),
-        node_labels={name: given[option] for name, option in _label_options().items() if given[option]},
-        snapshot=given["snapshot"],
-        days=given["days"],
+        config=options["config"],
+        nodes=options["nodes"],
+        zones=max(1, options["zones"]),
+        node_labels={name: options[option] for name, option in _label_options().items() if options[option]},
+        snapshot=options["snapshot"],
+        days=options["days"],
         labels=labels,
-        after=tuple(_done(text) for text in given["after"]),
+        after=tuple(_done(text) for text in options["after"]),
         at=at,
-        seed=given["seed"],
-        output=given["output"],
-        svg=given["svg"],
-        cluster=tuple((name, given[name]) for name in names),
-        surfaces=given["surfaces"],
-        maintain=given["maintain"],
-        work_for=_seconds(given["work_for"], "--work-for"),
+        seed=options["seed"],
+        output=options["output"],
+        svg=options["svg"],
+        cluster=tuple((name, options[name]) for name in names),
+        surfaces=options["surfaces"],
+        maintain=options["maintain"],
+        work_for=_seconds(options["work_for"], "--work-for"),
     )
 
 

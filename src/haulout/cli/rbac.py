@@ -49,11 +49,11 @@ def _click_option(option: Option) -> click.Option:
     return click.Option([flag], is_flag=True, help=option.help)
 
 
-def _listed(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+def _listed(_: click.Context, parameter: click.Parameter, entries: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     """Return the names by their namespaces."""
     assert parameter.name is not None
     option, found = options()[parameter.name], dict[str, tuple[str, ...]]()
-    for text in given:
+    for text in entries:
         namespace, slash, name = text.partition("/")
         if not namespace or bool(slash) is not option.has_names or (slash and not name) or "/" in name:
             raise click.BadParameter(f"{text!r} is not {option.lists}")
@@ -61,13 +61,13 @@ def _listed(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]
     return found
 
 
-def choice_of(namespace: str, account: str, given: Mapping[str, Any]) -> Choice:
+def choice_of(namespace: str, account: str, choices: Mapping[str, Any]) -> Choice:
     return Choice(
         namespace=namespace,
         account=account,
-        names={name: given[name] for name in object_names()},
-        flags=frozenset(name for name, option in options().items() if not option.lists and given[name]),
-        lists={name: given[name] for name, option in options().items() if option.lists},
+        names={name: choices[name] for name in object_names()},
+        flags=frozenset(name for name, option in options().items() if not option.lists and choices[name]),
+        lists={name: choices[name] for name, option in options().items() if option.lists},
     )
 
 
@@ -78,7 +78,7 @@ def choice_of(namespace: str, account: str, given: Mapping[str, Any]) -> Choice:
     "--service-account", default=ACCOUNT, metavar="NAME", show_default=True, help="The account that it runs as."
 )
 @click.option("--workload", is_flag=True, help="Print what clusterapi needs in the clusters of its machines instead.")
-def command(surfaces: tuple[str, ...], namespace: str, service_account: str, workload: bool, **given: Any) -> None:
+def command(surfaces: tuple[str, ...], namespace: str, service_account: str, workload: bool, **choices: Any) -> None:
     """Prints the roles that the SURFACEs need, or all of them, and binds them to a service account, as YAML.
 
     `kernel` is what all surfaces share. `viewer` is a role for people, bound to none: it suffices for `explain`, `status`,
@@ -87,7 +87,7 @@ def command(surfaces: tuple[str, ...], namespace: str, service_account: str, wor
     With `--workload` it is a role for the account of a kubeconfig that clusterapi goes to another cluster with, to be
     applied there.
     """
-    choice = choice_of(namespace, service_account, given)
+    choice = choice_of(namespace, service_account, choices)
     if VIEWER in surfaces:
         say(documents(viewer_roles(picked(tuple(each for each in surfaces if each != VIEWER)), choice), choice))
         return

@@ -26,7 +26,7 @@ from haulout.settings.settings import Settings
 @click.option("--listen-webhooks", default="", metavar="ADDRESS", help="Address of the webhooks; 0 for none.")
 @click.option("--leader-elect", default=None, type=click.BOOL, help="Whether to act only while holding the lease.")
 def command(
-    config: str, surfaces: str, leader_elect: bool | None, as_user: str, as_groups: tuple[str, ...], **given: str
+    config: str, surfaces: str, leader_elect: bool | None, as_user: str, as_groups: tuple[str, ...], **named: str
 ) -> Settings:
     """Serves the surfaces that haulout.yaml switches on, until signalled.
 
@@ -36,7 +36,7 @@ def command(
 
     names = {"log_format": "log.format", "log_level": "log.level", "listen_http": "listen.http"}
     names |= {"listen_health": "listen.health", "listen_webhooks": "listen.webhooks"}
-    flags = {names.get(name, name): text for name, text in given.items() if text}
+    flags = {names.get(name, name): text for name, text in named.items() if text}
     if leader_elect is not None:
         flags["leader.elect"] = str(leader_elect).lower()
     path = Path(config or "haulout.yaml")

@@ -84,8 +84,8 @@ class Prometheus:
 
     @staticmethod
     def _failure(url: str, error: Exception) -> ProbeFailed:
-        said = str(error) or type(error).__name__
-        return ProbeFailed(without_secrets(f"failed to query prometheus {url}: {said}"))
+        text = str(error) or type(error).__name__
+        return ProbeFailed(without_secrets(f"failed to query prometheus {url}: {text}"))
 
     async def _ask(self, url: str, query: str) -> _Answer:
         target = URL(url)

@@ -117,12 +117,12 @@ class Threads:
         async with _answer(f"{self._api}chat.postMessage", headers, form, secrets=(thread.token,)) as response:
             body = await _body(response)
         try:
-            said = msgspec.json.decode(body, type=_Said)
+            answer = msgspec.json.decode(body, type=_Said)
         except msgspec.DecodeError:
             raise SendFailed(f"slack server error: status {response.status}") from None
-        if not said.ok:
-            raise SendFailed(f"slack says {said.error or 'no'}")
-        return said.ts
+        if not answer.ok:
+            raise SendFailed(f"slack says {answer.error or 'no'}")
+        return answer.ts
 
 
 @asynccontextmanager
@@ -141,10 +141,10 @@ async def _answer(
     except aiohttp.InvalidURL:
         raise SendFailed("the address is not a URL") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        said = str(error) or type(error).__name__
+        text = str(error) or type(error).__name__
         for secret in filter(None, secrets):
-            said = said.replace(secret, "...")
-        raise SendFailed(f"cannot post: {said}") from None
+            text = text.replace(secret, "...")
+        raise SendFailed(f"cannot post: {text}") from None
 
 
 def _trusted(ca_file: str) -> ssl.SSLContext | bool:

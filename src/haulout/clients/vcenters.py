@@ -102,5 +102,5 @@ def address(template: str, zone: str) -> URL:
 
 def _words(error: Exception) -> str:
     """Return a fault in one line: by itself it prints all its fields over many."""
-    said = getattr(error, "msg", None) or ("" if hasattr(error, "faultCause") else str(error))
-    return f"{type(error).__name__.rpartition('.')[2]}: {said}".removesuffix(": ").replace("\n", " ")
+    text = getattr(error, "msg", None) or ("" if hasattr(error, "faultCause") else str(error))
+    return f"{type(error).__name__.rpartition('.')[2]}: {text}".removesuffix(": ").replace("\n", " ")

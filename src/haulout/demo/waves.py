@@ -207,5 +207,5 @@ def _zone(name: str, marks: list[NodeMark]) -> Zone:
 
 def _waiting(status: Json) -> list[str]:
     found: list[Any] = [each for each in status.get("conditions") or () if each.get("status") == "True"]
-    told = {str(each["type"]).rpartition("/")[2]: str(each.get("message", "")) for each in found}
-    return [told[name] for name in ("Halted", "GateAwaited") if told.get(name)]
+    messages = {str(each["type"]).rpartition("/")[2]: str(each.get("message", "")) for each in found}
+    return [messages[name] for name in ("Halted", "GateAwaited") if messages.get(name)]

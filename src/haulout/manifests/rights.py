@@ -80,5 +80,7 @@ def _places(role: Role, choice: Choice) -> Iterator[tuple[str, tuple[str, ...]]]
 
 
 def _named(right: Right, choice: Choice, each: tuple[str, ...]) -> Right:
-    names = [name for given in right.names for name in (each if given == EACH else (given.format(**choice.names),))]
+    names = [
+        name for template in right.names for name in (each if template == EACH else (template.format(**choice.names),))
+    ]
     return msgspec.structs.replace(right, names=tuple(names))

@@ -234,8 +234,8 @@ def _finite_pods(setup: Setup, pods: list[Json], now: datetime) -> Iterator[Json
     finite = [body for body in pods if (body.get("spec") or {}).get("restartPolicy", "Always") != "Always"]
     for each in setup.enabled:
         made = each.declaration.planned_pods
-        for body, left in made(each.options, finite, now) if made is not None else ():
-            notes = {**body["metadata"].get("annotations", {}), EXITS_AFTER: to_text(left + SETTLING_FOR)}
+        for body, left_out in made(each.options, finite, now) if made is not None else ():
+            notes = {**body["metadata"].get("annotations", {}), EXITS_AFTER: to_text(left_out + SETTLING_FOR)}
             yield {**body, "kind": FINITE_POD, "metadata": {**body["metadata"], "annotations": notes}}
 
 

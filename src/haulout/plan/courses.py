@@ -102,6 +102,6 @@ class Forecast(msgspec.Struct, frozen=True):
     @property
     def finished_at(self) -> datetime | None:
         """When the last node is back; None: one is not, or none went."""
-        gone = [course for course in self.courses if course.goes]
-        times = [course.returns_at for course in gone]
+        going = [course for course in self.courses if course.goes]
+        times = [course.returns_at for course in going]
         return max((at for at in times if at is not None), default=None) if None not in times else None

@@ -60,7 +60,7 @@ def _incomplete(lacks: list[str]) -> Iterator[str]:
 def _forecast_lines(forecast: Forecast) -> Iterator[str]:
     going = [course for course in forecast.courses if course.goes]
     if not going:
-        yield f"None of {len(forecast.courses)} nodes leaves operational until {_shown(forecast.ends_at)}."
+        yield f"None of {len(forecast.courses)} nodes leaves operational until {_time_text(forecast.ends_at)}."
         return
     yield from _guesses(forecast.guesses)
     yield from text_chart(forecast)
@@ -72,7 +72,7 @@ def _forecast_lines(forecast: Forecast) -> Iterator[str]:
     stuck = [course for course in going if course.returns_at is None]
     finished = forecast.finished_at
     back = len(going) - len(stuck)
-    yield f"{back} of {len(going)} nodes go and come back" + (f", the last {_shown(finished)}" if finished else "")
+    yield f"{back} of {len(going)} nodes go and come back" + (f", the last {_time_text(finished)}" if finished else "")
     if forecast.cordoned_for:
         whole, most = _span(forecast.cordoned_for), forecast.most_cordoned
         yield f"cordoned for {whole}, all nodes together, and at most {most} at once"
@@ -92,14 +92,14 @@ def _choice_lines(forecast: Forecast) -> Iterator[str]:
     if not choices:
         return
     first = choices[0]
-    yield f"next: node {first.node} for {first.object}, {_shown(first.at)}: {first.pick.why}"
+    yield f"next: node {first.node} for {first.object}, {_time_text(first.at)}: {first.pick.why}"
     for node, why in first.pick.before:
         yield f"  before {node}: {why}"
     more = first.pick.waiting - len(first.pick.before)
     if more > 0:
         yield f"  and before {more} more"
     for choice in choices[1:MOST_SHOWN]:
-        yield f"then: node {choice.node} for {choice.object}, {_shown(choice.at)}: {choice.pick.why}"
+        yield f"then: node {choice.node} for {choice.object}, {_time_text(choice.at)}: {choice.pick.why}"
     if len(choices) > MOST_SHOWN:
         yield f"and {len(choices) - MOST_SHOWN} more (-o json has them all)"
 
@@ -143,7 +143,7 @@ def _instant(at: datetime | None, form: str) -> str:
     return at.strftime(form) if at is not None else "never"
 
 
-def _shown(at: datetime) -> str:
+def _time_text(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M} UTC"
 
 

@@ -60,7 +60,7 @@ def splice_problems(context: Context) -> Iterator[ConfigProblem]:
             variables.parse(node.value) if isinstance(node.value, str) else None
         except variables.SpliceError as error:
             what = f"{error} parsing splice"
-            text = f"{what} accessing {_shown(path)} (source:'{context.source}')"
+            text = f"{what} accessing {_path_text(path)} (source:'{context.source}')"
             right = "$$ stands for a dollar sign"
             yield ConfigProblem(text, what=what, right=right, path=path, place=node.place, is_syntax=True)
 
@@ -92,7 +92,7 @@ def _scalars(node: Node | None, path: _Path) -> Iterator[tuple[_Path, Scalar]]:
                 yield from _scalars(entry, (*path, name))
 
 
-def _shown(path: _Path) -> str:
+def _path_text(path: _Path) -> str:
     """Return a path as the original names it: without the names of blocks, only the places in lists."""
     numbers = list(itertools.takewhile(str.isdecimal, reversed(path)))
     return f"'{'.'.join(reversed(numbers))}'" if numbers else "config"

@@ -22,7 +22,7 @@ from haulout.base.url import without_secrets
 from haulout.base.yaml import Scalar, YamlError, node_at, parse
 from haulout.cluster.key import node_key
 from haulout.core.archive import Archived
-from haulout.core.node_signs import shown
+from haulout.core.node_signs import visible_signs
 from haulout.explain.home import home_endpoint
 from haulout.explain.node import as_text, explain
 from haulout.explain.setup import Setup, find_setup, read_setup
@@ -246,10 +246,10 @@ class Bundle:
 
     # Without the cluster
 
-    async def _configuration(self, given: str) -> Setup:
-        self._local_files(given)
+    async def _configuration(self, config: str) -> Setup:
+        self._local_files(config)
         try:
-            setup = read_setup(given) if given else await find_setup(self._transport)
+            setup = read_setup(config) if config else await find_setup(self._transport)
         except click.ClickException as error:
             self.missing.append(f"configuration: {error.message}")
             return Setup()
@@ -257,9 +257,9 @@ class Bundle:
         self.files["config/origin.txt"] = f"{setup.origin}\n".encode()
         return setup
 
-    def _local_files(self, given: str) -> None:
+    def _local_files(self, config: str) -> None:
         """Keep the files as they are, so that a broken one can be looked at too."""
-        for name in dict.fromkeys((given, "haulout.yaml", *_config_files(given))):
+        for name in dict.fromkeys((config, "haulout.yaml", *_config_files(config))):
             path = Path(name)
             if name and path.is_file():
                 try:
@@ -333,10 +333,10 @@ class Bundle:
             self.missing.append(f"{path}: it is no YAML, and may hold secrets")
 
 
-def _config_files(given: str) -> list[str]:
+def _config_files(config: str) -> list[str]:
     """Return the paths of the surfaces' own files: by default, and as the settings name them, however broken these are."""
     try:
-        settings = parse(Path(given or "haulout.yaml").read_bytes())
+        settings = parse(Path(config or "haulout.yaml").read_bytes())
     except (OSError, YamlError):
         settings = None
     paths = []
@@ -383,7 +383,7 @@ def _is_claimed(node: Json) -> bool:
         bool(spec.get("unschedulable"))
         or any(name.startswith(OWN_ANNOTATIONS) for name in annotations)
         or any(name in labels and labels[name] == value for name, value in waiting)
-        or any(shown(sign, labels, taints, annotations) for each in declared() for sign in each.signs)
+        or any(visible_signs(sign, labels, taints, annotations) for each in declared() for sign in each.signs)
     )
 
 

@@ -335,5 +335,5 @@ def _unicode(character: str) -> str:
     """Return a character like %#U; the end of the text is no character."""
     if not character:
         return "U+FFFFFFFFFFFFFFFF"
-    shown = f" '{character}'" if character.isprintable() else ""
-    return f"U+{ord(character):04X}{shown}"
+    quoted = f" '{character}'" if character.isprintable() else ""
+    return f"U+{ord(character):04X}{quoted}"

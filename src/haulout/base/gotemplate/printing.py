@@ -104,19 +104,19 @@ def _flags(found: re.Match[str], values: Sequence[Any], number: int) -> tuple[Fl
     if width == "*":
         if found["width_index"]:
             number = int(found["width_index"][1:-1]) - 1
-        given = values[number] if 0 <= number < len(values) else None
+        value = values[number] if 0 <= number < len(values) else None
         number += 1
-        if isinstance(given, int) and not isinstance(given, bool) and abs(given) <= _WIDEST:
-            minus, width = minus or given < 0, str(abs(given))
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _WIDEST:
+            minus, width = minus or value < 0, str(abs(value))
         else:
             problem, width = "%!(BADWIDTH)", None
     if precision == "*":
         if found["precision_index"]:
             number = int(found["precision_index"][1:-1]) - 1
-        given = values[number] if 0 <= number < len(values) else None
+        value = values[number] if 0 <= number < len(values) else None
         number += 1
-        if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= _WIDEST:
-            precision = str(given)
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _WIDEST:
+            precision = str(value)
         else:
             problem, precision = problem + "%!(BADPREC)", None
     elif found["dot"] and precision is None:

@@ -90,8 +90,8 @@ def _offset(layout: str, at: datetime) -> str:
     seconds = abs(offset) // timedelta(seconds=1)
     hours, minutes, rest = seconds // 3600, seconds // 60 % 60, seconds % 60
     parts = [f"{hours:02}", f"{minutes:02}", f"{rest:02}"]
-    shown = parts[: len(layout.replace(":", "")[1:]) // 2]
-    return ("-" if offset < timedelta(0) else "+") + (":" if ":" in layout else "").join(shown)
+    digits = parts[: len(layout.replace(":", "")[1:]) // 2]
+    return ("-" if offset < timedelta(0) else "+") + (":" if ":" in layout else "").join(digits)
 
 
 def _zone(at: datetime) -> str:

@@ -150,9 +150,9 @@ def _without_command(path: tuple[str, ...], parsed: Parsed) -> int:
     if path and (not is_group or len(path) > 1):
         above = f"{PROGRAM} {path[0]}" if is_group else PROGRAM
         raise Failed(f"unknown command {quoted(path[-1])} for {quoted(above)}")
-    shown = {known: each for known, each in COMMANDS.items() if known[: len(path)] == path}
+    commands = {known: each for known, each in COMMANDS.items() if known[: len(path)] == path}
     click.echo(f"Usage: {' '.join([PROGRAM, *path])} COMMAND [FLAGS]\n\nCommands:")
-    for known, command in shown.items():
+    for known, command in commands.items():
         click.echo(f"  {' '.join([*known, command.words]).strip():<36}{command.help}")
     _show_flags("Flags of all commands", GLOBAL)
     return 0
@@ -187,10 +187,10 @@ def _values(command: Command, parsed: Parsed) -> dict[str, Any]:
 
 
 def _check_values(values: dict[str, Any], command: Command) -> None:
-    given = values["output"]
-    values["output"] = given.lower()
+    output = values["output"]
+    values["output"] = output.lower()
     if values["output"] not in FORMATS:
-        raise FlagError(f"invalid output format {quoted(given)}")
+        raise FlagError(f"invalid output format {quoted(output)}")
     if "skyhook" in command.required and not values["skyhook"]:
         raise FlagError("--skyhook flag is required")
     stage = values.get("stage", "")

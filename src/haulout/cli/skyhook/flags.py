@@ -62,27 +62,27 @@ def _take_short(values: dict[str, Any], short: Mapping[str, Flag], word: str, re
         flag = short.get(letters[0])
         if flag is None:
             raise FlagError(f"unknown shorthand flag: {_letter(letters[0])} in -{letters}")
-        shown, letters = f"-{letters[0]}, --{flag.name}", letters[1:]
+        name, letters = f"-{letters[0]}, --{flag.name}", letters[1:]
         if flag.kind == BOOL and not letters.startswith("="):
             values[flag.name] = True
             continue
-        _take(values, flag, shown, letters.removeprefix("=") if letters else None, rest)
+        _take(values, flag, name, letters.removeprefix("=") if letters else None, rest)
         return
 
 
-def _take(values: dict[str, Any], flag: Flag, shown: str, value: str | None, rest: Iterator[str]) -> None:
+def _take(values: dict[str, Any], flag: Flag, name: str, value: str | None, rest: Iterator[str]) -> None:
     if value is None:
         if flag.kind == BOOL:
             values[flag.name] = True
             return
         value = next(rest, None)
         if value is None:
-            raise FlagError(f"flag needs an argument: {shown}")
-    read = _value(flag, shown, value)
+            raise FlagError(f"flag needs an argument: {name}")
+    read = _value(flag, name, value)
     values[flag.name] = (*values.get(flag.name, ()), read) if flag.kind == TEXTS else read
 
 
-def _value(flag: Flag, shown: str, text: str) -> Any:
+def _value(flag: Flag, name: str, text: str) -> Any:
     match flag.kind:
         case "bool":
             read: Any = parse_bool(text)
@@ -92,11 +92,11 @@ def _value(flag: Flag, shown: str, text: str) -> Any:
             try:
                 read = parse(text)
             except DurationError as error:
-                raise FlagError(f"invalid argument {quoted(text)} for {quoted(shown)} flag: {error}") from None
+                raise FlagError(f"invalid argument {quoted(text)} for {quoted(name)} flag: {error}") from None
         case _:
             read = text
     if read is None:
-        raise FlagError(f"invalid argument {quoted(text)} for {quoted(shown)} flag: invalid syntax")
+        raise FlagError(f"invalid argument {quoted(text)} for {quoted(name)} flag: invalid syntax")
     return read
 
 

@@ -118,8 +118,8 @@ async def _show_pod(cluster: Cluster, pod: LoggedPod, package: str, flags: dict[
         if number:
             click.echo()
         status = pod.container(name)
-        shown = status.shown if status else ""
-        click.echo(f"==> Pod: {pod.metadata.name}, Container: {name}{shown}, Node: {pod.spec.node_name} <==")
+        status_text = status.shown if status else ""
+        click.echo(f"==> Pod: {pod.metadata.name}, Container: {name}{status_text}, Node: {pod.spec.node_name} <==")
         waiting = status.state.waiting if status else None
         if waiting is not None:
             click.echo(f"(no logs available: {waiting.reason} - {waiting.message or 'Container has not started yet'})")

@@ -105,8 +105,8 @@ async def reset_nodes(cluster: Cluster, skyhook: str, nodes: Sequence[NodeOf], *
 
 def _removal(each: NodeOf, skyhook: str) -> dict[str, Any]:
     present = each.node.metadata.annotations
-    gone = {f"{prefix}{skyhook}" for prefix in OWN} | {mark for mark in present if mark.startswith(AUTO_TAINT)}
-    annotations = dict.fromkeys(sorted(gone & set(present)))
+    removed = {f"{prefix}{skyhook}" for prefix in OWN} | {mark for mark in present if mark.startswith(AUTO_TAINT)}
+    annotations = dict.fromkeys(sorted(removed & set(present)))
     label = f"{STATUS}{skyhook}"
     labels = {label: None} if label in each.node.metadata.labels else {}
     patch: dict[str, Any] = {"metadata": {"annotations": annotations, **({"labels": labels} if labels else {})}}

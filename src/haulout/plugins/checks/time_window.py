@@ -37,7 +37,7 @@ class TimeWindow(Config, frozen=True, kw_only=True):
         try:
             start, end = self.times()
             if start > end and not self.allow_overnight:
-                wrong = f"the end time '{_shown(end)}' should be after the start time '{_shown(start)}'"
+                wrong = f"the end time '{_time_text(end)}' should be after the start time '{_time_text(start)}'"
                 raise ConfigProblem(wrong, right="allowOvernight: true, for a window over midnight")
             self.days()
             self.excluded()
@@ -153,6 +153,6 @@ def _zone(name: str) -> tzinfo:
     return ZoneInfo(name) if name else UTC
 
 
-def _shown(at: time) -> str:
+def _time_text(at: time) -> str:
     """Return a time as Go prints one that was parsed without a date."""
     return f"0000-01-01 {at:%H:%M:%S} +0000 UTC"

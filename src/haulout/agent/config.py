@@ -52,7 +52,7 @@ def parse(text: bytes) -> Any:
         return json.loads(text)
     except RecursionError:
         raise InvalidJson("nested too deeply") from None
-    except ValueError as error:  # also of bytes that are not UTF-8; that message would quote them
+    except ValueError as error:  # Also for bytes that are not UTF-8, whose message would quote them.
         problem = str(error) if isinstance(error, json.JSONDecodeError) else "not UTF-8"
         raise InvalidJson(problem) from None
 

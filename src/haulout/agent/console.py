@@ -28,6 +28,6 @@ def _is_escaped(text: str) -> bool:
 
 
 def _write(fd: int, data: bytes) -> None:
-    # A reader that has gone away must not stop a step halfway.
+    # A closed pipe must not stop a step halfway.
     with contextlib.suppress(OSError):
         write_all(fd, data)

@@ -22,7 +22,7 @@ WITHOUT_IDEMPOTENCE = ("config", "uninstall", "upgrade")
 WITH_VERSIONS = ("upgrade", "upgrade-check")
 WITHOUT_OVERLAY = ("uninstall", "uninstall-check")
 WRITING_HISTORY = ("apply-check", "upgrade-check", "uninstall-check")
-# The last checks of a stage: the copies of earlier generations are of no use any more.
+# The last checks of a stage. After them the copies of earlier generations are not needed any more.
 REMOVING_COPIES = ("config-check", "post-interrupt-check", "uninstall-check")
 
 

@@ -146,7 +146,7 @@ def copy_to_host(root: HostRoot, path: str, source: int, mode: int, batch: Batch
         if not place.rest:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if place.mode and not stat.S_ISREG(place.mode):
-            # Replacing a device by a file would harm the host, writing to it perhaps more.
+            # Replacing a device by a file would harm the host, and writing to it could harm it more.
             raise AgentError(f"cannot copy root_dir/{path} to the host: {place.path} is not a regular file there")
         if len(place.rest) > 1:  # a dangling link into a directory that does not exist
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))

@@ -17,7 +17,7 @@ STATVFS_RELATIME = 4096
 PROGRAMS = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 DEVICES = ("null", "zero", "full", "random", "urandom")
 FOLDERS = ("dev", "etc", "home", "opt", "proc", "root", "run", "srv", "tmp", "var/lib", "var/log", "var/tmp")
-# What programs need of /etc to start and to find each other. The rest is the machine's own business.
+# The entries of /etc that programs need to start and to find each other. The rest of the machine's /etc is hidden.
 ETC = ("alternatives", "group", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "nsswitch.conf", "passwd", "ssl")
 
 

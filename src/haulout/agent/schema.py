@@ -87,7 +87,7 @@ def _has_type(value: Any, name: str) -> bool:
 def _violations(value: Any, schema: Mapping[str, Any], path: tuple[str | int, ...]) -> Iterator[Violation]:
     """Yield every violation, in the order of the schema's keywords."""
     if not _has_type(value, schema["type"]):
-        # What stands in `env` is meant for the step alone: such values are never printed.
+        # The values of `env` are for the step alone and are never printed.
         value_text = "a value of env" if "env" in path[:-1] else repr(value)
         yield Violation(f"{value_text} is not of type {schema['type']!r}", path)
         return

@@ -183,7 +183,7 @@ class Shell:
 
     def _run_command(self, act: acts.RunCommand) -> acts.Outcome:
         host = self._host
-        # The package's copy need not be there: an edit of the Skyhook after `config` has changed its name.
+        # The package's copy may be missing: an edit of the Skyhook after `config` has changed its name.
         where = host.package.path if host.package.exists() else "/"
         root: int | None = host.root.fd
         if host.settings.is_local:
@@ -286,7 +286,7 @@ class Sinks:
         try:
             write_all(self._files[index], data)
         except OSError as error:
-            # The step goes on: a log is worth less than what the step is in the middle of.
+            # The step goes on: its work is worth more than its log.
             console.say(f"WARNING: cannot write {self._log}: {reason(error)}; it ends here", is_error=True)
             self._close()
 

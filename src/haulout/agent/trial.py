@@ -23,7 +23,7 @@ STAGES = ("apply", "config", "interrupt", "post-interrupt", "upgrade", "uninstal
 STATE, LOGS = "/var/lib/skyhook/test", "/var/log/skyhook/test"
 UID = "00000000-0000-4000-8000-000000000000"
 STAND_INS = ("reboot", "systemctl", "service")
-# What a mode may change without being told that it changed the host.
+# Paths that a mode may change without a note about it.
 OWN = (
     "proc",
     "dev",
@@ -139,7 +139,8 @@ class Trial:
         yield self._mode("interrupt", "second", services)
         reboot = _encoded({"type": "node_restart"})
         row = self._mode("interrupt", "first", reboot)
-        # The stand-in does not end the agent, which therefore waits in vain: that is how it should be.
+        # The simulated restart does not end the agent, so that the agent waits until its time is over. That is as it
+        # should be.
         asked = row.note.startswith("INTERRUPT FAILED: reboot was accepted")
         yield Row("interrupt (reboot)", "first", "asked", row.note and "") if asked else row
         self._write("boot_id", "second")

@@ -193,8 +193,6 @@ class Process:
         """End as a signal would."""
         self.ending.signal()
 
-    # Settings that change
-
     def _reloaded(self, settings: Settings) -> None:
         set_up_logs(settings.log_format, settings.log_level, settings.log_times)
         for part in self.parts:
@@ -210,8 +208,6 @@ class Process:
         # Queues change while the samples are rendered off the event loop: their lengths are settled here.
         waiting = list(depths(self.kernel.loop, self._controllers))
         return itertools.chain(own, waiting, process_samples(), *[part.samples() for part in parts])
-
-    # Serving
 
     async def _serve(self) -> int:
         probes = dict(each for part in self.parts for each in part.probes(self._transport).items())
@@ -314,8 +310,6 @@ class Process:
                 self._reload.look(closely=closely)
             for part in self.parts:
                 part.look(closely=closely)
-
-    # Leading
 
     def _show_leading(self, leads: int) -> None:
         """Set the gauge of leadership, also under the name by which dashboards for the originals know it."""

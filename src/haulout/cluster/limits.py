@@ -126,7 +126,7 @@ class Tally:
         after, stored_until = self._groups(stored, now)
         coming, expected_until = self._groups(expected, now)
         if not (after or coming or reserved or entity in self._in_taken or entity in self._end_of):
-            # It has nothing to do with this count, which is the fate of nearly every change where there are many.
+            # The row is in no group of this count, which is so for nearly every change where there are many counts.
             return NOWHERE, NOWHERE
         before, takes = self._in_stored.get(entity, NOWHERE), self._in_taken.get(entity, NOWHERE)
         taking = after | reserved | coming
@@ -135,7 +135,7 @@ class Tally:
             return NOWHERE, NOWHERE
         _replace(self._in_stored, entity, after)
         _replace(self._in_taken, entity, taking)
-        # A number moves by one, so that it crosses exactly one threshold: the greater of before and after.
+        # The number changes by one, so it crosses exactly one threshold: the greater of before and after.
         crossed = {AtLeast(group, self.stored[group]) for group in before - after}
         _move(self.stored, before, after)
         _move(self.taken, takes, taking)
@@ -159,7 +159,7 @@ class Tally:
         """Return the groups that a row belongs to now, and when the first of them ends."""
         if row is None:
             return NOWHERE, None
-        # Asked before it is gone through: most rows belong nowhere.
+        # Checked before the loop: most rows are in no group.
         groups = self.count.groups(row)
         if not groups:
             return NOWHERE, None

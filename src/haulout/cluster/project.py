@@ -36,13 +36,13 @@ from haulout.model.workloads import DaemonSet, Deployment, Job, ReplicaSet, Stat
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 CORDON_TAINT = "node.kubernetes.io/unschedulable"
-# How pods say that they would rather not be moved twice (sapcc/maintenance-controller, plugin/impl/affinity.go).
+# The annotations by which pods ask not to be moved twice (sapcc/maintenance-controller, plugin/impl/affinity.go).
 OPERATIONAL_NODE = NodeRequirement("cloud.sap/maintenance-state", "In", ("operational",))
-# What means something else in a field selector (apimachinery, pkg/fields).
+# Characters with a meaning of their own in a field selector (apimachinery, pkg/fields).
 _ESCAPED = str.maketrans({mark: f"\\{mark}" for mark in "\\,="})
-# Beyond this many, labels are shared only with those that come later.
+# Beyond this many label sets, only labels that come later are shared.
 MOST_SHARED = 50_000
-# With every pod owned by a Job of its own this is for nothing: then it costs 4 MiB.
+# Where every pod has a Job of its own, sharing saves nothing and costs 4 MiB.
 MOST_SHARED_OWNERS = 10_000
 # The pods of a ReplicaSet are made and started within the same few seconds.
 shared_instant = lru_cache(4096)(instant)
@@ -378,6 +378,6 @@ def _instant(text: str | None) -> datetime | None:
         return None
 
 
-# The rows of kinds of which surfaces read metadata alone in other clusters.
+# The rows of kinds of which surfaces read only metadata in other clusters.
 BARE_ROWS: Mapping[str, type[ObjectRow]] = {"Node": NodeRow}
 DETAILS: Mapping[str, Callable[[Any], NodeDetails | PodDetails]] = {"Node": _node_details, "Pod": _pod_details}

@@ -37,7 +37,7 @@ class Taint(msgspec.Struct, frozen=True, gc=False):
     key: str
     effect: str
     value: str = ""
-    # Kubernetes wants this back on an update of the list, although it is of no use to us.
+    # An update of the list has to send this back, although no decision reads it.
     added_at: datetime | None = msgspec.field(default=None, name="timeAdded")
 
 
@@ -63,7 +63,7 @@ class NodeRow(ObjectRow, frozen=True, kw_only=True, gc=False):
     provider_id: str = ""
     kubelet_version: str = ""
     boot_id: str = ""
-    # Kept where a source asks for it.
+    # Kept only where a source asks for it.
     details: NodeDetails | None = None
 
     def condition(self, kind: str) -> str | None:
@@ -105,7 +105,7 @@ class PodRow(ObjectRow, frozen=True, kw_only=True, gc=False):
     node: str = ""
     phase: str = ""
     ready: bool = False
-    # Neither ready nor known not to be.
+    # The condition is Unknown: neither ready nor known to be not ready.
     unsure: bool = False
     owners: tuple[Owner, ...] = ()
     grace_for: int | None = None
@@ -114,11 +114,11 @@ class PodRow(ObjectRow, frozen=True, kw_only=True, gc=False):
     restart_policy: str = "Always"
     mirror: bool = False
     local_data: bool = False
-    # Why it is not ready, in the kubelet's or the scheduler's one word.
+    # The reason why the pod is not ready, as the kubelet or the scheduler gives it.
     trouble: str = ""
     prefers_operational: bool = False
     tolerates_cordon: bool = False
-    # Kept where a source asks for it.
+    # Kept only where a source asks for it.
     details: PodDetails | None = None
 
     @property
@@ -143,10 +143,10 @@ class BudgetRow(ObjectRow, frozen=True, kw_only=True, gc=False):
     expected_pods: int = 0
     observed_generation: int = 0
     generation: int = 0
-    # Evictions that were allowed and that its controller has not seen yet.
+    # Evictions that were allowed and that the budget's controller has not seen yet.
     disrupted: frozenset[str] = frozenset()
     unhealthy_policy: str = ""
-    # As they stand in the spec, for people; at most one is set.
+    # Both as in the spec, for messages; at most one is set.
     min_available: str = ""
     max_unavailable: str = ""
 

@@ -44,15 +44,15 @@ class Table:
         self.rows: dict[Key, Row] = {}
         self.listing = Listing.WAITING
         self.why = ""
-        # Of the last full list.
+        # The version of the last full list.
         self.version = 0
-        # The members of a bucket are kept in order: to sort them for each look, or to search them one by one for each
-        # that goes, would make the drain of a node with thousands of pods quadratic. A set takes nine times as much.
+        # The members of a bucket are kept in order. Sorting them at each look, or searching them for each removal,
+        # would make the drain of a node with thousands of pods quadratic. A set takes nine times as much memory.
         self.indexes: dict[str, tuple[Index, dict[Hashable, list[Key]]]] = {}
         self.tallies: dict[Count, Tally] = {}
-        # Rows as they will be once our writes under way have arrived.
+        # Rows as they will be once our writes under way have been stored.
         self.expected: dict[Key, Row] = {}
-        # While a list is being read: the keys that it has shown so far, with the row where we know better.
+        # While a list is read: the keys that it has shown so far, with the listed row where ours is newer.
         self.seen: dict[Key, Row | None] | None = None
 
     @property
@@ -69,12 +69,12 @@ class Store:
     """All tables of all clusters, with their indexes and counts, and the topics that have changed."""
 
     def __init__(self) -> None:
-        # By cluster and kind, in whichever tuple they come: to make one that has names for each look would cost more.
+        # By cluster and kind, as any tuple: making a TableName for each look would cost more.
         self._tables: dict[tuple[str, str], Table] = {}
-        # The indexes that decisions have asked for, by kind. A table that comes again needs them from its first row on:
-        # who has read an empty bucket is told when it fills.
+        # The indexes that decisions have read, by kind. A table that is opened again needs them from its first row on,
+        # because the readers of an empty bucket are woken when it fills.
         self._indexes: dict[str, dict[str, Index]] = {}
-        # The tables in which something is counted: only these change with time.
+        # The tables with counts: only these change with time alone.
         self._counted: dict[tuple[str, str], Table] = {}
         self._open: dict[Key, int] = {}
         self._open_tables: dict[tuple[str, str], int] = {}
@@ -87,10 +87,8 @@ class Store:
         self.on_replaced: Callable[[Key], None] = lambda key: None
         self.on_listed: Callable[[TableName], None] = lambda table: None
         self.now: datetime | None = None
-        # A table was closed in which something was counted: the count may have no reader any more.
+        # A table with counts was closed, so that counts may have no reader any more.
         self.has_idle_counts = False
-
-    # Reading
 
     def table(self, cluster: str, kind: str) -> Table:
         """Return a table to look at. Where there is none, an empty one that the store does not keep."""
@@ -150,8 +148,6 @@ class Store:
     def takers(self, limit: Limit) -> list[Key]:
         return self._tally(limit.cluster, limit.count).members(limit.group)
 
-    # The door
-
     def put(self, row: Row) -> None:
         """Take in a row from a list or a watch. Only these say what a list has shown: an answer is not part of it."""
         table = self._table(row.key.cluster, row.key.kind)
@@ -177,7 +173,7 @@ class Store:
             equal = row == old
             msgspec.structs.force_setattr(row, "version", version)
             if equal:
-                # Decisions hold on to the row object: it stays, so that "as decided" is a matter of identity.
+                # Decisions keep a reference to the row. The object stays, so that "as decided" is a check of identity.
                 if version > old.version:
                     msgspec.structs.force_setattr(old, "version", version)
                     self.on_version(key)
@@ -245,7 +241,7 @@ class Store:
                 self._drop(table, key, -1 if future else version)
                 yield
         for key in [key for key in self._open if (key.cluster, key.kind) == table.name and key not in table.rows]:
-            # A late answer must not raise what the list did not show, whether or not we had heard of it before.
+            # A late answer must not bring back an object that the list did not show, even one that we did not know.
             self._bury(key, version)
         for key, row in list(seen.items()) if future else ():
             if row is not None:
@@ -275,7 +271,7 @@ class Store:
                 self._take(table, row)
         for row in self.bucket(index, cluster, value):
             if row.key not in keys and row.version <= version:
-                # An object of the same name may be in another bucket: only what this row shows is known to be gone.
+                # An object of the same name may be in another bucket: only the version in this row is known to be gone.
                 self._drop(table, row.key, row.version)
 
     def set_listing(self, cluster: str, kind: str, listing: Listing, why: str = "") -> None:
@@ -322,8 +318,6 @@ class Store:
             for key in [key for key in self._buried if key[:2] == name and key not in self._open]:
                 del self._buried[key]
 
-    # Writes under way
-
     def expect(self, row: Row) -> None:
         """Count an object as a write under way will make it, against every limit."""
         table = self._table(row.key.cluster, row.key.kind)
@@ -338,8 +332,6 @@ class Store:
 
     def expects(self, key: Key) -> Row | None:
         return self.table(key.cluster, key.kind).expected.get(key)
-
-    # What happened
 
     @property
     def has_changes(self) -> bool:
@@ -377,8 +369,6 @@ class Store:
         """Return how much is remembered besides rows; tests compare it before and after churn."""
         extra = len(self._open) + len(self._open_tables) + len(self._buried) + len(self._reserved)
         return extra + sum(len(table.expected) for table in self._tables.values())
-
-    # Inside
 
     def _replace(self, table: Table, key: Key, old: Row | None, new: Row | None) -> None:
         if new is None:

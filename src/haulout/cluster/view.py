@@ -51,12 +51,12 @@ class FactDemand(msgspec.Struct, frozen=True):
         return Key("", FACT, self.probe, repr(self.argument))
 
 
-# Most askings read neither: the empty ones are shared, and replaced rather than changed.
+# Shared by most askings, which read none of these. They are replaced, never changed.
 NO_ROOMS: frozenset[RoomSet] = frozenset()
 NO_FACTS: Mapping[Key, FactDemand] = {}
 NO_PROOFS: frozenset[Key] = frozenset()
 NO_BUCKETS: frozenset[Bucket] = frozenset()
-# A bucket with more rows is large: who goes through it is not asked again for each of its rows that changes.
+# A bucket with more rows is large: a subject that has gone through it is not run again for each row that changes.
 MANY_ROWS = 50
 
 

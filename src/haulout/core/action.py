@@ -184,5 +184,6 @@ Edit = Label | Annotate | Finalize | Cordon | SetTaint | Patch
 Write = Edit | Create | Evict | Delete
 Statement = Tell | Measure | Say
 Action = Write | Statement | Send
-# Actions of one step do not depend on each other; a refusal withholds the later steps, never its siblings.
+# The actions of one step do not depend on each other. A refusal withholds the later steps, but not the other actions of
+# its own step.
 Step = tuple[Action, ...]

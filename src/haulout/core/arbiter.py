@@ -75,7 +75,7 @@ def _stands(hold: Hold, store: Store) -> bool:
 
 def arbitrate(rules: Rules, node: Key, view: View, now: datetime) -> Decision:
     for name in (*rules.surfaces, *([BUDGETS, QUORUM] if rules.budgets and not node.cluster else [])):
-        # A surface whose objects cannot be read claims nothing that we could know of; the others go on.
+        # The claims of a surface whose objects cannot be read are not known. The other surfaces go on.
         if view.listing(holds_table(name), node.cluster) is Listing.WAITING:
             view.require(holds_table(name), node.cluster)
     rows = view.rows(HOLDS_OF_NODE, node, Row, node.cluster)
@@ -88,7 +88,8 @@ def arbitrate(rules: Rules, node: Key, view: View, now: datetime) -> Decision:
     pauses = (reason.until for reasons in refused.values() for reason in reasons if reason.code == PAUSED)
     return Decision(
         grants=tuple(_answer(hold, refused[hold.key], cover) for hold in holds),
-        # Claims that wait for a room or a window are offered it one by one. Woken by the clock, all would run at once.
+        # Claims that wait for a room or a window are offered it one by one. If the clock woke them, all would run at
+        # once.
         until=earliest(*pauses),
     )
 
@@ -114,7 +115,7 @@ def _judge(
             if not reasons and turn is None and Want.EXCLUSIVE in hold.claim.wants:
                 turn = rules.surface_of(hold)
             held |= not reasons and hold.claim.disrupts
-        # Once one claim may take the node out of service, an earlier one that was refused may be able to join.
+        # Once one claim may take the node out of service, an earlier claim that was refused may be able to join it.
         waiting = [hold for hold in holds if refused[hold.key] and hold.claim.disrupts] if held != joinable else []
         joinable = held
     return refused
@@ -208,5 +209,5 @@ def _answer(hold: Hold, refusals: tuple[Reason, ...], cover: Cover | None) -> Gr
     grant = Grant(key=grant_key(hold.key), hold=hold.key, granted=granted, reasons=refusals, reserves=own)
     if cover is None or not granted or not claim.disrupts:
         return grant
-    # Under a budget the node stays counted for as long as it is held, also should a person uncordon it meanwhile.
+    # Under a budget the node counts for as long as it is held, even if a person uncordons it meanwhile.
     return msgspec.structs.replace(grant, reserves=(*own, *cover.places()), budgets=cover.budgets)

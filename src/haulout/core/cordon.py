@@ -14,9 +14,9 @@ from haulout.cluster.rows import NodeRow, Taint
 from haulout.core.action import Annotate, Cordon, Edit, SetTaint
 
 ANNOTATION = "haulout.dev/cordon"
-# The node lifecycle controller keeps it on every cordoned node, in its own time.
+# The taint that the node lifecycle controller sets on every cordoned node, with some delay.
 TAINT = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
-# NodeMaintenances set it with their cordon. They may do so on a node on which another surface is working, which goes on.
+# The taint that NodeMaintenances set with their cordon, also on a node on which another surface works, which goes on.
 DRAIN_TAINT = Taint("medik8s.io/drain", "NoSchedule")
 
 
@@ -100,7 +100,7 @@ def release(
     if ANNOTATION in node.annotations:
         edits.append(Annotate(node.key, ANNOTATION, None))
     cordoned = (stood.before if stood else node.unschedulable) if restore else False
-    # A person who uncordoned in the middle is not overruled by what stood before.
+    # The earlier state does not overrule a person who uncordoned the node meanwhile.
     if node.unschedulable and not cordoned:
         edits.append(Cordon(node.key, unschedulable=False))
     if stood is not None and stood.taint and _tainted(node) and not (node.unschedulable and cordoned):

@@ -78,7 +78,7 @@ def _itself(key: Key, store: Store) -> Iterable[Key]:
     return (key,) if key.kind == "Node" else ()
 
 
-# A subject that edits one object this often within ten seconds chases its own tail.
+# A subject that edits one object more often than this within ten seconds reacts to its own edits.
 USUAL_EDITS = 20
 
 

@@ -16,9 +16,9 @@ from haulout.cluster.view import GRANT, HOLD, View
 from haulout.core.reason import Reason
 
 LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
-# On the objects of surfaces; for profiles, on the Node.
+# The annotation with the priority: on the objects of surfaces; for profiles, on the Node.
 PRIORITY_ANNOTATION = "haulout.dev/priority"
-# As far as priorities go in Kubernetes. The arbiter ranks what has begun above all of them.
+# The range of priorities in Kubernetes. The arbiter ranks claims that have begun above all of them.
 MOST_PRIORITY = (1 << 31) - 1
 
 

@@ -6,24 +6,24 @@ import msgspec
 
 COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
 
-# Of controller-runtime's reconcile times, which dashboards know.
+# The buckets of controller-runtime's reconcile times, which dashboards use.
 BUCKETS: tuple[float, ...] = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9),
     *(1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0),
     *(15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0),
 )
-# Of what takes people's time.
+# The buckets of times that people notice.
 LONG_BUCKETS: tuple[float, ...] = (
     *(1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0),
     *(4 * 3600.0, 12 * 3600.0, 24 * 3600.0, 72 * 3600.0, 168 * 3600.0),
 )
-# Of a difference between two of these, whose sign counts.
+# The buckets of a difference between two of these times, whose sign counts.
 SIGNED_BUCKETS: tuple[float, ...] = (*(-edge for edge in reversed(LONG_BUCKETS)), 0.0, *LONG_BUCKETS)
-# Of controller-runtime's queues.
+# The buckets of controller-runtime's queues.
 QUEUE_BUCKETS: tuple[float, ...] = tuple(10.0**power for power in range(-8, 4))
 
 
-# Counters that had names without the suffix at first. They are exported under both names until the next release.
+# Counters whose first names had no suffix. They are exported under both names until the next release.
 RENAMED = (
     *("haulout_askings_total", "haulout_decision_failures_total", "haulout_events_dropped_total"),
     *("haulout_evictions_total", "haulout_oversized_objects_total", "haulout_pod_deletions_total"),

@@ -11,7 +11,7 @@ import msgspec
 from haulout.cluster.store import Store
 
 OPERATIONAL, REQUIRED, DRAINING, IN_MAINTENANCE = "operational", "maintenance-required", "draining", "in-maintenance"
-# Something is done to the node while it is in service.
+# The state of a node that is changed while it is in service.
 CHANGING = "changing"
 
 Json = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from haulout.cluster.view import View
 from haulout.core.action import Refusal
 
-# Not found, conflict, too many requests: the decision is made anew, and the refusal is not reported.
+# Not found, conflict, too many requests: the decision is made again, and the refusal is not reported.
 PASSING = (404, 409, 429)
 
 

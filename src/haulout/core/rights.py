@@ -11,9 +11,9 @@ READ = ("get", "list", "watch")
 FOLLOW = ("list", "watch")
 TELL = ("create", "patch")
 
-# Where a Role holds. Any other place is a Name that is a namespace, or an Option that lists namespaces.
+# Where a Role holds. Any other word is a Name that is a namespace, or an Option that lists namespaces.
 CLUSTER, HOME, DEFAULT = "cluster", "home", "default"
-# In the names of a right: those that the option lists for the namespace.
+# Stands in the names of a right for the names that the option lists for the namespace.
 EACH = "{each}"
 
 
@@ -133,7 +133,7 @@ def registration_right(*names: str, mutating: bool = False) -> Right:
 def original_role(surface: str, lease: str) -> Role:
     """Return the role with which a surface holds the Lease of its original beside it."""
     rights = (
-        # A rule cannot limit `create` by name: what is created has none yet when the rule is asked.
+        # A rule cannot limit `create` by name: the object has no name yet when the rule is checked.
         Right(COORDINATION, ("leases",), ("create",), "hold the original's Lease beside it"),
         Right(COORDINATION, ("leases",), ("get", "update"), "hold the original's Lease beside it", (lease,)),
     )

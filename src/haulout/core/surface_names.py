@@ -9,7 +9,7 @@ from functools import cache
 GROUP = "haulout.surfaces"
 # The folders of `surfaces` that hold a surface, in the order in which surfaces are printed.
 BUILT_IN = ("profiles", "nodemaintenance", "clusterapi", "notify", "packages")
-# The folders of those that share the turn and the settings of another surface.
+# The folders of surfaces that share the turn and the settings of another surface.
 WITHIN = ("esx", "kubernikus")
 
 

@@ -23,7 +23,7 @@ def hand_cordon(node: Mapping[str, Any], now: datetime) -> str:
         at = datetime.fromisoformat(str(newest.get("time"))).astimezone(UTC)
     except ValueError:
         return text
-    # The note tells when this client changed the node last, which may be after the cordon.
+    # The managed-fields entry says when this client changed the node last, which may be after the cordon.
     return f"{text}, by {at:%Y-%m-%d %H:%M:%S} UTC ({span_text(now - at)} ago)"
 
 

@@ -93,7 +93,7 @@ async def _deployments(transport: Transport) -> list[Json]:
     try:
         return await _items(transport, "/apis/apps/v1/deployments")
     except Forbidden:
-        # Who may not list them everywhere may be allowed to in the namespace of the operator.
+        # A user who may not list Deployments everywhere may be allowed to in the namespace of the operator.
         return await _items(transport, f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments")
 
 

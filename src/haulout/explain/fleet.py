@@ -21,7 +21,7 @@ from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
 from haulout.surfaces.registry import surfaces
 
-# The states of a node, from what is worked on to what nothing is wanted of.
+# The states of a node, from those in work to those without any wish.
 DRAINING, OUT, WAITING, NOT_READY, CORDONED, IN_SERVICE = (
     "draining",
     "in maintenance",
@@ -31,9 +31,9 @@ DRAINING, OUT, WAITING, NOT_READY, CORDONED, IN_SERVICE = (
     "in service",
 )
 STATES = (IN_SERVICE, WAITING, DRAINING, OUT, CORDONED, NOT_READY)
-# Where a chain of nodes that wait for each other is cut: longer ones are not readable.
+# Longer chains of nodes that wait for each other are cut, because they cannot be read.
 LONGEST_CHAIN = 8
-# Reasons that say that something goes on by itself, or that nothing is wanted.
+# Reasons that say that work goes on by itself, or that nothing is wanted.
 MOVING = frozenset(
     {
         *("goes", "at-rest", "no-surface", "not-enabled", "annotation-invalid", "uncordoned", "deletion-approved"),
@@ -140,7 +140,7 @@ class _Gathering:
         self._view = View(kernel.store, explaining=True)
         # The ends of all chains of reasons, for each node that waits for something.
         self._ends: dict[str, list[Reason]] = {}
-        # The objects that keep each node out of service, and wait for nothing but the end of the work.
+        # The objects that keep each node out of service and wait only for the end of the work.
         self._holders: dict[str, list[str]] = {}
         self._waiting = {each.name: each.node_label.waiting for each in surfaces() if each.node_label is not None}
         self._waiting_labels = {each.name: each.waiting_labels for each in surfaces() if each.waiting_labels[0]}

@@ -26,10 +26,10 @@ from haulout.kube.http import HttpTransport
 from haulout.surfaces.registry import KERNEL
 
 LOOK_EVERY = 30.0
-# Spans that pass by themselves are no news.
+# Time that passes is no change to report.
 SPANS = re.compile(r"\((in )?[\d a-z]+( ago)?\)")
 
-# What is said of the object, or None if it is not there.
+# The text about the object, or None if the object does not exist.
 Text = Callable[[Kernel, Setup, datetime], str | None]
 
 
@@ -44,7 +44,7 @@ def follow_object(surface: str, kind: Explained, name: str, config: str, cluster
     except (KubeError, TimeoutError) as error:
         raise click.ClickException(f"{endpoint.server} cannot be read: {str(error) or 'no answer'}") from None
     except BaseExceptionGroup as group:
-        # What ends one task of a group comes out of it as a group.
+        # An error of one task leaves its TaskGroup as an ExceptionGroup.
         found = group.exceptions[0]
         if isinstance(found, KubeError):
             raise click.ClickException(f"{endpoint.server} cannot be read: {found}") from None

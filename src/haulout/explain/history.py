@@ -68,7 +68,7 @@ async def _history(node: str, endpoint: Endpoint) -> History:
         try:
             await transport.request("GET", f"/api/v1/nodes/{node}")
         except NotFound:
-            # Events outlive their objects: a node that is gone has a history, too.
+            # Events outlive their objects, so a deleted node has a history too.
             incomplete.append(f"there is no node {node} now")
         wanted = {("Node", "", node), *await _objects(node, transport, incomplete)}
         entries = [

@@ -127,7 +127,7 @@ async def _is_defined(read: _Reader, name: str) -> bool:
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
     before = len(read.unread)
     found = await read.object(path, "customresourcedefinitions")
-    # What may not be read is not said to be missing.
+    # An object that may not be read is not reported as missing.
     return bool(found) or len(read.unread) > before
 
 
@@ -167,7 +167,7 @@ def _replica(pod: Json, leader: str) -> Replica:
     containers = (pod.get("spec") or {}).get("containers") or [{}]
     ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in status.get("conditions") or ())
     name = str(metadata.get("name", ""))
-    # The identity of a candidate is its host's name, which is the pod's, and something that makes it unique.
+    # The identity of a candidate is the name of its host, which is the pod's name, and a unique suffix.
     leads = leader.rpartition("_")[0] == name
     return Replica(name, str(metadata.get("namespace", "")), str(containers[0].get("image", "")), ready, leads)
 

@@ -19,7 +19,7 @@ from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
 
-# Pictures follow each other no faster than this, and no faster than it takes to work one out ten times over.
+# The least time between two pictures; it is also at least ten times as long as one takes to make.
 PACE, SHARE = 1.0, 10.0
 
 

@@ -177,9 +177,6 @@ async def _host(store: Store, home: Transport, machine: MachineRow, options: Opt
     return host_reasons(machine, row if isinstance(row, HostRow) else None, options)
 
 
-# The other side
-
-
 async def _workload(store: Store, machine: MachineRow, setup: Setup, home: str) -> Explanation | None:
     """Read the Machine's Node in the workload cluster, and explain what it waits for.
 
@@ -217,9 +214,6 @@ async def _workload(store: Store, machine: MachineRow, setup: Setup, home: str) 
 
 def _note(store: Store, workload: Workload, state: str, error: str) -> None:
     store.write(Connection(key=Key(workload.cluster, Connection.KIND, "", ""), state=state, error=error))
-
-
-# What it comes to
 
 
 def _explanation(

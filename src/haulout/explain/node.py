@@ -27,7 +27,7 @@ from haulout.explain.spans import span_text
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
 
-# What goes needs nothing more; an annotation that is not understood and a surface that is not there keep nothing.
+# Reasons that need no act: a pod that leaves, an annotation that is not understood, a surface that is not there.
 GOES, IDLE = (
     "goes",
     frozenset({"annotation-invalid", "uncordoned", "no-surface", "not-enabled", "deletion-approved", "at-rest"}),
@@ -325,7 +325,7 @@ def _cordon(row: NodeRow) -> str:
 def _held(hold: Holding) -> str:
     holder = f"{hold.surface}, {hold.slot}" if hold.slot else hold.surface
     if hold.begun:
-        # Not every object tells since when.
+        # Not every claim says since when it stands.
         since = "" if hold.since == LONG_AGO else f", since {_instant(hold.since)}"
         return f"held by {holder}{since}"
     return f"wanted by {holder}: {'granted' if hold.granted else 'waits'}"

@@ -99,13 +99,13 @@ def setup_of(config: str, endpoint: Endpoint, surfaces: str = "") -> Setup:
 async def _found_at(endpoint: Endpoint, surfaces: str) -> Setup:
     transport = HttpTransport(endpoint, SystemClock())
     try:
-        # What every command needs is asked for first: a cluster that is not there is told once, and of its nodes.
+        # What every command needs is requested first, so that an unreachable cluster is reported once, with its nodes.
         await transport.request("GET", RESOURCES["Node"].path, query={"limit": "1"})
         return await find_setup(transport, surfaces)
     except Forbidden:
         return await find_setup(transport, surfaces)
     except (ConnectionFailed, RequestTimeout):
-        # Settings that are wrong are told before a cluster that is away.
+        # Wrong settings are reported before an unreachable cluster.
         read_setup("", surfaces)
         raise
     finally:
@@ -118,7 +118,7 @@ async def find_setup(transport: Transport, surfaces: str = "") -> Setup:
     if search.found is not None and search.found.config:
         return _deployed_setup(search.found, surfaces)
     setup = read_setup("", surfaces)
-    # Files at hand are taken for the operator's. Without them, a search that failed leaves the answer incomplete.
+    # Files in this folder count as the operator's. Without them, a search that failed leaves the answer incomplete.
     is_incomplete = search.unread and setup.origin == NO_SETTINGS
     return msgspec.structs.replace(setup, unread=(search.unread,)) if is_incomplete else setup
 

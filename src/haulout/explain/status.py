@@ -32,7 +32,7 @@ from haulout.surfaces import registry
 NOTHING_WAITS, BROKEN, BLOCKED = 0, 1, 3
 TIMED_OUT = 4
 ZONE = "topology.kubernetes.io/zone"
-# At rest only time changes what is shown: how long something lasts, when a window opens.
+# Between changes only times move: how long something lasts, when a window opens.
 LOOK_EVERY = 30.0
 
 
@@ -61,7 +61,7 @@ def _run(config: str, cluster: Mapping[str, Any], work: Any) -> int:
     try:
         code: int = asyncio.run(work(setup_of(config, endpoint), endpoint))
     except (KubeError, TimeoutError, BaseExceptionGroup) as error:
-        # What ends one task of a group comes out of it as a group.
+        # An error of one task leaves its TaskGroup as an ExceptionGroup.
         cause = _first(error)
         if isinstance(cause, KubeError):
             raise click.ClickException(f"{endpoint.server} cannot be read: {cause}") from None
@@ -139,7 +139,7 @@ async def _wait(node: str, state: str, timeout: float, setup: Setup, endpoint: E
 async def _following(setup: Setup, endpoint: Endpoint) -> AsyncIterator[tuple[LivePicture, HttpTransport]]:
     transport = HttpTransport(endpoint, SystemClock())
     try:
-        # Asked once by itself: a watch tries again in silence, where a person at a terminal wants the error.
+        # Requested once without a reflector, which would retry in silence: at a terminal a failure is an error.
         await transport.request("GET", "/api/v1/nodes", query={"limit": "1"})
         with quiet():
             async with live_picture(setup, transport) as live:

@@ -85,8 +85,6 @@ class Actor:
         store.on_replaced = self._replaced
         store.on_listed = self._listed
 
-    # For the loop
-
     def submit(self, subject: Subject, decision: Decision, now: datetime) -> bool:
         """Begin to carry a decision out. If True, something is under way, and the subject is not asked meanwhile."""
         if not self.may_write():
@@ -125,8 +123,6 @@ class Actor:
     def forget_proof(self, proof: Key) -> None:
         self._proofs.forget(proof)
 
-    # To the loop, which is made after the actor
-
     def wake(self, subject: Subject) -> None:
         self.loop.wake(subject)
 
@@ -135,8 +131,6 @@ class Actor:
 
     def pause(self, subject: Subject, until: datetime) -> None:
         self.loop.pause(subject, until)
-
-    # For the shell
 
     def take_requests(self) -> list[Request]:
         return self._outbox.take()
@@ -208,8 +202,6 @@ class Actor:
         """Return how many entries are remembered: after any churn as many as before."""
         parts = (self._effects, self._delays, self._edit_rates, self._statements, self._proofs)
         return len(self._outbox.sent) + len(self._busy.waiting) + sum(part.size() for part in parts)
-
-    # For the store
 
     def _version_changed(self, key: Key) -> None:
         self._effects.version_changed(key)

@@ -21,7 +21,7 @@ from haulout.kernel.timers import Timers
 from haulout.kernel.wakes import Reports, Wakes
 from haulout.kernel.work import Work
 
-# The parts of a row that an answer of metadata alone brings.
+# The fields of a row that an answer with metadata alone brings.
 METADATA = ("version", "labels", "annotations", "finalizers", "deleting_at")
 
 
@@ -81,14 +81,15 @@ class Answers:
         if answered is not None:
             self._store.answer(answered)
         elif answer.metadata is not None and isinstance(decided, ObjectRow) and decided.uid == answer.metadata.uid:
-            # No client wrote between the version that we named and this answer, so the rest is as we know it.
+            # No other client wrote between the version that the patch named and this answer, so the other fields are as
+            # in our row.
             answered = _with_metadata(decided, answer.metadata)
             row = self._store.row(job.target)
-            # The last finalizer's removal ends the object and is answered with the version that it had.
+            # Removing the last finalizer deletes the object, and the answer has the version from before.
             if row is not None and (row is decided or (row.uid == answered.uid and row.version < answered.version)):
                 self._store.answer(answered)
         row = self._store.row(job.target)
-        # What another client has written since then is nothing that the decision has read.
+        # The decision has not read what another client has written since then.
         if answered is None or job.ends or (row is not None and _are_alike(row, answered)):
             work.basis[job.target] = row
 
@@ -111,7 +112,7 @@ class Answers:
         self._loop.wake(work.subject)
         row = self._store.row(job.target)
         if answer.code == 409 and isinstance(body, Change) and row is not None and row.version != body.version:
-            # Another client wrote, and its version has arrived already.
+            # Another client wrote, and its version has already arrived.
             return
         if answer.code == 409:
             self._timers.at(now + CONFLICT_FOR, job.target)

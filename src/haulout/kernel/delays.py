@@ -18,9 +18,10 @@ from haulout.kernel.rooms import Subject
 from haulout.kernel.wakes import Wakes
 
 CONFLICT_FOR = timedelta(seconds=1)
-# Evictions are paced by the disruption budget's own status; this keeps a decision that is not from hammering the server.
+# Evictions are paced by the status of the disruption budget. This delay keeps a decision that asks at every look from
+# overloading the server.
 BUDGET_RETRY_FOR = timedelta(seconds=1)
-# The longest pause that a server is granted: with more, a wrong header would stop all work.
+# The longest pause that a server may ask for: a wrong header must not stop all work.
 LONGEST_PAUSE_FOR = timedelta(minutes=5)
 
 
@@ -35,7 +36,7 @@ class Spans(msgspec.Struct, frozen=True):
 
 
 HOME = Spans(timedelta(seconds=1), timedelta(minutes=1))
-# A workload cluster may be in trouble for long and is asked less often. Once it is reached again, nothing waits.
+# A workload cluster may be unreachable for long, so it is asked less often. Once it is reached again, all delays end.
 AWAY = Spans(timedelta(seconds=5), timedelta(minutes=5))
 
 

@@ -41,7 +41,7 @@ class EditRates:
     def __init__(self, store: Store, most: Mapping[str, int]) -> None:
         self._store = store
         self._most = most
-        # In the order of the last edit, so that those that are over are found at the front.
+        # In the order of the last edit, so that expired entries are at the front.
         self._edits: dict[tuple[Subject, Key, str], Edits] = {}
 
     def record(self, subject: Subject, target: Key, subresource: str, now: datetime) -> None:

@@ -62,7 +62,7 @@ class Effects:
     def expect(self, job: Job, row: Row | None) -> None:
         """Count an object against limits as it will be once the edits are carried out."""
         if job.edits:
-            # The places that an earlier write may have taken, whose effect is not known, stay taken.
+            # An earlier write may have taken these places. Until its effect is known they stay taken.
             standing = self._store.expects(job.target) if self._is_uncertain(job.target) else None
             expected = apply_all(standing or row, job.edits)
             if expected is not None:

@@ -134,7 +134,7 @@ def request_body(job: Job, row: Row | None) -> Body:
     if job.other is not None:
         return job.other
     body = merge_patch(row, job.edits)
-    # A patch of its own may change what the row keeps of metadata beyond what a slim answer brings.
+    # A merge patch may change metadata that the row keeps and that an answer with metadata alone does not bring.
     own = any(isinstance(edit, Patch) for edit in job.edits)
     slim = row is not None and not job.subresource and not own and set(body) == {"metadata"}
     return Change(job.target, body, row.version if row else None, job.subresource, slim, job.strategic)

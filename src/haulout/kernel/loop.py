@@ -25,7 +25,7 @@ from haulout.kernel.rooms import Order, Rooms, Subject
 TICK_FOR = timedelta(milliseconds=1)
 AFTER_FAILURE_FOR = timedelta(minutes=1)
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
-# Most subjects make no row: one of its own each would be 216 bytes.
+# One shared object: most subjects make no row, and an empty set of its own would take 216 bytes each.
 NONE_MADE: frozenset[Key] = frozenset()
 
 
@@ -78,7 +78,7 @@ class Loop:
         self._askings = Askings(self._unread)
         self._newcomers = Newcomers(store, tuple(self._deciders.values()))
         self._due = DueSubjects()
-        # The other cluster of which a row has made a subject due.
+        # The other cluster whose row has made a subject due.
         self._woken_by: dict[Subject, str] = {}
         self._under_way: set[Subject] = set()
         self._again: set[Subject] = set()
@@ -91,15 +91,13 @@ class Loop:
         self._rooms = Rooms(store)
         self._reconfigured = False
         self.askings = 0
-        # How often a configuration has changed: with it, what surfaces always watch may have changed.
+        # How often a configuration has changed. What surfaces always watch may change with it.
         self.configurations = 0
         # Called with each subject that becomes due, so that a caller with a clock can measure how long it waits.
         self.on_due: Callable[[Subject], None] = lambda subject: None
-        # Called before each asking with the other cluster that is the cause of it, or an empty text, so that a caller
-        # with a clock can measure how much time each cluster takes.
+        # Called before each asking with the other cluster that caused it, or an empty text, so that a caller with a
+        # clock can measure how much time each cluster takes.
         self.on_ask: Callable[[str], None] = lambda cluster: None
-
-    # Waking
 
     def wake(self, subject: Subject) -> None:
         """Make a subject due; one that is under way, once that has ended. It may well use a grant now."""
@@ -169,8 +167,6 @@ class Loop:
     def next_instant(self) -> datetime | None:
         return earliest(self._askings.next_instant(), self._rests.next_instant())
 
-    # Running
-
     def run(self, now: datetime, enough: Callable[[], bool] = lambda: False) -> bool:
         """Run the due subjects in order. Return True when none is left, False when `enough()` stopped it early."""
         self._store.pass_time(now)
@@ -234,10 +230,8 @@ class Loop:
         )
         return sum(len(part) for part in parts) + self._rooms.size()
 
-    # Taking in what happened
-
     def _take_in(self) -> None:
-        # Whether claims are listed follows from other tables, so that taking in may change something itself.
+        # Whether claims are listed follows from other tables, so taking in changes may make further changes.
         while self._store.has_changes:
             self._take(*self._store.take_changes())
 
@@ -248,7 +242,7 @@ class Loop:
                 self.wake(subject)
         for topic in changed:
             if isinstance(topic, Key) and topic.kind == GRANT:
-                # Being granted the same again is no reason to use it this time.
+                # A grant that is only renewed does not make a subject use it that has declined it.
                 for subject in self._askings.readers(topic):
                     self._call(subject)
             else:
@@ -274,8 +268,6 @@ class Loop:
         if changed.kind == CONFIG:
             self._reconfigured = True
             self.configurations += 1
-
-    # Asking
 
     def _next(self) -> Subject | None:
         while True:
@@ -306,7 +298,7 @@ class Loop:
             if off.listing is Listing.WAITING:
                 holds = any(key.kind == HOLD for key in standing)
                 if self._store.row(subject.key) is None and not holds and subject not in self._sources:
-                    # Its table was closed: if the object comes back, it comes as a new one.
+                    # The table of the object was closed. If the object comes back, it is a new subject.
                     self._forget(subject)
                     self._newcomers.asked(subject, decider)
                     return
@@ -367,7 +359,8 @@ class Loop:
             self._store.write(row)
             if isinstance(row, Hold):
                 self._reorder(row.claim.node)
-        # Who claims is told of its grants, also where it did not ask for them: it uses them or they pass on.
+        # A subject that claims is woken by the answers, also where its decision has not read them: it uses the grant or
+        # declines it.
         if made:
             record.topics.update(grant_key(key) for key in made if key.kind == HOLD)
         self._remember(subject, record, made, until)
@@ -410,7 +403,7 @@ class Loop:
         self._rests.asked(subject, record, self._now)
         declined = self._holds.declined_asking(subject)
         if declined is not None:
-            # What kept it was perhaps read only because of the grant, and has to wake it all the same.
+            # The subject may have read what kept it only because of the grant. A change of that has to wake it too.
             record.add(declined.topics, declined.rooms, declined.facts)
             until = earliest(until, declined.until)
         if record.rooms or self._rooms.waits(subject):
@@ -423,10 +416,11 @@ class Loop:
     def _unread(self, topic: Topic) -> None:
         """Forget what only the readers of a topic needed, now that it has none."""
         if isinstance(topic, Key) and topic.kind == OUTCOME:
-            # The state that the message belonged to is stored: no decision asks what became of it any more.
+            # The state that the message belonged to is stored: no decision reads the outcome of the message any more.
             self._store.erase(topic)
         elif isinstance(topic, Key) and topic.kind == PROOF:
-            # The conclusion is drawn, or the node is not empty after all: the next one needs a list of its own.
+            # Either the node has been declared empty, or it is not empty after all. The next declaration needs a new
+            # list.
             self._actions.forget_proof(topic)
 
     def _forget(self, subject: Subject) -> None:

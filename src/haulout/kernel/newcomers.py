@@ -77,8 +77,8 @@ class Newcomers:
 
     def _judge(self, decider: Decider, cluster: str) -> None:
         table = self._store.table(cluster, decider.kind)
-        # Rows of our own are never listed by a server: they are known as soon as they are written. Those about another
-        # cluster claim nothing, and a table that says so would outlast the cluster.
+        # The process writes rows of its own kinds itself, so they are known without a list. Rows about another cluster
+        # make no claims, and a listing for them would outlast the cluster.
         listing = Listing.LISTED if decider.kind in OWN_KINDS and not cluster else table.listing
         if listing is not Listing.LISTED or not self._count[decider.name, cluster]:
             self._store.set_listing(cluster, holds_table(decider.name), listing, table.why)

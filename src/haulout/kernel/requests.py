@@ -86,7 +86,7 @@ class Refused(msgspec.Struct, frozen=True):
     code: int
     message: str = ""
     retry_after: float | None = None
-    # Kubernetes' own word for why, where it has one.
+    # The reason that Kubernetes gives, where it gives one.
     cause: str = ""
 
     @property

@@ -14,7 +14,7 @@ import msgspec
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-# The bytes that may be received from another cluster before they are decrypted. The system makes twice as many of them.
+# The size of the receive buffer for connections to other clusters, before decryption. The system doubles it.
 RECEIVE_BUFFER = 2**14
 REFUSED = "its address is not one that kubeconfigs in Secrets may name (allowedServerRanges would have to allow it)"
 

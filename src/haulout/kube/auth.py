@@ -19,7 +19,7 @@ from haulout.kube.tls import CertPair
 
 Header = tuple[str, str]
 
-# What runs out is renewed this long before, so that it does not run out on its way to the server.
+# Credentials are renewed this long before they expire, so that they do not expire on their way to the server.
 EARLY_FOR = timedelta(seconds=10)
 # Half of the time that a service account token is still good for when the kubelet has written the next one
 # (client-go transport/token_source.go).
@@ -45,7 +45,7 @@ class Proof(msgspec.Struct, frozen=True):
 class Source(Protocol):
     """One credential. `ConfigInvalid`: as it stands it will not do; `ConnectionFailed`: not now."""
 
-    # A human may be asked: waiting for them does not count as waiting for the server.
+    # A person may have to log in. That time does not count as waiting for the server.
     interactive: bool
 
     async def proof(self) -> Proof: ...
@@ -159,7 +159,7 @@ class Certificate:
         return Proof(certificate=CertPair(self._certificate(), self._key()))
 
     def refused(self, proof: Proof) -> bool:
-        # A replaced file shows on its own with the next request.
+        # A replaced file is read at the next request.
         return False
 
     async def close(self) -> None:
@@ -170,7 +170,7 @@ class Fetched(msgspec.Struct, frozen=True):
     """A credential that a plugin or an OIDC issuer has handed out, and when it runs out."""
 
     proof: Proof
-    # None: good until refused.
+    # None: the credentials are good until the server refuses them.
     expires_at: datetime | None = None
 
 
@@ -187,7 +187,7 @@ class Renewed:
         again: bool = True,
     ) -> None:
         self.interactive = interactive
-        # Whether there is a way to another proof.
+        # Whether other credentials can be had after a refusal.
         self._again = again
         self._fetch = fetch
         self._clock = clock
@@ -201,7 +201,7 @@ class Renewed:
         return held.proof
 
     def refused(self, proof: Proof) -> bool:
-        # An answer to an older proof says nothing of the one that came since.
+        # The refusal of older credentials says nothing about those that came since.
         if self._again and self._held is not None and proof.contains(self._held.proof):
             self._held = None
         return self._again

@@ -13,7 +13,7 @@ from haulout.kube.errors import TooLarge
 from haulout.kube.excerpt import LONGEST_OBJECT, SLICE, Excerpting, Shape, count_values
 from haulout.kube.turns import Allowance, Turns
 
-# A text that is longer takes turns with others. No ordinary object of another cluster is.
+# Reading a longer text takes turns with other clusters. No ordinary object of another cluster is as long.
 LONG = 2**18
 
 
@@ -42,8 +42,8 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 HOME = Bounds()
-# There may be hundreds of other clusters, and the owner of one may be hostile. A compressed answer
-# can unpack to a thousand times its length; watches, which are nearly all that is read there, are never compressed.
+# There may be hundreds of other clusters, and the owner of one may be hostile. A compressed answer can unpack to a
+# thousand times its length. Nearly all that is read there are watches, which are never compressed.
 AWAY = Bounds(object=2**18, body=2**20, most=16 * 2**20, refusal=2**16, ahead=2**16, compressed=False, values=40_000)
 
 
@@ -61,7 +61,7 @@ class Text:
         self._whole = whole
         self._most = most if keep is not None else whole
         self._keep = keep
-        # Its value is taken out without a copy.
+        # The value of the buffer is taken out without a copy.
         self._held = io.BytesIO()
         self._excerpting: Excerpting | None = None
         self.length = 0

@@ -85,7 +85,7 @@ class Garbled(KubeError):
     """Bytes that are no event and no list: cut off, or not from an API server."""
 
 
-# msgspec tells of bytes that are not UTF-8 and of nesting deeper than Python's limit in their own ways.
+# msgspec raises other errors for bytes that are not UTF-8 and for nesting deeper than Python's limit.
 _UNFIT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -170,11 +170,11 @@ class Kind(Generic[K]):
 
     def __init__(self, kind: type[K], most_values: int = 0) -> None:
         self._most_values = most_values
-        # A type that is only known at run time: mypy cannot follow, msgspec can.
+        # The type is known only at run time: mypy cannot follow it, msgspec can.
         union: Any = Added[kind] | Modified[kind] | Deleted[kind] | Bookmark | Failure  # type: ignore[valid-type]
         self._event: msgspec.json.Decoder[Event[K]] = msgspec.json.Decoder(union)
         self._item = msgspec.json.Decoder(kind)
-        # What is kept of an object, a watch event and a page that are too long to be held.
+        # The fields that are kept of an object, a watch event and a page that are too long to be held.
         self.shape = shape_of(kind)
         self.event_shape = Shape({b'"type"': SCALAR, b'"object"': self.shape})
         self.page_shape = Shape({b'"metadata"': shape_of(_ListMeta), b'"items"': Shape(rest=self.shape)})
@@ -243,7 +243,7 @@ def _broken(raw: Raw | bytes, error: Exception) -> Broken:
         meta = _ANY_OBJECT.decode(raw).metadata
     except _UNFIT:
         return Broken("", "", shortened(str(error), LONGEST_WHY))
-    # None of these need be a text, nor short.
+    # A hostile server may send none of these as a text, and any of them long.
     space, name = (shortened(str(part), LONGEST_PART) for part in (meta.namespace, meta.name))
     version = shortened(str(meta.resource_version), LONGEST_PART)
     return Broken(f"{space}/{name}" if space else name, version, shortened(str(error), LONGEST_WHY))

@@ -67,7 +67,7 @@ def _find(
         return _from_files([Path(path).expanduser()], choice, namespace, env)
     if listed := [Path(item) for item in env.get("KUBECONFIG", "").split(os.pathsep) if item]:
         return _from_files(listed, choice, namespace, env)
-    # A choice can only be meant for a file.
+    # A context, a cluster or a user can only be chosen from a file.
     if (pod_first or choice == Choice()) and _has_service_account(env, mount):
         return in_cluster(namespace=namespace, env=env, mount=mount)
     default = (Path(env["HOME"]) if env.get("HOME") else Path.home()) / ".kube" / "config"

@@ -7,7 +7,7 @@ from types import TracebackType
 
 from haulout.base.clock import Clock
 
-# After a suspend, at most this long until a deadline that passed meanwhile is noticed.
+# After a suspend, a deadline that passed meanwhile is noticed within this time.
 LOOK_EVERY = 1.0
 
 

@@ -17,7 +17,7 @@ async def is_api_server(transport: Transport, *, within: float) -> bool:
     try:
         reply = await transport.request("GET", "/api", timeout=within)
     except ApiError as error:
-        # Discovery may be closed to us, in the words of an API server.
+        # An API server may deny us discovery. Its refusal still shows that it is one.
         return isinstance(error, Forbidden) and error.status.reason == "Forbidden"
     except KubeError:
         return False

@@ -12,9 +12,9 @@ import msgspec
 
 from haulout.kube.allowed_addresses import Reach
 
-# The bytes themselves, or the file that holds them and may be replaced at any time.
+# The bytes themselves, or the path of a file with them, which may be replaced at any time.
 Pem = bytes | Path
-# Proxies that are no HTTP servers.
+# Schemes of proxies that do not speak HTTP.
 SOCKS = ("socks5", "socks5h")
 
 
@@ -37,7 +37,7 @@ class TokenFile(msgspec.Struct, frozen=True):
     """A credential: a bearer token in a file, such as that of a service account."""
 
     path: Path
-    # What to present until the file can be read.
+    # The token that is used until the file can be read.
     token: Secret | None = None
 
 
@@ -85,7 +85,7 @@ class ExecPlugin(msgspec.Struct, frozen=True):
     cluster: ClusterInfo | None = None
 
     def __repr__(self) -> str:
-        # Some plugins take their keys as arguments.
+        # The arguments are secret: some plugins take their keys as arguments.
         return f"ExecPlugin({self.command!r})"
 
 
@@ -120,7 +120,7 @@ def impersonation(user: str, groups: Iterable[str] = ()) -> Impersonation | None
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """An API server and how to reach it: address, trust, proxy and credentials."""
 
-    # The context, or what else a person would call it.
+    # The name of the context, or what a person would call the endpoint otherwise.
     name: str
     # Scheme, host, port and perhaps a path; no slash at its end, no login in it.
     server: str
@@ -138,7 +138,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     reach: Reach | None = None
     # Whether answers may come compressed; over loopback they never do.
     compress: bool = True
-    # At most one that gives a header and one that gives a certificate; empty: anonymous.
+    # At most one credential that gives a header and one that gives a certificate; empty: anonymous.
     credentials: tuple[Credential, ...] = ()
     impersonate: Impersonation | None = None
 

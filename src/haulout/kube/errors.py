@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-# Longer than what API servers and admission webhooks say. The text goes into events and logs.
+# Longer than the messages of API servers and admission webhooks. The text goes into events and logs.
 _LONGEST_MESSAGE = 1000
 _LONGEST_NAME = 100
 

@@ -10,18 +10,18 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-# The longest object that is decoded whole. etcd takes 1.5 MiB by default, and custom resources are stored as JSON, so that
-# only what is stored in fewer bytes than JSON needs is longer: Go's encoder makes six bytes of a "<".
+# The longest object that is decoded whole. etcd takes 1.5 MiB by default, and custom resources are stored as JSON. So
+# only an object whose JSON is longer than its stored form can be longer: Go's encoder makes six bytes of a "<".
 LONGEST_OBJECT = 2 * 2**20
-# A longer string is kept as an empty one, and a longer key not at all.
+# A longer string is kept as an empty string; a field with a longer key is left out.
 LONGEST_STRING = 16 * 2**10
-# The items of arrays and maps are kept until an excerpt is this long; single fields, in which an object says what it
-# is and where, for as much again.
+# The items of arrays and maps are kept until an excerpt is this long. Single fields, which name the object, are kept
+# for as much again.
 ROOM = 256 * 2**10
-# Deeper values are left out. No type of ours goes as deep.
+# Deeper values are left out. No struct of ours is as deep.
 DEEPEST = 32
-# How much is taken in at once, and how many tokens are looked through before others have a turn: 2 ms for those that may
-# be kept. Each costs as much as four of those that are passed over.
+# How many bytes are read at once, and how many tokens are parsed before other work has a turn: 2 ms for tokens that may
+# be kept. Each of those costs as much as four that are skipped.
 SLICE = 64 * 2**10
 MOST_TOKENS = 500
 
@@ -70,7 +70,7 @@ def _shape(info: inspect.Type) -> Shape:
             return SCALAR
 
 
-# In the place of a key that is too long.
+# Stands in the place of a key that is too long.
 _LEFT_OUT = b"..."
 
 
@@ -96,13 +96,13 @@ class Excerpting:
         self._shape = shape
         self._kept = bytearray()
         self._frames: list[_Frame] = []
-        # What has come and not been looked through: the beginning of a token.
+        # The bytes that have arrived and are not parsed: the beginning of a token.
         self._text = b""
-        # How many brackets are open in a value that is left out, and whether the text goes on within a string of it.
+        # How many brackets are open in a value that is left out, and whether the text is within one of its strings.
         self._depth = 0
         self._in_string = False
         self._length = 0
-        # How many tokens have been looked through since others had a turn.
+        # How many tokens have been parsed since other work had a turn.
         self._tokens = 0
 
     def feed(self, piece: bytes) -> Iterator[None]:
@@ -134,7 +134,7 @@ class Excerpting:
         """Leave out the rest of a string; return the place after it, or after as much of it as there is."""
         text = self._text
         if text.find(b'"', at) < 0:
-            # A backslash at the end belongs to what follows, unless another one belongs to it.
+            # A backslash at the end escapes the next byte, unless the backslash is escaped itself.
             slashes = len(text) - len(text[at:].rstrip(b"\\")) - at
             return len(text) - slashes % 2
         end = _end(_STRING_REST, text, at)
@@ -176,7 +176,8 @@ class Excerpting:
             self._string(b"")
             self._in_string = True
             return at + 1
-        # No number is as long: its last byte stands for it. To try each of the others would take seconds for a slice.
+        # No number is as long: its last byte stands for it. Parsing the others one by one would take seconds for a
+        # slice.
         return len(self._text) - 1
 
     def _string(self, text: bytes) -> None:

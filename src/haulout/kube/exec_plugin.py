@@ -18,7 +18,7 @@ from haulout.kube.endpoint import ClusterInfo, ExecPlugin
 from haulout.kube.errors import ConfigInvalid, ConnectionFailed
 from haulout.kube.tls import CertPair
 
-# A program may ask a cloud; a human may have to find their phone.
+# The program may call a cloud provider, and a person may have to confirm a login on their phone.
 LIMIT_SECONDS = 60.0
 INTERACTIVE_LIMIT_SECONDS = 300.0
 
@@ -64,7 +64,7 @@ class PluginRun:
         finally:
             await self._end(process)
         if process.returncode:
-            # It has told the reason on our standard error, which it shares.
+            # The program has written the reason to our standard error, which it shares.
             raise ConnectionFailed(f"{self._where} failed with exit code {process.returncode}{self._hint()}")
         return output
 
@@ -78,13 +78,13 @@ class PluginRun:
                 env=env,
                 stdin=None if self.interactive else DEVNULL,
                 stdout=PIPE,
-                # Its children must not outlive it; on a terminal it has to stay in the foreground.
+                # Its child processes must not outlive it. On a terminal the program has to stay in the foreground.
                 start_new_session=not self.interactive,
             )
         except OSError as error:
             self._refuse(f"cannot be run: {error.strerror}{self._hint()}")
         except ValueError as error:
-            # Words and variables that no program can be given.
+            # Arguments and variables that cannot be passed to any program.
             self._refuse(f"cannot be run: {error}")
 
     async def _end(self, process: Process) -> None:
@@ -128,7 +128,7 @@ class PluginRun:
         return Fetched(Proof(headers, pair), status.expiration_timestamp)
 
     def _hint(self) -> str:
-        # One line, and nothing in it that a terminal would obey.
+        # One line, without control characters that a terminal would obey.
         hint = "".join(char if char.isprintable() else " " for char in self._plugin.install_hint)
         return f" ({' '.join(hint.split())})" if hint.strip() else ""
 

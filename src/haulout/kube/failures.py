@@ -11,7 +11,8 @@ from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout
 
 CONNECT_SECONDS = 10.0
-# All that reading an answer may raise. RuntimeError is what aiohttp has for a connection closed on this side.
+# Every error that reading an answer may raise. aiohttp raises RuntimeError for a connection that was closed on this
+# side.
 BROKEN = (aiohttp.ClientError, HttpProcessingError, OSError, RuntimeError)
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 # An ordinary handshake takes 1 ms of processor time. A chain of 22 certificates with RSA keys of 16,384 bits takes 110 ms.
 MOST = 0.030
-# For so many seconds, no connection is opened to a server whose handshake took longer.
+# After a handshake that took longer, no connection to that server is opened for so many seconds.
 REFUSED_FOR = 600.0
-# After so many records, a connection on which the average one has fewer bytes is closed. An API server sends each event
-# in one or two, and the shortest event has more than a hundred bytes. Each record takes 5 µs, so that a server which sends
-# byte by byte could keep the event loop busy.
+# After so many records, a connection whose average record has fewer bytes than this is closed. An API server sends each
+# event in one or two records, and the shortest event has more than a hundred bytes. Each record takes 5 µs, so a server
+# that sends byte by byte could keep the event loop busy.
 FEW_RECORDS, SMALLEST_RECORD = 500, 32
 
 

@@ -40,7 +40,7 @@ from haulout.kube.proxies import Steps
 from haulout.kube.transport import JSON, Reply
 from haulout.kube.turns import MOST_SAVED, PER_RECORD, Allowance, Shared
 
-# Told of the host, the method and the code of every answer, in the words of Go's client.
+# Called with the host, the method and the code of every answer, as Go's client names them.
 Answered = Callable[[str, str, str], None]
 NO_ANSWER = "<error>"
 
@@ -51,14 +51,14 @@ class _Call(msgspec.Struct, frozen=True):
     query: Mapping[str, str] | None = None
     body: bytes | None = None
     headers: tuple[tuple[str, str], ...] = ()
-    # Seconds without a byte after which the server counts as gone.
+    # The seconds without a byte after which the server counts as unreachable.
     silence: float | None = None
-    # The `elapsed()` from which on it must not be sent any more.
+    # The `elapsed()` from which on the request must not be sent any more.
     ends_at: float = math.inf
 
 
-# The request for which the running task may open a connection. aiohttp's traces would tell as well, but a session that
-# has any makes a dozen objects for each request, a quarter of what a request costs.
+# The request for which the running task may open a connection. aiohttp's traces could tell it too, but a session with
+# traces makes a dozen objects for each request, a quarter of what a request costs.
 _SENDING: ContextVar[_Call] = ContextVar("sending")
 
 
@@ -97,7 +97,7 @@ class HttpTransport:
         self._shared = shared
         self._reading = shared.reading if shared else None
         self._on_close = on_close
-        # Until then no connection is opened, because a handshake took too long.
+        # No connection is opened before this `elapsed()`, because a handshake took too long.
         self._costly_until = -math.inf
         if tls is not None and shared is not None:
             tls.sslobject_class = metered(self._handshake_took, self._record_came)
@@ -165,7 +165,7 @@ class HttpTransport:
     async def close(self) -> None:
         self._closed = True
         await self._login.close()
-        # Closing a session would leave its readers waiting for good.
+        # Closing the session alone would leave the readers of its responses waiting for ever.
         for response in tuple(self._open):
             response.close()
         await self._pools.close()
@@ -211,13 +211,13 @@ class HttpTransport:
                 data=call.body,
                 headers=(*call.headers, *proof.headers),
                 server_hostname=self._endpoint.tls_server_name or None,
-                # The token would go wherever the redirect leads.
+                # With redirects, the token would be sent to the server that the redirect names.
                 allow_redirects=False,
                 timeout=_UNBOUND if call.silence is None else _bound(call.silence),
             )
         except BaseException as error:
             await self._pools.give_back(pool)
-            # UnicodeError: a name that cannot be asked for.
+            # UnicodeError: the host's name cannot be encoded for DNS.
             if isinstance(error, (aiohttp.ClientError, UnicodeError)):
                 self._answered(self._host, call.method, NO_ANSWER)
                 raise failure(self._act(call), error) from error
@@ -252,7 +252,7 @@ class HttpTransport:
         """Let new connections take turns."""
         if self._clock.elapsed() < self._costly_until:
             raise ConnectionFailed(f"{self._endpoint.name}: the server's certificates take too long to verify")
-        # A cluster that is being watched opens another connection only because we have something to write.
+        # A cluster that is being watched opens another connection only for a write of ours.
         if self._shared is not None and not self._open:
             async with self._shared.connecting.turn():
                 pass
@@ -288,7 +288,7 @@ class HttpTransport:
             message = f"{self._act(call)}: answered with HTTP {response.status}, a redirect, which is not followed"
             return error_from_status(Status(code=response.status, message=message))
         body = b""
-        # The code says enough where the rest does not come through.
+        # If the body cannot be read, the status code says enough.
         with suppress(TooLarge, *BROKEN):
             body = await self._body(call, response, self._bounds.refusal, None)
         error = error_from_reply(response.status, body, response.headers.get("Retry-After"))

@@ -17,7 +17,7 @@ from haulout.kube.errors import ConfigInvalid, ConfigRefused, shortened
 Kind = Literal["cluster", "user", "context"]
 T = TypeVar("T")
 
-# As many characters are shown of the names from which one could choose.
+# So many characters of the names that could be chosen are shown in an error.
 LONGEST_NAMES = 400
 
 
@@ -25,7 +25,7 @@ class Place(msgspec.Struct, frozen=True):
     """Where something was written: gives messages their beginning and relative paths their folder."""
 
     document: str
-    # None: a foreign kubeconfig, which may not name files of this computer.
+    # None: a foreign kubeconfig, which must not name files of this computer.
     folder: Path | None
     entry: str = ""
     may_run: bool = True
@@ -114,7 +114,7 @@ def _parse(data: bytes, place: Place, bounds: Bounds) -> Document:
         raw = load(data, bounds=bounds) or {}
     except YamlError as error:
         at = f":{error.place.line}:{error.place.column}" if error.place else ""
-        # The message of a value that is not as its tag says (`!!bool x`) would show it, and it may be a secret.
+        # The error for a value that does not fit its tag (`!!bool x`) would show the value, which may be a secret.
         problem = "a value is not as its tag says" if "!!" in error.problem else error.problem
         raise ConfigInvalid(f"{place}{at}: not YAML: {problem}") from None
     if not isinstance(raw, dict) or raw.get("kind", "Config") != "Config":

@@ -120,7 +120,7 @@ def endpoint_of(kubeconfig: Kubeconfig, choice: Choice, namespace: str, env: Map
         proxy_login=proxy_login,
         proxy_is_ours=bool(proxy_url) and not cluster.proxy_url,
         compress=info.compress,
-        # Never in the clear, as in client-go's DirectClientConfig.
+        # Credentials are never sent without TLS, as in client-go's DirectClientConfig.
         credentials=credentials if info.server.startswith("https:") else (),
         impersonate=_impersonation(user, owner),
     )
@@ -153,7 +153,7 @@ def _credentials(user: _User, place: Place, cluster: ClusterInfo) -> tuple[Crede
     header, certificate = tuple(_header(user, place)), tuple(_certificate(user, place))
     plugin = _exec(user.exec, place, cluster) if user.exec is not None else None
     provider = _oidc(user.auth_provider, place) if user.auth_provider is not None else None
-    # What stands there in plain wins over what would have to be fetched, as in client-go.
+    # Credentials in the kubeconfig win over those that have to be fetched, as in client-go.
     if plugin and not header and not certificate:
         return (plugin,)
     if provider and not header:
@@ -190,7 +190,7 @@ def _exec(raw: dict[str, Any], place: Place, cluster: ClusterInfo) -> ExecPlugin
         place.refuse(
             f'exec.apiVersion is "{shortened(plugin.api_version)}" ({" or ".join(_EXEC_VERSIONS)} would be right)'
         )
-    # v1 asks for the mode, v1beta1 is older than it.
+    # v1 requires the mode, v1beta1 does not know it.
     mode = plugin.interactive_mode or ("IfAvailable" if plugin.api_version.endswith("/v1beta1") else "")
     if mode not in _INTERACTIVE_MODES:
         place.refuse(f'exec.interactiveMode is "{shortened(mode)}" ({", ".join(_INTERACTIVE_MODES)} would be right)')

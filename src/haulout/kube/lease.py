@@ -21,7 +21,7 @@ from haulout.model.meta import wire_micro_time
 
 log = logging.getLogger(__name__)
 
-# As in client-go: candidates wait one retry span, and up to this many more.
+# As in client-go: candidates wait for one retry span plus up to this share of another.
 _JITTER = 1.2
 _RELEASE_FOR = 2.0
 
@@ -142,7 +142,7 @@ class Election:
         try:
             return await self._attempt(deadline)
         except Conflict:
-            # Another replica was quicker: no failure, but a reason to read the lease again.
+            # Another replica has written the Lease first. That is no failure; the Lease is read again.
             return False
         except KubeError as error:
             log.warning("lease attempt failed", extra=self._fields(error=str(error)))
@@ -219,7 +219,7 @@ class Election:
         deadline = self._clock.elapsed() + _RELEASE_FOR
         now = wire_micro_time(self._clock.now())
         try:
-            # A renewal that was cancelled half-way may have moved the version.
+            # A renewal that was cancelled half-way may have changed the version.
             await self._look(deadline)
             if self.holder == self._identity:
                 released = self._with_spec(holderIdentity="", leaseDurationSeconds=1, acquireTime=now, renewTime=now)

@@ -46,7 +46,7 @@ class Pages(Generic[K]):
         if page.next and page.next == self._token:
             raise Garbled(f"list {self._path}: the same page follows on itself")
         self._token, self.complete = page.next, not page.next
-        # Those that are too long come in crowds.
+        # Objects that are too long tend to come together, so each of them counts.
         if not page.is_excerpt:
             self.size = min(self.size * 2, self._most)
         return page

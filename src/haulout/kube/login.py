@@ -50,7 +50,7 @@ class Login:
         return Proof(headers, certificate)
 
     def refused(self, proof: Proof) -> bool:
-        # Each of them has to hear it, whatever the others say.
+        # Every credential is told of the refusal, whatever the others answer.
         answers = [source.refused(proof) for source in self._sources]
         return any(answers)
 

@@ -47,7 +47,7 @@ class Refresh:
     def __init__(self, oidc: Oidc, where: str) -> None:
         self._oidc = oidc
         self._where = f'{where}: OIDC issuer "{oidc.issuer}"'
-        # Issuers may hand out a new one with each use and forget the old.
+        # An issuer may return a new refresh token with each use and forget the old one.
         self._refresh_token = oidc.refresh_token
         self._check_scheme(oidc.issuer)
 
@@ -93,7 +93,7 @@ class Refresh:
 
     def _authenticate(self, form: dict[str, str], methods: list[str] | None) -> dict[str, str]:
         client, secret = self._oidc.client_id, self._oidc.client_secret.text
-        # Basic is what an issuer that lists nothing means (OpenID Connect Discovery 1.0, section 3).
+        # An issuer that lists no method takes Basic (OpenID Connect Discovery 1.0, section 3).
         if secret and "client_secret_basic" in (methods or ["client_secret_basic"]):
             pair = f"{quote_plus(client)}:{quote_plus(secret)}".encode()
             return {"Authorization": f"Basic {b64encode(pair).decode()}"}

@@ -20,7 +20,7 @@ from haulout.kube.tls import CertPair, client_context
 
 USER_AGENT = f"haulout/{__version__}"
 
-# Shorter than the minute after which many load balancers drop what is idle.
+# Shorter than the minute after which many load balancers drop idle connections.
 _KEEPALIVE_SECONDS = 50.0
 
 Identity = tuple[bytes | None, CertPair | None]
@@ -80,7 +80,7 @@ class Pools:
         try:
             session = self._session(*identity)
         except ConfigInvalid:
-            # Certificate and key are replaced one after the other; in between they do not fit.
+            # Certificate and key are replaced one after the other. Until both are new they do not fit together.
             if self._current is None:
                 raise
             self._unusable = identity
@@ -94,12 +94,12 @@ class Pools:
         compress = (
             self._bounds.compressed and endpoint.compress and not is_loopback(urlsplit(endpoint.server).hostname or "")
         )
-        # Reading the certificates that the computer trusts takes tens of milliseconds: not where there is no TLS.
+        # Reading the certificates that the computer trusts takes tens of milliseconds, so it is not done without TLS.
         tls = endpoint.server.startswith("https:") or endpoint.proxy_url.startswith("https:")
         context: ssl.SSLContext | bool = True
         if tls:
             context = self._tls or client_context(ca=ca, insecure=endpoint.insecure, pair=pair, where=endpoint.name)
-        # The proxy of our own environment is trusted to know where it may go.
+        # The proxy of our own environment decides itself which addresses may be reached.
         reach = None if endpoint.proxy_url and endpoint.proxy_is_ours else endpoint.reach
         return aiohttp.ClientSession(
             # There is a watch for each watched kind, and the writer bounds its own requests: a bound on connections would

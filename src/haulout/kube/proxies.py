@@ -101,7 +101,7 @@ class SocksConnector(Connector):
         )
 
     async def _through(self, host: str, port: int, seconds: float | None) -> socket.socket:
-        # The extra is there, or this would not be.
+        # The extra is installed, or this function would not be called.
         from python_socks import ProxyError, ProxyType
         from python_socks.async_.asyncio import Proxy
 

@@ -36,9 +36,10 @@ REFRESH_AFTER = 30 * 60.0
 # The server forgets events after an hour, unless told otherwise.
 CORE_FOR = 60 * 60.0
 _TICK = 60.0
-# Told of are up to three transitions of a thousand nodes within half a minute, which the server takes twice as long for.
+# Enough for up to three transitions of a thousand nodes within half a minute. The server needs twice as long to store
+# them.
 MOST_QUEUED = 10_000
-# What the server's validation lets pass.
+# The longest texts that the server's validation accepts.
 _NOTE_BYTES = 1024
 _INSTANCE_LENGTH = 128
 _NAME_LENGTH = 253
@@ -279,7 +280,7 @@ class Recorder:
                 async with asyncio.TaskGroup() as group:
                     writes = [group.create_task(self._write(happening)) for happening in batch]
             finally:
-                # Cancelled half-way: for `flush` to finish. Names are fixed, so nothing is created twice.
+                # The write was cancelled half-way: `flush` finishes it. Names are fixed, so nothing is created twice.
                 unfinished = [each for each, write in zip(batch, writes, strict=True) if write.cancelled()]
                 self._queue.extendleft(reversed(unfinished))
 
@@ -306,14 +307,15 @@ class Recorder:
             return
 
     async def _send(self, happening: _Happening) -> None:
-        # By turns with the objects that are told of: as one key, events would get one turn in a hundred of a busy roll.
+        # Events take turns by the object that they are about: as one key, they would get one turn in a hundred of a
+        # busy rollout.
         count, key = happening.count, ("events", happening.regarding)
         if happening.written:
             try:
                 path = f"{happening.collection}/{happening.name}"
                 await self._writer.merge_patch(path, happening.repetition(), key=key, slim=True, guard=self._guard)
             except NotFound:
-                # Events live for an hour: a repetition of one that is gone is a new one.
+                # The server deletes events after an hour: a repetition of a deleted event is a new event.
                 await self._writer.create(happening.collection, happening.body(), key=key, slim=True, guard=self._guard)
         else:
             try:

@@ -73,7 +73,7 @@ class Tuning(Struct, frozen=True):
     most_pages: int = 0  # a list with more has no end; 0 is any number
 
 
-# To look at the processor time takes 1 µs, and a step 10 to 40.
+# Reading the processor time takes 1 µs, a step takes 10 to 40 µs.
 STEPS_AT_ONCE = 8
 
 
@@ -136,7 +136,7 @@ class Reflector(Generic[T]):
     ) -> None:
         self._transport = transport
         self._allowance = allowance
-        # What has been taken in since others had a turn.
+        # The objects and bytes taken in since other work had a turn.
         self._objects = self._bytes = 0
         self._path = path
         self._sink = sink
@@ -198,8 +198,8 @@ class Reflector(Generic[T]):
 
     async def _follow(self, query: dict[str, str], *, listing: bool) -> State:
         tuning, loop = self._tuning, asyncio.get_running_loop()
-        # Spread, so that the watches of many reflectors do not end together.
-        # API servers send no bookmarks of a kind of which they have not seen a change since they were started.
+        # The life is random, so that the watches of many reflectors do not end together. API servers send no bookmarks
+        # for a kind that has not changed since they were started.
         longest = tuning.watch_for if self._marked or listing else min(tuning.watch_for, tuning.unmarked_for)
         lives = int(longest * self._random.uniform(0.9, 1.0))
         query |= {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(lives), **self._selectors}
@@ -214,15 +214,15 @@ class Reflector(Generic[T]):
                 self._streaming, opened_at = True, loop.time()
                 if listing and not await self._initial(lines, bound):
                     return self._refused()
-                # A list may take long, so that the server was not asked to end it soon: we leave it ourselves.
+                # A list may take long, so the server was not asked to end this watch soon: we end it ourselves.
                 leaves = listing and not self._marked
                 bound.reschedule(loop.time() + (min(ends, tuning.quiet_for) if leaves else ends))
                 heard = await self._changes(lines) or listing
         except RequestTimeout:
             if not self._streaming or self.state is State.STREAM:
                 raise
-            # The connection is dead, and it is unknown since when. Or it is another server by now, which has
-            # not sent any bookmark yet.
+            # The connection is dead since an unknown time. Or another server answers by now, which has not sent a
+            # bookmark yet.
             self._marked = False
             self._trouble("unreachable", f"watch {self._path}: neither an event nor a bookmark for {silence:g} s")
             return self._list_anew()
@@ -233,7 +233,7 @@ class Reflector(Generic[T]):
                 return self._refused()
             if leaves:
                 return State.WATCH
-            # The server should have ended the watch: the connection is dead. Another one may work at once.
+            # The server should have ended the watch: this connection is dead. A new one may work at once.
             self._trouble("unreachable", f"watch {self._path}: silent beyond its end")
             return State.WATCH
         if loop.time() - opened_at < tuning.settle_for:
@@ -322,7 +322,7 @@ class Reflector(Generic[T]):
         count = 1
         while not pages.complete:
             if self._allowance is not None:
-                # A page may have no object for which a turn is taken.
+                # A page may have no object, and only objects take turns.
                 await self._allowance.pause()
             if count == self._tuning.most_pages:
                 raise Garbled(f"list {self._path}: no end after {count} pages")
@@ -381,7 +381,7 @@ class Reflector(Generic[T]):
         return State.WATCH
 
     async def _listed(self, version: str) -> None:
-        # A list is read at the latest version there is: one from before what we have seen comes from another past.
+        # A list has the latest version there is. One with an older version than we have seen is from a restored backup.
         future = self._future or not version or _before(version, self._version)
         self._version, self._future = version, False
         self._absent = self._troubled = False
@@ -433,7 +433,7 @@ class Reflector(Generic[T]):
             return True
         if not isinstance(error, ApiError) or error.status.code in (401, 403, 429):
             return False
-        # A failing server mends itself; one that fails over an event that it has to send does not.
+        # A failing server recovers. One that fails over an event that it has to send fails again.
         return error.status.code < 500 or (self._streaming and self.state is State.WATCH)
 
     async def _is_absent(self) -> bool:
@@ -448,7 +448,7 @@ class Reflector(Generic[T]):
         return self._list_anew(), self._tuning.absent_for
 
 
-# How servers say that they do not do streaming lists: gate off, old server, storage too old, proxy.
+# The codes of servers that refuse streaming lists: gate off, old server, storage too old, proxy.
 _REFUSALS = frozenset({400, 405, 406, 415, 422, 500, 501})
 
 

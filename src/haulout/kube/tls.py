@@ -33,8 +33,8 @@ def client_context(*, ca: bytes | None, insecure: bool, pair: CertPair | None, w
     # Go takes any certificate of the bundle as an anchor, root or not. The strict checks that Python 3.13 turns on
     # elsewhere refuse cluster authorities without key identifiers; this constructor leaves them off.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    # Python's own list without finite-field Diffie-Hellman, which Go does not have either. The server chooses the size
-    # of its group there, and one of 10,000 bits keeps the event loop for half a second.
+    # Python's own list without finite-field Diffie-Hellman, which Go does not have either. With it the server would
+    # choose the size of the group, and one of 10,000 bits blocks the event loop for half a second.
     context.set_ciphers("ECDH+AESGCM:ECDH+CHACHA20:ECDH+AES:!aNULL:!eNULL:!aDSS:!SHA1:!AESCCM")
     if insecure:
         context.check_hostname = False
@@ -58,10 +58,11 @@ def _trust(context: ssl.SSLContext, ca: bytes, where: str) -> None:
 _PEM = re.compile(
     rb"-----BEGIN (?P<label>[A-Z0-9 ]+)-----(?P<body>[^-]*(?:-(?!----)[^-]*)*)-----END (?P=label)-----", re.ASCII
 )
-# Of PKCS#8, PKCS#1 and SEC 1. All of them begin with a small version number, which an encrypted key does not.
+# The heads of PKCS#8, PKCS#1 and SEC 1 keys. All of them begin with a small version number, which an encrypted key does
+# not.
 _KEY_LABELS = frozenset({b"PRIVATE KEY", b"RSA PRIVATE KEY", b"EC PRIVATE KEY"})
 _PLAIN_KEY = re.compile(rb"\x30(?:[\x00-\x7f]|\x81.|\x82..)\x02\x01[\x00\x01]", re.DOTALL)
-# An RSA key of 4,096 bits has 2,375 bytes. A signature with twice as many bits keeps the event loop for 40 ms.
+# An RSA key of 4,096 bits has 2,375 bytes. A signature with twice as many bits blocks the event loop for 40 ms.
 _LONGEST_KEY = 2600
 _MOST_CERTIFICATES, _LONGEST_CERTIFICATE = 16, 2**14
 
@@ -70,7 +71,7 @@ def _show(context: ssl.SSLContext, pair: CertPair, where: str) -> None:
     try:
         content = _certificates(pair.certificate) + _key(pair.key)
         with _as_file(content) as path:
-            # Without a password to give, OpenSSL would ask the terminal for it.
+            # Without this, OpenSSL would ask for the password on the terminal.
             context.load_cert_chain(path, password="")
     except _Unusable as error:
         raise ConfigInvalid(f"{where}: the client certificate and its key cannot be used: {error}") from None

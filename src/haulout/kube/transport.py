@@ -14,7 +14,7 @@ JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
-# Asked for where the whole object is not needed: 1 KB instead of 9 for a Node.
+# Requested where the whole object is not needed: 1 KB instead of 9 KB for a Node.
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 

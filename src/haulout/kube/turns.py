@@ -9,19 +9,20 @@ from contextlib import asynccontextmanager
 
 from haulout.base.clock import Clock
 
-# The work that one turn pays for, and the pause between two turns: all busy clusters together take at most a
-# twentieth of the time.
+# The work that one turn pays for, and the pause between two turns: all busy clusters together take at most a twentieth
+# of the time.
 GRANT, GRANT_EVERY = 0.001, 0.020
 # The processor time that it takes to receive and decrypt a byte.
 PER_BYTE = 4e-9
-# And to find out that a record of TLS has come, whatever is in it. A server may send one for each byte.
+# The processor time to find out that a TLS record has arrived, whatever is in it. A server may send one for each byte.
 PER_RECORD = 5e-6
-# The work that may be done for each cluster without a turn: so many seconds of it in a second, and at most so many at once.
+# The work that each cluster may cause without a turn: so many seconds of work in a second, and at most so many saved
+# up.
 SHARE, MOST_SAVED = 0.001, 0.010
-# The time that decisions may take because of one cluster before they count: so many seconds of it in a second, and at
-# most so many at once. A cluster that is worked in takes less.
+# The time that decisions may take because of one cluster before it counts: so many seconds in a second, and at most so
+# many saved up. A cluster in which ordinary work is done takes less.
 DECIDING_SHARE, MOST_DECIDING = 0.002, 0.200
-# Timers of the event loop are up to so much late where there is nothing else to do.
+# Timers of an idle event loop fire up to so much late.
 TIMERS = 0.002
 
 

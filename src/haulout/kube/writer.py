@@ -16,7 +16,8 @@ from haulout.kube.listing import Pages
 from haulout.kube.transport import JSON, MERGE_PATCH, METADATA_ONLY, STRATEGIC_PATCH, Transport
 
 K = TypeVar("K", bound=HasMetadata)
-# Called at the very moment of sending: the seconds that the request may take, or None if it must not be sent any more.
+# Called at the moment of sending. It returns the seconds that the request may take, or None if it must not be sent any
+# more.
 Guard = Callable[[], float | None]
 
 # The name under which the server keeps track of the fields that we write.

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Never
 
-# So many more containers made than freed start a collection; Python's own number is 700. A burst of requests makes
-# a dozen containers each, which all end without the collector: it only looked at them again and again, a tenth of
-# the CPU of a drain. Garbage in cycles waits for longer: 20,000 objects are about 2 MiB.
+# A collection begins when so many more containers were made than freed; Python's own number is 700. Each request of a
+# burst makes a dozen containers that end without the collector, which took a tenth of a drain's CPU to look at them
+# again and again. Garbage in cycles stays longer: 20,000 objects are about 2 MiB.
 YOUNG_OBJECTS = 20_000
-# After so many collections of one generation the next older one is looked at, too. Python's own number is 10: with less
-# there is less to look at each time.
+# After so many collections of one generation the next older one is collected too. Python's own number is 10; a smaller
+# one leaves less to look at each time.
 OLDER_AFTER = 2
-# How often everything is looked through. What a cycle keeps alive stays in memory for that long.
+# How often all generations are collected. Garbage in cycles stays in memory for that long.
 SWEEP_EVERY = 300.0
 
 
@@ -49,8 +49,8 @@ async def sweep(every: float = SWEEP_EVERY) -> Never:
 def _collect_all() -> None:
     gc.unfreeze()
     gc.collect()
-    # Python waits with the next full collection until there are a quarter as many new objects as this one has left. They
-    # are set aside now, so that it leaves none, and the next one does not have to look at many.
+    # Python waits with the next full collection until there are a quarter as many new objects as this one has kept. The
+    # kept objects are frozen now, so that the next full collection comes soon and has little to look at.
     gc.collect()
 
 

@@ -9,9 +9,9 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import Connection
 from haulout.cluster.store import Store
 
-# Why a connection had to be made again.
+# The reasons for which a connection was opened again.
 ROTATED, UNAUTHORIZED, NETWORK = "rotated", "unauthorized", "network"
-# A version that has grown old is the server's way to ask for a list: it is there.
+# With an expired version the server asks for a new list, so it can be reached.
 ORDINARY = frozenset({"expired"})
 
 OnReconnect = Callable[[str, str], None]
@@ -34,9 +34,9 @@ class Connections:
         self._clock = clock
         self._on_reconnect = on_reconnect
         self._on_close = on_close
-        # The clusters that have been reached since they were opened.
+        # The clusters that have been reached since their access was opened.
         self._reached: set[str] = set()
-        # The states and texts of accesses that cannot be used, while they are wanted.
+        # The states and errors of accesses that cannot be used, for as long as a decision wants them.
         self._refusals: dict[str, tuple[str, str]] = {}
 
     def opened(self, cluster: str, access: Hashable) -> None:

@@ -21,9 +21,10 @@ log = logging.getLogger(__name__)
 SLICE = 0.010
 LONGEST_REQUEST = 30.0
 LONGEST_SLEEP = 60.0
-# By so much the wall clock may depart from elapsed time between two looks; anything more, and it was set.
+# The wall clock may depart from elapsed time by so much between two looks. If it departs by more, the clock was set.
 SET_BACK_BY = 5.0
-# One turn of the event loop reads the sockets, one hands the bytes to the reflectors, one lets them take them in.
+# One turn of the event loop reads the sockets, one hands the bytes to the reflectors, one lets the reflectors take them
+# in.
 TURNS_TO_TAKE_IN = 3
 
 
@@ -72,7 +73,8 @@ class Driver:
                     hook()
                 out = self._kernel.take_requests()
                 if out:
-                    # After a stall, what has arrived meanwhile comes first: it may make a write wrong.
+                    # After a stall, everything that has arrived is taken in before anything is sent: it may make a
+                    # write wrong.
                     for _ in range(TURNS_TO_TAKE_IN):
                         await asyncio.sleep(0)
                     self._dispatch(out, requests)
@@ -128,7 +130,7 @@ class Driver:
         try:
             self._sender.state(statement)
         except Exception:
-            # A plugin's statement that cannot be made costs itself, not the work on all nodes.
+            # A plugin's statement that cannot be made is dropped. It does not stop the work on all nodes.
             log.exception("statement failed", extra={"statement": type(statement).__name__})
 
     async def _perform(self, request: Request) -> None:
@@ -136,7 +138,7 @@ class Driver:
         try:
             answer = await self._sender.perform(request, lambda: self._guard(request))
         except Exception as error:
-            # A bug in one request must not end the work on all other objects; a look will tell what became of it.
+            # A bug in one request must not end the work on all other objects. A look shows what became of the request.
             log.exception("request failed", extra={"request": type(request.body).__name__})
             answer = Lost(f"{type(error).__name__}: {error}")
         self._kernel.answered(request.id, answer, self._clock.now())

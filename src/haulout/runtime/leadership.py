@@ -38,7 +38,7 @@ class Leadership:
         self._gained = gained
         self._surface_held = surface_held
         self._lost = lost
-        # Elections of surfaces that have held the Lease of their original, whether or not they still do.
+        # The elections of surfaces that have held the Lease of their original at least once.
         self._held: dict[str, Election] = {}
 
     async def run(self) -> None:

@@ -17,8 +17,8 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
-# Under this name a record carries fields with foreign names: as attributes of their own they could clash with
-# those of the record (`name`, `args`), which the standard library answers with an exception.
+# The attribute under which a record carries fields with foreign names. As attributes of their own they could clash with
+# those of the record (`name`, `args`), and the standard library would raise.
 FOREIGN = "foreign_fields"
 
 
@@ -44,7 +44,7 @@ def _fine(record: logging.LogRecord) -> str:
     return f"{at.isoformat().rstrip('0')}Z" if at.microsecond else f"{at.isoformat()}Z"
 
 
-# How zap calls the ways to write an instant, and what they look like.
+# zap's names for the formats of an instant, and the formats.
 TIMES: dict[str, Callable[[logging.LogRecord], str | float]] = {
     "iso8601": lambda record: f"{_utc(record).isoformat(timespec='milliseconds')}Z",
     "rfc3339": lambda record: f"{_utc(record).isoformat(timespec='seconds')}Z",
@@ -71,7 +71,7 @@ class JsonFormatter(_Formatter):
             "logger": record.name.removeprefix("haulout."),
             "msg": record.getMessage(),
         }
-        # What the line says of itself is not replaced by a field of the same name.
+        # A field does not replace a key of the same name that every line has.
         line |= {f"{name}_" if name in line else name: value for name, value in fields(record).items()}
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
@@ -89,7 +89,7 @@ class ConsoleFormatter(_Formatter):
         line = f"{at}\t{record.levelname}\t{logger}\t{_printable(record.getMessage())}\t{extras}".rstrip()
         if not record.exc_info:
             return without_secrets(line)
-        # Each line of a traceback is set in, so that none of them can be taken for a line of the log.
+        # Each line of a traceback is indented, so that none looks like a line of the log.
         trace = "\n".join(f"    {_printable(each)}" for each in self.formatException(record.exc_info).splitlines())
         return without_secrets(f"{line}\n{trace}")
 
@@ -117,6 +117,6 @@ def set_up_logs(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    # The library's own lines say nothing that ours do not.
+    # The lines of the library repeat what ours say.
     logging.getLogger("aiohttp").setLevel(max(level, logging.WARNING))
     logging.getLogger("asyncio").setLevel(max(level, logging.WARNING))

@@ -33,7 +33,7 @@ def buckets(declared: Mapping[str, Declared], name: str) -> tuple[float, ...]:
     return declared[name].buckets if name in declared else BUCKETS
 
 
-# A value at the end of a line, or the upper edge of a bucket.
+# A value at the end of a line, or the upper bound of a bucket.
 WHOLE = re.compile(rb'(?m)( -?[0-9]+|,le="[0-9]+|\{le="[0-9]+)\.0($|")')
 
 
@@ -58,7 +58,7 @@ class Snapshot(Collector):
             worked_out.setdefault(name, {})[labels] = value
         counted = {name: series for _, name, series in self._families}
         for name, series in counted.items():
-            # Zeros for what has not been counted yet.
+            # The zeros that are exported before anything is counted.
             for labels, value in worked_out.pop(name, {}).items():
                 series.setdefault(labels, value)
         more = [(self._kind(name), name, series) for name, series in worked_out.items()]
@@ -92,9 +92,9 @@ class Snapshot(Collector):
         text = generate_latest(registry)
         names = [name for kind, name, _ in self._families if kind == "counter"]
         for name in (*names, *(name for name in self._declared if self._kind(name) == COUNTER)):
-            # The library announces counters under a name with the suffix that OpenMetrics wants.
+            # The library announces a counter under its name with the suffix of OpenMetrics.
             text = text.replace(f" {name}_total ".encode(), f" {name} ".encode())
-        # Whole numbers as Go prints them: people search for them with grep.
+        # Whole numbers are printed as Go prints them: people search for them with grep.
         return WHOLE.sub(rb"\1\2", text + b"".join(_under_old_names(text)))
 
 
@@ -118,7 +118,7 @@ class Metrics:
         self._declared = {metric.name: metric for metric in (*KERNEL_METRICS, *declared)}
         self._counters: dict[str, dict[Labels, float]] = {}
         self._gauges: dict[str, dict[Labels, float]] = {}
-        # A count for each bucket and for what is above them all, then the sum.
+        # The count of each bucket, the count above all buckets, and the sum.
         self._histograms: dict[str, dict[Labels, list[float]]] = {}
         self._sources: list[Callable[[], Iterable[Sample]]] = []
 
@@ -165,10 +165,10 @@ class Metrics:
         self._sources.append(gauges)
 
     def snapshot(self) -> Snapshot:
-        # Sources first: some count what is due before they give their samples.
+        # Sources come first: some of them count something before they return their samples.
         sourced = itertools.chain.from_iterable([source() for source in self._sources])
         families = [
-            # Some are counted one by one, but known to dashboards as gauges.
+            # Some counters are known to dashboards as gauges.
             (GAUGE if self._is_gauge(name) else kind, name, dict(series))
             for kind, known in (("counter", self._counters), ("gauge", self._gauges))
             for name, series in known.items()

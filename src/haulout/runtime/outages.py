@@ -8,13 +8,13 @@ import msgspec
 
 from haulout.base.clock import Clock
 
-# A watch that is cut off and taken up again is nothing special: balancers, restarts and upgrades do it every day.
+# A watch that breaks and goes on is ordinary: balancers, restarts and upgrades cause it every day.
 LONG_FOR = 10.0
-# What comes again sooner than this belongs to what was before it.
+# Trouble that returns sooner than this belongs to the same outage.
 CALM_FOR = 10.0
-# By the reflector's codes: credentials or rights that are lacking do not come back by themselves.
+# The reflector's codes of missing credentials or rights, which do not come back by themselves.
 DENIALS = frozenset({"unauthorized", "unreadable"})
-# Versions grow old, and a list helps: the server was there all the time.
+# The code of an expired version. A list helps, and the server was there all the time.
 ORDINARY = frozenset({"expired"})
 
 
@@ -40,7 +40,7 @@ class Interruptions:
         self._kind = kind
         self._clock = clock
         self._cause = ("", "")
-        # Since when it has been coming and going, and what of that has been told: denials or not.
+        # Since when the outage lasts, with its interruptions, and what has been reported of it: a denial or not.
         self._restless_from = 0.0
         self._reported_outages: set[bool] = set()
         self._since: float | None = None

@@ -18,7 +18,7 @@ from haulout.kernel.loop import Loop
 from haulout.kube.transport import Transport
 
 Probe = Callable[[Any], Awaitable[Any]]
-# A probe that does not answer is stale after this many of its paces.
+# The fact of a probe without an answer is stale after so many of its paces.
 STALE_AFTER = 3
 
 

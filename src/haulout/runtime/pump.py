@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 
 CORE = "/api/v1"
 HOME = Tuning()
-# Between us and another cluster there may be anything: a connection that has died in silence is found out by renewing
-# the watch often, and a cluster that is away is not pressed.
+# The network to another cluster may drop a connection silently. Renewing the watch often detects that. A cluster that
+# is unreachable is asked at a slower pace.
 AWAY = Tuning(
     answer_for=10.0,
     marker_for=10.0,
@@ -41,16 +41,18 @@ AWAY = Tuning(
     backoff_from=5.0,
     backoff_to=60.0,
     backoff_share=(0.8, 1.2),
-    # What a balancer asks for whose servers are away comes on top of that, and they may be back long before.
+    # The Retry-After of a balancer whose servers are down is added to the back-off, and the servers may be back long
+    # before it ends.
     patience=10.0,
-    # Far more than a Node with hundreds of labels, images and volumes has. To decode so many takes about 0.2 ms.
+    # Far more values than a Node with hundreds of labels, images and volumes has. Decoding so many takes about 0.2 ms.
     most_values=5_000,
-    # A server may send one object in each.
+    # A server may send pages with one object each.
     most_pages=10_000,
 )
-# How long until it is looked anew whether a kind is served; where one can do without it, there is no hurry.
+# How long until it is checked again whether a kind is served. A kind that surfaces can do without is checked less
+# often.
 ABSENT_FOR, WITHOUT_FOR = 10.0, 600.0
-# How long until a better version than the one in use is looked for.
+# How long until a better version of a kind than the one in use is looked for.
 BETTER_FOR = 60.0
 
 
@@ -94,12 +96,12 @@ class Pump:
         self._on_outage = on_outage
         self.connections = connections or Connections(store, clock)
         self._open: dict[tuple[str, str], _Watch] = {}
-        # Those that stand ready to take over.
+        # Watches over a new access, which replace those of the old one as soon as they have listed.
         self._coming: dict[tuple[str, str], asyncio.Task[None]] = {}
         self.kinds = kinds or Kinds()
-        # 200 clusters of 100 Nodes, at 40 us each, in about 16 s.
+        # 200 clusters of 100 Nodes, at 40 µs each, take about 16 s at this share.
         self._turns = Turns(GRANT_EVERY)
-        # The time that may be spent on each other cluster.
+        # The allowance of time of each other cluster.
         self._allowances: dict[str, Allowance] = {}
 
     def open(self, group: asyncio.TaskGroup, transport: Transport, cluster: str, kind: str, keep: Keep) -> None:
@@ -116,7 +118,7 @@ class Pump:
     def take_over(
         self, group: asyncio.TaskGroup, transport: Transport, cluster: str, kind: str, done: Callable[[], None]
     ) -> None:
-        """Watches what is watched already, by another way, and leaves the old one as soon as everything has been seen."""
+        """Watch a kind over a new access, and close the watch over the old one as soon as the new one has listed."""
         place = (cluster, kind)
         projector = self.kinds.projector(*place)
         sink = TakingOver(*self._around(projector), over=lambda: self._replace(place, done))
@@ -158,7 +160,7 @@ class Pump:
         return list(self._open)
 
     def _around(self, projector: Projector) -> tuple[Any, ...]:
-        # Of other clusters decisions tell, who read how one gets on with them.
+        # Decisions report the connections of other clusters themselves: they read them as rows.
         on_outage = _untold if projector.cluster else self._on_outage
         on_oversized = _unsaid if projector.cluster else self._on_oversized
         callbacks = (self._on_change, on_outage, self.connections, on_oversized)
@@ -190,7 +192,7 @@ class Pump:
             if served is not None and served.prefix != ceased:
                 missed = False
                 why = await self._while_served(transport, projector, served, sink)
-                # What is not served any more may be under another version, at once.
+                # A kind that is not served any more may be served in another version, which is tried at once.
                 ceased = served.prefix if why else ""
                 continue
             ceased = ""
@@ -235,7 +237,7 @@ class Pump:
             await asyncio.Event().wait()
         while True:
             await asyncio.sleep(BETTER_FOR)
-            # Where that cannot be found out now, the one in use tells what is wrong.
+            # If that cannot be found out now, the reflector of the version in use reports what is wrong.
             with contextlib.suppress(KubeError):
                 found = await serving(transport, used, within=HOME.answer_for)
                 if found is not None and found.prefix != used.prefix:
@@ -264,7 +266,7 @@ class Pump:
             fields=resource.fields,
             tuning=AWAY if sink.away else HOME,
             gives_up=(*gives_up, Forbidden) if resource.optional else gives_up,
-            # A balancer that has lost its servers answers 404 as well.
+            # A balancer without servers answers 404 too.
             always_served=resource.prefix == CORE,
             allowance=self._allowance(projector.cluster) if sink.away else None,
         )

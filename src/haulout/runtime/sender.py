@@ -42,13 +42,13 @@ from haulout.runtime.metrics import Metrics
 log = logging.getLogger(__name__)
 acts = logging.getLogger("haulout.acts")
 
-# Gateways say this when they gave up waiting: the server behind may have carried the request out all the same.
+# Gateways answer so after a timeout. The server behind may have carried the request out all the same.
 UNKNOWN_EFFECT = frozenset({502, 504})
 DELETIONS = "haulout_pod_deletions_total"
 
-# What it returns is part of the outcome.
+# The return value is part of the outcome.
 Channel = Callable[[Any], Awaitable[object]]
-# What a server is asked.
+# The requests that are sent to an API server.
 Asked = Change | Create | Evict | Delete | Look | ListPods
 
 
@@ -81,7 +81,7 @@ class Sender:
         self._channels = channels or {}
         self._surfaces = surfaces or {}
         self.writers: dict[str, Writer] = {}
-        # Clusters and namespaces in which an object was to be made, and which do not exist.
+        # The clusters and namespaces in which an object was to be created and that do not exist.
         self._missing: set[tuple[str, str]] = set()
 
     async def perform(self, request: Request, guard: Guard) -> Answer:
@@ -124,7 +124,7 @@ class Sender:
             action=tell.action,
             type="Warning" if tell.warning else "Normal",
             related=self._reference(tell.related, None) if tell.related else None,
-            # One that warns is about what its note says: of two names that are unknown, both are to be told.
+            # Two warnings with different notes are two events: of two unknown names, both are reported.
             by_note=tell.warning,
         )
 
@@ -196,7 +196,7 @@ class Sender:
             if error.status.code in UNKNOWN_EFFECT:
                 return Lost(str(error))
             if isinstance(error, NotFound) and not error.of_object:
-                # Nothing is known of the object: it may be there.
+                # Nothing is known of the object, so it may exist.
                 return Refused(0, str(error))
             return Refused(error.status.code, str(error), error.retry_after, error.cause)
         except ConnectionFailed as error:
@@ -263,13 +263,13 @@ class Sender:
         except msgspec.DecodeError as error:
             log.warning("answer cannot be read", extra={"object": str(body.target), "error": str(error)})
             return Done()
-        # A deletion that is complete is answered with a Status, which has no name.
+        # A completed deletion is answered with a Status, which has no name.
         return Done(row=projector.row(obj)) if obj.metadata.name else Done()
 
 
 def _listed_row(projector: Projector, item: Any) -> Row:
     if isinstance(item, Broken):
-        # It is there, and may be one that has to go: a list that shows it does not show an empty node.
+        # The listed pod may be one that has to leave: the list does not prove that the node is empty.
         raise Garbled(f"pod {item.name} cannot be read: {item.why}")
     return projector.row(item.object if isinstance(item, Shortened) else item)
 

@@ -22,15 +22,15 @@ from haulout.runtime.sender import Sender
 
 log = logging.getLogger(__name__)
 
-# A write to another cluster that is not answered for so long is given up.
+# A write to another cluster without an answer is given up after so long.
 LONGEST_AWAY = 10.0
 
-# How often a cluster's access is read. The author of a kubeconfig can make it as costly as the bounds of reading allow,
-# and write another one at any time; each also begins its connections anew, without the back-off of those before. Some
+# How often the access of a cluster is read. The author of a kubeconfig can make reading as costly as the bounds allow,
+# and can replace it at any time. Each new access also opens its connections without the back-off of those before. Some
 # changes in a row are ordinary: credentials are rotated, or a person tries what works.
 READ_EVERY, READ_BURST, READ_REFILL, READ_LONGEST = 2.0, 10, 30.0, 300.0
 FIRST_PACE = Pace(READ_EVERY, READ_BURST, READ_REFILL, READ_LONGEST)
-# A reading that takes longer is given up.
+# Reading an access is given up after so long.
 READ_WITHIN = 10.0
 
 Connect = Callable[[Hashable], Awaitable[Transport]]
@@ -87,14 +87,14 @@ class Sources:
         self._coming: dict[str, _Way] = {}
         self._refused: dict[str, Hashable] = {}
         self._readings: dict[str, _Reading] = {}
-        # How often the accesses of clusters that are gone have been read, for some minutes: a Machine that is deleted and
-        # created again brings no new burst.
+        # How often the accesses of removed clusters have been read in the last minutes, so that a Machine that is
+        # deleted and created again gets no new burst.
         self._left_paces: dict[str, Pace] = {}
-        # One after the other, so that many costly ones together take no more processor time than one.
+        # Accesses are read one after the other, so that many costly ones take no more processor time than one.
         self._reader = asyncio.Semaphore(1)
-        # What the open watches were last made equal to: the configurations' count and the decisions' demands.
+        # The configurations' count and the decisions' demands for which the watches were last opened and closed.
         self._last: tuple[int, Set[Source]] | None = None
-        # What was asked for when it was last looked at, and the clusters of which an access has been read since then.
+        # The demands at the last look, and the clusters whose access has been read since then.
         self._asked: Set[Source] = frozenset()
         self._read_since: set[str] = set()
 
@@ -112,7 +112,7 @@ class Sources:
         if self._last is not None and asked[0] == self._last[0] and asked[1] is self._last[1]:
             return
         self._last = asked
-        # There may be hundreds of clusters: a change of one must cost no look at the others.
+        # There may be hundreds of clusters: the change of one must not cost a look at the others.
         changed, wanted = self._changed(self._always() | asked[1])
         clusters, places = {source.cluster for source in wanted}, {(source.cluster, source.kind) for source in wanted}
         known = {*self._ways, *self._refused, *self._readings}
@@ -129,7 +129,7 @@ class Sources:
                     self._hand_over(source, group)
                 elif source.cluster:
                     self._keep(source.cluster, group)
-        # The state of connections is written here, after all decisions were run.
+        # The states of connections are written here, after all decisions were run.
         self._pump.changed()
 
     def _changed(self, asked: Set[Source]) -> tuple[set[str], set[Source]]:
@@ -250,7 +250,7 @@ class Sources:
                 state = Connection.REJECTED if isinstance(error, ConfigRefused) else Connection.INVALID
                 self._refuse(source, state, str(error))
             except Exception as error:  # noqa: BLE001 - a foreign kubeconfig must not end the process
-                # What an error says of it may be a secret.
+                # The text of an error may hold a secret of the kubeconfig.
                 place = traceback.extract_tb(error.__traceback__)[-1]
                 name = type(error).__name__
                 log.error("access cannot be read", extra={"error": name, "at": f"{place.filename}:{place.lineno}"})

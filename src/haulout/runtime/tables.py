@@ -22,12 +22,12 @@ log = logging.getLogger(__name__)
 
 UNREADABLE_AFTER = 60.0
 FORBIDDEN_ACT = "grant the right to list and watch this kind (`haulout rbac` prints the roles)"
-# The codes of troubles in which the rows prove nothing from the beginning.
+# The codes of troubles in which the rows prove nothing from the first moment.
 AT_ONCE = frozenset({"unreadable", "overfull"})
-# The most characters that are kept of one object of another cluster. API servers hold names, labels and what Cluster API
-# writes to lengths that together are less; the server of a hostile cluster need not.
+# The most characters that are kept of one object of another cluster. API servers limit names, labels and what Cluster
+# API writes to lengths that together are less. The server of a hostile cluster need not.
 MOST_KEPT = 2048
-# Of so many objects of a table it is said by name that they are broken or oversized.
+# At most so many broken or oversized objects of a table are named.
 MOST_ODD = 1000
 
 
@@ -54,7 +54,8 @@ class TableSink:
         self._on_outage = on_outage
         self._connections = connections if projector.cluster else None
         self._kind = projector.resource.kind
-        # In metrics, without the namespace and name of a table of one object: there is one for each workload cluster.
+        # The kind in metrics, without the namespace and name of a table of one object: there is one such table for each
+        # workload cluster.
         self._plain_kind = self._kind.partition("/")[0]
         self._cluster = projector.cluster
         self._interruptions = Interruptions(self._cluster, self._kind, clock)
@@ -63,13 +64,13 @@ class TableSink:
         self._troubled_at: float | None = None
         self._why = ""
         self._reported_code = ""
-        # Set at each failure, until a minute of them has been judged.
+        # Set at each failure, until a minute of failures has made the table unreadable.
         self._in_trouble = asyncio.Event()
-        # The objects of which it has been said that they are broken or oversized, as long as they exist. And those of
-        # them that a list under way has shown.
+        # The objects that have been reported as broken or oversized and still exist, and those of them that a list
+        # under way has shown.
         self._odd: set[str] = set()
         self._odd_in_list: set[str] | None = None
-        # The objects that a list under way has shown, the broken ones among them.
+        # The objects that a list under way has shown, including broken ones.
         self._shown = 0
 
     @property
@@ -152,11 +153,11 @@ class TableSink:
         if self._connections is not None:
             self._connections.trouble(self._cluster, code, why)
             self._on_change()
-        # Said once, and anew when the cause is another: what cut a watch off need not be what keeps it from going on.
+        # Reported once, and again when the cause changes: what broke a watch need not be what keeps it from going on.
         if code != self._reported_code:
             self._reported_code = code
             if self._optional and code == "unreadable":
-                # The role of an original allows what the original reads. What it does not say must not look like a fault.
+                # The role of an original allows what the original reads. A kind that it does not allow is no fault.
                 log.info("kind is done without: the role does not allow to list it", extra={"kind": self._kind})
             else:
                 where = {"kind": self._kind, "cluster": self._cluster}
@@ -188,7 +189,7 @@ class TableSink:
         return since + UNREADABLE_AFTER - self._clock.elapsed()
 
     def _doubt(self) -> None:
-        # All who have read the table are asked again, which is not worth it where only the words are new.
+        # A changed text wakes every reader of the table, so it is written only where more than the text is new.
         if self._store.table(self._cluster, self._kind).listing is not Listing.UNREADABLE:
             self._store.set_listing(self._cluster, self._kind, Listing.UNREADABLE, self._why)
             self._on_change()
@@ -281,6 +282,6 @@ class TakingOver(TableSink):
             for obj in gathered.values():
                 super().put(obj)
                 yield
-            # It may be another server that answers now: what it shows stands, whatever we knew.
+            # Another server may answer now. The objects that it lists count, whatever our rows say.
             future = True
         yield from super().listed(version, future=future)

@@ -16,7 +16,8 @@ class Traffic:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        # How many transports lead to a host. The author of a kubeconfig chooses its host, as often as they like.
+        # How many transports lead to each host. The authors of kubeconfigs choose the hosts, and may choose the same
+        # one often.
         self._open: Counter[str] = Counter()
 
     def opened(self, server: str) -> Answered:

@@ -23,24 +23,24 @@ from haulout.serve.web import Handler
 
 log = logging.getLogger("haulout.admission")
 
-# A review has the object as it is and as it shall be. Custom resources are stored as the same JSON that a review has,
-# and etcd takes 1.5 MiB of it at most (--max-request-bytes). A longer review is about an object that cannot be stored.
-# The rest is room for the caller's groups and the options.
+# A review has the old and the new object. Custom resources are stored as the same JSON that a review has, and etcd
+# takes at most 1.5 MiB of it (--max-request-bytes). A longer review is about an object that cannot be stored. The rest
+# is room for the caller's groups and the options.
 LONGEST_BODY = 2 * 3 * 2**19 + 2**18
 BODY_WITHIN = 5.0
 # Ordinary reviews have a few KiB and are read at once. Longer ones are rare and expensive: a few are received at a
-# time, one after the other is decoded, and a caller beyond those that may wait is asked to come again.
+# time, they are decoded one after the other, and further callers are asked to try again.
 LONG_BODY = 64 * 2**10
 LONG_AT_ONCE = 2
 LONG_WAITING = 16
 LONG_WITHIN = 5.0
 RETRY_AFTER = "1"
-# Decoding 3 MiB takes 4 to 12 ms of the loop: it has nine times as long for everything else before the next one.
+# Decoding 3 MiB blocks the event loop for 4 to 12 ms. Nine times as long passes before the next one is decoded.
 REST = 9.0
 # Any client can send a review that needs a look at the API server.
 LOOKS_AT_ONCE = 8
 LOOK_WITHIN = 5.0
-# Within the 15 seconds that the registration gives us, and then some for the way.
+# Less than the 15 seconds that the registration allows, so that the answer arrives in time.
 LISTED_WITHIN = 8.0
 LOOK_AGAIN = 0.05
 MOST_DOUBTS = 4
@@ -164,7 +164,7 @@ class Admission:
         except web.HTTPRequestEntityTooLarge:
             self._complain("review is too long", webhook=webhook.name, **{"from": http.remote})
             answer = refusal(413, "RequestEntityTooLarge", f"the body is longer than {LONGEST_BODY} bytes")
-            # The rest of the body is not worth reading.
+            # The rest of the body is not read.
             answer.force_close()
             return answer
         verdict = await self.judge(webhook, request)

@@ -15,16 +15,17 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 AUTHORITY_FOR = timedelta(days=3650)
 SERVING_FOR = timedelta(days=90)
-# Long before its end, so that a cluster that was off for weeks comes up with one that is still good.
+# Renewed long before the end, so that a cluster that was off for weeks starts with a valid certificate.
 RENEW_AUTHORITY_BEFORE = timedelta(days=365)
 RENEW_SERVING_BEFORE = timedelta(days=30)
-# Clocks differ: the reader's may be behind the one of the process that made the certificate.
+# Clocks differ: the client's may be behind the clock of the process that made the certificate.
 BACKDATED_FOR = timedelta(hours=1)
-# API servers learn of a new authority from a watch; until all have, no replica serves what it signed.
+# API servers learn of a new authority by a watch. Until all of them have, no replica serves a certificate that it
+# signed.
 AUTHORITY_KNOWN_AFTER = timedelta(minutes=5)
 MOST_NAMES = 100
 
-# Ours are of elliptic curves. The originals made RSA keys, and what they left in a Secret goes on being used.
+# Our own keys are of elliptic curves. The originals made RSA keys, and those that are in a Secret are used on.
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 
@@ -92,7 +93,7 @@ def with_fresh_authority(bundle: Bundle, now: datetime) -> Bundle:
         return msgspec.structs.replace(
             bundle, authorities=made.certificate + bundle.authorities, authority_key=made.key
         )
-    # The last that an older one signed was signed before the newest was made.
+    # The older authority has signed nothing since the newest one was made.
     if older and now > newest.not_valid_before_utc + BACKDATED_FOR + AUTHORITY_KNOWN_AFTER + SERVING_FOR:
         return msgspec.structs.replace(bundle, authorities=newest.public_bytes(serialization.Encoding.PEM))
     return bundle
@@ -107,7 +108,8 @@ def with_fresh_serving(bundle: Bundle, names: Iterable[str], now: datetime) -> B
     is_known = now >= newest.not_valid_before_utc + BACKDATED_FOR + AUTHORITY_KNOWN_AFTER
     if ends_soon or not wanted <= names_of(serving) or (is_known and not signed_by(serving, newest)):
         authority = Pair(newest.public_bytes(serialization.Encoding.PEM), bundle.authority_key)
-        # While replicas of two versions run, each wants its own names: with both, neither renews what the other made.
+        # While replicas of two versions run, each wants its own names. A certificate with both sets is renewed by
+        # neither.
         both = wanted | names_of(serving)
         signed = _sign(authority, both if len(both) <= MOST_NAMES else wanted, now)
         return msgspec.structs.replace(bundle, serving=signed)
@@ -139,7 +141,7 @@ def names_of(certificate: x509.Certificate) -> set[str]:
 
 def _make_authority(now: datetime) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
-    # Two authorities of one name would be confused with each other while both are trusted.
+    # Two trusted authorities with the same name would be mistaken for each other.
     name = _name(f"haulout webhook authority {now:%Y-%m-%dT%H:%M:%SZ}")
     usage = x509.KeyUsage(
         digital_signature=True,

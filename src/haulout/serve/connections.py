@@ -20,7 +20,7 @@ log = logging.getLogger("haulout.serve")
 
 BACKLOG = 128
 SWEEP_EVERY = 0.5
-# Without a free file descriptor every accept fails at once: trying again without a pause would keep the loop busy.
+# Without a free file descriptor every accept fails at once. Trying again without a pause would keep the loop busy.
 ACCEPT_AGAIN_AFTER = 0.2
 
 
@@ -28,14 +28,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What the callers of one server may take together."""
 
     connections: int = 64
-    # From its first byte to the end of its headers, the TLS handshake of a new connection included.
+    # The time for the headers of a request, from its first byte; of a new connection, with its TLS handshake.
     headers_within: float = 10.0
-    # From the first to the last byte of an answer that is sent in pieces.
+    # The time for an answer that is sent in pieces.
     answer_within: float = 30.0
     # Longer than the 90 s that Go clients keep an idle connection. If the server closed it first, a review that is
     # being sent at that moment would be lost, since clients do not repeat a POST.
     idle_for: float = 120.0
-    # A TLS handshake costs one to two milliseconds of the loop, a request about half of one.
+    # A TLS handshake blocks the loop for one to two milliseconds, a request for about half of one.
     connections_per_second: float = 200.0
     handshakes_per_second: float = 60.0
     requests_per_second: float = 400.0
@@ -146,7 +146,7 @@ class Connections:
         self._limits = limits
         self._tls = tls
         self._open: dict[Connection, asyncio.Task[None]] = {}
-        # Handshakes that come together would stand between the loop and everything else.
+        # Handshakes take turns: many at once would block the loop.
         handshakes = Pace(limits.handshakes_per_second, burst_for=0.05)
         self._pace = Pace(limits.connections_per_second) if tls is None else handshakes
         self._changed = asyncio.Event()
@@ -200,7 +200,7 @@ class Connections:
             await loop.connect_accepted_socket(lambda: connection, sock, ssl=self._tls, ssl_handshake_timeout=within)
             await connection.ended.wait()
         except (OSError, TimeoutError):
-            # Callers that are not serious fail the handshake all day; a line for each would be theirs to write.
+            # Scanners fail the handshake all day. A line for each would let them fill the log.
             sock.close()
         except asyncio.CancelledError:
             connection.abort()

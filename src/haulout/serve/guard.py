@@ -25,9 +25,9 @@ KNOWN_FOR = 60.0
 ALLOWED_FOR = 300.0
 DENIED_FOR = 30.0
 ASK_WITHIN = 10.0
-# A client that sends made-up tokens pushes out only made-up tokens.
+# Bounded: a client that sends made-up tokens removes only other refused tokens.
 MOST_KEPT = 1024
-# No service account token is that long; hashing must not be a way to keep us busy.
+# No service account token is as long. Hashing a longer one would let a client keep us busy.
 LONGEST_TOKEN = 16 * 1024
 
 T = TypeVar("T")
@@ -87,7 +87,7 @@ class Guard:
         self._transport = transport
         self._users: Kept[_TokenStatus] = Kept(clock)
         self._access: Kept[bool] = Kept(clock)
-        # One question at a time: many who come together ask the API server once.
+        # One question at a time: requests that arrive together ask the API server once.
         self._turn = asyncio.Lock()
 
     async def code(self, authorization: str, path: str, verb: str) -> int:

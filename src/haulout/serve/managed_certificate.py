@@ -29,7 +29,7 @@ log = logging.getLogger("haulout.certificates")
 
 WATCH_SECONDS = 290
 LONGEST_WAIT_FOR = timedelta(hours=6)
-# What happens together is looked at once.
+# Changes that arrive within this time are handled together.
 GATHER_SECONDS = 0.2
 ATTEMPTS = 5
 
@@ -86,7 +86,7 @@ class SelfManagedCertificate:
                 try:
                     next_at = await self.look()
                 except KubeError as error:
-                    # Once for each cause: a missing role is missing for long.
+                    # Logged once for each cause: a missing role stays missing for long.
                     if last_error != str(error):
                         last_error = str(error)
                         log.error("certificate cannot be kept", extra=self._fields(error=last_error))
@@ -102,7 +102,7 @@ class SelfManagedCertificate:
             try:
                 return await self._look()
             except Conflict:
-                # Another replica was quicker: what it wrote is as good as ours.
+                # Another replica has written the Secret first. Its certificate is used.
                 continue
         return self._clock.now() + timedelta(seconds=1)
 
@@ -131,8 +131,6 @@ class SelfManagedCertificate:
     def _serve(self, bundle: Bundle) -> None:
         if self._identity.use(bundle.serving):
             log.info("certificate loaded", extra=self._fields())
-
-    # The Secret
 
     async def _stored(self, names: Iterable[str]) -> tuple[dict[str, Any], Bundle]:
         """Return what is in the Secret. It is made where there is none, or none that can be used."""
@@ -179,8 +177,6 @@ class SelfManagedCertificate:
     @property
     def _collection(self) -> str:
         return f"/api/v1/namespaces/{self._namespace}/secrets"
-
-    # Asking the server
 
     async def _listen(self, path: str, name: str) -> Never:
         """Watch one object. What a watch tells is only that there is something to look at."""

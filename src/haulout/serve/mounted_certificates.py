@@ -17,7 +17,7 @@ from haulout.serve.tls import TakesCertificates
 log = logging.getLogger("haulout.certificates")
 
 LOOK_EVERY = 1.0
-# Not every file system shows every change in a file's times.
+# Not every file system changes a file's times with every write, so the file is read at this pace too.
 CLOSELY_EVERY = 10
 
 

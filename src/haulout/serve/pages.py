@@ -13,7 +13,7 @@ from haulout.serve.web import Handler
 INDEX = "index.html"
 
 
-# Threads that read files are few, and others need them.
+# Few threads read files, and other requests need them too.
 FILES_AT_ONCE = 2
 
 

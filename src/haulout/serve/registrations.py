@@ -19,7 +19,7 @@ from haulout.kube.transport import JSON_PATCH, Transport
 log = logging.getLogger("haulout.certificates")
 
 _GROUP = "/apis/admissionregistration.k8s.io/v1"
-# Others who write the authority for their owner: two who do so never come to rest.
+# Other controllers that write the authority into a registration by such an annotation. Two writers would never agree.
 INJECTORS = ("cert-manager.io/inject-ca-from", "service.beta.openshift.io/inject-cabundle")
 MOST_NAMES = 64
 
@@ -98,7 +98,7 @@ class Registrations:
         except Forbidden as error:
             self._say_once("registration cannot be written", str(error))
         except (NotFound, Invalid) as error:
-            # Changed since it was read; the watch brings us back to it.
+            # The registration has changed since it was read. The watch brings it again.
             log.info("registration has changed meanwhile", extra={"registration": place.name, "error": str(error)})
         else:
             log.info("authority registered", extra={"registration": place.name})
@@ -122,7 +122,7 @@ class Registrations:
         except NotFound:
             return Registration()
         except (Forbidden, msgspec.DecodeError) as error:
-            # Another program may look after the registration; then the certificate is all there is to do.
+            # Another program may manage the registration. Then only the certificate is kept.
             self._say_once("registrations cannot be read", str(error))
             return Registration()
 

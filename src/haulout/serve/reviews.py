@@ -14,7 +14,7 @@ API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
 
 
-# The API server cuts off what is longer, and complains.
+# The API server cuts longer warnings off, and logs a complaint.
 LONGEST_WARNING = 256
 T = TypeVar("T")
 

@@ -25,7 +25,7 @@ class Flight(Generic[T]):
     async def get(self) -> T:
         if self._next is None:
             self._next = asyncio.create_task(self._fly(self._last))
-        # A caller that goes away must not take the result from the others.
+        # A caller that disconnects must not cancel the work that other callers wait for.
         return await asyncio.shield(self._next)
 
     async def _fly(self, before: asyncio.Task[T] | None) -> T:

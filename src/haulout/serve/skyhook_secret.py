@@ -131,7 +131,7 @@ def _annotated_end(secret: Mapping[str, Any]) -> datetime | None:
     try:
         return bounds.instant(msgspec.convert(text, datetime)) if text else None
     except msgspec.ValidationError:
-        # What cannot be read is replaced: the certificate is made anew.
+        # A certificate that cannot be read is made anew.
         return datetime.fromtimestamp(0, UTC)
 
 

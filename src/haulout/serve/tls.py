@@ -10,7 +10,7 @@ from typing import Protocol
 
 from haulout.serve.certificates import Pair
 
-# HTTP/2 has had its share of ways to be flooded, and no client of ours needs it.
+# HTTP/2 is off: it can be flooded in several ways, and no client of ours needs it.
 PROTOCOLS = ["http/1.1"]
 
 
@@ -79,7 +79,7 @@ def loaded(pair: Pair, oldest: ssl.TLSVersion | None = None) -> ssl.SSLContext:
     context = _context(oldest)
     # The ssl module reads keys from files only. These are in memory: pods may have no place to write to.
     with _named(pair.certificate) as certificate, _named(pair.key) as key:
-        # Without a password at hand OpenSSL would ask for one on the terminal.
+        # Without this, OpenSSL would ask for the password on the terminal.
         context.load_cert_chain(certificate, key, password="")
     return context
 

@@ -17,13 +17,13 @@ from haulout.serve.single_flight import Flight
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-# Of a request whose handler has not read its body yet.
+# The largest body of a request whose handler has not read it yet.
 BUFFERED = 32 * 2**10
-# Headers of one request. Prometheus sends 8 of them, browsers about 20.
+# The most headers of one request. Prometheus sends 8 of them, browsers about 20.
 MOST_HEADERS = 64
-# How long the rest of a refused body is read, so that its sender gets to see the refusal.
+# How long the rest of a refused body is read, so that its sender receives the refusal.
 LINGER_FOR = 0.1
-# Written at once; the loop does something else in between.
+# How much is written at once, so that the loop can do other work in between.
 PIECE = 32 * 2**10
 
 
@@ -132,7 +132,7 @@ async def send(request: web.Request, body: bytes, content_type: str, status: int
 
 def metrics_route(metrics: Metrics, on_scrape: Callable[[], None] = lambda: None) -> Handler:
     async def rendered() -> bytes:
-        # Rendering many series takes long; the loop has other things to do.
+        # Rendering many series takes long, so it is done in a thread.
         return await asyncio.to_thread(metrics.snapshot().render)
 
     flight = Flight(rendered)

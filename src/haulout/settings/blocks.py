@@ -99,7 +99,7 @@ class File(msgspec.Struct, frozen=True):
     leader: LeaderBlock = LeaderBlock()
     webhooks: WebhooksBlock = WebhooksBlock()
     drain: DrainBlock = DrainBlock()
-    # Which blocks there are in it, surfaces say: `surfaces_block`.
+    # Its blocks follow from the declared surfaces: `surfaces_block`.
     surfaces: msgspec.Struct | None = None
 
     @property

@@ -125,7 +125,7 @@ def pick_surfaces(file: File, names: Sequence[str]) -> File:
 def _overrides(environment: Mapping[str, str], flags: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], str, str]]:
     paths = environment_names()
     for name, text in environment.items():
-        # Variables that name no setting are not ours to judge: a Service called haulout makes some.
+        # Other variables with the prefix are ignored: a Service called haulout makes some.
         if name.startswith(ENVIRONMENT_PREFIX) and name in paths:
             yield paths[name], text, name
     for dotted, text in flags.items():

@@ -18,7 +18,7 @@ from haulout.settings.blocks import File, RuleBlock, item_type, struct_in
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 FORMATS = ("json", "console")
-# One that takes longer is given up whatever is set.
+# A request is given up after this time whatever is set.
 LONGEST_REQUEST_FOR = timedelta(seconds=30)
 CERTIFICATES = ("self", "cert-manager")
 POD_ACTIONS = ("ignore", "wait", "evict", "delete", "block")
@@ -139,7 +139,7 @@ class FileReader:
             if field.encode_name in plain:
                 values[field.name] = self._value(field.type, plain[field.encode_name], inner)
             elif item_type(split(field.type)[0]) is None:
-                # A default that is not right is one that has to be given, such as a namespace.
+                # A default that fails its check marks a setting that has to be set, such as a namespace.
                 self._check_setting(split(field.type)[1], field.default, inner)
         return kind(**values)
 
@@ -220,7 +220,7 @@ class FileReader:
         where = origin or (f"{self._source}:{place.line}:{place.column}" if place else self._source)
         text = ": ".join((where, ".".join(path), what) if path else (where, what))
         at = place if place and not origin else Place(0, 0)
-        # What could not be read is not also too short.
+        # A value that could not be read gets no second message from a check.
         self._problems.setdefault(path, (at, f"{text} ({right})"))
 
 

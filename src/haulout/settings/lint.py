@@ -67,7 +67,7 @@ def _lint_settings(data: bytes, name: str) -> list[Finding]:
         file = read_file(data, name, {}, {})
     except SettingsProblem as problem:
         return [_from_line(line, name) for line in problem.lines]
-    # It may still be told on the command line which there are to be.
+    # The surfaces may still be named on the command line.
     return [] if file.blocks else [Finding(name, 1, 1, "surfaces", NONE, "", "warning")]
 
 

@@ -93,7 +93,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     metrics_over_tls: bool = False
     lease: Lease | None = None
     turns: bool = True
-    # Kinds that are done without where the role does not allow to list them.
+    # Kinds that surfaces do without where the role does not allow to list them.
     optional_kinds: tuple[str, ...] = ()
     ready_at_once: bool = False
     log_format: str = "json"
@@ -103,7 +103,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     # The surfaces to serve by their names, each with its settings.
     blocks: Mapping[str, msgspec.Struct] = {}
     pod_rules: PodRules = PodRules()
-    # Where to look for changes, and what wins over what stands there.
+    # The file that is watched for changes, and the flags that win over it.
     file: str = ""
     flags: tuple[tuple[str, str], ...] = ()
     surfaces: str = ""

@@ -84,7 +84,7 @@ class Cover(msgspec.Struct, frozen=True):
     def needs(self, surface: str, *, held: bool) -> tuple[BudgetNeed, ...]:
         """Return the limits that a claim needs. `held`: another claim keeps the node out of service already."""
         found: list[BudgetNeed] = []
-        # A node that is out for whatever reason takes a place itself: there must be no more than allowed with it.
+        # A node that is out for any reason takes a place itself. With it there must be no more than allowed.
         itself = 1 if is_unavailable(self.node) else 0
         for ruling in self.rulings:
             budget = ruling.budget

@@ -86,7 +86,7 @@ SURFACE = Surface(
                 Right(EVENTS, ("events",), TELL, "events about itself, with profiles"),
             ),
         ),
-        # Events about what has no namespace lie there.
+        # Events about cluster-scoped objects are stored there.
         Role(NAME, DEFAULT, (Right(EVENTS, ("events",), ("create",), "events about budgets"),), "events"),
         Role(
             NAME, CLUSTER, (Right("", (), ("get",), urls=("/metrics",)),), title="haulout-metrics-reader", bound=False

@@ -19,7 +19,7 @@ NAME = "quorum"
 LABELS = (("kube-system", "component"), ("openshift-etcd", "app"))
 # Stands for the quorum among budgets. The slash keeps it apart from every NodeDisruptionBudget: no object has one in its name.
 BUDGET = Key("", "Quorum", "", "etcd/quorum")
-# Nothing else says which nodes run etcd while pods cannot be read.
+# While pods cannot be read, nothing else says which nodes run etcd.
 CONTROL_PLANE = parse("node-role.kubernetes.io/control-plane")
 
 
@@ -59,5 +59,5 @@ def _ruling(budget: Budget) -> Decision:
     return Decision(marks=(Value(key=ruling_key(budget.name), value=Ruling(budget, most)),))
 
 
-# Before the surfaces and the arbiter, as the decision on NodeDisruptionBudgets.
+# Decided before the surfaces and the arbiter, like the decision on NodeDisruptionBudgets.
 KEEPER = Decider(NAME, CONFIG, decide, phase=-2)

@@ -37,12 +37,12 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     until = budget.windows.changes_at(now)
     if budget.windows.is_open(now):
         return Decision(marks=(ruling,), until=until)
-    # Who waits for the window stands before it as before a room: when it opens, only those are asked who fit.
+    # Claims wait for the window as for a room: when it opens, only those that fit are asked.
     closed = Value(key=closed_key(key.name), value=budget.windows.opens_at(now))
     return Decision(marks=(ruling, closed), until=until)
 
 
-# Before the surfaces and the arbiter, so that no grant is given on a rule of a moment ago.
+# Decided before the surfaces and the arbiter, so that no grant follows an outdated rule.
 RULER = Decider(NAME, KIND, decide, phase=-2)
 
 

@@ -19,7 +19,8 @@ from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.holds import Grant, Hold
 from haulout.model.meta import wire_time
 
-# Often enough to follow by eye; in between, a roll over thousands of nodes would write one status after the other.
+# Often enough for people who watch it. Without this pace, a rollout over thousands of nodes would write one status
+# after the other.
 PACE_FOR = timedelta(seconds=2)
 MOST_HOLDERS = 50
 MOST_WAITING = 5
@@ -47,7 +48,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     mark = Key(key.cluster, MARK, WRITTEN, key.name)
     last = view.recall(mark, Value)
     if last is not None and isinstance(last.value, datetime) and now < last.value + PACE_FOR:
-        # Nothing else is read meanwhile, so that nothing wakes it: however much happens, it costs one look a pace.
+        # Nothing else is read until then, so that nothing wakes the decision: it costs one look in each pace.
         return Decision(marks=(last,), until=last.value + PACE_FOR)
     ruling = view.get(ruling_key(key.name), Value)
     if ruling is None or not isinstance(ruling.value, Ruling):
@@ -61,7 +62,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     return Decision(actions=((patch,),), marks=(Value(key=mark, value=now),))
 
 
-# After the arbiter: it tells what has come of this instant.
+# Decided after the arbiter, so that the status has the grants of this instant.
 TELLER = Decider("budget-status", KIND, decide, phase=2)
 
 

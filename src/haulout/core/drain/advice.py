@@ -10,9 +10,9 @@ from haulout.cluster.rows import BudgetRow, PodRow
 from haulout.core.drain.options import POD_ANNOTATION
 
 TEMPLATE_HASH = "pod-template-hash"
-# A kubelet needs a moment after the grace period; one that needs longer does not answer.
+# A kubelet needs a moment after the grace period. One that needs longer than this does not answer.
 OVERDUE_FOR = timedelta(seconds=30)
-# Words of a pod that is on its way up by itself.
+# Waiting reasons of a pod that starts by itself.
 STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 

@@ -11,7 +11,7 @@ from haulout.cluster.key import Key
 from haulout.core.reason import Reason, best_act
 
 EVICTING, TERMINATING, PACED, PROVING = "evicting", "terminating", "pdb-paced", "proving-empty"
-# What goes by itself is told last.
+# Causes that end by themselves are listed last.
 GOING = frozenset({EVICTING, TERMINATING, PACED, PROVING})
 
 

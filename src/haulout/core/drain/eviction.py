@@ -130,7 +130,8 @@ def _permitted(view: View, wanted: EvictionRow) -> bool:
         return True
     view.require("PodDisruptionBudget", wanted.pod.cluster)
     permits = view.rows(PERMITS_OF_POD, wanted.pod, Permit, wanted.pod.cluster)
-    # The server refuses what several budgets cover; it is asked all the same, for its own words about it.
+    # The server refuses the eviction of a pod that several budgets cover. It is asked all the same, so that its own
+    # message is reported.
     return len(permits) > 1 or all(permit.granted for permit in permits)
 
 

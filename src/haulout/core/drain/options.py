@@ -17,7 +17,7 @@ from haulout.core.holds import LONG_AGO
 
 POD_ANNOTATION = "haulout.dev/drain"
 CLUSTER_API_LABEL = "cluster.x-k8s.io/drain"
-# What Cluster API leaves on the Nodes of its Machines: its label means something there alone.
+# The annotations that Cluster API sets on the Nodes of its Machines. Its drain label has a meaning only there.
 CLUSTER_API_NODE = frozenset(
     {"cluster.x-k8s.io/machine", "cluster.x-k8s.io/cluster-name", "cluster.x-k8s.io/cluster-namespace"}
 )
@@ -72,7 +72,7 @@ class PodRules(msgspec.Struct, frozen=True):
         return bool(self.rules) or self.annotation or self.cluster_api_label
 
 
-# Whether the DaemonSet of this namespace and name exists; None: it cannot be told.
+# Whether the DaemonSet of this namespace and name exists; None: DaemonSets cannot be read.
 DaemonSetLookup = Callable[[str, str], bool | None]
 
 
@@ -146,9 +146,9 @@ class DrainRow(Row, frozen=True, kw_only=True):
     since: datetime = LONG_AGO
     deadline_at: datetime | None = None
     force_after: bool = False
-    # What pods get to end when they are forced; None: their own grace.
+    # The grace period of pods that are forced to end; None: their own.
     forced_grace_for: int | None = 0
-    # Under whose name evictions are told as events; empty: they are not.
+    # The reporter of the events about evictions; empty: no events.
     reporter: str = ""
     retry_for: float = 5.0
     most_at_once: int | None = None

@@ -24,11 +24,11 @@ from haulout.core.drain.plan import PHASE as PLAN_PHASE
 from haulout.core.holds import LONG_AGO
 
 PHASE = PLAN_PHASE + 1
-# Should the budget's count be wrong (its controller is down), one pod is tried all the same after so long a silence.
+# If the budget's count is wrong because its controller is down, one pod is tried after this time without a change.
 TRY_AFTER_FOR = timedelta(seconds=30)
-# Two, so that one that has run into the budget's own controller, and sleeps, does not hold up the next.
+# Two, so that an eviction that waits for the budget's controller does not delay the next one.
 MOST_SENT = 2
-# Some evictions use no budget, so that it never shows them.
+# Some evictions use no budget, so that the budget never shows them. They are forgotten after this time.
 SHOWN_WITHIN_FOR = timedelta(seconds=5)
 HEARD_WITHIN_FOR = timedelta(seconds=1)
 
@@ -132,7 +132,7 @@ def _covered(view: View, budget: BudgetRow) -> list[EvictionRow]:
     except SelectorError:
         # To the server, a selector that cannot be read selects no pod (pkg/registry/core/pod/storage/eviction.go).
         return []
-    # The longest value is the likeliest to be shared with few others.
+    # The longest value is likely to be shared with the fewest pods.
     label = max(selector.equalities().items(), key=lambda pair: (len(pair[1]), pair), default=("", ""))
     found = view.rows(EVICTIONS_OF_LABEL, (budget.key.namespace, *label), EvictionRow, budget.key.cluster)
     return [row for row in found if row.by_budget and not row.delete and selector.matches(row.labels)]
@@ -159,13 +159,13 @@ def _seen(view: View, budget: BudgetRow, eviction: EvictionRow, permit: Permit |
     if permit is None or permit.pod_uid != eviction.uid:
         key = permit_key(budget.key, eviction.pod)
         known = Permit(key=key, pod=eviction.pod, pod_uid=eviction.uid, budget=budget.key, waiting_since=now)
-        # A refusal of an earlier drain is not held against it.
+        # A refusal during an earlier drain does not count.
         return msgspec.structs.replace(known, tried_at=refused_at)
     charged = permit.charged and eviction.pod.name not in budget.disrupted
     permit = msgspec.structs.replace(permit, gone_at=None, charged=charged)
     if not permit.granted:
         return msgspec.structs.replace(permit, tried_at=refused_at or permit.tried_at)
-    # The last one may be of an earlier try.
+    # The last refusal may be from an earlier attempt.
     if refused_at is not None and (permit.tried_at is None or refused_at > permit.tried_at):
         return msgspec.structs.replace(permit, granted=False, charged=False, tried_at=refused_at)
     return permit
@@ -193,7 +193,8 @@ def _departed(view: View, budget: BudgetRow, permit: Permit, now: datetime) -> P
         return None
     gone_at = permit.gone_at or now
     pod = view.recall(permit.pod, PodRow)
-    # The server counts an eviction before it marks the pod, so that a later word of the budget has it counted in.
+    # The server counts an eviction in the budget before it marks the pod, so that a later version of the budget
+    # includes it.
     counted = pod is not None and pod.deleting_at is not None and budget.version > pod.version
     departed = msgspec.structs.replace(
         permit, gone_at=gone_at, is_observed=pod is None and budget.version > permit.tried_version

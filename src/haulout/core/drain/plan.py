@@ -20,7 +20,7 @@ from haulout.core.holds import LONG_AGO, Rank
 
 REPORTER = "haulout"
 MOST_SHOWN = 60
-# After the surfaces, which say what is to be drained, and the arbiter.
+# Decided after the surfaces, which say what is to be drained, and after the arbiter.
 PHASE = 2
 
 
@@ -82,12 +82,12 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if not drains:
         return NO_DECISION
     node = view.get(key, NodeRow)
-    # Nothing is evicted from a node to which it could come back.
+    # No pod is evicted from a node that is not cordoned: it could come back.
     if node is None or not node.unschedulable:
         return NO_DECISION
     pods = view.rows(PODS_OF_NODE, key.name, PodRow, key.cluster)
     chosen = [(drain, selected(view, drain, pods, node, now)) for drain in drains]
-    # A drain that must not begin evicts nothing; the others are not its business.
+    # A drain that must not begin evicts nothing. Other drains of the node go on.
     able = [(drain, selection) for drain, selection in chosen if not selection.errors]
     marks = tuple(_evictions(key, able, now))
     until = earliest(

@@ -199,7 +199,7 @@ def _since(permits: list[Permit]) -> datetime:
 def _asked_at(pod: PodRow) -> datetime | None:
     if pod.deleting_at is None:
         return None
-    # A grace of many years is cut short by the server: the pod was asked to go no sooner than it was made.
+    # The server cuts a grace of many years short. The pod was asked to end no sooner than it was created.
     asked_at = pod.deleting_at - timedelta(seconds=pod.deletion_grace_for or 0)
     return max(asked_at, pod.created_at or asked_at)
 
@@ -209,9 +209,6 @@ def _terminating(pod: PodRow) -> str:
         return f"terminating; its finalizers have to go: {', '.join(pod.finalizers)}"
     assert pod.deleting_at is not None
     return f"terminating; its grace ends {pod.deleting_at:%Y-%m-%dT%H:%M:%SZ}"
-
-
-# For people
 
 
 def reasons(view: View, drain: DrainRow, now: datetime) -> tuple[Reason, ...]:
@@ -308,7 +305,7 @@ def _covered(view: View, budget: BudgetRow) -> list[PodRow]:
     except SelectorError:
         return []
     pods = view.rows(PODS_OF_NAMESPACE, budget.key.namespace, PodRow, budget.key.cluster)
-    # The pods of one ReplicaSet share their labels: each set is looked at once.
+    # The pods of one ReplicaSet share their labels, so each set is matched once.
     answers: dict[int, bool] = {}
     for pod in pods:
         if id(pod.labels) not in answers:

@@ -116,7 +116,7 @@ class Fates:
         self._node = node
         self._keeps_some = options.keeps_some
         self._overdue_for = _overdue_for(options, node)
-        # The pods of one ReplicaSet share their labels: each set is looked at once.
+        # The pods of one ReplicaSet share their labels, so each set is matched once.
         self._is_ignored: dict[int, bool] = {}
 
     def of(self, pod: PodRow) -> Fate:
@@ -162,7 +162,7 @@ def _is_kept(pod: PodRow, options: DrainOptions) -> bool:
     )
 
 
-# After every order that users or priorities (32 bits) can give.
+# After every order that users or priorities (32 bits) can set.
 LAST = 2**31
 
 
@@ -186,7 +186,7 @@ def aggregate(texts: Sequence[str]) -> str:
 
 def _ruled(pod: PodRow, rules: PodRules, node: NodeRow | None) -> Fate | None:
     fate = _requested_fate(pod, rules, node)
-    # What has ended need not be waited for, although its object may stay for ever.
+    # A pod that has ended is not waited for, although its object may stay for ever.
     return IGNORED if fate is not None and fate.act is Act.WAIT and pod.ended else fate
 
 
@@ -208,7 +208,7 @@ def _cluster_api_act(pod: PodRow) -> Act | None:
     word = pod.labels.get(CLUSTER_API_LABEL, "").lower()
     if word == "skip":
         return Act.IGNORE
-    # Pods of DaemonSets are left alone before the label is looked at; they never end.
+    # Cluster API leaves pods of DaemonSets alone before it reads the label: they never complete.
     of_daemonset = pod.controller is not None and pod.controller.kind == "DaemonSet"
     return Act.WAIT if word.replace("-", "", 1) == "waitcompleted" and not of_daemonset else None
 

@@ -107,9 +107,6 @@ def _marked_at(machine: MachineRow, otherwise: datetime) -> datetime:
         return EARLIEST
 
 
-# What does not wait for the Node
-
-
 def release(key: Key, view: View, now: datetime) -> Decision:
     """Release the finalizer apart from the decision about Machine and Node: the Node may not be writable."""
     machine = view.get(key, MachineRow)

@@ -148,9 +148,6 @@ def _without_node(situation: Situation, view: View) -> tuple[Step, ...]:
     return ((Annotate(machine.key, HOOK, None), missing, _hook_removed(machine, "its Node is gone"), *guard),)
 
 
-# A Machine and its Node
-
-
 def _paired(situation: Situation, node: NodeRow) -> tuple[Step, ...]:
     """Decide about a Machine and its Node. The Node's writes come first: the Machine's follow from them."""
     current = signals(situation.machine, node, situation.options)
@@ -246,9 +243,6 @@ def _awaited(situation: Situation, node: NodeRow) -> tuple[datetime | None, tupl
         return earliest(told_at, ends_at), ()
     text = f"the deletion waits for Node {machine.node} to be approved for it since {machine.deleting_at:%Y-%m-%d %H:%M} UTC"
     return ends_at, (event(machine.key, "DeletionApprovalPending", text, warning=True),)
-
-
-# Events
 
 
 def _announced(machine: MachineRow, node: NodeRow) -> Statement:

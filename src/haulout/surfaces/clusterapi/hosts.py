@@ -125,9 +125,6 @@ def _forsaken(host: HostRow, view: View, now: datetime) -> Decision:
     return Decision(actions=steps, marks=(Value(key=place, value=since),), until=None if steps else due_at)
 
 
-# For people
-
-
 def reasons(machine: MachineRow, host: HostRow | None, options: Options) -> tuple[Reason, ...]:
     """Return the state of the host of an approved Machine, as reasons."""
     if machine.host is None:

@@ -85,9 +85,6 @@ def workload_of(cluster: str) -> Workload:
     return Workload(namespace, name)
 
 
-# Machine
-
-
 class _NodeRef(Struct, frozen=True):
     name: str = ""
 
@@ -182,9 +179,6 @@ NODE_KEEP = Keep(frozenset({NODE_NAMESPACE, NODE_CLUSTER, NODE_MACHINE}), only_l
 HOST_KEEP = Keep(frozenset({REBOOT}))
 
 
-# Cluster
-
-
 class _ClusterSpec(Struct, frozen=True):
     paused: bool | None = None
 
@@ -204,9 +198,6 @@ class ClusterRow(ObjectRow, frozen=True, kw_only=True):
 
 def _cluster(obj: Cluster, common: dict[str, Any]) -> ClusterRow:
     return ClusterRow(**common, paused=bool(obj.spec.paused))
-
-
-# BareMetalHost
 
 
 class _Consumer(Struct, frozen=True):
@@ -246,9 +237,6 @@ def _host(obj: BareMetalHost, common: dict[str, Any]) -> HostRow:
         consumer_namespace=consumer.namespace,
         stays_on=bool(obj.spec.disable_power_off),
     )
-
-
-# Secret
 
 
 class _Data(Struct, frozen=True):
@@ -306,9 +294,6 @@ OWN_KINDS = (
     Resource(SECRET, "/api/v1", "secrets", True, Secret, _secret),
     Resource(LIMITED_SECRET, "/api/v1", "secrets", True, Secret, _secret, labels=f"{LIMITED}=true"),
 )
-
-
-# Who belongs to whom
 
 
 def _of_node(row: Row) -> Iterable[Hashable]:

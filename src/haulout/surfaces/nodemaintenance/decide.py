@@ -116,9 +116,6 @@ def _reported(situation: Situation, error: str) -> tuple[Step, ...]:
     return with_status(situation, failed_with(pending(situation), error, situation.now)).actions
 
 
-# Refused, or over
-
-
 def _refused(situation: Situation, text: str) -> Decision:
     """Refuse the maintenance: nothing of the node is touched for it, neither now nor at its end."""
     row = situation.row
@@ -205,9 +202,6 @@ def _preview(situation: Situation, wanted: DrainWish) -> Decision:
     status = replace(status, last_error=state.errors, drain_progress=0)
     status = replace(status, blocked_pods=blocked_pods(state, situation.status.blocked_pods))
     return with_status(situation, status, until=state.changes_at)
-
-
-# Going on
 
 
 def _going_on(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decision:

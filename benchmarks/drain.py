@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from benchmarks.fixture import Contender, contenders, control_plane, fresh_directory, peer_process
 from benchmarks.harness import OURS, Cell, Report, load_average, median, options, usage
-from tests.rig.api import Api, Json
+from tests.rig.api import Api, Json, is_behind
 from tests.rig.audit import Entry
 from tests.rig.kwok import STARTS_AFTER, Kwok
 from tests.rig.maintenances import BUDGETS, NMS, budget, define, ends, maintenance
@@ -214,6 +214,8 @@ def await_success(api: Api, left: set[str], version: str) -> None:
     while left:
         with api.watch(NMS, silence=WITHIN, resourceVersion=version) as watch:
             for event in watch:
+                if is_behind(event):
+                    break
                 assert event["type"] != "ERROR", event
                 version = event["object"]["metadata"]["resourceVersion"]
                 if event["object"].get("status", {}).get("phase") == "Succeeded":

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.rig.api import BROKEN, Api, Watch
+from tests.rig.api import BROKEN, Api, Watch, is_behind
 from tests.rig.plane import Cluster
 
 PROFILE, STATE, DATA = (f"cloud.sap/maintenance-{word}" for word in ("profile", "state", "data"))
@@ -103,6 +103,8 @@ class Sampling:
         while not self._over:
             try:
                 for event in self._watch:
+                    if is_behind(event):
+                        break
                     assert event["type"] != "ERROR", event
                     version = event["object"]["metadata"]["resourceVersion"]
                     self.seen.take(event)

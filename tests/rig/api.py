@@ -221,6 +221,12 @@ class Api:
         connection.request(method, target, body=content, headers=sent)
 
 
+def is_behind(event: Json) -> bool:
+    """Whether a server under load says that its watch cache has not come as far as the version asked for."""
+    causes = event["object"].get("details", {}).get("causes", ()) if event["type"] == "ERROR" else ()
+    return any(cause["reason"] == "ResourceVersionTooLarge" for cause in causes)
+
+
 class Watch:
     """The events of one watch, in order. Ends when the server ends it; raises a `BROKEN` when the connection breaks."""
 

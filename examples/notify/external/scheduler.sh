@@ -13,11 +13,9 @@ while :; do
   [ -n "$all" ] || exit 0
   echo "$all" | awk '$5 == "over" {print $2}' | while read -r node; do kubectl uncordon "$node"; done
   if ! echo "$all" | awk '$4 !~ /^(new|MaintenanceScheduled)$/ {busy = 1} END {exit !busy}'; then
-    echo "$all" | awk '$4 == "MaintenanceScheduled" {print $1, $2, $3; exit}' | while read -r name node id; do
+    echo "$all" | awk '$4 == "MaintenanceScheduled" {print $2, $3; exit}' | while read -r node id; do
       kubectl patch node "$node" --type merge \
         -p '{"metadata":{"labels":{"maintenance/'"$id"'":""}},"spec":{"unschedulable":true}}'
-      kubectl wait notifymaintenance "$name" -n "$ns" --timeout=60s \
-        --for=jsonpath='{.status.maintenanceStatus}'=MaintenanceStarted || true
     done
   fi
   sleep "${PAUSE:-1}"

@@ -18,6 +18,7 @@ log = logging.getLogger("haulout.process")
 
 # Stands for the decisions that all surfaces share, as it does on the command line.
 KERNEL = "kernel"
+FAILURES, RESTLESS = "haulout_decision_failures_total", "haulout_restless_keys_total"
 
 
 class Reporting(Reports):
@@ -31,6 +32,10 @@ class Reporting(Reports):
         self._metrics = metrics
         self._controllers = controllers
         self._surfaces = surfaces
+        for surface in {KERNEL, *surfaces.values()}:
+            # Prometheus sees no increase in a series that begins above 0, so that the first failure would raise no alert.
+            for name in (FAILURES, RESTLESS):
+                metrics.count(name, 0, surface=surface)
 
     def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
         # Evictions are sent by the drain engine for the surface that wants the node drained.
@@ -44,11 +49,11 @@ class Reporting(Reports):
             count_error(self._metrics, self._controllers[subject.decider])
 
     def restless(self, subject: Subject, target: Key) -> None:
-        self._metrics.count("haulout_restless_keys_total", surface=self._surface(subject.decider))
+        self._metrics.count(RESTLESS, surface=self._surface(subject.decider))
         log.warning("slowed down: it keeps writing", extra=self._fields(subject, target))
 
     def decision_failed(self, subject: Subject, error: Exception) -> None:
-        self._metrics.count("haulout_decision_failures_total", surface=self._surface(subject.decider))
+        self._metrics.count(FAILURES, surface=self._surface(subject.decider))
         # A table that cannot be read is logged once by its watch, not by every decision that needs it.
         if not isinstance(error, NotListed):
             log.error("decision failed", exc_info=error, extra=self._fields(subject, subject.key))

@@ -7,6 +7,8 @@ has been listed. Only the loop touches the store.
 from __future__ import annotations
 
 import bisect
+import itertools
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from datetime import datetime
 from enum import Enum
@@ -76,6 +78,8 @@ class Store:
         self._indexes: dict[str, dict[str, Index]] = {}
         # The tables with counts: only these change with time alone.
         self._counted: dict[tuple[str, str], Table] = {}
+        # Closed tables of which rows have not been announced as gone. Their rows cannot be read any more.
+        self._departing: deque[Table] = deque()
         self._open: dict[Key, int] = {}
         self._open_tables: dict[tuple[str, str], int] = {}
         self._buried: dict[Key, int] = {}
@@ -160,6 +164,7 @@ class Store:
         key = row.key
         old = table.rows.get(key)
         if old is None:
+            self._depart_before(key)
             if row.version <= self._buried.get(key, -1):
                 return False
         elif row.version < old.version:
@@ -284,16 +289,46 @@ class Store:
             self._tidy(table)
 
     def close(self, cluster: str, kind: str) -> None:
-        """Forget a kind that is not watched any more: its rows go, and it counts as never listed."""
-        table = self._tables.get((cluster, kind))
+        """Forget a kind that is not watched any more: it counts as never listed, and none of its rows can be read.
+
+        Its readers are told by `depart`, a few rows at a time: there may be thousands.
+        """
+        table = self._tables.pop((cluster, kind), None)
         if table is None:
             return
-        for key in list(table.rows):
-            self._drop(table, key, -1)
-        self.has_idle_counts |= bool(table.tallies)
-        table.seen = None
-        self.set_listing(cluster, kind, Listing.WAITING)
-        self._tidy(table)
+        self.has_idle_counts |= self._counted.pop(table.name, None) is not None
+        if table.rows:
+            self._departing.append(table)
+        if table.listing is not Listing.WAITING or table.why:
+            self._changed.add(table.name)
+        created = {key: row for key, row in table.expected.items() if key not in table.rows}
+        if created:
+            # Writes under way of which no list has shown the object. Their answers end them.
+            self._table(cluster, kind).expected = created
+            table.expected = {key: row for key, row in table.expected.items() if key in table.rows}
+        for count in table.tallies:
+            # Places that are reserved or expected stay taken, and who waits for them is told when they come free.
+            self._tally(cluster, count)
+
+    def depart(self, most: int) -> None:
+        """Name the topics of at most so many rows of closed tables. `has_departing` says whether there are more."""
+        while self._departing and most > 0:
+            table = self._departing[0]
+            for key in list(itertools.islice(table.rows, most)):
+                self._drop(table, key, -1)
+                most -= 1
+            if not table.rows:
+                self._departing.popleft()
+
+    @property
+    def has_departing(self) -> bool:
+        return bool(self._departing)
+
+    def _depart_before(self, key: Key) -> None:
+        """Announce that the object of a closed table is gone, before something new is known under its name."""
+        for table in self._departing:
+            if key in table.rows:
+                self._drop(table, key, -1)
 
     def hold_open(self, key: Key) -> None:
         """Remember deletions of this object while a write or a look of it is under way."""
@@ -320,6 +355,7 @@ class Store:
 
     def expect(self, row: Row) -> None:
         """Count an object as a write under way will make it, against every limit."""
+        self._depart_before(row.key)
         table = self._table(row.key.cluster, row.key.kind)
         table.expected[row.key] = row
         self._recount(table, row.key)
@@ -368,6 +404,7 @@ class Store:
     def size(self) -> int:
         """Return how much is remembered besides rows; tests compare it before and after churn."""
         extra = len(self._open) + len(self._open_tables) + len(self._buried) + len(self._reserved)
+        extra += sum(len(table.rows) for table in self._departing)
         return extra + sum(len(table.expected) for table in self._tables.values())
 
     def _replace(self, table: Table, key: Key, old: Row | None, new: Row | None) -> None:

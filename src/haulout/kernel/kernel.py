@@ -35,8 +35,7 @@ class Kernel:
     def run(self, now: datetime, enough: Callable[[], bool] = lambda: False) -> bool:
         """Run the decisions that are due. Return True once none is; what is to be sent then waits in `take_requests`."""
         if not self.leading:
-            self.loop.follow()
-            return True
+            return self.loop.follow()
         self.actor.tick(now)
         return self.loop.run(now, enough)
 

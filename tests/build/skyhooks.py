@@ -90,11 +90,9 @@ class Counting(VirtualDriver):
         return self.way()(body, lambda: self._written(body))
 
     def _written(self, body: Change | Create | Evict | Delete) -> Answer:
-        place = (
-            f"{body.target.kind}/{body.subresource}"
-            if isinstance(body, Change) and body.subresource
-            else body.target.kind
-        )
+        # Without the namespace of a kind that is watched in one alone.
+        kind = body.target.kind.partition("/")[0]
+        place = f"{kind}/{body.subresource}" if isinstance(body, Change) and body.subresource else kind
         self.writes.append((type(body).__name__, place))
         return super()._carried_out(body)
 

@@ -89,7 +89,7 @@ def test_a_missing_namespace_is_told_once_with_what_to_do(fleet: Fleet) -> None:
     assert running.stderr is not None
     told: list[Json] = []
     for line in running.stderr:
-        told += [json.loads(line)] if "elsewhere" in line else []
+        told += [json.loads(line)] if '"namespace":"elsewhere"' in line.replace(" ", "") else []
         if told:
             break
     # Made, it is used at once, and nothing more was said of it meanwhile.

@@ -40,6 +40,8 @@ CORDON_TAINT = "node.kubernetes.io/unschedulable"
 OPERATIONAL_NODE = NodeRequirement("cloud.sap/maintenance-state", "In", ("operational",))
 # Characters with a meaning of their own in a field selector (apimachinery, pkg/fields).
 _ESCAPED = str.maketrans({mark: f"\\{mark}" for mark in "\\,="})
+# Kubelets write it, and surfaces copy it into statuses of all nodes. A boot ID has 36 characters.
+LONGEST_BOOT_ID = 128
 # Beyond this many label sets, only labels that come later are shared.
 MOST_SHARED = 50_000
 # Where every pod has a Job of its own, sharing saves nothing and costs 4 MiB.
@@ -229,7 +231,7 @@ def _node(obj: Node, common: dict[str, Any]) -> NodeRow:
         conditions=tuple((sys.intern(kind.type), sys.intern(kind.status)) for kind in obj.status.conditions),
         provider_id=obj.spec.provider_id,
         kubelet_version=sys.intern(obj.status.node_info.kubelet_version),
-        boot_id=obj.status.node_info.boot_id,
+        boot_id=obj.status.node_info.boot_id[:LONGEST_BOOT_ID],
     )
 
 

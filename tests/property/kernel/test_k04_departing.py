@@ -80,7 +80,9 @@ class Closing(RuleBasedStateMachine):
                 store.put(node(name, zone))
             store.end_list(FAR, "Node", 1)
 
-    @rule(name=st.sampled_from(NAMES), zone=st.sampled_from(ZONES), version=st.integers(1, 3), uid=st.sampled_from("uv"))
+    @rule(
+        name=st.sampled_from(NAMES), zone=st.sampled_from(ZONES), version=st.integers(1, 3), uid=st.sampled_from("uv")
+    )
     def put(self, name: str, zone: str, version: int, uid: str) -> None:
         for store in self.both():
             store.put(node(name, zone, version, uid))

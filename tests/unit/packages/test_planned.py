@@ -94,7 +94,10 @@ class TestPods:
         ({"status_a": "in_progress"}, "changing"),
         ({"status_a": "in_progress", "cordon_a": "true"}, "draining"),
         (
-            {"cordon_a": "true", "nodeState_a": '{"b|1":{"name":"b","version":"1","state":"in_progress"}}'},
+            {
+                "cordon_a": "true",
+                "nodeState_a": '{"b|1":{"name":"b","version":"1","stage":"apply","state":"in_progress"}}',
+            },
             "in-maintenance",
         ),
         ({"cordon_a": "true", "nodeState_a": "{broken"}, "draining"),

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from haulout.surfaces.notify.jobs import JOBS_OF_NOTICE, ROLE, JobRow
+from haulout.surfaces.notify.jobs import ROLE, JobRow, jobs_of_notice
 from haulout.surfaces.notify.match import is_owned
 from haulout.surfaces.notify.recipes import Recipe
 from haulout.surfaces.notify.roles import Role
@@ -42,7 +42,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 def jobs_of(given: Situation, role: Role) -> list[JobRow]:
-    found = given.view.rows(JOBS_OF_NOTICE, given.row.uid, JobRow)
+    found = jobs_of_notice(given.view, given.row, given.options)
     return sorted((job for job in found if job.labels.get(ROLE) == role.name), key=lambda job: job.attempt)
 
 

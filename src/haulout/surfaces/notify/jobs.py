@@ -13,6 +13,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.project import Resource
 from haulout.cluster.rows import NodeRow, ObjectRow, Row
 from haulout.cluster.store import Index
+from haulout.cluster.view import View
 from haulout.model.meta import wire_time
 from haulout.model.workloads import Job
 from haulout.surfaces.notify.messages import go_json
@@ -84,6 +85,20 @@ def namespace_of(row: NoticeRow, recipe: Recipe, options: Options) -> str:
     if recipe.namespace == OF_THE_NOTICE:
         return row.key.namespace
     return recipe.namespace or options.namespace
+
+
+def is_trusted(job: JobRow, namespace: str, options: Options) -> bool:
+    """Whether a Job is where Jobs of maintenances in this namespace run. A tenant can give a Job any labels elsewhere."""
+    operators = options.operators
+    places = {recipe.namespace for recipe in (*operators.runner.recipes, *operators.validator.recipes)}
+    trusted = {place or options.namespace for place in places - {OF_THE_NOTICE}} | {options.namespace}
+    return job.key.namespace in trusted or (OF_THE_NOTICE in places and job.key.namespace == namespace)
+
+
+def jobs_of_notice(view: View, row: NoticeRow, options: Options) -> list[JobRow]:
+    """Return the Jobs of a maintenance, of either role."""
+    found = view.rows(JOBS_OF_NOTICE, row.uid, JobRow)
+    return [job for job in found if is_trusted(job, row.key.namespace, options)]
 
 
 def job_body(

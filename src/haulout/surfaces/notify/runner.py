@@ -10,14 +10,15 @@ from haulout.core.action import Delete
 from haulout.core.decision import NOTHING, Decision
 from haulout.surfaces.notify.attempts import current, jobs_of
 from haulout.surfaces.notify.execute import execute, reported
-from haulout.surfaces.notify.jobs import RECIPE, JobRow
+from haulout.surfaces.notify.jobs import RECIPE, JobRow, is_trusted
 from haulout.surfaces.notify.match import may_act
+from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.recipes import DELETE_JOB, Recipe
 from haulout.surfaces.notify.roles import RUNNER, Role
 from haulout.surfaces.notify.situation import Situation, situation_of
 from haulout.surfaces.notify.states import is_final
 from haulout.surfaces.notify.turns import is_due, recipe_of
-from haulout.surfaces.notify.wire import NoticeRow
+from haulout.surfaces.notify.wire import SURFACE, NoticeRow
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
@@ -51,7 +52,12 @@ def _is_deleted(recipe: Recipe | None) -> bool:
 def decide_orphan(key: Key, view: View, now: datetime) -> Decision:
     """Remove a Job outside of the namespace of its maintenance once that is gone: no owner does it."""
     job = view.get(key, JobRow)
+    setting = view.config(SURFACE)
+    if setting is None or not isinstance(setting.value, Options):
+        return NOTHING
     if job is None or job.owned or job.deleting_at is not None or not job.notice.name:
+        return NOTHING
+    if not is_trusted(job, job.notice.namespace, setting.value):
         return NOTHING
     notice = view.get(job.notice, NoticeRow)
     if notice is not None and notice.uid == job.labels.get("haulout.dev/nm-uid"):

@@ -11,7 +11,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.limits import Count, Group, Limit, Membership
 from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.view import MARK
-from haulout.surfaces.notify.jobs import JOBS_OF_NOTICE, JobRow
+from haulout.surfaces.notify.jobs import jobs_of_notice
 from haulout.surfaces.notify.match import is_external, is_owned, may_act
 from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.recipes import Recipe
@@ -112,7 +112,7 @@ def is_next(given: Situation) -> bool:
 def _has_begun(given: Situation, row: NoticeRow) -> bool:
     """Whether a step of another maintenance has begun although its annotation does not show it yet."""
     marks = (given.view.get(beginning_mark(row, role).key, Value) for role in ROLES)
-    jobs = given.view.rows(JOBS_OF_NOTICE, row.uid, JobRow)
+    jobs = jobs_of_notice(given.view, row, given.options)
     return any(mark is not None for mark in marks) or any(not job.outcome and job.deleting_at is None for job in jobs)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from haulout.cluster.key import Key
-from haulout.cluster.project import Resource
+from haulout.cluster.project import Resource, within
 from haulout.cluster.rows import ObjectRow
 from haulout.core.action import Create, Patch
 from haulout.surfaces.packages import names
@@ -36,7 +36,7 @@ APPLIED_RESOURCE = Resource(APPLIED, "/api/v1", "configmaps", True, ConfigMap, _
 
 
 def applied_key(namespace: str, skyhook: str) -> Key:
-    return Key("", APPLIED, namespace, names.applied_config_map(skyhook))
+    return Key("", within(APPLIED, namespace), namespace, names.applied_config_map(skyhook))
 
 
 def departed(record: AppliedRow | None, packages: Mapping[str, Package]) -> dict[str, Package]:

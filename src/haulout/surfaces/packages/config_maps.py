@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from haulout.cluster.key import Key
-from haulout.cluster.project import Resource
+from haulout.cluster.project import Resource, within
 from haulout.cluster.rows import NodeRow, ObjectRow, Row
 from haulout.cluster.store import Index
 from haulout.model.meta import ObjectMeta
@@ -28,6 +29,7 @@ from haulout.surfaces.packages.wire import (
     Package,
 )
 
+# Only those of the packages' own namespace are watched: a tenant can give a ConfigMap any labels.
 PACKAGE_CONFIG, NODE_METADATA = "PackageConfigMap", "NodeMetadataConfigMap"
 # On a package's ConfigMap: its data are about to change, and nodes are being told to configure the package again.
 CHANGING = "haulout.dev/config-change"
@@ -99,16 +101,23 @@ def _node_of(row: Row) -> Iterable[Hashable]:
     return (row.node,) if isinstance(row, MetadataRow) and row.node else ()
 
 
-CONFIGS_OF_SKYHOOK = Index("package-configs-of-skyhook", PACKAGE_CONFIG, _skyhook_of)
-METADATA_OF_NODE = Index("package-metadata-of-node", NODE_METADATA, _node_of)
+@lru_cache(maxsize=8)
+def configs_of_skyhook(namespace: str) -> Index:
+    return Index("package-configs-of-skyhook", within(PACKAGE_CONFIG, namespace), _skyhook_of)
+
+
+@lru_cache(maxsize=8)
+def metadata_of_node(namespace: str) -> Index:
+    return Index("package-metadata-of-node", within(NODE_METADATA, namespace), _node_of)
 
 
 def config_key(namespace: str, skyhook: str, package: Package) -> Key:
-    return Key("", PACKAGE_CONFIG, namespace, names.package_config_map(skyhook, package.name, package.version))
+    name = names.package_config_map(skyhook, package.name, package.version)
+    return Key("", within(PACKAGE_CONFIG, namespace), namespace, name)
 
 
 def metadata_key(namespace: str, skyhook: str, node: str) -> Key:
-    return Key("", NODE_METADATA, namespace, names.metadata_config_map(skyhook, node))
+    return Key("", within(NODE_METADATA, namespace), namespace, names.metadata_config_map(skyhook, node))
 
 
 def package_config(place: Place, package: Package) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from haulout.cluster.key import Key
+from haulout.cluster.project import within
 from haulout.cluster.rows import Value
 from haulout.cluster.view import MARK, View
 from haulout.core.action import Annotate, Edit, Finalize, Patch, Step, Tell
@@ -16,7 +17,7 @@ from haulout.model.meta import Condition, wire_time
 from haulout.surfaces.packages import claims, compartments, halts, hearing, skyhook_conditions, skyhook_status
 from haulout.surfaces.packages.applied import APPLIED, AppliedRow, applied_key, recording
 from haulout.surfaces.packages.batches import Batch, batch_of
-from haulout.surfaces.packages.config_maps import CONFIGS_OF_SKYHOOK, NODE_METADATA, PACKAGE_CONFIG, PackageConfigRow
+from haulout.surfaces.packages.config_maps import NODE_METADATA, PACKAGE_CONFIG, PackageConfigRow, configs_of_skyhook
 from haulout.surfaces.packages.configs import ConfigChanges, config_changes
 from haulout.surfaces.packages.halts import Course, course_of
 from haulout.surfaces.packages.options import STAMP_VERSION, Options
@@ -90,7 +91,8 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return NOTHING
     assert isinstance(setting.value, Options)
     # Without these the decisions about plans and nodes are put off, and what they tell is missing or out of date.
-    for kind in ("Node", "Pod", PACKAGE_POD, NODE_METADATA, PACKAGE_CONFIG, APPLIED):
+    own = (PACKAGE_POD, NODE_METADATA, PACKAGE_CONFIG, APPLIED)
+    for kind in ("Node", "Pod", *(within(kind, setting.value.namespace) for kind in own)):
         view.require(kind)
     name = row.spec.deployment_policy
     policy = view.get(policy_key(name), PolicyRow) if name else None
@@ -103,7 +105,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     nodes = hearing.current(view, plan, standings, row.status.node_priority)
     if row.deleting_at is not None and not (plan.is_uninstalling and any(not node.is_complete for node in nodes)):
         return _ending(row, plan, view)
-    configs = tuple(view.rows(CONFIGS_OF_SKYHOOK, row.name, PackageConfigRow))
+    configs = tuple(view.rows(configs_of_skyhook(setting.value.namespace), row.name, PackageConfigRow))
     return _going_on(Situation(row, wanted, plan, view, now, setting.value, nodes, configs, policy))
 
 

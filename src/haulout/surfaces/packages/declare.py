@@ -222,7 +222,6 @@ SURFACE = Surface(
                 Right("", ("nodes/status",), ("patch",), "conditions on nodes"),
                 Right("policy", ("poddisruptionbudgets",), READ, "pace drains"),
                 Right("apps", ("daemonsets",), FOLLOW, "know which pods come back by themselves"),
-                Right("", ("configmaps",), FOLLOW, "follow the ConfigMaps of packages and nodes"),
                 Right(GROUP, (SKYHOOKS,), (*READ, "patch"), "follow Skyhooks, set their finalizer"),
                 Right(GROUP, (f"{SKYHOOKS}/status",), ("patch",), "say how far a Skyhook is"),
                 Right(GROUP, (POLICIES,), READ, "follow DeploymentPolicies"),
@@ -236,7 +235,7 @@ SURFACE = Surface(
             (
                 Right("", ("pods",), ("create", "patch", "delete"), "run packages on nodes"),
                 Right("", ("pods/log",), ("get",), "keep the end of a failing package's log"),
-                Right("", ("configmaps",), ("create", "patch", "delete"), "hand packages their configuration"),
+                Right("", ("configmaps",), (*FOLLOW, "create", "patch", "delete"), "hand packages their configuration"),
             ),
         ),
         Role(NAME, DEFAULT, (Right("", ("events",), TELL, "events about Skyhooks and their nodes"),), "events"),

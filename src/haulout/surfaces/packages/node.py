@@ -13,7 +13,7 @@ from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.holds import is_kept_by_others
 from haulout.surfaces.packages import node_names, taints
 from haulout.surfaces.packages.around import Around, Visit
-from haulout.surfaces.packages.config_maps import METADATA_OF_NODE, MetadataRow
+from haulout.surfaces.packages.config_maps import MetadataRow, metadata_of_node
 from haulout.surfaces.packages.hearing import PLAN_DECISION, await_first_answers
 from haulout.surfaces.packages.node_draft import NodeDraft
 from haulout.surfaces.packages.node_leaving import leave, orphans
@@ -21,7 +21,7 @@ from haulout.surfaces.packages.node_state import MalformedNodeState, parse
 from haulout.surfaces.packages.node_visit import visit
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.plan import ALL_PLANS, PlanRow
-from haulout.surfaces.packages.pod_rows import PACKAGE_PODS_OF_NODE, PackagePodRow
+from haulout.surfaces.packages.pod_rows import PackagePodRow, package_pods_of_node
 from haulout.surfaces.packages.prepull import is_pull
 from haulout.surfaces.packages.wire import SURFACE
 
@@ -33,19 +33,19 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     assert isinstance(setting.value, Options)
     node = view.get(key, NodeRow)
     if node is None or node.deleting_at is not None:
-        return _gone(key, view)
+        return _gone(key, view, setting.value)
     await_first_answers(view, PLAN_DECISION)
     plans = sorted(view.rows(ALL_PLANS, "", PlanRow), key=lambda plan: plan.rank)
-    pods = tuple(view.rows(PACKAGE_PODS_OF_NODE, key.name, PackagePodRow))
+    pods = tuple(view.rows(package_pods_of_node(setting.value.namespace), key.name, PackagePodRow))
     if not plans and not pods:
         return NOTHING
     others = not setting.value.alone and is_kept_by_others(view, key, SURFACE)
     return _decided(Around(view, now, setting.value, pods, others), node, plans)
 
 
-def _gone(key: Key, view: View) -> Decision:
+def _gone(key: Key, view: View, options: Options) -> Decision:
     """Delete what was kept for a node that does not exist any more. Its pods are the cluster's to remove."""
-    kept = view.rows(METADATA_OF_NODE, key.name, MetadataRow)
+    kept = view.rows(metadata_of_node(options.namespace), key.name, MetadataRow)
     deletions = tuple(Delete(row.key, row.uid) for row in kept)
     return Decision(actions=(deletions,) if deletions else ())
 

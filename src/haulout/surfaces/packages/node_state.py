@@ -57,6 +57,10 @@ def parse(text: str) -> dict[str, Entry]:
         found = _DECODER.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         raise MalformedNodeState(str(error)) from error
+    for entry in found.values():
+        # The API server refuses other words in the status of the Skyhook, which would then tell of no node.
+        if entry.stage not in STAGES or (entry.state and entry.state not in STATES):
+            raise MalformedNodeState(f"no such stage or state: {entry.stage[:63]}/{entry.state[:63]}")
     return {key: msgspec.structs.replace(entry, restarts=bounds.count(entry.restarts)) for key, entry in found.items()}
 
 

@@ -43,7 +43,7 @@ from haulout.surfaces.packages.standing import Standing, is_failing, standing_ke
 from haulout.surfaces.packages.taints import has_taint
 from haulout.surfaces.packages.validation import is_valid
 from haulout.surfaces.packages.wave_gates import instant_of
-from haulout.surfaces.packages.wire import COMPLETE, SURFACE, WAITING, Package
+from haulout.surfaces.packages.wire import COMPLETE, STATUSES, SURFACE, WAITING, Package
 
 replace = msgspec.structs.replace
 
@@ -343,7 +343,7 @@ def _standing(
         node=name,
         created_at=node.created_at,
         labels=node.labels,
-        status=node.annotations.get(node_names.status(plan.skyhook), ""),
+        status=_shown_status(plan, node),
         state=state,
         # What the Skyhook has changed makes the node incomplete before that is stored on it.
         is_complete=not is_malformed and plan.is_done(announced(plan, state) if plan.acts else state),
@@ -362,6 +362,12 @@ def _standing(
         changed_at=_changed_at(plan, node),
         failures=tuple(sorted(filter(None, map(failure_of, pods)))),
     )
+
+
+def _shown_status(plan: PlanRow, node: NodeRow) -> str:
+    """Return the status that the node shows. A text that is none counts as absent: it may be as long as 256 KiB."""
+    found = node.annotations.get(node_names.status(plan.skyhook), "")
+    return found if found in STATUSES else ""
 
 
 def _changed_at(plan: PlanRow, node: NodeRow) -> datetime | None:

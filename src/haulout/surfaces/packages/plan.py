@@ -15,7 +15,7 @@ from haulout.cluster.store import Index
 from haulout.cluster.view import MARK, View
 from haulout.core.decision import NOTHING, Decision
 from haulout.surfaces.packages.applied import AppliedRow, applied_key, departed
-from haulout.surfaces.packages.config_maps import CONFIGS_OF_SKYHOOK, PackageConfigRow
+from haulout.surfaces.packages.config_maps import PackageConfigRow, configs_of_skyhook
 from haulout.surfaces.packages.halts import desired, halt_of
 from haulout.surfaces.packages.node_state import NodeState, entry_key
 from haulout.surfaces.packages.options import Options
@@ -159,7 +159,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return NOTHING
     name = row.spec.deployment_policy
     policy = view.get(policy_key(name), PolicyRow) if name else None
-    configs = view.rows(CONFIGS_OF_SKYHOOK, row.name, PackageConfigRow)
+    configs = view.rows(configs_of_skyhook(setting.value.namespace), row.name, PackageConfigRow)
     record = view.get(applied_key(setting.value.namespace, row.name), AppliedRow)
     wanted = desired(row)
     plan = plan_of(wanted, configs, departed(record, wanted.spec.packages), has_compartments=not name or bool(policy))

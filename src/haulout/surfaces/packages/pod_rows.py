@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from msgspec import Struct
 from haulout.base import bounds
 from haulout.base.quantity import QuantityError, amount
 from haulout.cluster.key import Key
-from haulout.cluster.project import Resource
+from haulout.cluster.project import Resource, within
 from haulout.cluster.rows import ObjectRow, Row
 from haulout.cluster.store import Index
 from haulout.model.meta import ObjectMeta
@@ -22,6 +23,7 @@ from haulout.surfaces.packages.outcome import InitContainer, Result, Verdict, ve
 from haulout.surfaces.packages.pods import ALWAYS_RUN, COPY_VARIABLE, OWN_VARIABLES, RERUN_VARIABLE, About
 from haulout.surfaces.packages.wire import INTERRUPT_LABEL, NAME, PACKAGE
 
+# Only those of the packages' own namespace are watched: a tenant can give a pod any labels.
 PACKAGE_POD = "PackagePod"
 # Who has set the resources of a pod that has none by itself.
 LIMIT_RANGER = "kubernetes.io/limit-ranger"
@@ -253,8 +255,10 @@ def _node_of(row: Row) -> Iterable[Hashable]:
     return (row.node,) if isinstance(row, PackagePodRow) and row.node else ()
 
 
-PACKAGE_PODS_OF_NODE = Index("package-pods-of-node", PACKAGE_POD, _node_of)
+@lru_cache(maxsize=8)
+def package_pods_of_node(namespace: str) -> Index:
+    return Index("package-pods-of-node", within(PACKAGE_POD, namespace), _node_of)
 
 
 def pod_key(namespace: str, name: str) -> Key:
-    return Key("", PACKAGE_POD, namespace, name)
+    return Key("", within(PACKAGE_POD, namespace), namespace, name)

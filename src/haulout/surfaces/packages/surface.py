@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from haulout.cluster.key import Key, node_key
-from haulout.cluster.project import Keep
+from haulout.cluster.project import Keep, within
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Store
 from haulout.cluster.view import CONFIG
@@ -58,10 +58,10 @@ def sources(options: Options) -> frozenset[Source]:
             Source("", POLICY),
             Source("", "Node", Keep(all_annotations=True)),
             Source("", "Pod", Keep(frozenset({POD_ANNOTATION}))),
-            Source("", PACKAGE_POD),
-            Source("", PACKAGE_CONFIG, Keep(KEPT_ANNOTATIONS)),
-            Source("", NODE_METADATA),
-            Source("", APPLIED),
+            Source("", within(PACKAGE_POD, options.namespace)),
+            Source("", within(PACKAGE_CONFIG, options.namespace), Keep(KEPT_ANNOTATIONS)),
+            Source("", within(NODE_METADATA, options.namespace)),
+            Source("", within(APPLIED, options.namespace)),
             Source("", "PodDisruptionBudget"),
             Source("", "DaemonSet"),
         }

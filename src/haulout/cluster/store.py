@@ -133,9 +133,13 @@ class Store:
     def keys(self, cluster: str, kind: str) -> list[Key]:
         return sorted(self.table(cluster, kind).rows)
 
+    def keep_index(self, index: Index) -> None:
+        """Keep an index up, so that its topics change, also before a bucket of it is first read."""
+        self._indexes.setdefault(index.kind, {}).setdefault(index.name, index)
+
     def bucket(self, index: Index, cluster: str, value: Hashable) -> list[Row]:
         """Return the rows of a bucket, in the order of their keys."""
-        self._indexes.setdefault(index.kind, {}).setdefault(index.name, index)
+        self.keep_index(index)
         table = self._tables.get((cluster, index.kind))
         members = self._buckets(table, index).get(value) if table is not None else None
         if table is None or not members:
@@ -205,14 +209,16 @@ class Store:
         elif old is None:
             self._bury(key, version)
 
-    def write(self, row: Row) -> None:
-        """Write a row of our own (a hold, a fact, configuration). The newest one stands: it has no version."""
+    def write(self, row: Row) -> bool:
+        """Write a row of our own (a hold, a fact, configuration): the newest one stands. Return whether it has changed."""
         table = self._table(row.key.cluster, row.key.kind)
         old = table.rows.get(row.key)
-        if old != row:
-            self._replace(table, row.key, old, row)
-            if old is None:
-                self._arrived.append(row.key)
+        if old == row:
+            return False
+        self._replace(table, row.key, old, row)
+        if old is None:
+            self._arrived.append(row.key)
+        return True
 
     def erase(self, key: Key) -> None:
         table = self._tables.get((key.cluster, key.kind))

@@ -12,6 +12,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.limits import Limit
 from haulout.cluster.rows import NodeRow, ReservingRow, Row
 from haulout.cluster.store import Index
+from haulout.cluster.topics import Bucket
 from haulout.cluster.view import GRANT, HOLD, View
 from haulout.core.reason import Reason
 
@@ -130,9 +131,22 @@ def grant_key(hold: Key) -> Key:
     return Key(hold.cluster, GRANT, hold.namespace, hold.name)
 
 
+def _granted_key(row: Row) -> tuple[Key, ...]:
+    return (row.key,) if isinstance(row, Grant) and row.granted else ()
+
+
+GRANTED = Index("granted", GRANT, _granted_key)
+
+
+def granted_topic(hold: Key) -> Bucket:
+    """Return the topic that changes when the claim of a hold is granted, and when it is not granted any more."""
+    return Bucket(GRANTED.name, hold.cluster, grant_key(hold))
+
+
 def is_granted(view: View, surface: str, claim: Claim) -> bool:
-    grant = view.get(grant_key(hold_key(surface, claim)), Grant)
-    return grant is not None and grant.granted
+    """Whether a claim is granted. The decision is asked again when that changes, but not for the reasons of a refusal."""
+    grant = grant_key(hold_key(surface, claim))
+    return bool(view.rows(GRANTED, grant, Grant, grant.cluster))
 
 
 def refusals(view: View, surface: str, claim: Claim) -> tuple[Reason, ...]:

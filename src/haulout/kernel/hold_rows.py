@@ -39,10 +39,13 @@ class HoldRows:
         if paused is not None and paused <= now:
             del self._paused[subject]
             paused = None
-        declined = subject in self._declined
+        declined, surface = subject in self._declined, self._surfaces[subject.decider]
         for claim in claims:
-            hold = Hold(key=hold_key(subject.decider, claim), surface=self._surfaces[subject.decider], claim=claim)
-            yield hold if claim.begun else msgspec.structs.replace(hold, paused_until=paused, declined=declined)
+            key = hold_key(subject.decider, claim)
+            if claim.begun:
+                yield Hold(key=key, surface=surface, claim=claim)
+            else:
+                yield Hold(key=key, surface=surface, claim=claim, paused_until=paused, declined=declined)
 
     def pause(self, subject: Subject, until: datetime) -> None:
         """Pause the holds of a subject whose write was refused."""

@@ -10,10 +10,10 @@ from haulout.base.clock import after
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Row
 from haulout.cluster.store import Listing, Store
-from haulout.cluster.topics import CountOf, TableName, Topic
+from haulout.cluster.topics import Bucket, CountOf, TableName, Topic
 from haulout.cluster.view import CONFIG, GRANT, HOLD, OUTCOME, PROOF, FactDemand, NotListed, Record, View
 from haulout.core.decision import NOTHING, Decider, Decision, Source, earliest, ensure_hashable
-from haulout.core.holds import Blocked, Hold, grant_key
+from haulout.core.holds import GRANTED, Blocked, Hold, grant_key, granted_topic
 from haulout.kernel.askings import Asked, Askings
 from haulout.kernel.demands import FactDemands, SourceDemands
 from haulout.kernel.due import DueSubjects
@@ -71,6 +71,8 @@ class Loop:
         on_failure: Callable[[Subject, Exception], None] = lambda subject, error: None,
     ) -> None:
         self._store = store
+        # Subjects are told of their grants whether or not a decision reads them.
+        store.keep_index(GRANTED)
         self._deciders = {decider.name: decider for decider in deciders}
         self._deciders_of: dict[str, list[Decider]] = {}
         for decider in self._deciders.values():
@@ -250,7 +252,7 @@ class Loop:
             for subject in self.subjects(key):
                 self.wake(subject)
         for topic in changed:
-            if isinstance(topic, Key) and topic.kind == GRANT:
+            if _is_about_grants(topic):
                 # A grant that is only renewed does not make a subject use it that has declined it.
                 for subject in self._askings.readers(topic):
                     self._call(subject)
@@ -365,13 +367,12 @@ class Loop:
             for key in standing - made:
                 self._store.erase(key)
         for row in rows:
-            self._store.write(row)
-            if isinstance(row, Hold):
+            if self._store.write(row) and isinstance(row, Hold):
                 self._reorder(row.claim.node)
         # A subject that claims is woken by the answers, also where its decision has not read them: it uses the grant or
-        # declines it.
-        if made:
-            record.topics.update(grant_key(key) for key in made if key.kind == HOLD)
+        # declines it. Several claims may be of use only together: there a refusal counts, too.
+        if holds := [key for key in made if key.kind == HOLD]:
+            record.topics.update(map(grant_key, holds) if len(holds) > 1 else map(granted_topic, holds))
         self._remember(subject, record, made, until)
         if record.proofs:
             for proof in sorted(record.proofs):
@@ -453,3 +454,7 @@ class Loop:
     def _order(self, subject: Subject) -> Order:
         decider = self._deciders[subject.decider]
         return Order(decider.phase, decider.rank(subject.key, self._store), subject)
+
+
+def _is_about_grants(topic: Topic) -> bool:
+    return topic.name == GRANTED.name if isinstance(topic, Bucket) else isinstance(topic, Key) and topic.kind == GRANT

@@ -483,3 +483,22 @@ def test_nodes_of_other_clusters_are_not_arbitrated() -> None:
         desk.store.put(node(f"n{number}", cluster="far"))
     desk.run()
     assert desk.kernel.loop.askings == before
+
+
+def test_a_decision_that_reads_whether_it_is_granted_is_not_asked_again_for_a_refusal() -> None:
+    answers: list[bool] = []
+
+    def decide(key: Key, view: View, now: datetime) -> Decision:
+        if key != A:
+            return NOTHING
+        claim = Claim(A, A, limits=(Limit(At("one"), "", 1),))
+        answers.append(is_granted(view, "script", claim))
+        return Decision(claims=(claim,))
+
+    rules = arbiter(Rules(("script",)))
+    desk = Desk(Decider("script", "Node", decide), rules, world=Cluster(node("a"), node("b", one="in"))).begin()
+    assert isinstance(desk.store.row(grant_key(hold_key("script", Claim(A, A)))), Grant)
+    assert answers == [False]
+    desk.store.put(node("b", version=100))
+    desk.run()
+    assert answers[:2] == [False, True]

@@ -202,8 +202,8 @@ class Kubelets:
         boot = old.get("bootID") if not host.boots else None
         version = old.get("kubeletVersion") if host.version == self._options.kubelet_version else None
         return {
-            "machineID": self._names.uuid("machine", name).replace("-", ""),
-            "systemUUID": self._names.uuid("system", name),
+            "machineID": old.get("machineID") or self._names.uuid("machine", name).replace("-", ""),
+            "systemUUID": old.get("systemUUID") or self._names.uuid("system", name),
             "kernelVersion": "6.12.0-simulated",
             "osImage": "Simulated Linux",
             "containerRuntimeVersion": "containerd://2.1.0",

@@ -52,6 +52,19 @@ class TestLife:
         assert kinds[:2] == [f"{P}demo/NotReady", f"{P}demo/Erroring"]
         assert quiet(ops)
 
+    def test_a_node_gets_its_metadata_when_it_gets_its_first_pod(self) -> None:
+        ops = Skyhooks(nodes=2)
+        ops.fate = lambda about: "hang"
+        ops.make("demo", {"base": pkg()}, interruptionBudget={"count": 1}).run(5)
+        (working,) = ops.pods()
+        assert ops.shows("demo", "n0", "n1") == ["in_progress", "waiting"]
+        name = names.metadata_config_map("demo", working.node)
+        made = [each["metadata"]["name"] for each in ops.world.objects.list(CONFIG_MAPS, "skyhook")]
+        assert [each for each in made if "metadata" in each] == [name]
+        ops.world.objects.delete(CONFIG_MAPS, "skyhook", name)
+        ops.run(5)
+        assert ops.world.objects.get(CONFIG_MAPS, "skyhook", name) is not None
+
     def test_dependents_wait_for_every_root(self) -> None:
         packages = {"base": pkg(), "other": pkg(), "top": pkg(dependsOn={"base": "1.0.0"})}
         ops = Skyhooks().make("demo", packages).run(30)

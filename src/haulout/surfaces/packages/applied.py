@@ -70,9 +70,9 @@ def recording(
     wanted = {_name(package): _text(package) for package in packages.values()}
     if record is None:
         return Create(applied_key(place.options.namespace, place.skyhook), _body(place, wanted)) if wanted else None
-    kept = {names.package_label(entry.name, entry.version) for entry in entries}
     changes: dict[str, str | None] = {name: text for name, text in wanted.items() if record.data.get(name) != text}
-    changes |= dict.fromkeys(name for name in record.data if name not in wanted and name not in kept)
+    if former := record.data.keys() - wanted.keys():
+        changes |= dict.fromkeys(former - {names.package_label(entry.name, entry.version) for entry in entries})
     return Patch(record.key, {"data": changes}) if changes else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -130,11 +131,11 @@ def _size(
     return max(0, min(batch_size(compartment.strategy, state, total, processed), most - down))
 
 
-def _turn(node: Standing) -> tuple[int, tuple[str, str]]:
+def _turn(node: Standing) -> tuple[int, tuple[datetime, str]]:
     return _place(node.status), node.age
 
 
-def _turn_back(node: Standing) -> tuple[bool, float, tuple[str, str]]:
+def _turn_back(node: Standing) -> tuple[bool, float, tuple[datetime, str]]:
     """Order the nodes of a rollback: those that are out of service, then those that were changed last."""
     changed_at = node.changed_at.timestamp() if node.changed_at is not None else float("-inf")
     return not node.is_cordoned, -changed_at, node.age

@@ -82,8 +82,8 @@ def _metadata(obj: ConfigMap, common: dict[str, Any]) -> MetadataRow:
         **common,
         node=obj.metadata.annotations.get(NODE_NAME, ""),
         skyhook=obj.metadata.labels.get(NODE_META, ""),
-        packages=_digest(obj.data.get("packages.json", "")),
-        host=host_digest(obj.data),
+        packages=digest(obj.data.get("packages.json", "")),
+        host=_stored_host_digest(obj.data),
     )
 
 
@@ -143,39 +143,46 @@ def node_metadata(place: Place, data: Mapping[str, str]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)}
 
 
-def metadata_of(node: NodeRow, packages: Mapping[str, Package], agent_image: str) -> dict[str, str]:
-    """Return what packages may read of the node that they run on."""
+def metadata_of(node: NodeRow, packages: str) -> dict[str, str]:
+    """Return what packages may read of the node that they run on. `packages`: their own text, as `packages_text` makes it."""
     return {
         "annotations.json": go_json(dict(sorted(node.annotations.items()))),
         "labels.json": go_json(dict(sorted(node.labels.items()))),
-        "packages.json": _packages_text(packages, agent_image),
+        "packages.json": packages,
     }
 
 
-def packages_digest(packages: Mapping[str, Package], agent_image: str) -> str:
-    return _digest(_packages_text(packages, agent_image))
-
-
-def _packages_text(packages: Mapping[str, Package], agent_image: str) -> str:
+def packages_text(packages: Mapping[str, Package], agent_image: str) -> str:
     described = {name: _described(packages[name]) for name in sorted(packages)}
     return go_json({"agentVersion": tag_of(agent_image), "packages": described})
 
 
-def host_digest(data: Mapping[str, str]) -> str:
+def host_digest(node: NodeRow) -> str:
     """Return a digest of the node's metadata without our own marks, which change with every stage."""
-    return _digest("\n".join(_foreign(data.get(f"{name}.json", "")) for name in ("annotations", "labels")))
+    return _host_digest(_foreign(node.annotations), _foreign(node.labels))
 
 
-def _digest(text: str) -> str:
+def _stored_host_digest(data: Mapping[str, str]) -> str:
+    return _host_digest(*(_stored_foreign(data.get(f"{name}.json", "")) for name in ("annotations", "labels")))
+
+
+def _host_digest(annotations: str, labels: str) -> str:
+    return digest(f"{annotations}\n{labels}")
+
+
+def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _foreign(text: str) -> str:
+def _stored_foreign(text: str) -> str:
     try:
-        found = msgspec.json.decode(text, type=dict[str, str])
+        return _foreign(msgspec.json.decode(text, type=dict[str, str]))
     except (msgspec.DecodeError, RecursionError):
         return text
-    return go_json({name: value for name, value in sorted(found.items()) if not name.startswith(PREFIX)})
+
+
+def _foreign(values: Mapping[str, str]) -> str:
+    return go_json({name: value for name, value in sorted(values.items()) if not name.startswith(PREFIX)})
 
 
 def tag_of(image: str) -> str:

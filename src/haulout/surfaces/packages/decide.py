@@ -374,7 +374,7 @@ def _writes(
     key = Key("", MARK, "packages-status-write", row.name)
     last = given.view.recall(key, Value)
     next_at = last.value if last is not None and isinstance(last.value, datetime) else now
-    only_mirrors = last is not None and wanted.status == row.status.status
+    only_mirrors = last is not None and _outline(wanted) == _outline(row.status)
     due_at = next_at + (mirror_delay(len(given.nodes)) if only_mirrors else NONE_FOR)
     announces = bool(configs.announced)
     is_due = not may_wait and (is_urgent or announces or now >= due_at)
@@ -397,6 +397,11 @@ def _writes(
     if now >= due_at or last is None:
         return steps, (), None
     return steps, (last,), None if may_wait else due_at
+
+
+def _outline(status: SkyhookStatus) -> tuple[str, int]:
+    """Return what a status says of the Skyhook as a whole."""
+    return status.status, status.observed_generation
 
 
 def mirror_delay(nodes: int) -> timedelta:

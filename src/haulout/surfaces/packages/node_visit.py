@@ -17,11 +17,11 @@ from haulout.surfaces.packages.around import Around, Visit
 from haulout.surfaces.packages.changes import with_new_config, with_versions
 from haulout.surfaces.packages.config_maps import (
     MetadataRow,
+    digest,
     host_digest,
     metadata_key,
     metadata_of,
     node_metadata,
-    packages_digest,
 )
 from haulout.surfaces.packages.cordoning import cordoning, releasing
 from haulout.surfaces.packages.eligibility import CORDONED, is_ignored, tolerated, toleration_of
@@ -288,19 +288,20 @@ def _blocked(scene: Scene, gate: Gate | None) -> tuple[Tell, ...]:
 
 
 def _metadata(scene: Scene, node: NodeRow, around: Around, work: Work) -> tuple[Create | Patch, ...]:
-    """Return the write that brings the ConfigMap of the node's metadata up to date, as its pods need it."""
+    """Return the write that brings the ConfigMap of the node's metadata up to date, as its pods need it.
+
+    A node without pods has none yet: a thousand of them would be written before the first node could be picked.
+    """
     plan, options = scene.plan, around.options
     if not plan.acts:
         return ()
     key = metadata_key(options.namespace, plan.skyhook, node.key.name)
     known = around.view.get(key, MetadataRow)
-    is_stale = known is None or known.packages != packages_digest(plan.packages, options.agent_image)
-    if not is_stale and not work.new_pods:
-        return ()
-    data = metadata_of(node, plan.packages, options.agent_image)
     if known is None:
-        return (Create(key, node_metadata(scene.place, data)),)
-    return (Patch(key, {"data": data}),) if is_stale or known.host != host_digest(data) else ()
+        is_needed = work.new_pods or scene.pods
+        return (Create(key, node_metadata(scene.place, metadata_of(node, plan.packages_text))),) if is_needed else ()
+    is_stale = known.packages != digest(plan.packages_text) or (work.new_pods and known.host != host_digest(node))
+    return (Patch(key, {"data": metadata_of(node, plan.packages_text)}),) if is_stale else ()
 
 
 def _reset(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around, state: NodeState) -> Visit:

@@ -15,7 +15,7 @@ from haulout.cluster.store import Index
 from haulout.cluster.view import MARK, View
 from haulout.core.decision import NOTHING, Decision
 from haulout.surfaces.packages.applied import AppliedRow, applied_key, departed
-from haulout.surfaces.packages.config_maps import PackageConfigRow, configs_of_skyhook
+from haulout.surfaces.packages.config_maps import PackageConfigRow, configs_of_skyhook, packages_text
 from haulout.surfaces.packages.halts import desired, halt_of
 from haulout.surfaces.packages.node_state import NodeState, entry_key
 from haulout.surfaces.packages.options import Options
@@ -55,7 +55,7 @@ class PlanRow(Row, frozen=True, kw_only=True):
     packages are those that were complete last, not those of its spec. `defers_changes`: a node has its entries changed
     when it is picked, so that a rollback leaves the others alone. `revision`: changes with everything by which nodes tell
     whether they are complete. `is_crowded`: so many nodes are worked on at once that events tell only how each of them
-    ends, and what fails.
+    ends, and what fails. `packages_text`: its packages as pods may read them.
     """
 
     skyhook: str
@@ -81,6 +81,7 @@ class PlanRow(Row, frozen=True, kw_only=True):
     is_restored: bool = False
     defers_changes: bool = False
     is_crowded: bool = False
+    packages_text: str = ""
     revision: str = ""
 
     @property
@@ -168,6 +169,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         is_halted=halt_of(row) is not None and wanted is row,
         is_restored=wanted is not row,
         defers_changes=policy is not None and policy.gate is not None and policy.gate.rollback,
+        packages_text=packages_text(wanted.spec.packages, setting.value.agent_image),
     )
     plan = msgspec.structs.replace(plan, revision=_revision(plan))
     boots = boots_of(row) if setting.value.reapply_on_reboot else ()

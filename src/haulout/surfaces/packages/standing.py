@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from datetime import datetime
 
+from haulout.base import bounds
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Row
 from haulout.cluster.store import Index
@@ -55,9 +56,9 @@ class Standing(Row, frozen=True, kw_only=True):
         return self.is_ready and not self.is_ignored and not self.is_tainted and not self.is_malformed
 
     @property
-    def age(self) -> tuple[str, str]:
+    def age(self) -> tuple[datetime, str]:
         """Return the order of nodes: the older first, then by name."""
-        return self.created_at.isoformat() if self.created_at else "", self.node
+        return self.created_at or bounds.EARLIEST, self.node
 
 
 def standing_key(skyhook: str, node: str) -> Key:

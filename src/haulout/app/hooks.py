@@ -104,7 +104,7 @@ def _read(status: int, body: bytes) -> HookAnswer:
         return HookAnswer(FAILURE, f"answered with {status}")
     try:
         answer = msgspec.json.decode(body, type=_Said) if body.strip() else _Said()
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         answer = _Said()
     if answer.status_url and answer.result in (PENDING, ""):
         return HookAnswer(PENDING, answer.message, answer.status_url)

@@ -92,6 +92,8 @@ async def test_a_call_is_signed_and_has_its_key(server: tuple[str, Server]) -> N
         (202, b"", HookAnswer("accepted")),
         (202, b"thanks", HookAnswer("accepted")),
         (200, b"", HookAnswer("failure", "the answer says no result")),
+        (200, b"[" * 30_000, HookAnswer("failure", "the answer says no result")),
+        (202, b'{"x":' * 10_000, HookAnswer("accepted")),
         (404, b"", HookAnswer("failure", "answered with 404")),
         (307, b"", HookAnswer("failure", "answered with 307")),
     ],

@@ -201,6 +201,14 @@ async def test_what_cannot_be_answered_is_a_bad_request(server: Server, body: An
     assert (await server.post(REVIEW))[0] == 200
 
 
+async def test_an_object_of_any_depth_is_read_or_refused(server: Server) -> None:
+    """Where the limit is depends on how deep the program itself is: somewhere in these depths."""
+    before, after = json.dumps(review()).encode().split(b'"object": {', 1)
+    bodies = [before + b'"object": {"x": ' + b"[" * depth + b"]" * depth + b"," + after for depth in range(880, 1010)]
+    codes = [(await server.post(body))[0] for body in bodies]
+    assert set(codes) == {200, 400}
+
+
 @pytest.mark.parametrize("kind", ["text/plain", "application/yaml", "application/x-www-form-urlencoded"])
 async def test_another_kind_of_body_is_a_bad_request(server: Server, kind: str) -> None:
     code, said = await server.post(REVIEW, {"Content-Type": kind})

@@ -22,7 +22,7 @@ from haulout.embedded.store.kinds import Kind
 from haulout.embedded.store.server import Server
 from haulout.embedded.timers import FastClock, LoopTimers
 
-# Where `haulout run` serves webhooks if it is not told otherwise.
+# The address at which `haulout run` serves webhooks by default.
 STAND_IN = "https://127.0.0.1:9443"
 ZONE = "topology.kubernetes.io/zone"
 

@@ -25,7 +25,8 @@ _READ: Mapping[str, Callable[[str], timedelta | int]] = {
     "init-runs-for": duration.parse,
     "reboots-for": duration.parse,
 }
-# Variables of an init container by which a pod that others make, such as that of a package, can be made to fail.
+# Variables of an init container by which a pod that another program makes, such as that of a package, can be made to
+# fail.
 RUNS_FOR, EXIT_CODE, MESSAGE = "SIMULATE_RUNS_FOR", "SIMULATE_EXIT_CODE", "SIMULATE_MESSAGE"
 
 
@@ -37,15 +38,15 @@ class PodBehaviour(Struct, frozen=True, kw_only=True):
     ready_after: timedelta = timedelta()
     # From SIGTERM to the end; None: it takes its whole grace period and is killed.
     stops_after: timedelta | None = None
-    # From Running to an exit of its own accord; None: never.
+    # From Running to an exit by itself; None: never.
     exits_after: timedelta | None = None
     exit_code: int = 0
     # Each init container runs so long and succeeds; None: they are not simulated, and the pod starts without them.
     init_runs_for: timedelta | None = timedelta(seconds=1)
-    # The last init container exits with this code, and with these last words.
+    # The exit code of the last init container, and its termination message.
     init_exit_code: int = 0
     init_message: str = ""
-    # Its first init container reboots the node, which is away for so long; None: it does not.
+    # The first init container reboots the node, which is unreachable for so long; None: it does not.
     reboots_for: timedelta | None = None
 
     def of_work(self, pod: Json, runs_for: timedelta, *, reboots: bool = False) -> PodBehaviour:
@@ -75,18 +76,18 @@ class KubeletOptions(Struct, frozen=True, kw_only=True):
     """How the simulated kubelets behave: how pods run, when nodes become Ready, how often heartbeats come."""
 
     pod: PodBehaviour = PodBehaviour()
-    # Of pods that belong to a Job and say nothing themselves.
+    # The behaviour of pods of Jobs that have no annotation of their own.
     job_pods_run_for: timedelta = timedelta(minutes=1)
-    # How long a node takes to pull an image that it does not have; it pulls one after the other.
+    # How long a node takes to pull an image that it does not have. It pulls one after the other.
     pulls_for: timedelta = timedelta()
     node_ready_after: timedelta = timedelta(seconds=1)
-    # From a host that is up again to a kubelet that says so.
+    # From a host that is up again until its kubelet reports so.
     boot_ready_after: timedelta = timedelta()
     lease_every: timedelta = timedelta(seconds=10)
     status_every: timedelta = timedelta(minutes=5)
     kubelet_version: str = "v1.36.3"
     capacity: Mapping[str, str] = field(default_factory=lambda: dict(_CAPACITY))
-    # Changes what the options and the pod's annotations say.
+    # Called with a pod and the behaviour that options and annotations give it. Returns the behaviour that counts.
     behave: Callable[[Json, PodBehaviour], PodBehaviour] | None = None
 
     def of_pod(self, pod: Json) -> PodBehaviour:

@@ -67,12 +67,12 @@ class Containers:
         self._is_up = is_up
         self._reboot = reboot
         self._brief = brief
-        # Pods that have rebooted their node: made again, they find it done.
+        # Pods that have rebooted their node: made again, they find the reboot done.
         self._rebooted: set[tuple[Key, str]] = set()
         self._runs: dict[Key, _Run] = {}
         self._crashing: set[Key] = set()
         self._unwell: set[Key] = set()
-        # When each image is there, by node and name.
+        # When each image has been pulled, by node and name.
         self._images: dict[tuple[str, str], datetime] = {}
         self._addresses = 0
         pods.listen(self._on_pod)
@@ -247,7 +247,7 @@ class Containers:
         pod, _ = self._current(key)
         if pod is None:
             return
-        # With a finalizer it stays, so that what it says of itself is seen.
+        # A pod with a finalizer stays, so that its status can be read.
         if not has_ended(pod) and not (self._brief and not pod["metadata"].get("finalizers")):
             self._write(key, podstatus.ended(pod, self._timers.now(), code))
         with suppress(NotFound, Conflict):

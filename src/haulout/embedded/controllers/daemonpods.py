@@ -9,7 +9,7 @@ from haulout.embedded.controllers.node_fit import NO_EXECUTE, NO_SCHEDULE, match
 from haulout.embedded.controllers.object_fields import Key, key_of, node_of
 from haulout.embedded.interfaces import Json
 
-# What the daemon controller adds (pkg/controller/daemon/util/daemonset_util.go), in its order.
+# The tolerations that the daemon controller adds (pkg/controller/daemon/util/daemonset_util.go), in its order.
 _TOLERATED = (
     ("node.kubernetes.io/not-ready", NO_EXECUTE),
     ("node.kubernetes.io/unreachable", NO_EXECUTE),

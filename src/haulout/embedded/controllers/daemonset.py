@@ -25,7 +25,7 @@ from haulout.embedded.controllers.work_queue import WorkQueue
 from haulout.embedded.interfaces import Json, Objects, Timers
 from haulout.embedded.resources import DAEMON_SETS
 
-# A failed pod is replaced after so long, doubling to the last.
+# A failed pod is replaced after this delay, which doubles up to the last.
 _FIRST_BACKOFF, _LAST_BACKOFF = timedelta(seconds=1), timedelta(minutes=15)
 
 

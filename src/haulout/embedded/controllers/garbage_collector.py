@@ -42,7 +42,7 @@ class GarbageCollector:
         self._followed: set[GroupKind] = set()
         self._items: dict[str, _Item] = {}
         self._dependents: dict[str, dict[str, None]] = {}
-        # By UID: what may have to be collected, and what waits for its dependents.
+        # By UID: the objects that may have to be collected, and those that wait for their dependents.
         self._work: WorkQueue[str] = WorkQueue(timers, self._sync)
 
     def start(self) -> None:
@@ -78,7 +78,7 @@ class GarbageCollector:
 
     def _on_definition(self, change: Change) -> None:
         if change.type == "DELETED":
-            # By its own name: that of its kind may have been another's all along.
+            # By the definition's own name: another definition may have served its kind.
             name = change.object["metadata"]["name"]
             self._kinds = {kind: one for kind, one in self._kinds.items() if f"{one.plural}.{one.group}" != name}
         elif (kind := self._know(change.object)) and kind not in self._followed:
@@ -201,7 +201,7 @@ class GarbageCollector:
         place = known.namespace if known else namespace
         owner = self._objects.get(resource, place, reference["name"])
         if owner is None and not known:
-            # An owner without a namespace may own what has one.
+            # A cluster-scoped owner may own namespaced objects.
             owner = self._objects.get(resource, "", reference["name"])
         if owner is None or owner["metadata"]["uid"] != reference["uid"]:
             return "absent"

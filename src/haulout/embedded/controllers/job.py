@@ -49,7 +49,7 @@ class Jobs:
         self._timers = timers
         self._pods = pods
         self._jobs = jobs
-        # How many pods in a row have failed, and when the last did: new ones wait.
+        # How many pods in a row have failed, and when the last one did: new pods wait.
         self._failures: dict[Key, tuple[int, datetime]] = {}
         self._work: WorkQueue[Key] = WorkQueue(timers, self._sync)
         self._claims = Claims(objects, names, pods, jobs, "batch/v1", "Job", self._work.add)

@@ -26,7 +26,7 @@ class LifecycleOptions(Struct, frozen=True, kw_only=True):
 
     silent_after: timedelta = timedelta(seconds=50)
     starting_for: timedelta = timedelta(seconds=60)
-    # One node of a zone is tainted NoExecute in each such span; in a zone with trouble the longer one.
+    # One node of a zone is tainted NoExecute in each such span; in an unhealthy zone the longer span counts.
     eviction_every: timedelta = timedelta(seconds=10)
     slow_eviction_every: timedelta = timedelta(seconds=100)
     large_zone: int = 50
@@ -108,7 +108,7 @@ class NodeLifecycle:
         if self._timers.now() < self._heard_at[name] + patience:
             self._plan_check(name, node)
         else:
-            # From the next heartbeat on it is watched again.
+            # The next heartbeat starts the observation of the node again.
             del self._heard_at[name]
             self._mark_unknown(name)
 
@@ -211,7 +211,7 @@ class NodeLifecycle:
         if not zone.waiting:
             return
         if span is None:
-            # Evictions stand still until some node changes its mind.
+            # Evictions stop until the state of some node changes.
             return
         name = next(iter(zone.waiting))
         del zone.waiting[name]

@@ -11,7 +11,7 @@ from haulout.embedded.interfaces import Json
 
 Key = tuple[str, str]
 
-# The instant in place of a missing timestamp.
+# Stands for a missing timestamp.
 LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 
@@ -99,7 +99,7 @@ def available_at(pod: Json, min_ready: int) -> datetime | None:
         return None
     since = instant(found.get("lastTransitionTime"))
     if since is LONG_AGO:
-        # Without a transition time: available if no time is required, and never otherwise.
+        # Without a transition time the object is available only if no time is required.
         return None if min_ready else since
     return datetime.fromtimestamp(since.timestamp() + min_ready, UTC)
 

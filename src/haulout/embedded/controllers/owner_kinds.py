@@ -22,7 +22,7 @@ from haulout.embedded.resources import (
 
 ADMISSION, RBAC = "admissionregistration.k8s.io", "rbac.authorization.k8s.io"
 
-# By group and kind, as owner references name them: all that is built in, but for events.
+# By group and kind, as owner references name them: every built-in kind except events.
 OWNED_AND_OWNING: Mapping[tuple[str, str], Resource] = {
     ("", "ConfigMap"): Resource("", "v1", "configmaps"),
     ("", "Namespace"): NAMESPACES,

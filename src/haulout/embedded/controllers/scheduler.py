@@ -38,7 +38,7 @@ from haulout.embedded.resources import BINDINGS, PODS
 from haulout.kube.errors import Conflict, NotFound
 
 _BLOCKING = frozenset((NO_EXECUTE, NO_SCHEDULE))
-# Pods of as many different wishes are remembered; more than a cluster has.
+# The most shapes of pods that are remembered: more than a cluster has.
 _SHAPES = 4096
 
 
@@ -66,7 +66,7 @@ class Scheduler:
         self._stuck: dict[_Shape, dict[Key, None]] = {}
         self._retry = False
         self._static: dict[bytes, dict[str, str]] = {}
-        # Why pods of a shape fit nowhere, and as of which change of the nodes and what is on them.
+        # Why pods of a shape fit on no node, and at which change of the nodes that was found.
         self._reasons: dict[_Shape, tuple[int, str]] = {}
         nodes.listen(self._on_node)
         pods.listen(self._on_pod)

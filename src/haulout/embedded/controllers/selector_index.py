@@ -43,6 +43,6 @@ class Selectors:
 
 def _bucket(namespace: str, selector: Selector) -> tuple[str, str, str]:
     """Return the namespace and a label that every match must carry; the label is empty if there is none."""
-    # min(): any would do, but always the same.
+    # min(): any label would do, but it has to be the same each time.
     name, value = min(selector.equalities().items(), default=("", ""))
     return namespace, name, value

@@ -65,7 +65,7 @@ class Table:
     def _on_change(self, change: Change) -> None:
         key = key_of(change.object)
         if change.type != "DELETED":
-            # Most changes are writes of our own, entered already.
+            # Most changes are our own writes, which are in the table already.
             if self.rows.get(key) is not change.object:
                 self.put(change.object)
             return

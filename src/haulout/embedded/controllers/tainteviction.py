@@ -30,7 +30,7 @@ class TaintEviction:
         self._timers = timers
         self._pods = pods
         self._taints: dict[str, tuple[Json, ...]] = {}
-        # When the pod began to be only tolerated, when it goes, and how to call that off.
+        # When the pod's toleration began to run, when the pod is deleted, and how to cancel that.
         self._planned: dict[Key, tuple[datetime, datetime, Callable[[], None]]] = {}
         self._work: WorkQueue[Key] = WorkQueue(timers, self._evict)
         nodes.listen(self._on_node)

@@ -26,7 +26,7 @@ def review(kind: str, spec: Json) -> Json:
 def _problems(kind: str, spec: Json) -> list[Problem]:
     problems, other = [], spec.get("nonResourceAttributes")
     if "resourceAttributes" in spec and other is not None:
-        # Printed as the server's own type, which no file has.
+        # Printed as the server's own Go type, which no manifest has.
         value = {"Path": other.get("path", ""), "Verb": other.get("verb", "")}
         text = "cannot be specified in combination with resourceAttributes"
         problems.append(wrong("spec.nonResourceAttributes", value, text))

@@ -120,7 +120,7 @@ class Admission:
         try:
             response = yield Call(webhook, self._review(seen, attempt, obj, old))
         except HookAbsent as error:
-            # Whatever the failure policy: otherwise nothing could be written in a cluster whose pods only look as if they ran.
+            # Whatever the failure policy says: the webhook's pods are only simulated, so nothing could ever be written.
             warnings.append(f'webhook "{name}" was not called: {error}')
             return None
         except HookFailed as error:

@@ -109,7 +109,7 @@ class _RequestHandler:
             case "DELETE":
                 return (yield from self._writes.delete(kind, route))
             case "POST" if kind.custom:
-                # The handler of custom kinds does not look at the name.
+                # The handler of custom kinds does not compare the name.
                 return (yield from self._writes.post(kind, route))
         raise refusals.no_such_method()
 
@@ -230,7 +230,7 @@ class _RequestHandler:
         if value is None:
             return self._nowhere({"api": "", "apis": "".join(parts[1:2])}.get(parts[0], parts[0]))
         if parts == ["openapi", "v3"]:
-            # As the real server calls it, though JSON it is.
+            # The real server calls this plain text, although it is JSON.
             return responses.text(200, msgspec.json.encode(value).decode())
         return responses.respond(200, value, self._request.plain)
 

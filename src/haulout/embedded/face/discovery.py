@@ -26,7 +26,7 @@ VERSION: Json = {
     "platform": "embedded",
 }
 
-# What is created and answered, but never stored: group, plural, kind, whether namespaced.
+# Kinds that are created and answered, but never stored: group, plural, kind, whether namespaced.
 TRANSIENT: tuple[tuple[str, str, str, bool], ...] = (
     ("", "bindings", "Binding", True),
     ("authorization.k8s.io", "localsubjectaccessreviews", "LocalSubjectAccessReview", True),
@@ -35,7 +35,7 @@ TRANSIENT: tuple[tuple[str, str, str, bool], ...] = (
     ("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview", False),
 )
 
-# Groups that are there without any definition.
+# Groups that are served without any definition.
 BUILT_IN_GROUPS = frozenset(
     {*(kind.group for kind in BUILT_IN), *(group for group, *_ in TRANSIENT), "apiextensions.k8s.io"}
 )
@@ -141,7 +141,7 @@ def _aggregated_version(catalog: Catalog, group_name: str, version: str) -> Json
     resources = []
     for plural, entries in groupby(flat, key=lambda each: str(each["name"]).partition("/")[0]):
         main, *subs = list(entries)
-        # The real server leaves out what goes without saying, but for custom kinds.
+        # The real server leaves defaults out, except for custom kinds.
         own = ("", "") if group_name in BUILT_IN_GROUPS else (group_name, version)
         entry: Json = {
             "resource": plural,

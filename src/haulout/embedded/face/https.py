@@ -23,7 +23,7 @@ from haulout.embedded.interfaces import Json
 from haulout.embedded.rules import refusals
 from haulout.kube.transport import JSON
 
-# The real server's.
+# The limit of the real server.
 _LARGEST_BODY = 3 * 2**20
 
 

@@ -83,7 +83,7 @@ class InProcessTransport:
             except TimeoutError:
                 raise RequestTimeout(f"{method} {path}: no answer within {timeout:g} s") from None
         else:
-            # As with any other server, others come to their turn meanwhile.
+            # Other tasks get a turn, as with any other server.
             await asyncio.sleep(0)
             answer = found
         if answer.status >= 400:

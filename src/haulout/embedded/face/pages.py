@@ -13,7 +13,7 @@ from haulout.embedded.rules import refusals
 from haulout.embedded.store.selectors import Filter, find
 from haulout.embedded.store.storage import Storage, Table, key_of
 
-# In place of the revision of a token: whatever it is by then.
+# Stands in a token for the newest revision at the time of the next page.
 _NOW = -1
 _TOO_OLD = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
 

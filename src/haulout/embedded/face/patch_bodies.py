@@ -73,6 +73,6 @@ def _json_patch(obj: Json, operations: list[Any]) -> Any:
     try:
         return apply_operations(obj, operations)
     except json_patches.PatchFailed:
-        # The real server keeps the reason to itself.
+        # The real server does not report the reason.
         text = "the server rejected our request due to an error in our request"
         raise refusals.refusal(422, "Invalid", text, details=refusals.Details()) from None

@@ -68,7 +68,8 @@ class Watch:
             self.say(MODIFIED if was_match else ADDED, entry.object)
         elif was_match:
             assert entry.old is not None
-            # What leaves the selection is told as it was, at the revision at which it left.
+            # An object that leaves the selection is reported as deleted, with its last state, at the revision at which
+            # it left.
             self.say(DELETED, with_version(entry.old, entry.revision))
 
     def say(self, event: str, obj: Json) -> None:
@@ -124,7 +125,7 @@ def open_watch(
 
 def _follow(storage: Storage, timers: Timers, table: Table, watch: Watch, wanted: ListOptions, version: int) -> None:
     def listen(entry: Entry) -> None:
-        # A watch from the future hears nothing until the future is there.
+        # A watch from a future revision receives nothing until that revision is reached.
         if entry.revision > version:
             watch.take(entry)
 

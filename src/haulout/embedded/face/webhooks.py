@@ -16,7 +16,7 @@ from haulout.embedded.interfaces import Json
 from haulout.kube.errors import ConfigInvalid
 from haulout.kube.tls import client_context
 
-# What the real server's client makes of an answer that is no review.
+# The real server's messages about an answer that is no review.
 _REFUSALS = {
     401: "the server has asked for the client to provide credentials",
     403: "the server does not allow access to the requested resource",

@@ -19,7 +19,7 @@ def check(budget: Json) -> list[Problem]:
     spec = budget["spec"]
     problems: list[Problem] = []
     if "minAvailable" in spec and "maxUnavailable" in spec:
-        # Printed as the server's own type, which no file has.
+        # Printed as the server's own Go type, which no manifest has.
         names = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
         value = {name[0].upper() + name[1:]: spec.get(name) for name in names}
         problems.append(wrong("spec", value, "minAvailable and maxUnavailable cannot be both set"))

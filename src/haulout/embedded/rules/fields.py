@@ -17,8 +17,8 @@ from haulout.base.number import INT64_MAX, INT64_MIN
 from haulout.base.quantity import canonical
 from haulout.embedded.interfaces import Json
 
-# Takes a value, the value that stood there before (what is the same object needs no second look) and a list for unknown
-# fields; returns the value as the server prints it.
+# Takes a value, the previous value (an identical object is not converted again) and a list for unknown fields. Returns
+# the value as the server prints it.
 Convert = Callable[[Any, Any, list[str]], Any]
 
 _INT32_MIN, _INT32_MAX = -(1 << 31), (1 << 31) - 1
@@ -38,12 +38,12 @@ class Field(NamedTuple):
 
     type: str
     pointer: bool
-    # How Go leaves it out: "empty", "zero" or not at all.
+    # Go's way to leave the field out: "empty", "zero" or not at all.
     omit: str
     # Strategic merge patches merge the items by this key; "" for items that are values, None for lists that are replaced.
     merge_key: str | None
     retain: bool
-    # In protobuf; 0 where there is none.
+    # The number of the field in protobuf; 0: it has none.
     number: int = 0
 
 

@@ -23,7 +23,7 @@ _is_value = re.compile(_VALUE).fullmatch
 _is_config_key = re.compile("[-._a-zA-Z0-9]+").fullmatch
 
 _MAX_ANNOTATIONS = 256 * 1024
-# What namespaces and garbage collection put there themselves.
+# Finalizers that namespaces and garbage collection set themselves.
 STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
@@ -166,7 +166,7 @@ def check_new(meta: Json, rule: NameRule, *, qualified: bool) -> list[Problem]:
     problems = []
     prefix = meta.get("generateName")
     if prefix:
-        # What is added to it may end with a letter where the prefix must not.
+        # The generated suffix may end with a character with which the prefix must not end.
         problems += [wrong("metadata.generateName", prefix, text) for text in rule(prefix.rstrip("-") or prefix)]
     name = meta.get("name", "")
     if not name:

@@ -77,7 +77,7 @@ def _default_probe(probe: Json) -> None:
     if "httpGet" in probe:
         _default_http(probe["httpGet"])
     if "grpc" in probe:
-        # Go prints a service that is not given as null.
+        # Go prints a missing service as null.
         probe["grpc"]["service"] = probe["grpc"].get("service") or ""
 
 

@@ -237,7 +237,7 @@ def _check_alternatives(schema: Json, value: Any, place: str) -> Iterator[Proble
 
 @lru_cache(1024)
 def _pattern(text: str) -> re.Pattern[str]:
-    # Go ends a pattern at the very end; Python's $ also before a last line break.
+    # In Go, $ matches only at the very end; in Python also before a last line break.
     return re.compile(text.replace(r"\z", r"\Z"))
 
 

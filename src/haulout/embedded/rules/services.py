@@ -16,7 +16,7 @@ _AFFINITIES = ("ClientIP", "None")
 _ADDRESSES = IPv4Network("10.96.0.0/12")
 _NODE_PORTS = range(30000, 32768)
 _INSIDE = frozenset({"ClusterIP", "LoadBalancer", "NodePort"})
-# What only Services of some types have.
+# Fields that only some types of Services have.
 _OF_TYPES = {
     "allocateLoadBalancerNodePorts": frozenset({"LoadBalancer"}),
     "clusterIP": _INSIDE,
@@ -58,7 +58,7 @@ def _port(port: Json) -> Json:
 
 def _default_families(spec: Json) -> None:
     if spec.get("clusterIP") == HEADLESS and not spec.get("selector"):
-        # Where its endpoints are is for others to say.
+        # The endpoints of such a Service are written by users, so that they may be of both families.
         spec.setdefault("ipFamilyPolicy", "RequireDualStack")
         spec.setdefault("ipFamilies", ["IPv4", "IPv6"])
     else:

@@ -8,7 +8,7 @@ from haulout.embedded.interfaces import Json
 from haulout.embedded.rules import metadata
 from haulout.embedded.rules.refusals import Problem, forbidden_field, missing, too_long, unsupported, wrong
 
-# Of all that a ConfigMap or a Secret holds.
+# The limit for all data of a ConfigMap or a Secret.
 _LARGEST = 1024 * 1024
 
 
@@ -66,7 +66,7 @@ def default_secret(secret: Json, old: Json | None) -> None:
         secret["data"] = {**secret.get("data", {}), **encoded}
 
 
-# What secrets of these types have to contain: all of it, or for basic-auth some of it.
+# The keys that Secrets of these types must have: all of them, or for basic-auth at least one.
 _SECRET_KEYS = {
     "kubernetes.io/basic-auth": ("username", "password"),
     "kubernetes.io/dockercfg": (".dockercfg",),

@@ -80,7 +80,7 @@ def _number_template(obj: Json, number: int) -> None:
 def default_job(obj: Json, old: Json | None) -> None:
     template, spec = obj["spec"]["template"], obj["spec"]
     if old is None or template is not old["spec"]["template"]:
-        # A job must say how its pods restart.
+        # A Job must set the restart policy of its pods.
         has_policy = "restartPolicy" in template["spec"]
         default_spec(template["spec"])
         if not has_policy:

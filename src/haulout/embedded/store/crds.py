@@ -193,7 +193,7 @@ class Definitions:
         if not finalizers:
             self._withdraw(crd)
             for rival in self._registry.table(DEFINITION).items():
-                # Its names are free.
+                # The names of the deleted definition are free now.
                 if _is_rival(rival, crd) and "deletionTimestamp" not in rival["metadata"]:
                     self._serve(rival)
 
@@ -261,7 +261,7 @@ class Definitions:
         return accepted, refusal
 
 
-# Each of the names is looked for among these names of others.
+# Each of these names must differ from these names of other definitions.
 _RESOURCES, _KINDS = ("plural", "singular", "shortNames"), ("kind", "listKind")
 _CLAIMED = {member: group for group in (_RESOURCES, _KINDS) for member in group}
 

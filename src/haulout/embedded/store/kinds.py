@@ -12,7 +12,7 @@ from haulout.embedded.interfaces import Json, Resource
 from haulout.embedded.rules import fields, metadata
 from haulout.embedded.rules.refusals import Problem
 
-# What the object looks like on the wire, given what stood there before; unknown fields are named in the list.
+# Returns the object in its wire form, given the previous object. Unknown fields are added to the list.
 Decode = Callable[[Any, Json | None, list[str]], Json]
 Select = Callable[[Json], str]
 
@@ -72,13 +72,13 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     has_scale: bool = False
     verbs: tuple[str, ...] = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
     name_rule: metadata.NameRule = metadata.subdomain
-    # Fills in what is not given; also of changed objects.
+    # Fills in missing fields, also of changed objects.
     default: Default = _leave
-    # Gives a new or changed object what no two may have; the others are at hand.
+    # Gives a new or changed object what must be unique. The other objects are passed too.
     allocate: Callable[[Json, Iterable[Json]], None] | None = None
-    # What new objects have to keep to, beyond `check`.
+    # Rules for new objects, beyond `check`.
     check_new: Callable[[Json], list[Problem]] = _fine
-    # Before a new object, or a changed one, is checked: what the sender has no say in.
+    # Set before a new or changed object is checked: fields that the sender does not decide.
     prepare: Callable[[Json], None] = _ready
     reprepare: Callable[[Json, Json], None] = _keep
     reprepare_status: Callable[[Json, Json], None] = _keep
@@ -90,18 +90,18 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     selectable: dict[str, Select] = {}
     unconditional_update: bool = True
     create_on_update: bool = False
-    # What becomes of dependents where a deletion does not say: "Background", "Orphan", or "" where they never matter.
+    # The default for dependents of a deleted object: "Background", "Orphan", or "" where it has none.
     propagation: str = "Background"
     returns_deleted: bool = False
     graceful: Callable[[Json, int | None], int] | None = None
-    # Between the stored form and that of this version.
+    # Converts between the stored form and that of this version.
     to_wire: Callable[[Json], Json] | None = None
     to_stored: Callable[[Json], Json] | None = None
     columns: tuple[Column, ...] = ()
     custom: bool = False
-    # Of custom kinds.
+    # Only of custom kinds.
     schema: Json = {}
-    # What clients are warned of who use this version.
+    # The warning that clients of this version get.
     deprecation: str = ""
 
     @property

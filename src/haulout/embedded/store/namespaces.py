@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _CONTENT, _FINALIZERS = "NamespaceContentRemaining", "NamespaceFinalizersRemaining"
 
-# By condition: reason and message while there is nothing to tell.
+# By condition: reason and message while nothing is left in the namespace.
 _NOTHING = {
     "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
     "NamespaceDeletionGroupVersionParsingFailure": (
@@ -29,7 +29,7 @@ _NOTHING = {
     _CONTENT: ("ContentRemoved", "All content successfully removed"),
     _FINALIZERS: ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
 }
-# And reason and the beginning of the message where there is.
+# Reason and beginning of the message while something is left.
 _SOMETHING = {
     _CONTENT: ("SomeResourcesRemain", "Some resources are remaining: "),
     _FINALIZERS: ("SomeFinalizersRemain", "Some content in the namespace has finalizers remaining: "),

@@ -99,7 +99,7 @@ def _merge_directive(name: str, value: Any, patch: Json, fields: Mapping[str, Fi
 def _field(type_name: str, fields: Mapping[str, Field], name: str) -> Field:
     if name in fields:
         return fields[name]
-    # The values of a map, or an unknown field.
+    # The value of a map, or an unknown field.
     item = type_name.removeprefix("{}") if type_name.startswith("{}") else "any"
     return Field(item, False, "", None, False)
 

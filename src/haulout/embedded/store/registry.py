@@ -94,7 +94,7 @@ class Registry:
             suffix = "".join(self._random.choices(_LETTERS, k=5))
             meta["name"] = meta["generateName"][:_LONGEST_PREFIX] + suffix
         meta["uid"] = self._new_uid()
-        # A brief world begins with objects that are older than it, and their age may decide whose turn it is.
+        # A plan's world begins with objects that are older than it, and their age may decide their order.
         meta["creationTimestamp"] = (self.brief and meta.get("creationTimestamp")) or self.stamp()
         kind.default(obj, like)
         self._allocate(kind, obj)
@@ -341,7 +341,7 @@ class Registry:
         return (changed if asked.dry_run else self.storage.put(self.table(kind), changed, old)), False
 
 
-# Members of the metadata that are the server's alone.
+# Fields of the metadata that only the server writes.
 _SYSTEM = ("creationTimestamp", "generation", "managedFields", "selfLink", "resourceVersion")
 
 
@@ -361,7 +361,7 @@ def _was_waiting(kind: Kind, old: Json, obj: Json) -> bool:
 
 
 def _same(kind: Kind, obj: Json, old: Json) -> bool:
-    # Where types are not fixed, true and 1 are different values.
+    # In values without a fixed type, true and 1 are different.
     return same(obj, old) if kind.custom else obj == old
 
 

@@ -56,7 +56,7 @@ class Server:
         self.scales = Scales(self.registry)
         self.definitions = Definitions(self.registry, self.catalog, self.scales.paths)
         self._subscribers: dict[Resource, tuple[Callable[[Change], None], ...]] = {}
-        # Changes, each with the subscribers that have not been called with it yet.
+        # The changes, each with the subscribers that have not received it yet.
         self._pending: deque[tuple[Iterator[Callable[[Change], None]], Change]] = deque()
         self._dispatching = False
         for name in FIRST_NAMESPACES:

@@ -231,7 +231,7 @@ def _created_row(obj: Json, now: datetime) -> list[Any]:
 
 
 PLAIN: tuple[tuple[Column, ...], Row] = (_ROLES, _created_row)
-# By table, as both kinds of events print the same.
+# By table, because both kinds of events are printed alike.
 PRINTED: dict[str, tuple[tuple[Column, ...], Row]] = {
     "nodes": (_NODES, node_row),
     "pods": (_PODS, pod_row),

@@ -78,5 +78,5 @@ def _cell(column: Column, obj: Json, now: datetime) -> Any:
         case _ if isinstance(value, str):
             return value
         case _:
-            # As the real server prints what is no text: true, 3, ["a","b"].
+            # The real server prints other values as JSON: true, 3, ["a","b"].
             return msgspec.json.encode(value).decode()

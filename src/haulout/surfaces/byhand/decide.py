@@ -42,9 +42,9 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     node = view.get(key, NodeRow)
     if node is None:
         return NOTHING
-    # A person's cordon: it stands until a person takes it away, so that no ledger is kept of it.
+    # The cordon of a person: it stands until a person removes it, so that no entry in the ledger is needed.
     if not node.unschedulable:
         return Decision(actions=((Cordon(key, unschedulable=True),),))
     drain = wish.drain(key.name)
-    # Asks for the proof, which the command that watches the drain reads.
+    # Reads the proof, so that the kernel lists the pods for it. The command that watches the drain reads it too.
     return Decision(marks=(drain,), until=conclusion(view, drain, now).changes_at)

@@ -34,7 +34,7 @@ replace = msgspec.structs.replace
 RELEASE = "machine-release"
 NODE_WITHIN_FOR = timedelta(seconds=5)
 CLEAN_WITHIN_FOR = timedelta(minutes=10)
-# Where nothing is known to be left, a cluster that cannot be reached is not waited for any longer than others linger.
+# Where nothing is known to be left on the Node, an unreachable cluster is not waited for longer than the others.
 LOOK_WITHIN_FOR = timedelta(seconds=45)
 
 
@@ -46,7 +46,7 @@ def is_cleaning(machine: MachineRow, memory: Memory) -> bool:
 def cleaned(situation: Situation) -> Decision:
     machine, now = situation.machine, situation.now
     if situation.paused:
-        # Its time does not run while nothing may be done.
+        # The time for the clean-up does not run while the Machine is paused.
         return Decision(
             sources=situation.link.sources, marks=(replace(situation.memory, disabled_at=None, requested_at=None),)
         )
@@ -59,11 +59,11 @@ def cleaned(situation: Situation) -> Decision:
     if not machine.node:
         return Decision(actions=steps_of(_unhooked(machine)))
     if now >= ends_at:
-        # The cluster is left once that is written, and not before: what is left there is tried once more (see orphans).
+        # The cluster is closed only once this is written. What remains there is tried once more by `orphaned_nodes`.
         steps = steps_of(_unhooked(machine))
         return Decision(actions=steps, sources=situation.link.sources if steps and situation.link.ready else ())
     if not situation.link.ready or (situation.link.stale and not on_node):
-        # What cannot be seen now may say more than what was seen last.
+        # The Node cannot be seen now, and may carry more than when it was last seen.
         return waiting
     steps = steps_of(on_node, _unhooked(machine))
     return replace(waiting, actions=steps) if steps else NOTHING
@@ -132,7 +132,7 @@ def _disabled(machine: MachineRow, view: View, now: datetime) -> Decision:
 
 def _overdue(machine: MachineRow, view: View, now: datetime) -> Decision:
     if is_let_go(machine):
-        # Another client has put it back.
+        # Another client has put the finalizer back.
         return Decision(actions=(_let_go(machine, "it was not approved in time"),))
     options = options_of(view)
     due_at = overdue_at(machine, options)

@@ -51,7 +51,7 @@ from haulout.surfaces.clusterapi.wire import (
 
 replace = msgspec.structs.replace
 
-# The name of the original's controller, by which its metrics are known.
+# The name of the original's controller in its metrics.
 DECIDER = "machine"
 NODE_PROBE = "clusterapi/node"
 THERE, GONE = "there", "gone"
@@ -122,7 +122,7 @@ def _refused(situation: Situation, view: View, steps: tuple[Step, ...]) -> tuple
     if not any(isinstance(action, Label) and action.outcome for step in steps for action in step):
         return ()
     refusal = refused(view, _outcome_name(situation.machine))
-    # Who does not answer at all is told of otherwise.
+    # A cluster that does not answer at all is reported by other reasons.
     if refusal is None or not refusal.code:
         return ()
     text = f"Node {situation.machine.node} in workload cluster {situation.link.workload.cluster} cannot be told: {refusal.message}"
@@ -181,7 +181,7 @@ def _on_machine(situation: Situation, node: NodeRow, current: Signals, aim: Targ
     machine, key = situation.machine, situation.key
     step: list[Action] = []
     if aim.hook and machine.annotations.get(HOOK) != ORIGINAL:
-        # One that has waited too long is let go of apart from this, and is not taken back.
+        # A Machine that has waited too long was released before, and is not held again.
         if not is_overdue(machine, situation.options, situation.now):
             text = "its deletion will wait for its Node"
             step += [Annotate(key, HOOK, ORIGINAL), event(key, "PreDrainHookAdded", text)]
@@ -190,7 +190,7 @@ def _on_machine(situation: Situation, node: NodeRow, current: Signals, aim: Targ
         if machine.deleting_at is not None and current.deletion_approved:
             step.append(Measure(APPROVAL_SECONDS, (("flow", "deletion"),), since=machine.deleting_at))
     if CLEANUP in machine.annotations:
-        # Of an earlier time: the next clean-up begins at its own.
+        # The entry is from an earlier clean-up. The next one begins at its own time.
         step.append(Annotate(key, CLEANUP, None))
     if aim.approve:
         text = f"Node {node.key.name} is ready for maintenance"
@@ -211,7 +211,7 @@ def _wished(machine: MachineRow, node: NodeRow, options: Options, *, managed: bo
     if is_taken_back(machine, node, options):
         return [Label(key, REQUEST, None), Annotate(key, REQUESTED_BY, None)]
     if machine.annotations.get(REQUESTED_BY) == BY_WORKLOAD and machine.request is None:
-        # Otherwise the next request, by any author, would pass for the workload's.
+        # Otherwise the next request, by any author, would count as the workload cluster's.
         return [Annotate(key, REQUESTED_BY, None)]
     return []
 
@@ -224,7 +224,8 @@ def _guard(machine: MachineRow, options: Options, *, approved: bool = False) -> 
         return (Annotate(key, SKIP_REMEDIATION, ""), Annotate(key, SKIP_OWNED, "true"))
     if approved or notes.get(SKIP_OWNED) != "true":
         return ()
-    # Also where guarding is off now, or it would never be remediated again. Another value belongs to another author.
+    # Removed also where guarding is off now, or the Machine would never be remediated again. Another value has another
+    # author.
     ours = (Annotate(key, SKIP_REMEDIATION, None),) if notes.get(SKIP_REMEDIATION) == "" else ()
     return (*ours, Annotate(key, SKIP_OWNED, None))
 

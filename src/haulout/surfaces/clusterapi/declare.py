@@ -42,7 +42,8 @@ ORIGINAL = Original(
         ),
     ),
     environment={"KUBECONTEXT": "context"},
-    # The original lets its Lease run out. Given back, the next leader has it at once, ours or theirs.
+    # The original lets its Lease run out. We give it back, so that the next leader has it at once, ours or the
+    # original's.
     fixed={"pod_first": True},
 )
 
@@ -63,7 +64,7 @@ SURFACE = Surface(
     reasons="haulout.surfaces.clusterapi.reasons:REASONS",
     part="haulout.app.clusterapi:ClusterApis",
     original=ORIGINAL,
-    # It is of use in a management cluster alone, where it reads every Secret.
+    # The surface is useful only in a management cluster, and it reads every Secret there.
     is_installed_by_name=True,
     options=(
         Option("metal3", "Allow what enableMetal3Maintenance needs.", setting="enableMetal3Maintenance: true"),
@@ -129,7 +130,7 @@ SURFACE = Surface(
             NAME,
             CLUSTER,
             (
-                # Kubeconfigs lie in the namespaces of the machines, whichever those are.
+                # Kubeconfigs are in the namespaces of the Machines, whichever those are.
                 Right("", ("secrets",), FOLLOW, "kubeconfigs of workload clusters", unless="kubeconfigs"),
                 Right("", ("events",), TELL, "events about Machines, in their namespaces"),
                 Right(GROUP, ("machines",), (*READ, "patch"), "follow Machines, set hooks and approvals"),

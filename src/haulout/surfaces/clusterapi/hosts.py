@@ -27,9 +27,9 @@ from haulout.surfaces.clusterapi.wire import (
 
 replace = msgspec.structs.replace
 
-# The name of the original's controller, by which its metrics are known.
+# The name of the original's controller in its metrics.
 DECIDER = "metal3"
-# A person who works on a host that is off must not be surprised because its Machine is missing for a moment.
+# How long a Machine has to be missing before its host is switched on again: a person may be working on the host.
 FORSAKEN_FOR = timedelta(seconds=10)
 SOFT, HARD = "", '{"mode":"hard"}'
 
@@ -40,7 +40,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return NOTHING
     options = options_of(view)
     named = view.rows(MACHINES_OF_HOST, (key.namespace, key.name), MachineRow)
-    # Any user can name any host in a Machine of their own namespace, and a paused Machine would stop everything.
+    # Any user can name any host in a Machine of their own namespace, and a paused Machine would stop all work on it.
     machines = [each for each in named if not options.owned_hosts_only or each.key.namespace == key.namespace]
     strangers = [each for each in named if each not in machines and each.request == APPROVED]
     warned = tuple(_foreign(host, each) for each in strangers)

@@ -25,11 +25,11 @@ from haulout.surfaces.clusterapi.wire import (
     Workload,
 )
 
-# Trouble that is over sooner is not worth an event.
+# Trouble that ends sooner gets no event.
 PATIENCE_FOR = timedelta(seconds=5)
-# An access that cannot be used leaves the one before it at work.
+# The states of a connection that works. In those of UNUSED a new access cannot be used, and the one before it stays in use.
 WORKS = (Connection.FINE, *Connection.UNUSED)
-# By the reflector's codes.
+# The reflector's codes of a server that answers and refuses.
 DENIALS = ("unauthorized", "unreadable")
 OVERFULL = "overfull"
 
@@ -83,7 +83,7 @@ def link(view: View, workload: Workload, options: Options, now: datetime) -> Lin
     known = Link(workload, sources, usual, problem=Problem.UNAVAILABLE if lack else None, text=lack)
     if connection is None or connection.access is None:
         return known
-    # A kubeconfig that is gone does not cut off what was opened with it.
+    # A deleted kubeconfig does not close the connection that was opened with it.
     ready = view.listing("Node", workload.cluster) is Listing.LISTED
     wanted = (*sources, Source(workload.cluster, "Node", keep, connection.access))
     return msgspec.structs.replace(known, sources=wanted, ready=ready, stale=connection.state not in WORKS)
@@ -135,7 +135,7 @@ def _reached(view: View, known: Link, now: datetime) -> Link:
     text, since = connection.error, connection.since
     if connection.state in (Connection.REJECTED, Connection.INVALID):
         problem = Problem.REJECTED if connection.state == Connection.REJECTED else Problem.UNAVAILABLE
-        # What was understood before goes on being used.
+        # The last kubeconfig that could be read stays in use.
         return msgspec.structs.replace(known, ready=ready, problem=problem, text=text, since=since)
     known = msgspec.structs.replace(known, ready=ready, stale=connection.state not in WORKS, since=since)
     told_at = since + PATIENCE_FOR if since else None

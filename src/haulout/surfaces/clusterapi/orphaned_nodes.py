@@ -32,11 +32,11 @@ from haulout.surfaces.clusterapi.wire import (
 )
 
 DECIDER = "machine-orphans"
-# A Machine that is moved between management clusters has no Node for a moment.
+# A Machine that is moved between management clusters is missing for a moment, and its Node looks orphaned.
 ORPHANED_FOR = timedelta(seconds=20)
-# A connection that no Machine wants any more is closed within a minute.
+# A connection that no Machine needs any more is closed after this time.
 LINGER_FOR = timedelta(seconds=45)
-# The owner of a workload cluster can label every Node. To look at one takes about 20 µs.
+# The owner of a workload cluster can label every Node. Looking at one takes about 20 µs, so their number is bounded.
 LOOKED_AT_ONCE = 500
 
 
@@ -65,7 +65,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     marks = [Value(key=_place(node), value=at) for node, at in seen.items()]
     if since is not None:
         marks.append(Value(key=_unwanted(workload), value=since))
-    # What its Machine tried in vain for as long as it may is tried once more before the cluster is left.
+    # The clean-up that the Machine tried in vain is tried once more before the cluster is closed.
     worth = bool(orphans) or (bool(let_go) and connection.state in WORKS)
     keeps = (Source(key.cluster, "Node", node_keep(options_of(view)), connection.access),) if worth else ()
     return Decision(actions=steps, until=earliest(ends_at, *young), marks=tuple(marks), sources=keeps)

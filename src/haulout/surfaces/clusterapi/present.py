@@ -24,7 +24,7 @@ from haulout.surfaces.clusterapi.wire import (
     MachineRow,
 )
 
-# What the Node itself waits for, which only its own cluster can tell.
+# The code of the reason that stands for what the Node itself waits for. Only its own cluster knows that.
 ON_NODE = "on-node"
 AT_REST = "at-rest"
 

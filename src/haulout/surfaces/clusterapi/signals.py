@@ -65,7 +65,7 @@ def targets_of(signals: Signals) -> Targets:
 def signals(machine: MachineRow, node: NodeRow, options: Options) -> Signals:
     approved = node.labels.get(DELETION_APPROVED) == "true"
     if options.approval_hygiene and DELETED not in node.labels:
-        # Left over from before the request.
+        # An approval from before the request does not count.
         approved = False
     return Signals(
         managed=STATE in node.labels,

@@ -23,7 +23,7 @@ ORIGINAL = "runtime-extension-maintenance-controller"
 PREFIX = f"{ORIGINAL}.cloud.sap/"
 GROUP = "cluster.x-k8s.io"
 
-# On Machines.
+# Labels and annotations of Machines.
 ENABLED = f"{PREFIX}enabled"
 REQUEST = f"{PREFIX}maintenance"
 REQUESTED, APPROVED = "requested", "approved"
@@ -35,11 +35,11 @@ REQUESTED_BY = f"{PREFIX}requested-by"
 BY_WORKLOAD = "workload"
 REBOOT_MODE = f"{PREFIX}reboot-mode"
 CLEANUP = "haulout.dev/node-cleanup"
-# The deletion, by its time, that goes on without approval.
+# The time of the deletion that goes on without approval.
 LET_GO = "haulout.dev/deletion-timeout"
 CLUSTER_LABEL = f"{GROUP}/cluster-name"
 
-# On Nodes.
+# Labels and annotations of Nodes.
 STATE = "cloud.sap/maintenance-state"
 DELETED = f"{PREFIX}machine-deleted"
 MAINTENANCE = f"{PREFIX}machine-maintenance"
@@ -48,7 +48,7 @@ MAINTENANCE_APPROVED = f"{PREFIX}approve-maintenance"
 MAINTENANCE_WISHED = f"{PREFIX}request-maintenance"
 NODE_NAMESPACE, NODE_CLUSTER, NODE_MACHINE = f"{GROUP}/cluster-namespace", f"{GROUP}/cluster-name", f"{GROUP}/machine"
 
-# On hosts and Secrets.
+# Labels and annotations of hosts and Secrets.
 REBOOT = f"reboot.metal3.io/{ORIGINAL}"
 LIMITED = f"{PREFIX}kubeconfig"
 
@@ -262,14 +262,15 @@ class SecretRow(ObjectRow, frozen=True, kw_only=True):
         return f"SecretRow({self.key})"
 
 
-# The base64 text of a kubeconfig that is a little longer than one may be (see `haulout.base.yaml.FOREIGN`).
+# The length of the base64 text of a kubeconfig that is a little too long (see `haulout.base.yaml.FOREIGN`).
 LONGEST_VALUE = 4 * (FOREIGN.size // 3 + 2)
 
 
 def _secret(obj: Secret, common: dict[str, Any]) -> SecretRow:
     text = obj.data.value if obj.data else None
     if text is not None and len(text) > LONGEST_VALUE:
-        # Enough for its reader to see that it is too long. To decode all of it takes milliseconds, at every change.
+        # Enough is kept for the reader to see that it is too long. Decoding all of it at every change would take
+        # milliseconds.
         text = text[:LONGEST_VALUE]
     try:
         value = base64.b64decode(text, validate=True) if text is not None else None

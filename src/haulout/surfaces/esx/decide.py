@@ -35,14 +35,14 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if node is None or HOST_LABEL not in node.labels or ZONE_LABEL not in node.labels:
         return NOTHING
     if setting is None or not isinstance(setting.value, Options):
-        # Without settings nothing is done, but no other surface may work on a node that goes down or is down.
+        # Without settings nothing is done, but other surfaces are kept off a node that is being shut down or is off.
         return Decision(claims=(claim_of(node),) if is_initiated(node) else ())
     place, options = place_of(node), setting.value
     if not place.host or not place.zone:
         return Decision(actions=((_failed(node, "the label of its host or zone is empty; the node is ignored"),),))
     fact = view.fact(FactDemand(HOST_PROBE, (place.host, place.zone), pace(options, place.zone)))
     known = fact.value if not fact.error and isinstance(fact.value, HostState) else None
-    # While the host is not known it counts as it was last seen, and nothing is begun.
+    # While the state of the host is not known, the last known state counts, and nothing new begins.
     state = host_state(known, options) if known else node.labels.get(STATE_LABEL, "")
     situation = Situation(node, place, state, options, view, now)
     claim = claim_of(node)
@@ -119,7 +119,7 @@ def _uncordon(situation: Situation) -> tuple[Edit, ...]:
     node = situation.node
     if not situation.options.alone:
         others = is_kept_by_others(situation.view, node.key, NAME)
-        # Without a ledger it was the original that cordoned the node, and the original always uncordons.
+        # Without an entry in the ledger the original has cordoned the node, and the original always uncordons.
         return cordon.release(node, NAME, others=others, restore=cordon.ledger(node) is not None)
     return (Cordon(node.key, unschedulable=False),) if node.unschedulable else ()
 

@@ -34,7 +34,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return NOTHING
     claims = (_claim(node),) if node.labels.get(DELETE_LABEL) == "true" else ()
     if setting is None or not isinstance(setting.value, Options):
-        # Without settings nothing is done, but no other surface may work on a node whose deletion has begun.
+        # Without settings nothing is done, but other surfaces are kept off a node whose deletion has begun.
         return Decision(claims=tuple(claim for claim in claims if claim.begun))
     options = setting.value
     version = view.fact(FactDemand(VERSION_PROBE, "", options.pace_for))

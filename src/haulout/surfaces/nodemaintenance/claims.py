@@ -34,7 +34,7 @@ def claims_of(situation: Situation, *, drained: bool) -> tuple[Claim, ...]:
     if not begun and (row.deleting_at is not None or leases.holder(situation.lease, situation.now) is Holder.ANOTHER):
         return ()
     most = situation.options.max_concurrent_maintenances
-    # Once begun, the taint takes its place.
+    # Once the maintenance has begun, the taint on the node counts instead.
     limits = (Limit(ACTIVE, "", most),) if most and not begun else ()
     # The original knows no priorities.
     priority = 0 if situation.options.alone else read_priority(row.annotations) or 0
@@ -57,7 +57,7 @@ def not_granted(situation: Situation, claims: tuple[Claim, ...]) -> Decision | N
         if grant is None:
             return Decision()
         if any(reason.code == PAUSED for reason in grant.reasons):
-            # What was refused is told by who tried it.
+            # A refused write is reported by the decision that tried it.
             return Decision(reasons=grant.reasons)
         if not grant.granted:
             why = "; ".join(reason.text for reason in grant.reasons)

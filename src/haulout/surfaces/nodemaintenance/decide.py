@@ -141,7 +141,7 @@ def _finalized(situation: Situation) -> tuple[Step, ...]:
 def _ending(situation: Situation) -> Decision:
     begun = situation.node is not None and (has_drain_taint(situation.node) or is_cordoned(situation.status))
     if situation.row.drain.dry_run and not begun:
-        # A preview has touched nothing, so that there is nothing to undo; but it may have become one later.
+        # A preview has changed nothing, so there is nothing to undo. But a maintenance may have become a preview later.
         return Decision(actions=_finalized(situation))
     steps = (*_stopping(situation, "end"), *_finalized(situation))
     return Decision(actions=steps, claims=claims_of(situation, drained=False))
@@ -212,7 +212,8 @@ def _going_on(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decisio
     step = (Patch(situation.key, {"metadata": {"ownerReferences": owners}}, outcome=name),)
     if refused(situation.view, name) is None:
         return Decision(actions=(step,), claims=claims_of(situation, drained=False))
-    # The original does without: where its own webhook is down, this must not be what a maintenance waits for.
+    # The original goes on without the owner reference: where its own webhook is down, a maintenance must not wait for
+    # it.
     decision = _held(situation, node, wanted)
     return replace(decision, actions=(*decision.actions, step))
 
@@ -225,7 +226,8 @@ def _held(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decision:
     held = leases.holder(situation.lease, now)
     if held is Holder.ANOTHER:
         return held_by_another(situation)
-    # Not asked of one that is as it should be, so that what was refused before it was had is forgotten.
+    # The outcome is read only while a write is due, so that an old refusal is forgotten once the lease is as it should
+    # be.
     due = situation.lease is None or leases.is_due(situation.lease, node, situation.options, row.seen, now)
     counted = counted_refusal(situation) if due else None
     if counted is not None:

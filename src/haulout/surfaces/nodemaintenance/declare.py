@@ -62,14 +62,14 @@ ORIGINAL = Original(
     fixed={
         "guarded": True,
         "ready_at_once": True,
-        # Not released at the end: the next leader waits until it has run out, as the original has it.
+        # The Lease is not released at the end: the next leader waits until it has run out, as with the original.
         "lease.release": False,
         "webhooks.certificates": "original",
         "webhooks.service": "node-maintenance-operator-webhook-service",
     },
     settings={"restore_node_state": False},
 )
-# Names, paths and answers are the original's, so that ours take their places.
+# Names, paths and answers are the original's, so that ours replace them.
 WEBHOOK = Registration(
     configuration="node-maintenance-operator-validating-webhook-configuration",
     name="vnodemaintenance.kb.io",

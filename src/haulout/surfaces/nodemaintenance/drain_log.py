@@ -14,7 +14,7 @@ from haulout.surfaces.nodemaintenance.situation import Situation
 _MARKS = "nodemaintenance-leaving"
 _STAYS = (Act.WAIT, Act.BLOCK)
 
-# With the UID: another pod may come under its name.
+# With the UID, because another pod may get the same name.
 Pod = tuple[Key, str]
 
 
@@ -28,7 +28,8 @@ def leaving(situation: Situation, wanted: DrainWish, state: Progress) -> tuple[t
     asked = [pod for row in _asked(state) if (pod := (row.key, row.uid)) not in known]
     deletes = wanted.options.disable_eviction
     place = (("object", f"{situation.key.kind}/{situation.key.name}"), ("node", situation.row.node))
-    # Whom it leaves alone and what will be lost with the others; as they go, this would change with each.
+    # Which pods are left alone and which data will be lost. Logged once, because it would change with each pod that
+    # leaves.
     warns = asked and not known and state.selection.warnings
     statements = [Say(f"WARNING: {state.selection.warnings}", place, "warning")] if warns else []
     statements += [] if deletes else [Say(f"evicting pod {pod.namespace}/{pod.name}", place) for pod, _ in asked]

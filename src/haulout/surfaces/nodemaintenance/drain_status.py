@@ -29,9 +29,9 @@ from haulout.surfaces.nodemaintenance.status import (
 )
 from haulout.surfaces.nodemaintenance.wire import FAILED, RUNNING, SUCCEEDED, Status
 
-# During a pass the status follows what blocks it, but not at every step.
+# During a pass the status follows the blocked pods at this pace, not at every step.
 REPORT_EVERY_FOR = timedelta(seconds=2)
-# Follows whatever else the message of `Drained` says.
+# The end of the message of `Drained`.
 LAST_GRACE = "the last grace period ends "
 
 replace = msgspec.structs.replace
@@ -62,7 +62,7 @@ def drain_status(
     ends_at = began_at + wanted.timeout_for if wanted.timeout_for else None
     errors = state.errors or state.proof_error
     is_over = ends_at is not None and now >= ends_at and not errors
-    # A text of all its pods, made only where it is told.
+    # A text about all pods, made only when it is reported.
     if is_over or errors or state.failed:
         error = _error(state, wanted)
         tried_at = max((each.refused_at for each in state.pods if each.refused_at), default=None)
@@ -196,13 +196,15 @@ def _report(
     last = _last_report(situation)
     reported_at = next((each.value for each in last if isinstance(each.value, datetime)), began_at)
     due_at = max(began_at, reported_at) + REPORT_EVERY_FOR
-    # What is not told yet is not worked out either, so that the pods' budgets do not wake this decision meanwhile.
+    # What is not due to be reported is not computed either, so that the pods' budgets do not wake this decision
+    # meanwhile.
     if situation.now < due_at:
         return [], due_at, last
     current = _current(situation, state)
-    # The original writes which pods are left at the end of each pass, together with its error, and the drop-in does so.
+    # At the end of each pass the original writes which pods are left, together with its error; so does the drop-in.
     latest = current if situation.options.alone else _passed(state, current)
-    # Also a status that is as stored counts as a report: otherwise it would be built anew for each pod that moves.
+    # A status that is equal to the stored one counts as a report too: otherwise it would be built anew for each pod
+    # that moves.
     built = (Value(key=_report_key(situation), value=situation.now),)
     return [] if latest == _without_end(situation.status) else [_written(situation, state, latest)], None, built
 

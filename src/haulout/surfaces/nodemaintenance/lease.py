@@ -65,7 +65,7 @@ def expires_at(lease: LeaseRow) -> datetime | None:
 def renew_at(lease: LeaseRow, node: NodeRow, options: Options, seen: str) -> datetime | None:
     """Return when our lease is to be renewed: after a third of its time; None: now."""
     due_at = expires_at(lease)
-    # What belongs to a node that has been replaced is taken away by the garbage collector.
+    # The garbage collector deletes the lease of a node that has been replaced.
     if any(owner.kind == "Node" and owner.uid != node.uid for owner in lease.owners):
         return None
     if due_at is None or lease.renewed_at is None or lease.annotations.get(SEEN_ANNOTATION) != seen:

@@ -35,7 +35,7 @@ from haulout.surfaces.nodemaintenance.wire import (
 
 replace = msgspec.structs.replace
 
-# What is counted against a maintenance is tried again no sooner; the stored time knows only whole seconds.
+# The next error is counted no sooner than this after the last. The stored time has whole seconds.
 LEASE_RETRY_FOR = timedelta(seconds=3)
 LEASE_ERROR = Measure("nodemaintenance_lease_errors_total")
 
@@ -102,7 +102,7 @@ def counted_refusal(situation: Situation) -> Decision | None:
     if written is not None and refusal.at <= written + timedelta(seconds=1):
         again_at = written + LEASE_RETRY_FOR
         if now < again_at:
-            # What has not begun claims nothing meanwhile: a grant that is not used is taken back.
+            # A maintenance that has not begun claims nothing until then: an unused grant would be taken back.
             begun = tuple(claim for claim in claims_of(situation, drained=False) if claim.begun)
             return Decision(until=again_at, claims=begun)
         return None

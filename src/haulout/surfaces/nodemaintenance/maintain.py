@@ -75,7 +75,7 @@ def maintain(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decision
     if edits:
         steps.append(refusals.with_outcome(edits, refusals.outcome_name("node", row.key)))
     if row.status.phase == FAILED and is_expired(situation, wanted):
-        # It keeps the node, but evicts nothing more.
+        # An expired maintenance keeps its node, but evicts nothing more.
         reason = Reason("deadline", row.key, row.status.last_error)
         return Decision(actions=tuple(steps), claims=claims, until=renew_at, reasons=(reason,))
     if not prepared:
@@ -141,7 +141,7 @@ def _node_edits(situation: Situation, node: NodeRow, wanted: DrainWish) -> tuple
     present = {(taint.key, taint.effect) for taint in node.taints}
     ours = (DRAIN_TAINT, UNSCHEDULABLE_TAINT)
     if any((taint.key, taint.effect) not in present for taint in ours):
-        # The whole list is written anew with ours in front, in their plain form.
+        # The whole list is written anew with our taints first, without times.
         edits += [SetTaint(node.key, taint, present=False) for taint in ours]
         edits += [SetTaint(node.key, taint, present=True, first=True) for taint in ours]
     if wanted.restore or not situation.options.alone:

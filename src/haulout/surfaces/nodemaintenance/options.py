@@ -19,7 +19,7 @@ from haulout.surfaces.nodemaintenance.settings import (
 )
 from haulout.surfaces.nodemaintenance.wire import DrainSpec
 
-# What the pods of the original's Deployment carry, and what ours do.
+# The labels of the pods of the original's Deployment, and of ours.
 OWN_PODS_ALONE, OWN_PODS = ORIGINAL.pods, "app.kubernetes.io/name=haulout"
 _SECONDS = tuple(name for name in DrainDefaults.__struct_fields__ if name.endswith("_seconds"))
 

@@ -23,13 +23,13 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return NOTHING
     assert isinstance(setting.value, Options)
     lease = view.get(lease_key(key.name, setting.value), LeaseRow)
-    # One without our note was made by the original or by hand: a maintenance that comes takes it over as it is.
+    # A lease without our annotation was made by the original or by hand. The next maintenance takes it over as it is.
     if lease is None or lease.holder != LEASE_HOLDER or SEEN_ANNOTATION not in lease.annotations:
         return NOTHING
     if view.rows(MAINTENANCES_OF_NODE, key.name, MaintenanceRow):
         return NOTHING
     node = view.node(key.name)
-    # A node with the taint is in maintenance, even where the API server serves no maintenances for a while.
+    # A node with the taint is in maintenance, even while the API server does not serve NodeMaintenances.
     if node is None or has_drain_taint(node):
         return NOTHING
     return Decision(actions=((Delete(lease.key, lease.uid),),))

@@ -34,7 +34,7 @@ def stop_steps(
         steps.append((*_returned(row, node, options, others), *(() if kept else (event,))))
         if options.node_conditions:
             steps.append(node_conditions.cleared(node))
-    # One without a holder goes, too; another's stays, even where it has run out.
+    # A lease without a holder is deleted too. One with another holder stays, even if it has expired.
     if lease is not None and lease.holder in (None, "", LEASE_HOLDER):
         steps.append((Delete(lease.key, lease.uid),))
     if node is not None and owned and not _remembered(row, node, options):
@@ -69,14 +69,14 @@ def _returned(row: MaintenanceRow, node: NodeRow, options: Options, others: bool
             edits.append(Cordon(node.key, unschedulable=False))
         stood = cordon.ledger(node)
         if stood is not None and not stood.by:
-            # From when there were other surfaces, or it was to be restored: it must not be used later.
+            # An entry from when there were other surfaces, or the node was to be restored. It must not be used later.
             edits.append(Annotate(node.key, cordon.ANNOTATION, None))
     else:
         restore = restores and not is_taken_over(node)
         released = cordon.release(node, SURFACE, others=others, restore=restore, labels=(EXCLUDE_LABEL,))
         stays = node.unschedulable and not any(isinstance(edit, Cordon) for edit in released)
         edits += released
-        # The ledger that remembers it goes with this patch, so that the label is put back by the same.
+        # The ledger that remembers the label is removed by this patch, so the same patch restores the label.
         edits += _remembered(row, node, options)
     taints = (DRAIN_TAINT,) if stays else (UNSCHEDULABLE_TAINT, DRAIN_TAINT)
     removals = [SetTaint(node.key, taint, present=False) for taint in taints if (taint.key, taint.effect) in present]

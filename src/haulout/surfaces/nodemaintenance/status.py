@@ -18,7 +18,7 @@ from haulout.surfaces.nodemaintenance.wire import SUCCEEDED, BlockedPod, Mainten
 
 replace = msgspec.structs.replace
 TIMED_OUT = "context deadline exceeded"
-# What the wire knows as reasons of blocked pods.
+# The words of the status for why a pod is blocked.
 BLOCKING = {
     Standing.BUDGET: "DisruptionBudget",
     Standing.SEVERAL_BUDGETS: "MultipleDisruptionBudgets",

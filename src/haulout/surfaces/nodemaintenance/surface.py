@@ -35,7 +35,7 @@ def _nodes(key: Key, store: Store) -> tuple[Key, ...]:
 
 DECIDERS = (
     Decider(SURFACE, KIND, decide, nodes=_nodes),
-    # It claims nothing: where leases cannot be read, no other surface has to be kept off nodes.
+    # The decision claims nothing: where leases cannot be read, no other surface has to be kept off nodes.
     Decider("nodemaintenance-leases", "Node", orphaned_leases.decide, nodes=lambda key, store: (), within=SURFACE),
     Decider("nodemaintenance-tainted", "Node", tainted_nodes.decide, within=SURFACE),
 )

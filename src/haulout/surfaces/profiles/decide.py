@@ -82,7 +82,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     mode = mode_of(view)
     (draft, data, results), claims = _pass(config, view, now, node, attached, names, mode, granted=lambda claim: False)
     granted = {claim for claim in claims if not claim.begun and is_granted(view, SURFACE, claim)}
-    # What is claimed must not depend on what is granted, so it is settled before anything granted is acted upon.
+    # Claims must not depend on grants, so they are settled before any grant is used.
     if granted:
         (draft, data, results), _ = _pass(config, view, now, node, attached, names, mode, granted=granted.__contains__)
     held = withheld(view, key, _wishes(results), now)
@@ -123,7 +123,7 @@ def pass_over(key: Key, view: View, now: datetime) -> tuple[NodeRow, Config, lis
         attached = attach(parse_data(node.annotations.get(DATA_ANNOTATION)), names, config, now)
     except DataError:
         return node, config, []
-    # What waits for room or for its turn stays where it is.
+    # A profile that waits for room or for its turn stays in its state.
     granted = partial(is_granted, view, SURFACE)
     (_, _, results), _ = _pass(config, view, now, node, attached, names, mode_of(view), granted=granted)
     held = withheld(view, key, _wishes(results), now)
@@ -194,7 +194,7 @@ def _edits(
     node: NodeRow, draft: NodeRow, data: MaintenanceData, results: list[Result], config: Config
 ) -> tuple[Edit, ...]:
     """Return everything that changes of the node."""
-    # A trigger may have changed the profile label: what is newly attached gets its entry in the next pass.
+    # A trigger may have changed the profile label. A newly attached profile gets its entry in the next pass.
     names = attached_profiles(draft.labels.get(PROFILE_LABEL))
     state = state_label(data.profiles, names, config)
     text = write_data(data)
@@ -242,7 +242,7 @@ def _actions(
         steps.append((*failures, *says))
     if prepared := tuple(_prepared(results)):
         steps.append(prepared)
-    # Told of what is stored, or what is told would have to be told again.
+    # Messages follow the stored state. Otherwise they would be sent again.
     if sends := tuple(send for result in results for send in result.sends):
         steps.append(sends)
     return tuple(steps)
@@ -250,7 +250,7 @@ def _actions(
 
 def _odd_ones(node: NodeRow, names: tuple[str, ...], config: Config) -> tuple[Statement, ...]:
     """Return the reasons for what people have written on the node that means nothing."""
-    # Two separators in a row name nothing, which is not worth an event.
+    # Two separators in a row name no profile, which gets no event.
     unknown = (_unknown(node.key, name) for name in names if name and name not in config.profiles)
     odd = (each for annotation, note in misread(node).items() for each in _odd(node.key, annotation, note))
     return (*unknown, *odd)

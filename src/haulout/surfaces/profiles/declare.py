@@ -37,12 +37,13 @@ ORIGINAL = Original(
         ),
     ),
     environment={"KUBECONTEXT": "context"},
-    # The lease is not released at the end: the next leader waits until it has run out, as the original has it.
+    # The Lease is not released at the end: the next leader waits until it has run out, as with the original.
     fixed={
         "ready_at_once": True,
         "lease.retry": 5.0,
         "lease.release": False,
-        # The original does not read them, and its role does not allow it: evictions are tried, and the server refuses.
+        # The original does not read budgets, and its role does not allow it: evictions are tried, and the server
+        # refuses.
         "optional_kinds": ("PodDisruptionBudget",),
     },
     settings={"config": "./config/maintenance.yaml"},

@@ -68,7 +68,7 @@ class Pass(msgspec.Struct, frozen=True):
             node, entries[name] = result.node, result.entry
             sent |= result.sent
             if result.moved:
-                # Considered from now on, and written with what is written anyhow.
+                # The notifications of the new state count as never sent, which is stored with the next write.
                 sent = {**{each.name: NEVER for each in profile.stages[State(result.next)].notify}, **sent}
             results.append(result)
         return node, MaintenanceData(entries, sent), results
@@ -166,7 +166,7 @@ def _withheld(result: Result, node: NodeRow, entry: Entry, enter: Chain, refused
     )
     if refused is None:
         return stayed
-    # No more triggers have run than those of entering.
+    # Only the triggers of entering have run.
     entered = entry.previous != entry.current and len(result.pulled) <= len(enter)
     prefix = result.failure or (f"Failed to enter state {result.state}" if entered else TRIGGER_FAILED)
     word = "instances" if result.pulled[1:] else "instance"

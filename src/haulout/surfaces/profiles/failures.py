@@ -13,7 +13,7 @@ from haulout.cluster.view import MARK, View
 from haulout.surfaces.profiles.passes.result import Result
 
 FAILING = "profile-failing"
-# No rhythm is faster, whatever the configuration says.
+# The shortest pace at which failures are counted, whatever the configuration says.
 SHORTEST_FOR = timedelta(seconds=1)
 
 

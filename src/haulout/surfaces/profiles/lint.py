@@ -52,7 +52,7 @@ def _unused(config: Config, document: Node | None) -> Iterator[Oddity]:
     made = {"check": config.checks, "notify": config.notifications, "trigger": config.triggers}
     for kind, names in used.items():
         for number, name in enumerate(_written(document, ("instances", kind))):
-            # One that is named by a variable is not known by what is written.
+            # The value of a variable is not known when the file is checked.
             if name in made[kind] and name not in names:
                 yield ("instances", kind, str(number)), f'"{name}" is used by no profile', "use it or remove it"
 

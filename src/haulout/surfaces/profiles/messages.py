@@ -16,7 +16,7 @@ from haulout.model.go_node import go_node
 from haulout.plugins.api import Config, Message, Notifier
 from haulout.surfaces.profiles.wire import NEVER, Stamp, State
 
-# The way on which all messages of this surface leave the process.
+# The channel by which all messages of this surface leave the process.
 CHANNEL = "profiles-notifications"
 
 

@@ -20,7 +20,7 @@ from haulout.surfaces.profiles.messages import CHANNEL, Notice
 from haulout.surfaces.profiles.schedules import Due, Occasion, Periodic
 from haulout.surfaces.profiles.wire import LOG_DETAILS_LABEL, NEVER, Entry, Stamp, stamp
 
-# An interval of nothing would be a message for every answer that the last one got.
+# Without a least interval, every outcome of a message would lead to the next message.
 SHORTEST_FOR = timedelta(seconds=1)
 
 Chain = tuple[Notification[Notifier], ...]
@@ -93,10 +93,10 @@ def tell(chain: Chain, situation: Situation) -> Progress:
             progress = _deliver(each, situation, last)
             if isinstance(progress, Progress):
                 until = earliest(progress.until, due.until, *untils)
-                # What went out before one that fails is not to go out again.
+                # Notifications that went out before one that fails are not sent again.
                 kept = sent if progress.error else {}
                 return msgspec.structs.replace(progress, sent=kept, until=until, skipped=tuple(skipped))
-            # Another profile may have sent by the same instance since then.
+            # Another profile may have sent a message by the same instance since then.
             last = progress if progress.at > last.at else last
             sent[each.name], due = last, _due(each, situation, last, entered=True)
         else:
@@ -124,7 +124,7 @@ def _deliver(each: Notification[Notifier], situation: Situation, last: Stamp) ->
             return last
         case Value(state="done", value=datetime() as at):
             return stamp(at)
-        # With mended settings it is sent again at once.
+        # After a change of its settings it is sent again at once.
         case Value(state="failed", value=datetime() as at, settings=each.config) if (
             situation.now - at < situation.pace_for
         ):

@@ -21,7 +21,7 @@ from haulout.surfaces.profiles.load import Instance
 FAILED = "Failed to patch node on the API server"
 # Answers about our credentials or our speed, which no profile has caused.
 NOT_BY_WRITE = (401, 408)
-# Twice as long as a write that failed is put off: until then the other profiles of the node go on without this one.
+# Twice the delay of a failed write. Until then the other profiles of the node go on without this one.
 FIRST_FOR = timedelta(seconds=2)
 LONGEST_FOR = timedelta(minutes=2)
 
@@ -85,12 +85,12 @@ class Author(msgspec.Struct, frozen=True):
 
     def refusal(self, view: View, now: datetime) -> Refused | None:
         """Return what has been refused and must not be tried again yet."""
-        # What is to be made cannot be gone: a 404 is about its place.
+        # A 404 to a creation is about the namespace, not about the object.
         kept_from_making = refused(view, self._name(True), now, (*NOT_BY_WRITE, 409, 429))
         return kept_from_making or refused(view, self._name(False), now, (*NOT_BY_WRITE, *PASSING))
 
     def _name(self, is_made: bool) -> str:
-        # With other settings it is another wish.
+        # With other settings it is another action.
         verb = "make" if is_made else "change"
         return f"profiles/{verb}/{self.node.name}/{self.profile}/{self.instance}/{self.config}"
 
@@ -123,5 +123,5 @@ def refusal_statements(node: Key, refusals: Iterable[Refused]) -> tuple[Statemen
 
 
 def _text(edit: Edit) -> str:
-    # It says when a drain began, which does not make it another wish.
+    # The annotation says when a drain began, which does not make it another action.
     return edit.name if isinstance(edit, Annotate) and edit.name == STARTED_ANNOTATION else repr(edit)

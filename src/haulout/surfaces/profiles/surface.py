@@ -29,7 +29,7 @@ from haulout.surfaces.profiles.settings import ProfilesSettings
 from haulout.surfaces.profiles.wire import DATA_ANNOTATION, STATE_LABEL, SURFACE
 
 DECIDER = Decider(SURFACE, "Node", decide)
-# Asked first, so that what others count of a node is current when they do.
+# Run before the others, so that their counts of nodes are current.
 MARKER = Decider(f"{SURFACE}-marks", "Node", mark, phase=DECIDER.phase - 1)
 DECIDERS = (MARKER, DECIDER)
 OWN_KINDS = (HYPERVISORS,)
@@ -38,7 +38,7 @@ CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 BASIC = Keep(frozenset({DATA_ANNOTATION, PRIORITY_ANNOTATION, CORDON_ANNOTATION}))
 
 
-# What drains read of pods.
+# The annotation of pods that drains read.
 OTHERS = {"Pod": Keep(frozenset({POD_ANNOTATION}))}
 
 

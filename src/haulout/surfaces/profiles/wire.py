@@ -33,7 +33,7 @@ _STAMP = re.compile(
     r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})T(?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,](?P<fraction>[0-9]+))?"
     r"(?:Z|(?P<sign>[+-])(?P<hours>[0-9]{2}):(?P<minutes>[0-9]{2}))"
 )
-# Go writes what could end a script in a page as an escape; so does everything that must look the same.
+# Go escapes characters that could end a script in HTML. Texts that must be equal to Go's are written the same way.
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 _OLD = frozenset(
     (
@@ -134,7 +134,7 @@ def known_state(word: str) -> State:
         raise ValueError(f'node state "{word}" is not known') from None
 
 
-# A node is asked several times about the same text, and nodes that moved together carry the same.
+# The same text is read several times for a node, and nodes that moved together carry the same text.
 @lru_cache(maxsize=1024)
 def parse_data(text: str | None) -> MaintenanceData:
     """Parse the data in every format since 2020. Keys match in any case, unknown ones are refused, null is absent."""
@@ -167,7 +167,7 @@ class _Object(list[tuple[str, Any]]):
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
-# No number has a meaning here, so that none needs to be exact.
+# Numbers have no meaning here, so they need not be exact.
 _DECODER = json.JSONDecoder(object_pairs_hook=_Object, parse_int=float, parse_constant=_no_constant)
 
 
@@ -251,7 +251,7 @@ def _stamp(value: Any) -> Stamp:
         raise _no_time(value)
     try:
         year, rest = found["date"].split("-", 1)
-        # Python's years begin with 1. The year 0, which Go knows, is as long ago as the year 1.
+        # Python's first year is 1. Go's year 0 is treated as the year 1.
         local = datetime.fromisoformat(f"{max(year, '0001')}-{rest}T{found['time']}").replace(tzinfo=UTC)
     except ValueError:
         raise _no_time(value) from None

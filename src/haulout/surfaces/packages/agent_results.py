@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-# The kubelet keeps 4 KiB of it; an event has room for 1 KiB with what else it says.
+# The kubelet keeps 4 KiB of the message. An event has room for 1 KiB, with the other texts in it.
 LONGEST = 512
 
 

@@ -25,7 +25,7 @@ from haulout.surfaces.packages.versions import is_lower
 from haulout.surfaces.packages.wire import Package
 
 replace = msgspec.structs.replace
-# The stages from which a change of the configuration takes a package back to `config`.
+# The stages from which a change of the configuration returns a package to `config`.
 CONFIGURED = (CONFIG, INTERRUPT, POST_INTERRUPT)
 
 
@@ -45,7 +45,7 @@ def with_versions(state: NodeState, packages: Mapping[str, Package]) -> dict[str
 def _change_version(changed: dict[str, Entry], old: Entry, package: Package) -> None:
     leaves = old.stage in LEAVING
     if leaves and old.state in (SKIPPED, COMPLETE):
-        # It waited for a version before it to be uninstalled, and was never installed itself.
+        # The version waited for the uninstallation of the one before it, and was never installed itself.
         del changed[old.key]
         return
     if not leaves and is_lower(package.version, old.version):
@@ -84,7 +84,7 @@ def after_success(state: NodeState, entry: Entry, packages: Mapping[str, Package
     """Return the entries after the pod of a stage has succeeded. `entry`: the pod's package and stage."""
     changed = dict(state)
     if entry.stage in (UPGRADE, APPLY):
-        # A version that was replaced before it was done is gone, too; one that is being uninstalled is not gone yet.
+        # A version that was replaced before it was complete counts as gone. One that is being uninstalled does not yet.
         others = [each for each in state.values() if each.name == entry.name and each.key != entry.key]
         for other in others:
             if entry.stage == UPGRADE or other.stage not in LEAVING:

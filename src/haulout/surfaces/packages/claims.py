@@ -18,11 +18,11 @@ from haulout.surfaces.packages.wire import ERRORING, SURFACE, SkyhookRow
 ROLLOUT = SURFACE
 
 
-# Why a claim waits for nothing but its own rollout.
+# The reasons with which a claim waits only for its own rollout.
 OWN_REASONS = frozenset({"no-room", "backing-off", "not-used"})
 
 
-# So many nodes more than the next batch has places for are claimed.
+# How many more nodes are claimed than the next batch has places for.
 SPARE = 5
 
 

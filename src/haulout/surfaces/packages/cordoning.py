@@ -32,7 +32,7 @@ def releasing(node: NodeRow, skyhook: str, *, alone: bool, others: bool) -> tupl
     was_cordoned = node.annotations.get(before) == "true"
     remaining = [name for name in sorted(node.annotations) if name.startswith(CORDON_PREFIX) and name != mark]
     if remaining and was_cordoned:
-        # What a person had set is remembered by the next Skyhook that holds the node.
+        # The next Skyhook that holds the node remembers what a person had set.
         heir = remaining[0].removeprefix(CORDON_PREFIX)
         edits.append(Annotate(node.key, node_names.cordon_before(heir), "true"))
     if not alone:

@@ -81,7 +81,7 @@ _METRICS = (
     _gauge("rollout_should_stop", "1 if a compartment's rollout has stopped after failures.", *_COMPARTMENT),
     _gauge("status", "1 for the status that a Skyhook has, 0 for the others.", *_SKYHOOK, "status"),
 )
-# The environment is all that the original reads.
+# The original reads only the environment.
 ORIGINAL = Original(
     name="skyhook-operator",
     lease=LEASE,
@@ -109,7 +109,7 @@ _COMPARTMENT_FIELDS = {
     "budget": values("percent", "count"),
     "strategy": {"fixed": _STRATEGY, "linear": _STRATEGY, "exponential": _STRATEGY},
 }
-# What packages are configured with, their environment and what their containers print may hold passwords.
+# The configuration of packages, their environment and the output of their containers may hold passwords.
 _ARCHIVE = (
     Archived(
         group=GROUP,
@@ -243,6 +243,6 @@ SURFACE = Surface(
         *people_roles(NAME, "skyhook", GROUP, SKYHOOKS),
     ),
     webhooks=(MUTATE_SKYHOOK, MUTATE_POLICY, VALIDATE_SKYHOOK, VALIDATE_POLICY),
-    # It runs privileged pods.
+    # The surface runs privileged pods.
     is_installed_by_name=True,
 )

@@ -14,7 +14,7 @@ from haulout.surfaces.packages.situation import Scene
 
 PROBE = "package-log"
 LARGEST = 2048
-# A log is read once for each time that its container failed. Whether it can be read later is asked this often.
+# A log is read once for each failure of its container. If it cannot be read, it is requested again at this pace.
 PACE_FOR = timedelta(hours=1)
 
 

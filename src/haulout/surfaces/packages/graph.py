@@ -28,7 +28,7 @@ def cycle(graph: Graph) -> list[str]:
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
-        # Each waits for the one before it, and the last is the first again.
+        # Each package in the cycle waits for the one before it, and the last one is the first again.
         circle: list[str] = error.args[1][:0:-1]
         start = circle.index(min(circle))
         return [*circle[start:], *circle[:start], circle[start]]

@@ -20,7 +20,7 @@ from haulout.surfaces.packages.wire_policy import WaveGate
 from haulout.surfaces.packages.wire_status import DONE, PENDING, RUNNING, AwaitedGate, Halt, LastComplete
 
 replace = msgspec.structs.replace
-# A status has to hold the state of the nodes, too.
+# The most bytes of packages that the status keeps: it has to hold the state of the nodes too.
 LARGEST_PACKAGES = 128 * 1024
 
 
@@ -130,7 +130,7 @@ def course_of(
 
 
 def _halted(row: SkyhookRow, halt: Halt) -> Course:
-    # What has just been decided is stored before any node is picked under it.
+    # A new decision about the rollout is stored before any node is picked under it.
     return Course(halt=halt, is_restoring=halt == row.status.halt and restored(row) is not None)
 
 

@@ -42,7 +42,7 @@ def _unheard(standing: Standing) -> Standing:
 
 
 def _unseen(view: View, plan: PlanRow, names: Iterable[str]) -> Iterator[Standing]:
-    # A Skyhook that is being deleted hears only of nodes on which something is left to uninstall.
+    # A Skyhook that is being deleted waits only for nodes on which something is left to uninstall.
     for name in () if plan.is_deleting else names:
         node = view.get(node_key(name), NodeRow)
         if node is not None and _selects(plan, node):

@@ -61,7 +61,7 @@ def _decided(around: Around, node: NodeRow, plans: list[PlanRow]) -> Decision:
             found = visit(plan, draft, node, around, is_ready=predecessors_done)
             predecessors_done = predecessors_done and (plan.is_disabled or _lets_others(plan, found))
         elif plan.selector is None and not plan.is_deleting:
-            # Whether it selects the node cannot be told: everything stays as it is.
+            # Whether the Skyhook selects the node is not known, so that nothing changes.
             found = Visit()
         else:
             found = leave(plan, draft, node, around)
@@ -119,12 +119,12 @@ def _steps(draft: NodeDraft, visits: list[Visit]) -> Iterator[Step]:
     edits = draft.edits()
     conditions = tuple(each for found in visits for each in found.conditions)
     if any(isinstance(edit, Cordon) and edit.unschedulable for edit in edits):
-        # A cordon makes the cluster add a taint, with which a write that follows at once would collide.
+        # After a cordon the cluster adds a taint, and a write that follows at once would conflict with it.
         if conditions:
             yield conditions
         conditions = ()
     elif edits and not any(isinstance(edit, Cordon | SetTaint) for edit in edits):
-        # Where only metadata changes, one write says both.
+        # Where only metadata changes, one write is enough.
         edits, conditions = (*edits, *conditions), ()
     if edits:
         yield (*edits, *draft.tells)

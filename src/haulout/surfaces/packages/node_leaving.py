@@ -60,7 +60,7 @@ def orphans(around: Around, known: Collection[str], draft: NodeDraft) -> Visit:
         if pod.about is None or pod.about.skyhook in known or pod.deleting_at is not None:
             continue
         if around.view.get(skyhook_key(pod.about.skyhook), SkyhookRow) is not None:
-            # What follows from a result depends on a spec that cannot be read now.
+            # What follows from a result depends on the spec, which cannot be read now.
             continue
         name = node_names.node_state(pod.about.skyhook)
         try:

@@ -43,7 +43,7 @@ class MalformedNodeState(ValueError):
 
 
 _DECODER = msgspec.json.Decoder(dict[str, Entry])
-# Go's encoder writes these so that JSON can stand in a page of HTML.
+# Characters that Go's encoder escapes, so that JSON can be embedded in HTML.
 _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 

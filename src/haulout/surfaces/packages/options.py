@@ -12,7 +12,7 @@ from haulout.core.drain.options import PodRules
 from haulout.surfaces.packages.settings import AGENT_IMAGE, PAUSE_IMAGE, PackagesSettings, taint_parts
 
 RUNTIME_REQUIRED = Taint("skyhook.nvidia.com", "NoSchedule", "runtime-required")
-# What is stamped on Skyhooks and Nodes: the version of the original whose behaviour is kept.
+# The version of the original whose behaviour is kept. It is written to Skyhooks and Nodes.
 STAMP_VERSION = "v0.15.0"
 
 

@@ -8,7 +8,7 @@ from enum import Enum
 
 import msgspec
 
-# Besides an exit code other than 0: the kubelet's words for a container that cannot be started as it is.
+# The kubelet's reasons for a container that cannot be started. An exit code other than 0 is a failure too.
 UNSTARTABLE = frozenset(
     {
         "ErrImagePull",

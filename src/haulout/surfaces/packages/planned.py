@@ -27,7 +27,7 @@ from haulout.surfaces.packages.wire import (
 )
 from haulout.surfaces.packages.wire_policy import POLICY
 
-# Of a stage that no node has run yet, and of interrupts by what they do. A plan says that these are guesses.
+# The times of stages that no node has run yet, and of interrupts by what they do. A plan says that these are guesses.
 STAGE_FOR, INTERRUPT_FOR, REBOOT_FOR = timedelta(minutes=1), timedelta(seconds=30), timedelta(minutes=5)
 _REBOOT = interrupts.argument(Interrupt(interrupts.REBOOT))
 _ABOUT = msgspec.json.Decoder(About)
@@ -71,7 +71,7 @@ def pod_runs(nodes: Iterable[Json]) -> Callable[[Json], PodRun | None]:
         default = STAGE_FOR if INTERRUPT_LABEL not in labels else REBOOT_FOR if reboots else INTERRUPT_FOR
         runs_for, count = seen.get((about.name, about.stage), (default, 0))
         what = f"package {about.name}, stage {about.stage}" + (" (a reboot)" if reboots else "")
-        # The API counts in seconds, so that a short run may have taken none.
+        # The API has whole seconds, so that a short run may have taken none.
         return PodRun(what, max(runs_for, timedelta(seconds=1)), count, reboots=reboots)
 
     return run

@@ -25,9 +25,9 @@ from haulout.surfaces.packages.wire import INTERRUPT_LABEL, NAME, PACKAGE
 
 # Only those of the packages' own namespace are watched: a tenant can give a pod any labels.
 PACKAGE_POD = "PackagePod"
-# Who has set the resources of a pod that has none by itself.
+# The admission plugin that sets the resources of a pod without any.
 LIMIT_RANGER = "kubernetes.io/limit-ranger"
-# The label of a pod that has images pulled, and the kubelet's words for an image that cannot be.
+# The label of a pod that pulls images, and the kubelet's reasons for an image that cannot be pulled.
 PREPULL = "haulout.dev/prepull"
 PULL_ERRORS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "RegistryUnavailable"})
 

@@ -32,9 +32,9 @@ COPY = 'mkdir -p "/root/${SKYHOOK_DIR}" && cp -rf /skyhook-package/* "/root/${SK
 OWN_VARIABLES = frozenset(
     {"SKYHOOK_LOG_DIR", "SKYHOOK_ROOT_DIR", "COPY_RESOLV", "SKYHOOK_RESOURCE_ID", "SKYHOOK_NODE_ORDER"}
 )
-# It names the generation of the Skyhook, which any edit raises.
+# The variable with the generation of the Skyhook, which any edit raises.
 COPY_VARIABLE = "SKYHOOK_DIR"
-# It tells the agent to run steps that it has recorded as done.
+# The variable that tells the agent to run steps that it has recorded as done.
 ALWAYS_RUN = "OVERLAY_ALWAYS_RUN_STEP"
 RERUN_VARIABLE = {"name": ALWAYS_RUN, "value": "true"}
 LONGEST_CONTAINER = 43

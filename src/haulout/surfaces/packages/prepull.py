@@ -100,7 +100,8 @@ def pull_pod(place: Place, images: tuple[str, ...]) -> dict[str, Any]:
         {
             "name": f"image-{number}",
             "image": image,
-            # The node itself knows best which images it has: its status lists fifty at most.
+            # The status of a node lists at most fifty images, so that the pull is left to the kubelet, which knows them
+            # all.
             "imagePullPolicy": "IfNotPresent",
             "command": ["/bin/sh", "-c", "exit 0"],
             "resources": {"limits": _RESOURCES, "requests": _RESOURCES},

@@ -6,7 +6,8 @@ from collections.abc import Collection
 
 from haulout.cluster.rows import NodeRow
 
-# On Nodes: a list of SKYHOOK/PACKAGE with commas. An entry goes when the next pod of the package has succeeded.
+# An annotation of Nodes: a list of SKYHOOK/PACKAGE with commas. An entry is removed when the next pod of the package
+# has succeeded.
 RERUN = "haulout.dev/rerun"
 
 

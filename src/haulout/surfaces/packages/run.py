@@ -114,7 +114,7 @@ def _step(
     """Return the entry of one package as it becomes, with its pod if it gets one; None: it waits."""
     entry, package = run.entry, run.package
     if entry is not None and entry.state == SKIPPED:
-        # Nothing will interrupt the node for it any more: it was left behind.
+        # No interrupt will carry this package any more: its carrier has gone on without it.
         stuck = entry.stage == INTERRUPT and (group is None or group.carrier == run.key)
         return (replace(entry, stage=CONFIG, state=COMPLETE), None) if stuck else None
     if _has_pod(scene, package):

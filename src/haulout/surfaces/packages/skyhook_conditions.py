@@ -57,7 +57,7 @@ class Conditions:
         at = before.last_transition_time if same and before is not None else self._now
         generation = self._generation if observed else None
         if before is not None and (before.status, before.reason, before.message) == (status, reason, message):
-            # An edit that changes nothing of what a condition says is no reason to write it.
+            # An edit of the Skyhook alone, which changes nothing that the condition says, does not rewrite it.
             generation = before.observed_generation
         self._known[kind] = Condition(kind, status, reason, message, generation, at)
 
@@ -127,7 +127,7 @@ def about_course(conditions: Conditions, row: SkyhookRow, course: Course) -> Non
     first = course.waiting[0]
     before = conditions.get(GATE_AWAITED)
     if before is not None and (before.reason, first.why.reason) == (wave_gates.UNREACHABLE, wave_gates.QUERY_AWAITED):
-        # An operator that has just started does not know yet what its predecessor has found out.
+        # An operator that has just started does not know yet what its predecessor has found.
         return
     text = f"wave {first.wave.wave} of compartment {first.compartment}: {first.why.text}"
     conditions.set(GATE_AWAITED, True, first.why.reason, text, observed=True)

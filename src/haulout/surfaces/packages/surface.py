@@ -39,9 +39,9 @@ def _none(key: Key, store: Store) -> Iterable[Key]:
     return ()
 
 
-# Packages of a node end each at an instant of its own, and the node is written at the beginning and at the end of each stage.
+# Each package of a node ends at its own time, and the node is written at the beginning and at the end of each stage.
 NODE_EDITS = 100
-# What nodes read of Skyhooks is there before nodes are asked, and what they tell before the rollout is.
+# In this order nodes read current plans, and the rollout reads current nodes.
 DECIDERS = (
     Decider(PLAN_DECISION, KIND, plan.decide, phase=-2, nodes=_none, within=SURFACE),
     Decider(NODE_DECISION, "Node", node.decide, phase=-1, nodes=_none, within=SURFACE, edits=NODE_EDITS),

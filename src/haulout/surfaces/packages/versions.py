@@ -9,7 +9,7 @@ _LABEL = "[0-9A-Za-z-]+"
 _VERSION = re.compile(
     rf"v?(?P<major>[0-9]+)(?:\.(?P<minor>[0-9]+)(?:\.(?P<patch>[0-9]+)(?:-(?P<pre>{_LABEL}(?:\.{_LABEL})*))?)?)?"
 )
-# A version is part of a pod's label, which has room for 63 letters.
+# A version is part of a pod's label, which has room for 63 characters.
 _LONGEST = 63
 
 

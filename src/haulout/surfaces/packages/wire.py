@@ -22,16 +22,16 @@ KIND, PLURAL = "Skyhook", "skyhooks"
 PREFIX = f"{GROUP}/"
 FINALIZER = f"{PREFIX}skyhook"
 REPORTER = "skyhook-controller"
-# A longer name makes `nodeState_<name>` no legal annotation.
+# With a longer name, `nodeState_<name>` would be no legal annotation.
 LONGEST_SKYHOOK_NAME = 53
 DEFAULT_PRIORITY = 200
 DEFAULT_COMPARTMENT = "__default__"
 
-# On Skyhooks.
+# Annotations of Skyhooks.
 PAUSE, DISABLE, STAMP = f"{PREFIX}pause", f"{PREFIX}disable", f"{PREFIX}version"
-# On Nodes, beside the names of `node_names`.
+# Labels of Nodes, beside the names of `node_names`.
 IGNORE = f"{PREFIX}ignore"
-# On pods and ConfigMaps.
+# Labels and annotations of pods and ConfigMaps.
 NAME, PACKAGE, INTERRUPT_LABEL = f"{PREFIX}name", f"{PREFIX}package", f"{PREFIX}interrupt"
 NODE_META = f"{PREFIX}skyhook-node-meta"
 PACKAGE_NAME, PACKAGE_VERSION, NODE_NAME = f"{PREFIX}Package.Name", f"{PREFIX}Package.Version", f"{PREFIX}Node.name"

@@ -44,7 +44,7 @@ class AwaitedGate(Struct, frozen=True, rename="camel"):
     generation: int = 0
 
 
-# What becomes of the nodes of a halted rollout: nothing, or the last complete version is restored on them.
+# What happens to the nodes of a halted rollout: nothing, or the last complete version is restored on them.
 PENDING, RUNNING, DONE = "pending", "running", "done"
 
 

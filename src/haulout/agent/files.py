@@ -30,7 +30,7 @@ def temporary_name(owner: str) -> str:
 
 
 def create(directory: int, name: str, mode: int) -> int:
-    """Create an empty file in the place of whatever had the name, and return its descriptor."""
+    """Create an empty file, replace any other of that name, and return its descriptor."""
     remove(directory, name)
     fd = os.open(name, NEW, 0o600, dir_fd=directory)
     os.fchmod(fd, mode)

@@ -19,7 +19,7 @@ SERVICE = re.compile(r"[A-Za-z0-9:_.@\\-]{1,256}")
 
 @dataclass(frozen=True, slots=True)
 class Interrupt:
-    """An interrupt and its commands. Warnings tell of keys in the payload that mean nothing."""
+    """An interrupt and its commands. `warnings`: about keys of the payload that have no meaning."""
 
     kind: str
     commands: tuple[tuple[str, ...], ...] = ()

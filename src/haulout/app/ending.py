@@ -38,7 +38,7 @@ class Ending:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the process only tells of what it has done: nothing new is written."""
+        """Whether the process only reports what it has done. Nothing else is written."""
         return self._signalled.is_set() or self._replaced.is_set()
 
     def catch_signals(self) -> None:

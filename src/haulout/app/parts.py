@@ -31,8 +31,9 @@ class CannotStart(Exception):
 class Surroundings(msgspec.Struct, frozen=True):
     """What the process gives to every part. `poke`: have the kernel look for subjects that are due.
 
-    `leader`: whom the lease names, and in which namespace its pods are; None: there is no lease, we act. `transport`:
-    the way to a cluster that has been opened. `home_is_local`: our own API server is reached by a loopback address.
+    `leader`: the holder of the Lease, and the namespace of its pods; None: there is no Lease, and this process acts.
+    `transport`: the way to a cluster that has been opened. `home_is_local`: our own API server is reached by a loopback
+    address.
     """
 
     settings: Settings
@@ -60,7 +61,7 @@ class Part:
         return self.declaration.name
 
     def watches(self) -> frozenset[Source]:
-        """Return what it needs of the home cluster, whatever is decided."""
+        """Return the sources that it always watches in the home cluster."""
         return self.declaration.sources(None)
 
     def look(self, *, closely: bool = False) -> None:

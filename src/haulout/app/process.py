@@ -295,7 +295,7 @@ class Process:
             part.reconnected(cluster, reason)
 
     def _always(self) -> set[Source]:
-        """Return what the surfaces watch in the home cluster, whatever is decided."""
+        """Return the sources that the surfaces always watch in the home cluster."""
         return {source for part in self.parts for source in part.watches()}
 
     def _look(self) -> None:
@@ -373,7 +373,7 @@ class Process:
         self.ending.lose(why)
 
     def _may_write_for(self) -> float | None:
-        """Return for how long a write may be under way. A process that ends only tells of what it has done."""
+        """Return for how long a write may be under way. A process that ends only reports what it has done."""
         return None if self.ending.has_begun else self.leadership.may_write_for()
 
 

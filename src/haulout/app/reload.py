@@ -1,4 +1,4 @@
-"""Follows `haulout.yaml` while the process runs: what can change does, the rest is said to need a restart.
+"""Follows `haulout.yaml` while the process runs. Settings that need a restart are named in the log.
 
 Some of it changes at once, some by everything in the process being put together anew.
 """

@@ -64,7 +64,7 @@ class Troubles:
         self._waiting.clear()
 
     def invalid(self, what: str, note: str, reason: str = INVALID) -> None:
-        """Report that something cannot be used, a configuration for one. The same note about it is told once."""
+        """Report that something cannot be used, a configuration for one. The same note about it is reported once."""
         if self._wrong.get(what) != note:
             self._wrong[what] = note
             self._tell(what, Statement(reason, note))

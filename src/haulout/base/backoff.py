@@ -1,4 +1,4 @@
-"""How long to wait before trying again: doubling, with jitter, so that many who failed together do not return together."""
+"""How long to wait before trying again. Spans double, with jitter, so that clients do not return together."""
 
 from __future__ import annotations
 

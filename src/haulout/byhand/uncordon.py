@@ -1,4 +1,4 @@
-"""Uncordons nodes one after the other, and reads from each who claims it."""
+"""Uncordons nodes one after the other, and reads from each which surfaces claim it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def _one(
 
 
 def claims(node: Node, holders: Mapping[str, list[str] | None]) -> list[str]:
-    """Return who holds the node, as far as its own annotations and taints show it, and what comes of uncordoning it.
+    """Return which surfaces hold the node, by its annotations and taints, and what follows from uncordoning it.
 
     `holders`: by surface, the names of its objects about the node; None: they cannot be read.
     """

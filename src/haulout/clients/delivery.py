@@ -65,7 +65,7 @@ class Deliveries:
 
 
 def _peer(message: Message) -> str:
-    """Return whom it goes to, as far as that is one machine to be gentle with."""
+    """Return the server that a message goes to, whose requests are limited together."""
     match message:
         case Mail():
             return message.address

@@ -18,7 +18,7 @@ _ACCEPTED = 235
 
 
 async def deliver_mail(mail: Mail, tls: ssl.SSLContext | None, within: float) -> None:
-    """Deliver a message. `tls`: whom to trust; by default whom the system trusts."""
+    """Deliver a message. `tls`: the trusted authorities; by default those of the system."""
     try:
         import aiosmtplib
     except ImportError:

@@ -148,7 +148,7 @@ async def _answer(
 
 
 def _trusted(ca_file: str) -> ssl.SSLContext | bool:
-    """Return whom to trust: the authorities of a file, or True for those of the system."""
+    """Return the trusted authorities: those of a file, or True for those of the system."""
     return ssl.create_default_context(cafile=ca_file) if ca_file else True
 
 

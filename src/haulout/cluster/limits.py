@@ -67,7 +67,7 @@ class Count(msgspec.Struct, frozen=True):
         return ()
 
     def describe(self, group: Group) -> str:
-        """Return what is counted, for people."""
+        """Return a description of what is counted, for messages."""
         return f"{type(self).__name__} {group}"
 
 
@@ -181,7 +181,7 @@ class Tally:
             self._ends = sorted((until, entity) for entity, until in self._end_of.items())
 
     def members(self, group: Group) -> list[Key]:
-        """Return who takes a place, in order. It looks at every entity, so that it is for people alone."""
+        """Return the objects that take a place, in order. It looks at every entity, so use it for messages only."""
         if group == AnotherGroup():
             return sorted(self._in_taken)
         return sorted(entity for entity, groups in self._in_taken.items() if group in groups)

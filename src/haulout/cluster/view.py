@@ -132,7 +132,7 @@ class View:
         return self._store.stored(cluster, count, group)
 
     def takers(self, limit: Limit) -> list[Key]:
-        """Return who takes the places under a limit, for information alone."""
+        """Return the objects that take the places under a limit, for messages only."""
         return self._store.takers(limit)
 
     def fits(self, limits: Iterable[Limit]) -> tuple[Limit, ...]:
@@ -201,7 +201,7 @@ class View:
     def proof(self, key: Key) -> Value | None:
         """Return what a list of the node's pods has shown, or None before its answer. Asking is what causes the list.
 
-        `state` is PROVEN, or FAILED with the refusal as `value`. The key says for which node and for whom (`proof_key`).
+        `state` is PROVEN, or FAILED with the refusal as `value`. The key names the node and the reader (`proof_key`).
         """
         found = self.get(key, Value)
         if found is None:

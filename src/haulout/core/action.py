@@ -101,7 +101,7 @@ class Refusal(msgspec.Struct, frozen=True):
 class Evict(msgspec.Struct, frozen=True):
     """Evicts a pod through the eviction API, which obeys PodDisruptionBudgets.
 
-    `surface`: for whom, so that it can be counted.
+    `surface`: the surface that drains, by which evictions are counted.
     """
 
     target: Key
@@ -128,7 +128,8 @@ class Delete(msgspec.Struct, frozen=True):
 class Tell(msgspec.Struct, frozen=True):
     """A Kubernetes event. It rides on the writes of its step: it is sent when they have succeeded.
 
-    In a step without writes it is a statement about how things stand, told once for as long as it is made.
+    In a step without writes it is a statement about the current state, sent once for as long as the decision repeats
+    it.
     """
 
     regarding: Key

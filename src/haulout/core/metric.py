@@ -1,4 +1,4 @@
-"""What is measured, as data: the metrics of the operator itself. Those of a surface stand in its declaration."""
+"""The metrics of the operator itself, as data. Those of a surface are in its declaration."""
 
 from __future__ import annotations
 

@@ -71,7 +71,8 @@ class PodRun(msgspec.Struct, frozen=True):
 class Schedule(msgspec.Struct, frozen=True):
     """When something may begin, as the chart of a plan shows it.
 
-    `name`: who keeps to it, such as "budget nights". `is_open`: whether something may begin at an instant.
+    `name`: the object that has the schedule, such as "budget nights". `is_open`: whether something may begin at an
+    instant.
     `changes_at`: an instant before which that does not change; None: it never does.
     """
 

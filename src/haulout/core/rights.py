@@ -64,7 +64,7 @@ class Right(msgspec.Struct, frozen=True):
 class Role(msgspec.Struct, frozen=True):
     """Rights that hold in one place. `option`: only with it. `title`: the name, where it does not follow from the rest.
 
-    `bound` is off for roles of people, whom we do not know.
+    `bound` is off for roles of people: which users have them is decided by the cluster's administrator.
     """
 
     surface: str

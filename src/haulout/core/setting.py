@@ -1,4 +1,4 @@
-"""What is known of a setting beside its type: one struct per surface is block, flags and what decisions read."""
+"""Data about a setting beside its type. One struct per surface is its block, its flags and what its decisions read."""
 
 from __future__ import annotations
 

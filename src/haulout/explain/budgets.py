@@ -39,7 +39,7 @@ class BudgetExplanation(msgspec.Struct, frozen=True):
 
 
 def explain_budget(name: str, config: str, output: str, cluster: Mapping[str, Any]) -> int:
-    """Print what a NodeDisruptionBudget allows, who uses it and who waits for it."""
+    """Print what a NodeDisruptionBudget allows, which nodes use it and which claims wait for it."""
     endpoint = home_endpoint(cluster, config)
     try:
         setup = setup_of(config, endpoint)
@@ -59,7 +59,7 @@ def explain_budget(name: str, config: str, output: str, cluster: Mapping[str, An
 
 
 def budget_text(kernel: Kernel, name: str, setup: Setup, now: datetime) -> str | None:
-    """Return what is said of a budget, or None if there is none of that name."""
+    """Return the explanation of a budget, or None if there is none of that name."""
     found = _explanation(kernel, name, setup, now)
     return "\n".join(_lines(found)) if found is not None else None
 

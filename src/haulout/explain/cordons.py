@@ -1,4 +1,4 @@
-"""Who cordoned a node by hand, and when, from the fields that the API server notes for each client."""
+"""Which client cordoned a node by hand, and when, from the managed fields of the Node."""
 
 from __future__ import annotations
 

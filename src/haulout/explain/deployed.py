@@ -65,7 +65,7 @@ class Deployed(msgspec.Struct, frozen=True):
 
 
 class Search(msgspec.Struct, frozen=True):
-    """What became of the search for the operator. `unread`: why it cannot be told whether there is one."""
+    """The result of the search for the operator. `unread`: why it is not known whether there is one."""
 
     found: Deployed | None = None
     unread: str = ""

@@ -1,4 +1,4 @@
-"""A whole fleet as data: nodes by group and state, who holds them, budgets, and what waits for what, by root cause."""
+"""A whole fleet as data: nodes by group and state, the surfaces that hold them, budgets, and waits by root cause."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MOVING = frozenset(
 
 
 class Work(msgspec.Struct, frozen=True, rename="camel"):
-    """One claim on one node: a maintenance of whatever kind.
+    """One claim on one node: a maintenance of any surface.
 
     `object`: the object that makes it, as kind and name. `state`: one of `STATES`.
     `pods_left`: the pods that its drain still waits for. `ends_at`: when the last of their grace periods ends.

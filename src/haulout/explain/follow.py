@@ -1,4 +1,4 @@
-"""`haulout explain --watch`: prints what is said of an object anew, each time that it changes."""
+"""`haulout explain --watch`: prints the explanation of an object again each time that it changes."""
 
 from __future__ import annotations
 

@@ -27,7 +27,10 @@ Json = dict[str, Any]
 
 
 class Entry(msgspec.Struct, frozen=True, rename="camel"):
-    """One thing that happened. `by`: the controller that tells of it. `times`: how often it was told, up to `at`."""
+    """One thing that happened.
+
+    `by`: the controller that reported it. `times`: how often it was reported, up to `at`.
+    """
 
     at: datetime
     by: str

@@ -1,4 +1,4 @@
-"""The installation of Haulout in a cluster: which operator runs, who leads, what is installed for it, what went wrong last."""
+"""The installation of Haulout in a cluster: the operator, its leader, what is installed, what went wrong last."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _ends_at(bundle: str) -> datetime | None:
 
 
 async def _last_error(read: _Reader) -> str:
-    """Return the newest warning that the operator has told of itself."""
+    """Return the newest warning that the operator has reported about itself."""
     query = {"fieldSelector": f"type=Warning,reportingController={REPORTER}", "limit": MOST_EVENTS}
     events = await read.items("/apis/events.k8s.io/v1/events", "events", query)
     if not events:

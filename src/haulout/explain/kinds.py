@@ -17,5 +17,5 @@ def kinds() -> dict[str, tuple[str, Explained]]:
 
 
 def not_served_text(names: Iterable[str]) -> str:
-    """Return what is said of kinds that the cluster does not serve, by the names of their definitions."""
+    """Return the notes about kinds that the cluster does not serve, by the names of their definitions."""
     return f"NOT SERVED, so that there are none: {', '.join(names)} (haulout crds prints the definitions)"

@@ -78,7 +78,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def explain(kernel: Kernel, surfaces: Iterable[Enabled], key: Key, now: datetime) -> Explanation | None:
-    """Say what a node waits for. None: there is no such node. `surfaces`: those whose decisions are asked."""
+    """Return what a node waits for. None: there is no such node. `surfaces`: those whose decisions are asked."""
     asked = tuple(surfaces)
     found = _explained_node(kernel, asked, key, now)
     if found is None:
@@ -93,7 +93,7 @@ def _is_other_node(root: Reason, key: Key) -> bool:
 
 
 def _standing(kernel: Kernel, surfaces: tuple[Enabled, ...], key: Key, now: datetime) -> str:
-    """Say in a few words what another node waits for, or who works on it."""
+    """Return in a few words what another node waits for, or which surface works on it."""
     found = _explained_node(kernel, surfaces, key, now)
     if found is None:
         return ""

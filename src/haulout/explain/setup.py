@@ -124,7 +124,10 @@ async def find_setup(transport: Transport, surfaces: str = "") -> Setup:
 
 
 def _deployed_setup(deployed: Deployed, surfaces: str) -> Setup:
-    """Read the settings that a Deployment mounts. A surface whose own file cannot be used is left out, and this is said."""
+    """Read the settings that a Deployment mounts.
+
+    A surface whose own file cannot be used is left out, which the result says.
+    """
     place = "/".join(deployed.place)
     unread: list[str] = []
 

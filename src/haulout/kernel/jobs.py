@@ -39,7 +39,10 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def ends(self) -> bool:
-        """Whether the object is to go; the answer then says less than what is seen afterwards."""
+        """Whether the write deletes the object.
+
+        Then the answer is no proof: only the watch shows that the object is gone.
+        """
         return isinstance(self.other, Evict | Delete)
 
     @property
@@ -63,7 +66,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Jobs that do not depend on each other, and what is told and sent once they have succeeded."""
+    """Jobs that do not depend on each other, with the statements and messages that follow once they have succeeded."""
 
     jobs: tuple[Job, ...] = ()
     tells: tuple[Statement, ...] = ()

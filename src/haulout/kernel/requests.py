@@ -41,7 +41,7 @@ class ListPods(msgspec.Struct, frozen=True):
 
 
 class Telling(msgspec.Struct, frozen=True):
-    """An event with the version of its object as told."""
+    """An event to be recorded, with the version of its object at that time."""
 
     tell: Tell
     row: ObjectRow | None
@@ -64,8 +64,8 @@ class Request(msgspec.Struct, frozen=True):
 class Done(msgspec.Struct, frozen=True):
     """The answer to a request that was carried out.
 
-    `row`: the object as answered; `metadata`: only that part of it was asked for. `content`: what a receiver of a message
-    said.
+    `row`: the object as answered; `metadata`: only that part of it was asked for. `content`: the answer of the receiver
+    of a message.
     """
 
     row: Row | None = None

@@ -26,7 +26,7 @@ class Subject(NamedTuple):
 
 
 class Order(NamedTuple):
-    """Who is asked first among those due: the phase, the arbiter's order, then the key."""
+    """The place of a subject among those that are due: by phase, then by the arbiter's order, then by key."""
 
     phase: int
     rank: Rank

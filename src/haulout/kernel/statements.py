@@ -1,4 +1,4 @@
-"""Events, counters and log lines: made with the write that they tell of, or once for as long as a decision states them."""
+"""Events, counters and log lines: made with the write that they describe, or once while a decision repeats them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from haulout.kernel.rooms import Subject
 
 
 class Statements:
-    """Hands out statements. Those that tell of no write are remembered by subject, so that none is made twice."""
+    """Makes the statements of decisions.
+
+    Those that describe no write are remembered by subject, so that none is made twice.
+    """
 
     def __init__(self, store: Store, outbox: Outbox) -> None:
         self._store = store
@@ -24,7 +27,10 @@ class Statements:
         self._standing: dict[Subject, frozenset[Statement]] = {}
 
     def retract(self, subject: Subject, batches: list[Batch]) -> None:
-        """Forget what the subject's new decision states no longer: if it is stated again, it is told again."""
+        """Forget the statements that the subject's new decision does not repeat.
+
+        If they are stated again, they are made again.
+        """
         standing = self._standing.pop(subject, None)
         if standing:
             kept = standing & {statement for batch in batches if not batch.jobs for statement in batch.tells}

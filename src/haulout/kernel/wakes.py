@@ -1,4 +1,4 @@
-"""What the actor says to the loop, and what it reports about writes that did not succeed."""
+"""The protocols by which the actor wakes the loop and reports writes that did not succeed."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Work(msgspec.Struct, eq=False):
         return bool(self.sent or self.queued)
 
     def statements_of(self, job: Job) -> tuple[Statement, ...]:
-        """Return the statements that tell of this write alone."""
+        """Return the statements that describe this write alone."""
         batch = self.batches[0] if self.batches else Batch()
         return batch.tells if batch.jobs == (job,) else ()
 

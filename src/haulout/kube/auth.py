@@ -175,7 +175,10 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 class Renewed:
-    """A proof that runs out, fetched once for all who wait; one of them giving up does not end the fetch."""
+    """Credentials that expire, fetched once for all requests that wait.
+
+    A request that gives up does not end the fetch.
+    """
 
     def __init__(
         self,

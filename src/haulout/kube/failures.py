@@ -1,4 +1,4 @@
-"""What aiohttp raises, as errors of ours, with what can be told of whether the request went out."""
+"""Turns the errors of aiohttp into ours, which say whether the request may have been sent."""
 
 from __future__ import annotations
 

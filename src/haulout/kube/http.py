@@ -73,7 +73,8 @@ _UNBOUND = _bound(None)
 class HttpTransport:
     """The HTTP connection to one API server.
 
-    It follows the files of its endpoint: a new CA or client certificate makes new connections, old ones end in peace.
+    It follows the files of its endpoint: a new CA or client certificate makes new connections, old ones end with their
+    last request.
 
     No answer costs more memory than `bounds` say, whatever the server sends. `tls` is the context of an endpoint whose
     certificates never change; without it, one is made when needed. `shared`: the turns that it takes with the
@@ -232,7 +233,7 @@ class HttpTransport:
         return _Answer(pool, response)
 
     def _limit_received(self, response: aiohttp.ClientResponse) -> None:
-        """Bound what is received ahead from another cluster, before decryption.
+        """Limit the receive buffer of a connection to another cluster.
 
         The event loop decrypts in one piece what has been received. A server that sends many small records would make
         the usual 256 KiB take 20 ms.

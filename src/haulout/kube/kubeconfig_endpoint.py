@@ -33,7 +33,7 @@ _INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """What is chosen of a kubeconfig; what is empty is what its context says."""
+    """The context, cluster and user that are chosen from a kubeconfig. An empty one is what the context names."""
 
     context: str = ""
     cluster: str = ""

@@ -23,7 +23,7 @@ _PORT = 1080
 
 
 class Steps(msgspec.Struct, frozen=True):
-    """What is done before a connection is opened, and once it is open; either may raise."""
+    """The functions that are called before a connection is opened, and once it is open. Either may raise."""
 
     before: Callable[[], Awaitable[None]]
     after: Callable[[], None]

@@ -1,4 +1,4 @@
-"""Events about objects, for every surface under its own name: folded, bounded, never in anyone's way."""
+"""Events about objects, for every surface under its own name: repetitions are folded, their number is bounded."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class _Happening(Struct, eq=False):
         )
 
     def repetition(self) -> dict[str, Any]:
-        """Return the patch that tells of the repetitions."""
+        """Return the patch that counts the repetitions of an event."""
         if self.core:
             return {"count": self.count, "lastTimestamp": wire_time(self.last_at)}
         return {"series": self._series()}

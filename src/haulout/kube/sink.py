@@ -1,4 +1,4 @@
-"""Where a reflector puts what it reads, and the words by which it tells of trouble."""
+"""The receiver of what a reflector reads, and the codes with which the reflector reports trouble."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def is_from_the_future(error: KubeError) -> bool:
 
 
 def trouble_code(error: KubeError) -> str:
-    """Return the word by which sinks know what is wrong."""
+    """Return the code with which an error is reported to sinks."""
     match error:
         case Unauthorized():
             return "unauthorized"

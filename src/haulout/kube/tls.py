@@ -1,4 +1,4 @@
-"""TLS as Go's clients do it: whom to trust, and the certificate to show."""
+"""TLS contexts like those of Go's clients: the trusted authorities, and the client certificate."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ class CertPair(msgspec.Struct, frozen=True):
 
 
 def client_context(*, ca: bytes | None, insecure: bool, pair: CertPair | None, where: str) -> ssl.SSLContext:
-    """Return the TLS context. `ca` None: whom the computer trusts. `where` names the endpoint in messages."""
+    """Return the TLS context.
+
+    `ca` None: the authorities that the computer trusts. `where` names the endpoint in messages.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     # Go takes any certificate of the bundle as an anchor, root or not. The strict checks that Python 3.13 turns on
     # elsewhere refuse cluster authorities without key identifiers; this constructor leaves them off.

@@ -111,11 +111,11 @@ class Allowance:
             self._deciding_left = 0.0
 
     def begin(self) -> float:
-        """Begin to work, after `wait`. Hand what is returned to `end`."""
+        """Note the beginning of work, after `wait`. Pass the result to `end`."""
         return self._spent()
 
     def end(self, began: float, length: int = 0) -> None:
-        """Take off what was spent since `begin`, and what it took to receive so many bytes."""
+        """Subtract the time spent since `begin`, and the time that receiving so many bytes takes."""
         self._left -= self._spent() - began + PER_BYTE * length
 
     def spend(self, seconds: float) -> None:

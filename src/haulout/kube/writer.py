@@ -25,7 +25,7 @@ MANAGER = "haulout"
 
 
 class Withheld(KubeError):
-    """The guard said no: nothing was sent."""
+    """Raised when the guard did not allow a request. Nothing was sent."""
 
 
 class Continued(NamedTuple):
@@ -39,7 +39,9 @@ Ring = dict[Hashable, deque[asyncio.Future[None]]]
 
 
 class Gate:
-    """Lets in a limited number at once. Who waits is let in by turns over the keys, and in order within a key.
+    """Limits the number of requests under way.
+
+    Waiting requests are sent by turns over the keys, and in order within a key.
 
     So however many requests of one key wait, another key's first waits for at most one of each key's.
 

@@ -21,7 +21,7 @@ def object_names() -> dict[str, Name]:
 
 
 def default_names() -> dict[str, str]:
-    """Return what those names are where nothing is said."""
+    """Return the default names."""
     return {name.name: name.default for name in object_names().values()}
 
 

@@ -109,7 +109,7 @@ def svg_chart(forecast: Forecast) -> str:
 
 
 def _bar(state: str, x: int, y: int, width: int, when: str) -> str:
-    """Return a bar. States differ in height as well as in colour, for those who do not see the colours."""
+    """Return a bar. States differ in height as well as in colour, for readers who do not see the colours."""
     high = HEIGHTS[state]
     place = f'x="{x}" y="{y + (ROW - high) // 2}" width="{width}" height="{high}"'
     return f'<rect {place} fill="{COLOURS[state]}"><title>{escape(f"{state} {when}".strip())}</title></rect>'

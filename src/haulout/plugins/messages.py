@@ -36,8 +36,8 @@ class Mail(Discreet, frozen=True):
 class Post(Discreet, frozen=True):
     """An HTTP POST that is to be sent.
 
-    The body is sent as JSON, bytes as they are. `expects`: what the answer must be, to the letter; without it, any status
-    below 300 will do. `ca_file`: whom to trust instead of the authorities of the system.
+    The body is sent as JSON, bytes as they are. `expects`: what the answer must be, to the letter; without it, any
+    status below 300 will do. `ca_file`: authorities that are trusted instead of those of the system.
 
     `refusal` is said where the answer is another. The address may hold a secret, and is never said.
     """

@@ -20,7 +20,8 @@ OnReconnect = Callable[[str, str], None]
 class Connections:
     """The state of the connection to each other cluster, published as rows that decisions read.
 
-    `on_reconnect` is told the cluster and why, each time that a connection is there again; `on_close`, that it is left.
+    `on_reconnect` is called with the cluster and the reason each time that a connection works again, `on_close` when it
+    is closed.
     """
 
     def __init__(

@@ -11,7 +11,8 @@ Stat = tuple[int, int, int]
 class WatchedFile:
     """A file whose content is followed while the process runs.
 
-    `on_change` is told the content, or why there is none, once at first and then whenever that differs.
+    `on_change` is called with the content, or with the reason why there is none: once at first, and then at each
+    change.
     """
 
     def __init__(self, path: Path, on_change: Callable[[bytes | OSError], None]) -> None:

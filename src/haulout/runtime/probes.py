@@ -23,7 +23,7 @@ STALE_AFTER = 3
 
 
 class ProbeFailed(Exception):
-    """Raised by a probe to say in whole words what is wrong. Any other exception is reported with its type."""
+    """Raised by a probe with a message for people. Any other exception is reported with its type."""
 
 
 class ProbeContext(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class Prober:
 
     Each fact has a task of its own. A probe that finds the same value, as fresh as before, wakes no subject.
 
-    A failure is news each time, because those who rely on the answer count how often they had to do without.
+    Each failure wakes its readers, because they count how often the answer was missing.
     """
 
     def __init__(self, store: Store, loop: Loop, probes: Mapping[str, Probe], on_change: Callable[[], None]) -> None:

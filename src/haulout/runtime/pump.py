@@ -183,7 +183,7 @@ class Pump:
                     await asyncio.sleep(backoff.failed())
 
     async def _keep_up(self, transport: Transport, projector: Projector, sink: TableSink) -> None:
-        """Watches for good, whatever version the kind is served under, and waits while it is not."""
+        """Watch a kind until cancelled, in whichever version it is served, and wait while it is not served."""
         if not projector.resource.versions:
             await self._reflector(transport, projector, sink).run()
         missed, ceased, why = False, "", ""

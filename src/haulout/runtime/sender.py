@@ -53,7 +53,7 @@ Asked = Change | Create | Evict | Delete | Look | ListPods
 
 
 class SendFailed(Exception):
-    """Raised by a channel that can say in whole words what is wrong; anything else is told with its type."""
+    """Raised by a channel with a message for people. Any other exception is reported with its type."""
 
 
 class Sender:
@@ -170,7 +170,7 @@ class Sender:
         return answer
 
     def _log(self, body: Asked, verb: str, answer: Answer) -> None:
-        """Log a request that failed. A namespace that does not exist is told once, until something was made in it."""
+        """Log a request that failed. A missing namespace is logged once, until an object was created in it."""
         place = body.target.cluster, body.target.namespace
         if isinstance(body, Create) and place[1] and _is_missing(answer):
             if place not in self._missing:

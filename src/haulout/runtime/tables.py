@@ -136,7 +136,7 @@ class TableSink:
         self._metrics.count("haulout_oversized_objects_total", kind=self._plain_kind)
 
     def _is_news(self, name: str) -> bool:
-        """Whether nothing has been said of the object yet: a broken one comes again with every change and list."""
+        """Whether the object has not been reported yet: a broken object comes again with every change and list."""
         if self._odd_in_list is not None and len(self._odd_in_list) < MOST_ODD:
             self._odd_in_list.add(name)
         if name in self._odd or len(self._odd) >= MOST_ODD:
@@ -224,7 +224,7 @@ class TakingOver(TableSink):
 
     The other one watches the same kind through other access, and is replaced once this one has listed everything.
 
-    Until then it only gathers: whatever becomes of it, the other's picture stays whole.
+    Until then it only collects rows. If it fails, the table stays as the other watch has left it.
     """
 
     def __init__(self, *arguments: Any, over: Callable[[], None]) -> None:

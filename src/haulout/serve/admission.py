@@ -116,7 +116,7 @@ class Admission:
             return _failed(f"the rule of {webhook.name} failed: {type(error).__name__}")
 
     async def _answers(self, questions: tuple[Question, ...]) -> dict[Question, Answer]:
-        """Return an answer to each question; one that did not come in time is told as such."""
+        """Return an answer to each question. A question without an answer in time is `Unanswered`."""
         found: dict[Question, Answer] = dict.fromkeys(questions, Unanswered(0, "no answer in time"))
         try:
             async with asyncio.timeout(LOOK_WITHIN):

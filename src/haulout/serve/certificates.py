@@ -40,7 +40,9 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Bundle(msgspec.Struct, frozen=True):
-    """All that replicas share. `authorities`: the one that signs first, then those whose certificates may be about.
+    """The certificates that replicas share.
+
+    `authorities`: the one that signs, then older ones whose certificates may still be in use.
 
     `ends_at`: when the serving certificate counts as ended, where something else than itself says so.
     """

@@ -1,4 +1,4 @@
-"""Lets only those look at a path whom the API server knows and allows it: TokenReview, then SubjectAccessReview."""
+"""Answers a path only to callers that the API server knows and allows: TokenReview, then SubjectAccessReview."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class User(msgspec.Struct, frozen=True):
-    """The user to whom a token belongs.
+    """The user that a token belongs to.
 
     It is described by the API server. Fields that we do not read are handed on as they came.
     """
@@ -109,7 +109,7 @@ class Guard:
             return 500
 
     def _is_known(self, token: str, path: str, verb: str) -> bool:
-        """Whether the caller was allowed a moment ago: then it does not queue behind those who send made-up tokens."""
+        """Whether the caller was allowed a moment ago. Then it does not queue behind callers with made-up tokens."""
         status = self._users.get(_digest(token))
         return status is not None and bool(self._access.get(_question(status.user, path, verb)))
 

@@ -53,7 +53,7 @@ class ServerIdentity:
         return True
 
     def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> int | None:
-        """Choose the certificate of a handshake, whether or not the client says whom it means."""
+        """Choose the certificate of a handshake, whether or not the client names a server."""
         if self._current is None:
             return ssl.ALERT_DESCRIPTION_INTERNAL_ERROR
         connection.context = self._current

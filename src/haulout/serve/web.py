@@ -91,7 +91,7 @@ async def listen(
 
 
 def _follow(pace: Pace) -> Middleware:
-    """Tell each connection what it is doing, and let requests pass at an even rate."""
+    """Note what each connection does, and pass requests on at an even rate."""
 
     @web.middleware
     async def follow(request: web.Request, handler: Handler) -> web.StreamResponse:

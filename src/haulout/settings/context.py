@@ -9,7 +9,7 @@ from haulout.settings.settings import Settings
 
 
 def context_of(settings: Settings) -> Context:
-    """Return what the decisions of every surface are told beside its own settings."""
+    """Return the settings that the decisions of every surface read beside its own."""
     return Context(alone=settings.alone, rules=pod_rules(settings))
 
 

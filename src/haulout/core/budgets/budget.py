@@ -1,4 +1,7 @@
-"""What a NodeDisruptionBudget says, read strictly: whatever is wrong with it is kept, and makes it refuse."""
+"""Reads the spec of a NodeDisruptionBudget strictly.
+
+Every problem is kept, and a budget with problems refuses all claims.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each budget says of itself: who takes its places, who waits, when it opens, whether it is valid."""
+"""The status of each budget: which nodes take its places, which claims wait, when it opens, whether it is valid."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ GOING = frozenset({EVICTING, TERMINATING, PACED, PROVING})
 class Cause(msgspec.Struct, frozen=True):
     """One reason for which pods have not left their nodes, with all pods that it concerns.
 
-    `pods`: whom it concerns; none where a whole node's drain is refused, whose text names them.
+    `pods`: the pods that it concerns; none where the drain of a whole node is refused, whose text names them.
     """
 
     code: str

@@ -77,7 +77,7 @@ class Progress(msgspec.Struct, frozen=True, dict=True):
         """The pods still to go, in the order of the server's lists.
 
         Reading them subscribes the decision to the budgets' answer about every single pod: of 30 pods under 30 budgets,
-        that is 30 more askings. So a decision reads them when it has to tell of them, and not before.
+        that is 30 more askings. So a decision reads them only when it reports them.
         """
         return tuple(self._standings())
 

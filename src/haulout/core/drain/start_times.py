@@ -1,4 +1,4 @@
-"""Since when a node is drained, and for whom: an annotation, so that time-outs outlive a restart."""
+"""The annotation that says since when a node is drained for which object, so that time-outs outlive a restart."""
 
 from __future__ import annotations
 

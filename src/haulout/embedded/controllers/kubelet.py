@@ -27,7 +27,7 @@ _LEASE_SECONDS = 40
 
 
 class Hearing(Protocol):
-    """The listener that is told when a node falls silent or reports again, in a world without heartbeats."""
+    """The listener that is called when a node stops reporting or reports again, in a world without heartbeats."""
 
     def silent(self, name: str) -> None: ...
 

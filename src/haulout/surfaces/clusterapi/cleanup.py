@@ -1,4 +1,4 @@
-"""A Machine that is not enabled any more: its Node is told so, then the hook goes, and neither waits for the other for long."""
+"""Cleans up after a Machine that is not enabled any more: the labels of its Node, then its hook."""
 
 from __future__ import annotations
 

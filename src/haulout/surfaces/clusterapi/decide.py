@@ -217,7 +217,7 @@ def _wished(machine: MachineRow, node: NodeRow, options: Options, *, managed: bo
 
 
 def _guard(machine: MachineRow, options: Options, *, approved: bool = False) -> Step:
-    """Keep health checks from replacing a Machine whose host is off on purpose, whatever becomes of its Node."""
+    """Keep health checks from replacing a Machine whose host is off on purpose, even if its Node is deleted."""
     key, notes = machine.key, machine.annotations
     approved = approved or machine.request == APPROVED
     if approved and options.guard_remediation and SKIP_REMEDIATION not in notes:

@@ -1,4 +1,4 @@
-"""The way from a Machine to its workload cluster: which kubeconfig, and how far one gets with it."""
+"""The connection from a Machine to its workload cluster: the kubeconfig, and whether the cluster answers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OVERFULL = "overfull"
 
 
 class Problem(Enum):
-    """Why a cluster cannot be reached, by the name of the event that tells of it."""
+    """Why a cluster cannot be reached, by the name of the event that reports it."""
 
     UNAVAILABLE = "KubeconfigUnavailable"
     REJECTED = "KubeconfigRejected"

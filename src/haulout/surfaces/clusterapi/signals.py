@@ -28,7 +28,7 @@ from haulout.surfaces.clusterapi.wire import (
 class Signals(msgspec.Struct, frozen=True):
     """What the labels of a Machine and its Node say about maintenance and deletion.
 
-    `managed`: a maintenance controller looks after the Node, whatever state it says.
+    `managed`: a maintenance controller looks after the Node, in any state.
     """
 
     managed: bool

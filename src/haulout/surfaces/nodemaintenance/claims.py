@@ -1,4 +1,4 @@
-"""What a NodeMaintenance claims of its node, and what is said while that is not granted."""
+"""The claims of a NodeMaintenance on its node, and its status while they are not granted."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def _reasons(situation: Situation, drain: DrainRow, state: Progress, claims: tup
 
 
 def _node_refused(situation: Situation, wanted: DrainWish, edits: tuple[Edit, ...]) -> tuple[Step, ...]:
-    """Report what the server said to the edits: a node that cannot be held as it should be is not out of service."""
+    """Report that the server refused the edits. Without them the node is not out of service."""
     name = refusals.outcome_name("node", situation.key)
     refusal = refused(situation.view, name) if edits else None
     if refusal is None:

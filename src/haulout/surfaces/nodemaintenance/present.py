@@ -12,7 +12,7 @@ from haulout.surfaces.nodemaintenance.wire import API_VERSION, KIND, MAINTENANCE
 
 
 def _reason(row: MaintenanceRow, causes: tuple[Reason, ...]) -> Reason:
-    """Say what phase it is in. One that has nothing left to wait for waits for the user who made it."""
+    """Return the phase as a reason. A maintenance that waits for nothing else waits for the user who made it."""
     name, phase = row.key.name, row.status.phase or "new"
     act = f"end it when the work is done: kubectl delete nm {name}" if phase == SUCCEEDED and not causes else ""
     text = f"NodeMaintenance {name} is {phase}" + (f" ({row.reason})" if row.reason else "")

@@ -1,4 +1,4 @@
-"""What the API server refuses a maintenance, in the words in which the original tells of it."""
+"""The API server's refusals of a maintenance's writes, in the original's words."""
 
 from __future__ import annotations
 

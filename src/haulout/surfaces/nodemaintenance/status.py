@@ -85,7 +85,7 @@ def blocked_pods(progress: Progress, stood: Sequence[BlockedPod]) -> tuple[Block
 
 
 def with_errors(progress: Progress, stood: Sequence[BlockedPod]) -> Progress:
-    """Return the progress with the refusals that the status tells of.
+    """Return the progress with the refusals that are in the status.
 
     Only the process that was refused knows what the server said. Another one, such as `explain`, reads it here.
     """

@@ -32,7 +32,7 @@ RUNNING, SUCCEEDED, FAILED = "Running", "Succeeded", "Failed"
 
 
 class DrainSpec(Struct, frozen=True, rename="camel"):
-    """What a NodeMaintenance may say about its drain; what it leaves out is the process's default."""
+    """The drain settings of a NodeMaintenance. A missing one has the process's default."""
 
     force: bool | None = None
     delete_empty_dir_data: bool | None = None

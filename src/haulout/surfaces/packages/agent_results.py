@@ -1,4 +1,4 @@
-"""What the agent writes about its end into the status of its container, as far as people are told of it."""
+"""The agent's record of its end in the status of its container, as far as it is reported to people."""
 
 from __future__ import annotations
 

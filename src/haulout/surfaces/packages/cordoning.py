@@ -24,7 +24,10 @@ def cordoning(node: NodeRow, skyhook: str, *, alone: bool, others: bool) -> tupl
 
 
 def releasing(node: NodeRow, skyhook: str, *, alone: bool, others: bool) -> tuple[Edit, ...]:
-    """Return the edits that end a Skyhook's cordon. The node stays cordoned while anyone else wants it so."""
+    """Return the edits that end a Skyhook's cordon.
+
+    The node stays cordoned while another surface or a person wants it so.
+    """
     mark, before = node_names.cordon(skyhook), node_names.cordon_before(skyhook)
     edits: list[Edit] = [Annotate(node.key, name, None) for name in (mark, before) if name in node.annotations]
     if mark not in node.annotations:

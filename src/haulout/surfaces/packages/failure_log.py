@@ -19,7 +19,7 @@ PACE_FOR = timedelta(hours=1)
 
 
 def keep(scene: Scene, draft: NodeDraft, view: View) -> tuple[Tell, ...]:
-    """Note what the first failing pod has said last, and return the event that tells of it."""
+    """Keep the last log lines of the first failing pod, and return the event with them."""
     failing = next((pod for pod in scene.pods if _has_ended_badly(pod)), None)
     if failing is None or failing.about is None:
         return ()

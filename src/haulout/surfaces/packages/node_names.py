@@ -49,7 +49,10 @@ def version(skyhook: str) -> str:
 
 
 def auto_taint(taint_key: str) -> str:
-    """Return the annotation that says who tainted the node. A name of an annotation has one slash at most."""
+    """Return the annotation that names the Skyhook which tainted the node.
+
+    A name of an annotation has one slash at most.
+    """
     return f"{PREFIX}autoTaint_{taint_key.replace('/', '_')}"
 
 

@@ -41,7 +41,7 @@ LONGEST_CONTAINER = 43
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a pod runs and for whom: the node, the Skyhook as it stands, and the node's place in the rollout."""
+    """Where and for what a pod runs: the node, the current Skyhook, and the node's place in the rollout."""
 
     node: str
     skyhook: str

@@ -29,8 +29,8 @@ _RESOURCES = {"cpu": "10m", "memory": "16Mi"}
 class Pull(msgspec.Struct, frozen=True):
     """How far the images of a node are.
 
-    `is_over`: the node may be cordoned. `kept`: the pod that pulls them, while it is needed. `tells`: what is said when
-    the node is cordoned; `statements`: what is said meanwhile.
+    `is_over`: the node may be cordoned. `kept`: the pod that pulls them, while it is needed. `tells`: the events when
+    the node is cordoned; `statements`: the events meanwhile.
     """
 
     is_over: bool = False

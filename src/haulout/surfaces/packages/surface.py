@@ -1,4 +1,4 @@
-"""The surface as the process sees it: what it watches, what it keeps, whom it asks."""
+"""The surface as the process sees it: what it watches, what it keeps, and its decisions."""
 
 from __future__ import annotations
 

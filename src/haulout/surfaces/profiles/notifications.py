@@ -45,7 +45,9 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class Situation(msgspec.Struct, frozen=True):
-    """What a chain is told with. `stored` is the node as it stands, `node` what the pass has made of it.
+    """The situation in which a chain of notifications is sent.
+
+    `stored` is the node as it stands, `node` what the pass has made of it.
 
     `others`: whether another profile of the node notifies by an instance, too; `under_way`: those by which it just
     does. `pace_for`: how long to wait after a failure.
@@ -70,12 +72,12 @@ class Situation(msgspec.Struct, frozen=True):
 
 
 def needs_entering(chain: tuple[Notification[Any], ...]) -> bool:
-    """Whether one of them is told of the change of state itself."""
+    """Whether one of them is about the change of state itself."""
     return any(isinstance(each.schedule, Periodic) for each in chain)
 
 
 def recall(chain: Chain, situation: Situation) -> None:
-    """Keep in mind what was delivered for this change of state, whatever keeps the chain from being looked at."""
+    """Remember what was delivered for this change of state, also where the chain is not looked at."""
     if situation.entering:
         for each in chain:
             situation.view.outcome(_name(each, situation, NEVER))

@@ -90,7 +90,10 @@ def _details(verdict: Verdict) -> str:
 
 
 def _waits(key: Key, judged: Judged, grant: Grant | None, view: View) -> tuple[Reason, ...]:
-    """Return what the profile waits for. Who takes the places is looked up now; the rest is as the arbiter said it."""
+    """Return what the profile waits for.
+
+    The nodes that take the places are looked up now; the rest is the arbiter's answer.
+    """
     if grant is None:
         return (unanswered(key),)
     verdicts = judged.verdicts.items()

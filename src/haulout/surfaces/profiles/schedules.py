@@ -29,7 +29,7 @@ class Occasion(msgspec.Struct, frozen=True):
 class Due(msgspec.Struct, frozen=True):
     """The answer of a schedule: whether a notification is to be sent now.
 
-    `until`: time alone changes the answer no sooner. `reasons`: why not, as it is logged for those who look.
+    `until`: time alone changes the answer no sooner. `reasons`: why not, for the log.
     """
 
     is_due: bool

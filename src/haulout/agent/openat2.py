@@ -17,7 +17,7 @@ Open = Callable[[int, str, int], int]
 
 
 def find_openat2() -> Open | None:
-    """Return a function (directory, path, flags) -> descriptor, or None where this machine does not have the call."""
+    """Return a function (directory, path, flags) -> descriptor, or None where this computer does not have the call."""
     try:
         import ctypes
 

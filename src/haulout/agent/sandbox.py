@@ -1,4 +1,4 @@
-"""A throw-away root for trying a package: namespaces of its own, this machine's programs read-only, nothing else of it."""
+"""A throw-away root for trying a package: namespaces of its own, this computer's programs read-only, nothing else of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STATVFS_RELATIME = 4096
 PROGRAMS = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 DEVICES = ("null", "zero", "full", "random", "urandom")
 FOLDERS = ("dev", "etc", "home", "opt", "proc", "root", "run", "srv", "tmp", "var/lib", "var/log", "var/tmp")
-# The entries of /etc that programs need to start and to find each other. The rest of the machine's /etc is hidden.
+# The entries of /etc that programs need to start and to find each other. The rest of the computer's /etc is hidden.
 ETC = ("alternatives", "group", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "nsswitch.conf", "passwd", "ssl")
 
 
@@ -25,7 +25,7 @@ def inside(root: str, work: Callable[[], bytes]) -> bytes:
     """Do some work in namespaces where the root is furnished, and return what it returns.
 
     Everything that the work starts ends with it. It is root in there and has no capability outside: it can neither reboot
-    the machine nor change its settings.
+    the computer nor change its settings.
     """
     reading, writing = os.pipe()
     pid = os.fork()
@@ -73,7 +73,7 @@ def _inner(root: str, work: Callable[[], bytes], report: int) -> int:
 
 
 def furnish(root: str) -> None:
-    """Mount this machine's programs into the root, read-only."""
+    """Mount this computer's programs into the root, read-only."""
     _mount(None, "/", None, PRIVATE | RECURSIVE)
     for folder in FOLDERS:
         os.makedirs(f"{root}/{folder}", exist_ok=True)
@@ -90,7 +90,7 @@ def furnish(root: str) -> None:
     for name in ETC:
         _copy(f"/etc/{name}", f"{root}/etc/{name}")
     # A container may be forbidden to mount it; then steps do without. It is read-only because the kernel lets the
-    # machine's root write settings such as vm.swappiness from any user namespace.
+    # computer's root write settings such as vm.swappiness from any user namespace.
     with contextlib.suppress(OSError):
         _mount("proc", f"{root}/proc", "proc", READ_ONLY | 2 | 4 | 8)
 

@@ -217,7 +217,7 @@ def _encoded(payload: object) -> str:
 
 
 def fingerprint(root: str) -> dict[str, tuple[int, int, bytes]]:
-    """Return mode, size and content of every file on the root that is neither the machine's nor the agent's."""
+    """Return mode, size and content of every file on the root that is neither the computer's nor the agent's."""
     found: dict[str, tuple[int, int, bytes]] = {}
     for here, folders, files in os.walk(root):
         inner = os.path.relpath(here, root)

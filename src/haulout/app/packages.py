@@ -70,7 +70,7 @@ class Packages(Part):
             return tail(reply.body.decode(errors="replace"))
 
         async def value_of(question: GateQuestion) -> Reading:
-            # Where even our own API server is on this machine, so may be Prometheus: on one's own computer.
+            # Where our own API server is on this computer, Prometheus may be too.
             reach = Reach(
                 self.options.prometheus_ranges,
                 loopback=self.around.home_is_local(),

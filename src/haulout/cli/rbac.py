@@ -77,7 +77,7 @@ def choice_of(namespace: str, account: str, choices: Mapping[str, Any]) -> Choic
 @click.option(
     "--service-account", default=ACCOUNT, metavar="NAME", show_default=True, help="The account that it runs as."
 )
-@click.option("--workload", is_flag=True, help="Print what clusterapi needs in the clusters of its machines instead.")
+@click.option("--workload", is_flag=True, help="Print what clusterapi needs in the clusters of its Machines instead.")
 def command(surfaces: tuple[str, ...], namespace: str, service_account: str, workload: bool, **choices: Any) -> None:
     """Prints the roles that the SURFACEs need, or all of them, and binds them to a service account, as YAML.
 

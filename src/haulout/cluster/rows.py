@@ -44,7 +44,7 @@ class Taint(msgspec.Struct, frozen=True, gc=False):
 class NodeDetails(msgspec.Struct, frozen=True, gc=False):
     """What only few decisions read of a Node. `ready_since`: when its Ready condition last changed.
 
-    `address`: the one by which other machines reach it, else its name.
+    `address`: the one by which other hosts reach it, else its name.
     """
 
     ready_since: datetime | None = None

@@ -87,7 +87,7 @@ def declaration_of(declared: Surface) -> Declaration:
     return found
 
 
-# How a configuration file is read: from this machine, or from what the operator's Deployment mounts.
+# How a configuration file is read: from this computer, or from what the operator's Deployment mounts.
 Reader = Callable[[str], bytes]
 
 

@@ -261,7 +261,7 @@ class HttpTransport:
     def _after_connecting(self) -> None:
         """Check the time again.
 
-        A machine may be suspended while it connects: what it wanted to send then may be out of date afterwards.
+        A computer may be suspended while it connects: what it wanted to send then may be out of date afterwards.
         """
         self._check_time(_SENDING.get())
 

@@ -33,7 +33,7 @@ class Turns:
     turns takes at most one part in `rest` + 1 of the time, however many ask for it and however costly their input is.
     Of work that only begins after an empty turn, the pace is bounded, and not the time.
 
-    A turn that begins later than its pause has ended shows that the event loop, or the machine, has too much to do.
+    A turn that begins later than its pause has ended shows that the event loop, or the computer, has too much to do.
     Then the next pause lasts at least `rest` times as long as that delay.
     """
 

@@ -41,7 +41,7 @@ class HookFailed(Exception):
 
 
 class HookAbsent(HookFailed):
-    """Nothing serves the webhook: the pods behind its Service are simulated, and no process on this machine stands in."""
+    """Nothing serves the webhook: the pods behind its Service are simulated, and no process on this computer stands in."""
 
 
 class Attempt(msgspec.Struct, frozen=True):

@@ -47,7 +47,7 @@ def make_pair(names: tuple[str, ...]) -> ServingPair:
         x509.IPAddress(ipaddress.ip_address(name)) if name[0].isdigit() or ":" in name else x509.DNSName(name)
         for name in names
     ]
-    # The machine's own clock: clients compare with theirs, whatever the time of the cluster.
+    # The computer's own clock: clients compare with theirs, whatever the time of the cluster.
     now = datetime.now(UTC)
     certificate = (
         x509.CertificateBuilder()

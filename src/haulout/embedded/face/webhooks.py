@@ -31,7 +31,7 @@ class WebhookClient:
     """The client with which the embedded API server calls admission webhooks over HTTPS.
 
     Its `post` is passed to `Admission`. `services` gives an address, as https://127.0.0.1:9443, for "namespace/name".
-    `stand_in`: the address on this machine at which a process may stand in for every other Service.
+    `stand_in`: the address on this computer at which a process may stand in for every other Service.
     """
 
     def __init__(self, services: Mapping[str, str] | None = None, stand_in: str = "") -> None:

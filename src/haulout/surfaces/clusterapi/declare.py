@@ -103,7 +103,7 @@ SURFACE = Surface(
             versions=("v1beta2", "v1beta1"),
             plural="machines",
             kind="Machine",
-            only="haulout.surfaces.clusterapi.wire:is_bridged",
+            only="haulout.surfaces.clusterapi.wire:is_enabled_machine",
             fields={
                 "metadata": METADATA,
                 "spec": values(

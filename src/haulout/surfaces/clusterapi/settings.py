@@ -42,7 +42,7 @@ class ClusterApiSettings(msgspec.Struct, frozen=True, rename="camel"):
     workload_requests: Annotated[bool, Setting(help="Let maintenance be requested by a label of the node, too.")] = (
         False
     )
-    # None: every network except those of this machine and its link.
+    # None: every network except those of this computer and its link.
     allowed_server_ranges: Annotated[
         tuple[str, ...],
         Setting(

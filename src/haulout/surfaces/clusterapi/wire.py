@@ -345,6 +345,6 @@ def machine_key(namespace: str, name: str) -> Key:
     return Key("", MACHINE, namespace, name)
 
 
-def is_bridged(machine: Mapping[str, Any]) -> bool:
+def is_enabled_machine(machine: Mapping[str, Any]) -> bool:
     """Whether signals are carried for a Machine, by its labels as the API has them."""
     return any(name.startswith(f"{ORIGINAL}.") for name in machine["metadata"].get("labels", {}))

@@ -24,7 +24,7 @@ class Options(msgspec.Struct, frozen=True):
     `most_unavailable`: a count or a percentage of nodes that all Skyhooks together may keep cordoned; empty: any number.
     `stage_for`: how long a stage may take, unless its package says otherwise; None: as long as it takes.
     `pulls_within`: images are pulled before a node is cordoned, for which it waits so long; None: they are not.
-    `prometheus_ranges`: the networks in which the Prometheus servers of gates may be; none: any but this machine's own.
+    `prometheus_ranges`: the networks in which the Prometheus servers of gates may be; none: any but this computer's own.
     `allows_http`: they may be asked without TLS.
     """
 

@@ -128,7 +128,7 @@ class PackagesSettings(msgspec.Struct, frozen=True, rename="camel"):
         timedelta,
         Setting(help="How long a node waits for its images.", check=not_negative, right="a duration such as 10m"),
     ] = timedelta(minutes=10)
-    # None: every network except those of this machine and its link.
+    # None: every network except those of this computer and its link.
     allowed_prometheus_ranges: Annotated[
         tuple[str, ...],
         Setting(

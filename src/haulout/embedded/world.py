@@ -48,8 +48,8 @@ class World:
         for number in range(count):
             zone = f"zone-{_letters(number % zones)}"
             name = f"{zone}-{number // zones + 1:02}"
-            marks = {"kubernetes.io/hostname": name, ZONE: zone, **(labels or {})}
-            self.server.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": marks}})
+            metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, ZONE: zone, **(labels or {})}}
+            self.server.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
             names.append(name)
         return names
 

@@ -336,7 +336,7 @@ class Loop:
     ) -> None:
         """Note a decision that failed. It keeps its claims; without any, nothing new is granted on its nodes.
 
-        A surface that cannot read its own objects blocks no other: its claims are known from the marks on Nodes.
+        A surface that cannot read its own objects blocks no other: its claims show on the Nodes themselves.
         """
         self._on_failure(subject, error)
         decider = self._deciders[subject.decider]

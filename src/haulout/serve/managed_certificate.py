@@ -150,12 +150,12 @@ class SelfManagedCertificate:
         bundle = await asyncio.to_thread(self._form.make, names, self._clock.now())
         fields = self._form.fields(bundle)
         meta = {"name": self._secret, "namespace": self._namespace}
-        marks = {kind: fields[kind] for kind in ("labels", "annotations") if fields[kind]}
+        labels = {kind: fields[kind] for kind in ("labels", "annotations") if fields[kind]}
         body = {
             "apiVersion": "v1",
             "kind": "Secret",
             "type": fields["type"],
-            "metadata": {**meta, **marks},
+            "metadata": {**meta, **labels},
             "data": fields["data"],
         }
         secret = await self._request("POST", self._collection, body)
@@ -166,10 +166,10 @@ class SelfManagedCertificate:
         """Store the Secret. Raises Conflict unless it is still as it was read."""
         fields, meta, data = self._form.fields(bundle), secret.get("metadata"), secret.get("data")
         kept_meta: dict[str, Any] = meta if isinstance(meta, dict) else {}
-        marks = {"annotations": {**(kept_meta.get("annotations") or {}), **fields["annotations"]}}
+        annotations = {"annotations": {**(kept_meta.get("annotations") or {}), **fields["annotations"]}}
         body = {
             **secret,
-            "metadata": {**kept_meta, **(marks if fields["annotations"] else {})},
+            "metadata": {**kept_meta, **(annotations if fields["annotations"] else {})},
             "data": {**(data if isinstance(data, dict) else {}), **fields["data"]},
         }
         return await self._request("PUT", f"{self._collection}/{self._secret}", body)

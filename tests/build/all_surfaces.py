@@ -25,9 +25,9 @@ from haulout.surfaces.notify.wire import CLIENT, TERMINATED
 from haulout.surfaces.packages.options import Options as PackageOptions
 from haulout.surfaces.packages.surface import PACKAGES
 from haulout.surfaces.profiles.load import known_plugins, load
+from haulout.surfaces.profiles.options import Options as ProfileOptions
 from haulout.surfaces.profiles.passes.result import Mode
 from haulout.surfaces.profiles.surface import PROFILES
-from haulout.surfaces.profiles.surface import Options as ProfileOptions
 from haulout.surfaces.profiles.wire import PROFILE_LABEL, STATE_LABEL
 from haulout.surfaces.registry import definition
 from tests.build.budgets import Opinion

@@ -41,8 +41,8 @@ from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.surface import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.wire import API_VERSION, GROUP, KIND, PLURAL, SUCCEEDED, VERSION
 from haulout.surfaces.profiles.load import known_plugins, load
+from haulout.surfaces.profiles.options import Options as ProfileOptions
 from haulout.surfaces.profiles.surface import PROFILES
-from haulout.surfaces.profiles.surface import Options as ProfileOptions
 from haulout.surfaces.profiles.wire import PROFILE_LABEL, STATE_LABEL
 from haulout.surfaces.registry import definition
 from tests.build.workloads import budget, deployment, node, template

@@ -19,8 +19,9 @@ from haulout.kernel.requests import Telling
 from haulout.plan.virtual import VirtualDriver
 from haulout.surfaces.profiles.info import node_info
 from haulout.surfaces.profiles.load import known_plugins, load
+from haulout.surfaces.profiles.options import Options
 from haulout.surfaces.profiles.passes.result import Mode
-from haulout.surfaces.profiles.surface import PROFILES, Options, sources
+from haulout.surfaces.profiles.surface import PROFILES, sources
 from haulout.surfaces.profiles.wire import PROFILE_LABEL, STATE_LABEL
 from tests.build.drains import QUICK
 from tests.build.workloads import World, budget, daemon_set, deployment, pod

@@ -150,12 +150,12 @@ class SelfManagedCertificate:
         bundle = await asyncio.to_thread(self._form.make, names, self._clock.now())
         fields = self._form.fields(bundle)
         meta = {"name": self._secret, "namespace": self._namespace}
-        labels = {kind: fields[kind] for kind in ("labels", "annotations") if fields[kind]}
+        described = {kind: fields[kind] for kind in ("labels", "annotations") if fields[kind]}
         body = {
             "apiVersion": "v1",
             "kind": "Secret",
             "type": fields["type"],
-            "metadata": {**meta, **labels},
+            "metadata": {**meta, **described},
             "data": fields["data"],
         }
         secret = await self._request("POST", self._collection, body)

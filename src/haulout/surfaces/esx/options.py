@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import msgspec
 
+from haulout.core.declaration import Context
 from haulout.core.drain.options import PodRules
 from haulout.plugins.config import Config, GoDuration, Min
 from haulout.plugins.document import read_file
+from haulout.plugins.file_lint import examined_file
 
 SHORTEST_FOR = timedelta(seconds=1)
 SHORTEST_POLL_FOR = timedelta(milliseconds=100)
@@ -111,3 +113,13 @@ def options_of(read: Esx) -> Options:
         give_up_for=intervals.vm_shutdown.timeout,
         alarms=frozenset(read.alarms),
     )
+
+
+class _Settings(Protocol):
+    config: str
+
+
+def served(settings: _Settings, context: Context) -> Options:
+    """Return what decisions read. The credentials are not needed for that, and their variables may not be set."""
+    read = examined_file(Esx, settings.config, context.files, context.environment, but="vCenters", any_keys=True)
+    return msgspec.structs.replace(options_of(read), alone=context.alone, rules=context.rules)

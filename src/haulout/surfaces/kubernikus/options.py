@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import Protocol
 
 import msgspec
 
+from haulout.core.declaration import Context
 from haulout.core.drain.options import PodRules
 from haulout.plugins.cloud import CloudSecret
 from haulout.plugins.config import Config, GoDuration
 from haulout.plugins.document import read_file
+from haulout.plugins.file_lint import examined_file
 
 # Shorter paces are taken for mistakes: they would ask the API server without a pause.
 SHORTEST_FOR = timedelta(seconds=1)
@@ -67,3 +70,13 @@ def options_of(read: Kubernikus) -> Options:
         force=read.intervals.pod_eviction.force,
         secret=read.cloud_provider_secret.place,
     )
+
+
+class _Settings(Protocol):
+    config: str
+
+
+def served(settings: _Settings, context: Context) -> Options:
+    """Return what decisions read."""
+    read = examined_file(Kubernikus, settings.config, context.files, context.environment)
+    return msgspec.structs.replace(options_of(read), alone=context.alone, rules=context.rules)

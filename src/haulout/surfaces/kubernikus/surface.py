@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
-
-import msgspec
 
 from haulout.cluster.key import Key
 from haulout.cluster.project import Keep
@@ -14,13 +11,12 @@ from haulout.cluster.store import Store
 from haulout.cluster.view import CONFIG, FactDemand
 from haulout.core import cordon
 from haulout.core.decision import Decider, Source
-from haulout.core.declaration import Context, Declaration, ServerVersion
+from haulout.core.declaration import Declaration, ServerVersion
 from haulout.core.drain.options import CLUSTER_API_NODE, POD_ANNOTATION
 from haulout.core.holds import PRIORITY_ANNOTATION
-from haulout.plugins.file_lint import examined_file
 from haulout.surfaces.kubernikus.decide import decide
 from haulout.surfaces.kubernikus.declare import LEASE
-from haulout.surfaces.kubernikus.options import SHORTEST_FOR, Kubernikus, Options, options_of
+from haulout.surfaces.kubernikus.options import SHORTEST_FOR, Options, served
 from haulout.surfaces.kubernikus.wire import DELETE_LABEL, NAME, VERSION_PROBE
 
 DECIDER = Decider(NAME, "Node", decide)
@@ -39,16 +35,6 @@ def sources() -> frozenset[Source]:
 
 
 CONFIG_KEY = Key("", CONFIG, "", NAME)
-
-
-class _Settings(Protocol):
-    config: str
-
-
-def served(settings: _Settings, context: Context) -> Options:
-    """Return what decisions read."""
-    read = examined_file(Kubernikus, settings.config, context.files, context.environment)
-    return msgspec.structs.replace(options_of(read), alone=context.alone, rules=context.rules)
 
 
 def _facts(store: Store, version: ServerVersion) -> Iterator[Value]:

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import msgspec
-
 from haulout.cluster.key import Key
 from haulout.cluster.project import Keep
 from haulout.cluster.rows import Value
 from haulout.cluster.view import CONFIG
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.decision import Decider, Source
-from haulout.core.declaration import Context, Declaration, OptionsProblem
+from haulout.core.declaration import Declaration
 from haulout.core.drain.options import POD_ANNOTATION
 from haulout.core.holds import PRIORITY_ANNOTATION
 from haulout.core.planned import Json, Schedule
 from haulout.plugins.checks.time_window import TimeWindow, window_of
-from haulout.plugins.config import ConfigProblem
 from haulout.plugins.hypervisors import HYPERVISORS
 from haulout.surfaces.profiles.decide import MODE, decide
 from haulout.surfaces.profiles.declare import ORIGINAL
-from haulout.surfaces.profiles.load import examined, known_plugins
 from haulout.surfaces.profiles.marks import mark
 from haulout.surfaces.profiles.moved_pods import KINDS as SHUFFLED
+from haulout.surfaces.profiles.options import Options, served
 from haulout.surfaces.profiles.passes.result import Config, Mode
-from haulout.surfaces.profiles.settings import ProfilesSettings
 from haulout.surfaces.profiles.wire import DATA_ANNOTATION, STATE_LABEL, SURFACE
 
 DECIDER = Decider(SURFACE, "Node", decide)
@@ -71,24 +67,8 @@ def _sources(kinds: Iterable[str]) -> frozenset[Source]:
     return frozenset(Source("", kind, OTHERS.get(kind, Keep())) for kind in kinds)
 
 
-class Options(msgspec.Struct, frozen=True):
-    """The configuration that maintenance.yaml holds, and how it is served."""
-
-    config: Config
-    mode: Mode = Mode()
-
-
 def mode_row(mode: Mode) -> Value:
     return Value(key=Key("", CONFIG, "", MODE), value=mode)
-
-
-def served(settings: ProfilesSettings, context: Context) -> Options:
-    """Return what decisions read: what stands in `maintenance.yaml`, and the rules of drains."""
-    source, environment = settings.config, context.environment
-    config, found = examined(context.files[source], known_plugins(), source=source, environment=environment)
-    if isinstance(config, ConfigProblem):
-        raise OptionsProblem([str(line) for line in found if line.is_error])
-    return Options(config, Mode(alone=context.alone, rules=context.rules))
 
 
 def _rows(options: Options) -> Iterator[Value]:

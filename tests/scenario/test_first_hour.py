@@ -12,6 +12,7 @@ from tests.build.served import PATIENCE, Served
 from tests.build.workloads import node
 
 PROFILE, REBOOT = "cloud.sap/maintenance-profile", "example.com/reboot"
+STATE = "cloud.sap/maintenance-state"
 
 
 @pytest.fixture
@@ -22,11 +23,11 @@ def served(tmp_path: Path) -> Iterator[Served]:
         yield made
 
 
-def label(served: Served, **labels: str) -> None:
+def label(served: Served, name: str, **labels: str) -> None:
     from haulout.embedded import NODES
 
     names = {"profile": PROFILE, "reboot": REBOOT}
-    served.change(NODES, "a", {"metadata": {"labels": {names[key]: text for key, text in labels.items()}}})
+    served.change(NODES, name, {"metadata": {"labels": {names[key]: text for key, text in labels.items()}}})
 
 
 def test_the_settings_to_begin_with_maintain_a_node(served: Served) -> None:
@@ -36,9 +37,9 @@ def test_the_settings_to_begin_with_maintain_a_node(served: Served) -> None:
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
     operator = served.start("run")
     try:
-        label(served, profile="reboot", reboot="wanted")
+        label(served, "a", profile="reboot", reboot="wanted")
         served.until(lambda: bool(served.node("a")["spec"].get("unschedulable")))
-        label(served, reboot="done")
+        label(served, "a", reboot="done")
         served.until(lambda: REBOOT not in served.node("a")["metadata"]["labels"])
         assert not served.node("a")["spec"].get("unschedulable")
     finally:
@@ -47,6 +48,23 @@ def test_the_settings_to_begin_with_maintain_a_node(served: Served) -> None:
     assert operator.returncode == 0
     assert "waiting for one more scrape" not in out, "no scraper has been there"
     assert "ERROR" not in out
+
+
+def test_a_node_with_pods_is_drained_without_an_error_in_the_log(served: Served) -> None:
+    assert served.run("init").returncode == 0
+    served.add_busy_node("busy", "app", 3)
+    evicted = {pod["metadata"]["uid"] for pod in served.pods_on("busy")}
+    operator = served.start("run")
+    try:
+        label(served, "busy", profile="reboot", reboot="wanted")
+        served.until(lambda: not evicted & {pod["metadata"]["uid"] for pod in served.pods_on("busy")})
+        served.until(lambda: served.node("busy")["metadata"]["labels"].get(STATE) == "in-maintenance")
+        label(served, "busy", reboot="done")
+        served.until(lambda: served.node("busy")["metadata"]["labels"].get(STATE) == "operational")
+    finally:
+        operator.send_signal(signal.SIGINT)
+        out, err = operator.communicate(timeout=PATIENCE)
+    assert "ERROR" not in (out + err).upper()
 
 
 def test_init_overwrites_nothing(served: Served) -> None:

@@ -157,7 +157,7 @@ class Retry(msgspec.Struct, frozen=True):
 
     `marks` stand until then; `until`: time alone changes it no sooner; `says` is told once for as long as it is said.
     `only_stores`: it goes on as soon as what it has changed is stored or what it reads is listed or proven, so that nothing
-    need know of it.
+    need know of it. `goes_on`: nothing is wrong, it only takes time, so that the log has no error.
     """
 
     reason: str
@@ -166,6 +166,7 @@ class Retry(msgspec.Struct, frozen=True):
     until: datetime | None = None
     says: tuple[Statement, ...] = ()
     only_stores: bool = False
+    goes_on: bool = False
 
 
 class Failed(msgspec.Struct, frozen=True):

@@ -24,6 +24,8 @@ NEEDS = frozenset({"Pod", "PodDisruptionBudget"})
 # What the server refuses, or would refuse if it were asked.
 REFUSED = frozenset({Standing.BUDGET, Standing.SEVERAL_BUDGETS, Standing.NAMESPACE, Standing.FAILED})
 
+IN_PROGRESS = "drain still in progress"
+
 
 class Eviction(Config, frozen=True, kw_only=True):
     """The settings of an `eviction` trigger.
@@ -100,18 +102,19 @@ def _drained(config: Eviction, given: TriggerInput) -> NodeRow | Retry:
     if state.proof_error:
         return Retry(f"the node cannot be shown to be empty: {state.proof_error}", given.node, (drain,))
     if state.proving:
-        return Retry("drain still in progress", given.node, (drain,), only_stores=True)
+        return Retry(IN_PROGRESS, given.node, (drain,), only_stores=True, goes_on=True)
     if began_at is None:
         begun = with_start_times(node, {**since, given.profile: given.now})
         says = _said_of(given.node.key, state, begins=True)
         # Empty, but not for certain before nothing more can come.
-        return Retry("drain still in progress", begun, says=says, only_stores=state.cleared)
+        return Retry(IN_PROGRESS, begun, says=says, only_stores=state.cleared, goes_on=True)
     stalls_at = began_at + min(config.eviction_timeout, config.deletion_timeout)
     stalled = given.now >= stalls_at
     says = _said_of(given.node.key, state) + (_stalled(given.node.key) if stalled else ())
     blocked = [each for each in state.pods if each.error or each.standing in REFUSED]
-    reason = f"failed to delete/evict at least one pod: {_failures(blocked)}" if blocked else "drain still in progress"
-    return Retry(reason, node, (drain,), None if stalled else stalls_at, says)
+    reason = f"failed to delete/evict at least one pod: {_failures(blocked)}" if blocked else IN_PROGRESS
+    goes_on = not blocked and not stalled
+    return Retry(reason, node, (drain,), None if stalled else stalls_at, says, goes_on=goes_on)
 
 
 def _failures(blocked: list[PodStanding]) -> str:

@@ -35,7 +35,9 @@ def profile_reason(key: Key, result: Result, view: View) -> Reason:
     """Return why a profile is in its state, with what each of its transitions waits for."""
     because = tuple(_transition(key, result, judged, view) for judged in result.judged)
     text = f"profile {result.profile} is {result.state}"
-    if result.error:
+    if result.goes_on and result.error:
+        because = (Reason("goes", key, result.error), *because)
+    elif result.error:
         because = (Reason("failing", key, f"{result.failure}: {result.error}".removeprefix(": ")), *because)
     elif result.waiting:
         because = (Reason("notification", key, f"{result.waiting}, and transitions wait for it"),)

@@ -66,7 +66,7 @@ class Result(msgspec.Struct, frozen=True):
     `refused`: the server has not taken it.
 
     `ended`: no later stage runs. `entered`: the node as the triggers of entering have left it; it becomes `node` once the
-    notifications of the state are delivered.
+    notifications of the state are delivered. `goes_on`: it fails only in that a trigger takes its time.
     """
 
     profile: str
@@ -94,6 +94,7 @@ class Result(msgspec.Struct, frozen=True):
     refused: Refused | None = None
     ended: bool = False
     entered: NodeRow | None = None
+    goes_on: bool = False
 
     @property
     def asked_again(self) -> int:
@@ -136,7 +137,13 @@ def retried(result: Result, trouble: Retry) -> Result:
     """End the pass of a profile whose trigger is not finished. What the trigger has changed so far stands."""
     until = earliest(result.until, trouble.until)
     return msgspec.structs.replace(
-        result, node=trouble.node, marks=trouble.marks, says=trouble.says, until=until, ended=True
+        result,
+        node=trouble.node,
+        marks=trouble.marks,
+        says=trouble.says,
+        until=until,
+        ended=True,
+        goes_on=trouble.goes_on,
     )
 
 

@@ -33,7 +33,8 @@ def pull(chain: Chain, around: ProfilePass, result: Result) -> Pulling:
     for instance in chain:
         pulled = _pulled(instance, _input(around, result, node))
         if isinstance(pulled, Retry | Failed):
-            reason = f"Trigger instance {instance.name} failed: {pulled.reason}"
+            is_fine = isinstance(pulled, Retry) and pulled.goes_on
+            reason = f"Trigger instance {instance.name} {'goes on' if is_fine else 'failed'}: {pulled.reason}"
             node = pulled.node if isinstance(pulled, Retry) else node
             return Pulling(node, writes, msgspec.structs.replace(pulled, reason=reason))
         if isinstance(pulled, Also):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.bars import svg
 from benchmarks.harness import Cell, Report, options
-from haulout.plan.collector import without_collector
+from haulout.base.collector import without_collector
 from tests.build.campaign import FIRST_COME, MIXES, PATIENT, POLICIES, SCHEDULER, Campaign, Result
 
 HOUR = timedelta(hours=1)

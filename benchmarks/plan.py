@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import Cell, Report, load_average, options, shown
+from haulout.base.collector import without_collector
 from haulout.embedded import NODES, Change
-from haulout.plan.collector import without_collector
 from tests.build.fleet import MONTH, START, ZONE, Fleet, is_done
 
 Json = dict[str, Any]

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from haulout.base.clock import SystemClock
+from haulout.base.collector import without_collector
 from haulout.cluster.kinds import Kinds
 from haulout.cluster.store import Listing
 from haulout.core.decision import Source
@@ -37,8 +38,9 @@ class LivePicture:
         """Let the decisions settle on the rows as they are. What they concluded before is forgotten, as after a start."""
         began = self._clock.elapsed()
         self._changed.clear()
-        self.kernel.lead()
-        settle(self.kernel, self._clock.now())
+        with without_collector():
+            self.kernel.lead()
+            settle(self.kernel, self._clock.now())
         self._took = self._clock.elapsed() - began
 
     async def wait(self, seconds: float) -> None:
@@ -59,12 +61,13 @@ async def live_picture(setup: Setup, transport: Transport) -> AsyncIterator[Live
     wanted = merged((Source("", "Node"), *assembly.sources()))
     pump = Pump(store, SystemClock(), Metrics(), changed.set, Kinds(assembly.kinds))
     async with asyncio.TaskGroup() as group:
-        for source in sorted(wanted, key=lambda source: source.kind):
-            pump.open(group, transport, "", source.kind, source.keep)
-        async with asyncio.timeout(LIST_WITHIN):
-            while any(store.table("", source.kind).listing is Listing.WAITING for source in wanted):
-                changed.clear()
-                await changed.wait()
+        with without_collector():
+            for source in sorted(wanted, key=lambda source: source.kind):
+                pump.open(group, transport, "", source.kind, source.keep)
+            async with asyncio.timeout(LIST_WITHIN):
+                while any(store.table("", source.kind).listing is Listing.WAITING for source in wanted):
+                    changed.clear()
+                    await changed.wait()
         live = LivePicture(assembly.kernel, tuple(source.kind for source in wanted), changed)
         live.settle()
         try:

@@ -14,6 +14,7 @@ import msgspec
 
 from haulout import __version__
 from haulout.base.clock import SystemClock
+from haulout.base.collector import without_collector
 from haulout.cluster.store import Listing
 from haulout.core.budgets.decisions import BUDGETS
 from haulout.core.declaration import Enabled
@@ -150,7 +151,8 @@ async def _following(setup: Setup, endpoint: Endpoint) -> AsyncIterator[tuple[Li
 
 def _fleet(live: LivePicture, setup: Setup, request: Request) -> Fleet:
     asked = [name for each in setup.enabled if (name := _decider_of_nodes(each))]
-    fleet = fleet_of(live.kernel, asked, live.kinds, request.group_by, datetime.now(UTC))
+    with without_collector():
+        fleet = fleet_of(live.kernel, asked, live.kinds, request.group_by, datetime.now(UTC))
     return msgspec.structs.replace(
         fleet, incomplete=(*setup.unread, *fleet.incomplete), not_served=tuple(_not_served(live, setup))
     )

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from haulout.base import yaml
+from haulout.base.collector import without_collector
 from haulout.base.duration import to_text
 from haulout.base.selector import SelectorError, parse
 from haulout.core.budgets.decisions import BUDGETS
@@ -35,7 +36,6 @@ from haulout.explain.setup import Setup, declaration_of, read_setup, setup_of
 from haulout.kube.endpoint import Endpoint
 from haulout.plan.bodies import in_cluster, in_file
 from haulout.plan.chart import svg_chart
-from haulout.plan.collector import without_collector
 from haulout.plan.courses import Forecast
 from haulout.plan.forecast import SETTLING_FOR, Done, Simulation, planned_resource
 from haulout.plan.output import Gaps, as_json, as_text

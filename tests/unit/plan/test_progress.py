@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
+from haulout.base.collector import without_collector
 from haulout.embedded import NODES
-from haulout.plan.collector import without_collector
 from haulout.plan.forecast import Simulation
 from haulout.plan.progress import progress_bar
 

@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
+from haulout.cli.root import root
 from haulout.surfaces.registry import declared
 
 TOP = Path(__file__).parents[3]
@@ -45,6 +47,32 @@ def test_the_site_lists_every_page() -> None:
     listed = set(re.findall(r": ([\w/-]+\.md)$", (TOP / "mkdocs.yml").read_text(), re.MULTILINE))
     pages = {str(page.relative_to(TOP / "docs")) for page in TOP.glob("docs/**/*.md")}
     assert listed == {page for page in pages if not page.startswith("decisions/")}
+
+
+GUIDES = sorted(TOP.glob("docs/*.md"))
+# Programs with which a page may end. The words of ours are held to the command line.
+PROGRAMS = ("haulout", "kubectl", "helm", "curl", "grep", "make")
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
+def test_a_page_ends_with_a_command_that_can_be_copied(page: Path) -> None:
+    last = page.read_text().rstrip("\n").rpartition("\n\n")[2].splitlines()
+    assert all(line.startswith("    ") for line in last), last
+    for command in re.split(r"&&|\|", " ".join(line.strip(" \\") for line in last)):
+        program, *words = command.split()
+        assert program in PROGRAMS or program.startswith(".venv/bin/")
+        if program == "haulout":
+            assert known_command(words), f"{command} is no command of ours"
+
+
+def known_command(words: list[str]) -> bool:
+    """Whether the first word is one of our commands, and the flags are among its options."""
+    command = root.get_command(click.Context(root), words[0])
+    if command is None:
+        return False
+    options = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
+    flags = {word.partition("=")[0] for word in words[1:] if word.startswith("-")}
+    return words[0] == "as" or flags <= {*options, "--help"}
 
 
 def test_alerts_and_dashboard_name_metrics_that_are_exported() -> None:

@@ -153,7 +153,7 @@ class Projector:
         self._only_labels = keep.only_labels
         self._bare_row = BARE_ROWS.get(resource.kind) if keep.only_labels is not None else None
         self.most = keep.most
-        self._shared: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
+        self._shared: dict[int, Mapping[str, str]] = {}
 
     def key(self, metadata: ObjectMeta) -> Key:
         return Key(self.cluster, self.resource.kind, sys.intern(metadata.namespace), metadata.name)
@@ -190,13 +190,14 @@ class Projector:
         """Return the kept mapping that equals these labels: the pods of one ReplicaSet carry the same ones."""
         if not labels:
             return NOTHING
-        content = tuple(labels.items())
+        # By their hash: the labels of Nodes differ, and to keep them as a key as well would double them.
+        content = hash(tuple(labels.items()))
         found = self._shared.get(content)
         if found is None:
             if len(self._shared) >= MOST_SHARED:
                 self._shared.clear()
             found = self._shared[content] = labels
-        return found
+        return found if found == labels else labels
 
 
 def version_number(version: str) -> int:
@@ -347,8 +348,8 @@ def _node_details(obj: Node) -> NodeDetails:
         ready_since=_instant(ready),
         address=addresses.get("InternalIP") or addresses.get("Hostname") or obj.metadata.name,
         kernel=sys.intern(obj.status.node_info.kernel_version),
-        capacity=obj.status.capacity,
-        allocatable=obj.status.allocatable,
+        capacity=_shared_amounts(tuple(obj.status.capacity.items())),
+        allocatable=_shared_amounts(tuple(obj.status.allocatable.items())),
     )
 
 
@@ -362,14 +363,14 @@ def _pod_details(obj: Pod) -> PodDetails:
     return PodDetails(
         started_at=_instant(obj.status.start_time),
         deadline_for=seconds(obj.spec.active_deadline_seconds),
-        limits=_shared_limits(tuple(limits.items())) if limits else NOTHING,
+        limits=_shared_amounts(tuple(limits.items())) if limits else NOTHING,
     )
 
 
 @lru_cache(1024)
-def _shared_limits(limits: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    """Return the limits of a pod, one object for all pods that have the same."""
-    return {sys.intern(name): amount for name, amount in limits}
+def _shared_amounts(amounts: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """Return amounts by resource, one object for all pods and nodes that have the same."""
+    return {sys.intern(name): amount for name, amount in amounts}
 
 
 def _instant(text: str | None) -> datetime | None:

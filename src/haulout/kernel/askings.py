@@ -36,7 +36,8 @@ class Askings:
     def __init__(self, on_unread: Callable[[Topic], None]) -> None:
         self._on_unread = on_unread
         self._asked: dict[Subject, Asked] = {}
-        self._readers: dict[Topic, set[Subject]] = {}
+        # Most topics have one reader: a set for each would take four times as much as a tuple.
+        self._readers: dict[Topic, tuple[Subject] | set[Subject]] = {}
         self._timers: list[tuple[datetime, Subject]] = []
 
     def __contains__(self, subject: Subject) -> bool:
@@ -69,7 +70,7 @@ class Askings:
             for topic in before - record.topics:
                 self._unread(topic, subject)
             for topic in record.topics - before:
-                self._readers.setdefault(topic, set()).add(subject)
+                self._read(topic, subject)
         self._asked[subject] = Asked(topics, record.rooms, record.facts, made, until)
         if until is not None and (old is None or old.until != until):
             heapq.heappush(self._timers, (until, subject))
@@ -98,10 +99,20 @@ class Askings:
                 return subject
         return None
 
+    def _read(self, topic: Topic, subject: Subject) -> None:
+        readers = self._readers.get(topic)
+        if readers is None:
+            self._readers[topic] = (subject,)
+        elif isinstance(readers, set):
+            readers.add(subject)
+        else:
+            self._readers[topic] = {*readers, subject}
+
     def _unread(self, topic: Topic, subject: Subject) -> None:
         readers = self._readers[topic]
-        readers.discard(subject)
-        if not readers:
+        if isinstance(readers, set):
+            readers.discard(subject)
+        if not isinstance(readers, set) or not readers:
             del self._readers[topic]
             self._on_unread(topic)
 

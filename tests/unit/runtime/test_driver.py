@@ -34,7 +34,7 @@ from haulout.kernel.requests import (
 )
 from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout, error_from_reply
 from haulout.kube.lease import Election
-from haulout.runtime.driver import LONGEST_REQUEST
+from haulout.runtime.driver import LONGEST_REQUEST, MOST_AT_ONCE
 from haulout.runtime.leadership import Leadership
 from haulout.runtime.sender import SendFailed
 from tests.build.desk import Script, pod_key, steps
@@ -100,6 +100,33 @@ async def test_a_bug_in_one_request_does_not_end_the_work_on_others(caplog: pyte
         await asyncio.sleep(1)
     assert objects.stored[node_path("b")]["metadata"]["labels"] == {"x": "1"}
     assert "request failed" in caplog.text
+
+
+@virtual
+async def test_only_so_many_requests_are_under_way_at_once_and_all_are_sent() -> None:
+    script, objects, names = Script(), Objects(), [f"n{number:03}" for number in range(3 * MOST_AT_ONCE)]
+    shell = Shell(objects, script.decider)
+    for name in names:
+        put_node(objects, name)
+        key = node_key(name)
+        script.wishes[key] = lambda view, now, key=key: (  # type: ignore[misc]
+            NOTHING if "x" in labels_of(shell, key) else steps(Label(key, "x", "1"))
+        )
+    shell.list()
+    perform, under_way, counts = shell.sender.perform, set[int](), list[int]()
+
+    async def noted(request: Request, guard: Any) -> Answer:
+        under_way.add(request.id)
+        counts.append(len(under_way))
+        answer = await perform(request, guard)
+        under_way.discard(request.id)
+        return answer
+
+    shell.sender.perform = noted  # type: ignore[method-assign]
+    async with shell.running():
+        await asyncio.sleep(60)
+    assert max(counts) == MOST_AT_ONCE
+    assert all(objects.stored[node_path(name)]["metadata"]["labels"] == {"x": "1"} for name in names)
 
 
 def labels_of(shell: Shell, key: Key) -> Mapping[str, str]:

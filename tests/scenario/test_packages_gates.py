@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from haulout.embedded import Json
 from haulout.explain.fleet import fleet_of
 from haulout.surfaces.packages.wire import skyhook_key
 from tests.build.gated import PROMETHEUS, Gated
@@ -268,6 +269,37 @@ class TestRollback:
         live = ops.world.objects.get(CONFIG_MAPS, "skyhook", "demo-base-1.0.0")
         assert live is not None
         assert live["data"] == {"a": "1"}
+
+    @pytest.mark.parametrize("restarts", [False, True], ids=["", "under new operators"])
+    @pytest.mark.parametrize(
+        "interrupt", [{}, {"configInterrupts": {"a": NOOP}, "interrupt": NOOP}], ids=["", "interrupts"]
+    )
+    def test_a_configuration_comes_back_only_where_it_had_begun(self, interrupt: Json, restarts: bool) -> None:
+        ops = Gated(nodes=4).gated(prometheus=PROMETHEUS, rollback=True)
+        package = pkg(configMap={"a": "1"}, **interrupt)
+        ops.make("demo", {"base": package}, deploymentPolicy="p").run(200)
+        states, before = [ops.state(f"n{number}", "demo") for number in range(4)], len(ops.made)
+        ops.answer = lambda question: 0.0 if len(ops.waves) < 6 else 9.0
+        ops.packages("demo", {"base": {**package, "configMap": {"a": "2"}}})
+        for _ in range(100):
+            ops = ops.begin() if restarts else ops
+            ops.run(2)
+        assert ops.halt()["rollback"] == "done"
+        assert [each.node for each in ops.made[before:] if each.stage == "config"] == ["n0", "n1", "n1", "n0"]
+        assert [ops.state(f"n{number}", "demo") for number in range(4)] == states
+        assert [ops.annotation(f"n{number}", "keptConfig_demo") for number in range(4)] == [None] * 4
+        assert (ops.most_busy, ops.waves[6:]) == (1, [["n1"], ["n0"]])
+
+    def test_another_configuration_after_it_runs_on_all_nodes(self) -> None:
+        ops = Gated(nodes=3).gated(prometheus=PROMETHEUS, rollback=True)
+        ops.make("demo", {"base": pkg(configMap={"a": "1"})}, deploymentPolicy="p").run(120)
+        ops.answer = lambda question: 9.0
+        ops.packages("demo", {"base": pkg(configMap={"a": "2"})}).run(100)
+        before = len(ops.made)
+        ops.answer = lambda question: 0.0
+        ops.packages("demo", {"base": pkg(configMap={"a": "3"})}).run(200)
+        assert [each.name for each in ops.made[before:]] == ["base/config"] * 3
+        assert (ops.phase("demo"), ops.halt()) == ("complete", {})
 
     def test_a_new_spec_after_it_is_rolled_out(self) -> None:
         ops = self.failing().run(400)

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from haulout.cluster.project import within
 from haulout.kernel.requests import Body, Change
 from haulout.surfaces.packages.config_maps import PACKAGE_CONFIG
 from haulout.surfaces.packages.options import Options
@@ -113,7 +114,7 @@ def test_an_uninstalled_version_is_followed_by_the_other_whatever_a_new_operator
     while ops.trail()[-1] != "base/uninstall":
         ops.run(0.5)
     ops.world.run(5)
-    ops.late = {PACKAGE_CONFIG: timedelta(seconds=3)}
+    ops.late = {within(PACKAGE_CONFIG, "skyhook"): timedelta(seconds=3)}
     ops.begin().run(60)
     assert is_complete(ops, "demo")
     assert ops.trail(version="1.0.0") == ["base/apply", "base/config"]
@@ -137,7 +138,7 @@ def test_an_interrupt_that_ended_meanwhile_serves_all_its_packages_whatever_a_ne
     while "aa/interrupt" not in ops.trail():
         ops.run(0.5)
     ops.world.run(5)
-    ops.late = {PACKAGE_CONFIG: timedelta(seconds=3)}
+    ops.late = {within(PACKAGE_CONFIG, "skyhook"): timedelta(seconds=3)}
     ops.begin().run(60)
     assert is_complete(ops, "demo")
     assert [name for name in ops.trail() if name.endswith("/interrupt")] == ["aa/interrupt"]

@@ -24,7 +24,7 @@ OWN = (
     STATUS,
     CORDON,
     CORDONED_BEFORE,
-    *(f"{PREFIX}{name}_" for name in ("copyDir", "lastError", "picked", "stageTimes", "version")),
+    *(f"{PREFIX}{name}_" for name in ("copyDir", "keptConfig", "lastError", "picked", "stageTimes", "version")),
 )
 # Named after the taint, not after the Skyhook.
 AUTO_TAINT = f"{PREFIX}autoTaint_"

@@ -170,6 +170,10 @@ def _host_digest(annotations: str, labels: str) -> str:
     return digest(f"{annotations}\n{labels}")
 
 
+def config_digest(data: Mapping[str, str]) -> str:
+    return digest(go_json(dict(sorted(data.items()))))
+
+
 def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -10,7 +10,7 @@ import msgspec
 from haulout.core.action import Create, Delete, Patch
 from haulout.surfaces.packages.changes import CONFIGURED, is_settled, with_versions
 from haulout.surfaces.packages.config_maps import CHANGING, PackageConfigRow, config_key, package_config
-from haulout.surfaces.packages.node_state import ERRORING, entry_key
+from haulout.surfaces.packages.node_state import COMPLETE, ERRORING, entry_key
 from haulout.surfaces.packages.plan import PlanRow
 from haulout.surfaces.packages.pods import Place
 from haulout.surfaces.packages.stages import LEAVING, ConfigUpdates, is_package_complete
@@ -59,7 +59,7 @@ def config_changes(
             published.append(Create(key, package_config(place, package)))
         elif live.is_changing:
             changed[package.name] = _merged(changed.get(package.name, ()), changed_keys(live, package))
-            if all(is_settled(node.state, package) for node in nodes if not node.is_malformed):
+            if all(_has_heard(node, package) for node in nodes if not node.is_malformed):
                 published.append(_publication(live, package))
         elif dict(live.data) == package.config_map:
             continue
@@ -89,8 +89,20 @@ def changed_keys(live: PackageConfigRow, package: Package) -> tuple[str, ...]:
     return tuple(sorted(key for key, value in package.config_map.items() if live.data.get(key) != value))
 
 
+def _has_heard(node: Standing, package: Package) -> bool:
+    """Whether the entry of a node says what the new configuration makes of it."""
+    entry = node.state.get(package.key)
+    is_spared = package.name in node.untouched and entry is not None and entry.state == COMPLETE
+    return is_spared or is_settled(node.state, package)
+
+
 def _may_change(package: Package, plan: PlanRow, nodes: Sequence[Standing]) -> str:
-    """Return why a change may go ahead: `complete` or `failing`; empty: it waits."""
+    """Return why a change may go ahead: `complete`, `failing` or `restored`; empty: it waits.
+
+    A rollback begins when no node is worked on, and does not wait for nodes that were to be changed.
+    """
+    if plan.is_restored:
+        return "restored"
     having = [node for node in nodes if package.key in node.state or package.name in node.pods]
     if all(_is_done(node, package, plan) for node in having):
         return "complete"

@@ -144,16 +144,18 @@ def _going_on(given: Situation) -> Decision:
     picked = _kept_picks(given)
     batches = _batches(given, status, picked)
     gate = given.policy.gate if given.policy is not None else None
-    course = course_of(row, gate, batches, given.view, given.now, acts=plan.acts)
-    if course.halt is not None:
-        status = skyhook_status.halted(status)
-    batches = [replace(each, size=0, candidates=()) if course.holds(each.name) else each for each in batches]
-    wanted = [claim for batch in batches for claim in claims.wanted(row, batch, given.options, given.view)]
-    chosen, is_answered = claims.chosen(given.view, wanted, batches, given.options)
     configs = _configs(given)
-    holds: tuple[Claim, ...] = (*claims.begun(row, given.nodes, picked, given.options, given.view), *wanted)
     # Nodes that have not heard of a new configuration yet are complete for the one before.
     is_changing = bool(configs.announced or configs.is_queued or plan.changing)
+    course = course_of(row, gate, batches, given.view, given.now, acts=plan.acts, is_changing=is_changing)
+    if course.halt is not None:
+        status = skyhook_status.halted(status)
+    # Before nodes have heard which configuration is restored, it is not known which of them a rollback concerns.
+    waits = given.is_restoring and is_changing
+    batches = [replace(each, size=0, candidates=()) if waits or course.holds(each.name) else each for each in batches]
+    wanted = [claim for batch in batches for claim in claims.wanted(row, batch, given.options, given.view)]
+    chosen, is_answered = claims.chosen(given.view, wanted, batches, given.options)
+    holds: tuple[Claim, ...] = (*claims.begun(row, given.nodes, picked, given.options, given.view), *wanted)
     is_complete = status == COMPLETE and is_heard and not is_changing
     new_status = _status(given, status, picked, batches, chosen, configs, course, is_complete=is_complete)
     is_urgent = bool(chosen) or course.halt != row.status.halt

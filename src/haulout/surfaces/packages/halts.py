@@ -105,12 +105,22 @@ def _without_nulls(value: Any) -> Any:
 
 
 def course_of(
-    row: SkyhookRow, gate: WaveGate | None, batches: Sequence[Batch], view: View, now: datetime, *, acts: bool
+    row: SkyhookRow,
+    gate: WaveGate | None,
+    batches: Sequence[Batch],
+    view: View,
+    now: datetime,
+    *,
+    acts: bool,
+    is_changing: bool,
 ) -> Course:
-    """Return how the rollout goes on. `acts`: the Skyhook is neither paused nor otherwise kept from going on."""
+    """Return how the rollout goes on.
+
+    `acts`: the Skyhook is neither paused nor otherwise kept from going on. `is_changing`: nodes are yet to hear of a configuration.
+    """
     halt = halt_of(row)
     if halt is not None:
-        return _halted(row, _advanced(row, halt, batches) if acts else halt)
+        return _halted(row, _advanced(row, halt, batches, is_changing=is_changing) if acts else halt)
     if gate is None:
         return Course()
     waiting: list[Waiting] = []
@@ -121,7 +131,9 @@ def course_of(
             continue
         outcome = wave_gates.judged(gate, wave, batch.members, now, view, is_stored=stored is not None)
         if isinstance(outcome, Failed) and acts:
-            return _halted(row, _advanced(row, _begun(row, gate, batch, wave, outcome, now), batches))
+            return _halted(
+                row, _advanced(row, _begun(row, gate, batch, wave, outcome, now), batches, is_changing=is_changing)
+            )
         if isinstance(outcome, Failed):
             waiting.append(Waiting(batch.name, wave, Awaited(outcome.reason, outcome.text)))
         elif isinstance(outcome, Awaited):
@@ -162,11 +174,11 @@ def _begun(row: SkyhookRow, gate: WaveGate, batch: Batch, wave: AwaitedGate, fai
     return Halt(row.generation, batch.name, wave.wave, failed.reason, message, wire_time(now), rollback)
 
 
-def _advanced(row: SkyhookRow, halt: Halt, batches: Sequence[Batch]) -> Halt:
+def _advanced(row: SkyhookRow, halt: Halt, batches: Sequence[Batch], *, is_changing: bool) -> Halt:
     """Return the halt as it becomes: nodes in work end first, then the last complete version is restored."""
     if halt.rollback == PENDING and not any(batch.is_flying for batch in batches):
         return replace(halt, rollback=RUNNING)
-    if halt.rollback == RUNNING and halt == row.status.halt and _is_complete(batches):
+    if halt.rollback == RUNNING and halt == row.status.halt and _is_complete(batches) and not is_changing:
         return replace(halt, rollback=DONE)
     return halt
 

@@ -44,6 +44,11 @@ def picked(skyhook: str) -> str:
     return f"{PREFIX}picked_{skyhook}"
 
 
+def kept_config(skyhook: str) -> str:
+    """Return the annotation that notes which configurations the node still has while others wait to be brought to it."""
+    return f"{PREFIX}keptConfig_{skyhook}"
+
+
 def version(skyhook: str) -> str:
     return f"{PREFIX}version_{skyhook}"
 
@@ -68,5 +73,5 @@ def erroring(skyhook: str) -> str:
 
 def released(skyhook: str, *, deleted: bool) -> tuple[str, ...]:
     """Return the annotations that go when a node is let go; the state of its packages stays."""
-    names = (status, copy_dir, last_error, picked, stage_times, *((version,) if deleted else ()))
+    names = (status, copy_dir, last_error, picked, kept_config, stage_times, *((version,) if deleted else ()))
     return tuple(name(skyhook) for name in names)

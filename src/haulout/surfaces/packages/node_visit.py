@@ -12,9 +12,9 @@ from haulout.core.cordon import DRAIN_TAINT
 from haulout.core.decision import earliest
 from haulout.core.holds import is_wanted_by_others
 from haulout.model.meta import wire_time
-from haulout.surfaces.packages import failure_log, migration, node_names, node_status, present, reboots
+from haulout.surfaces.packages import failure_log, migration, names, node_names, node_status, present, reboots
 from haulout.surfaces.packages.around import Around, Visit
-from haulout.surfaces.packages.changes import with_new_config, with_versions
+from haulout.surfaces.packages.changes import with_versions
 from haulout.surfaces.packages.config_maps import (
     MetadataRow,
     digest,
@@ -26,6 +26,7 @@ from haulout.surfaces.packages.config_maps import (
 from haulout.surfaces.packages.cordoning import cordoning, releasing
 from haulout.surfaces.packages.eligibility import CORDONED, is_ignored, tolerated, toleration_of
 from haulout.surfaces.packages.gate import Gate, gate_of, is_cordoned
+from haulout.surfaces.packages.kept_configs import configured, kept_configs, noted, untouched
 from haulout.surfaces.packages.node_draft import NodeDraft
 from haulout.surfaces.packages.node_state import Entry, MalformedNodeState, NodeState, parse, to_text
 from haulout.surfaces.packages.options import STAMP_VERSION
@@ -43,7 +44,7 @@ from haulout.surfaces.packages.standing import Standing, is_failing, standing_ke
 from haulout.surfaces.packages.taints import has_taint
 from haulout.surfaces.packages.validation import is_valid
 from haulout.surfaces.packages.wave_gates import instant_of
-from haulout.surfaces.packages.wire import COMPLETE, STATUSES, SURFACE, WAITING, Package
+from haulout.surfaces.packages.wire import COMPLETE, PACKAGE, STATUSES, SURFACE, WAITING, Package
 
 replace = msgspec.structs.replace
 
@@ -125,7 +126,7 @@ def _work(scene: Scene, stored: NodeState) -> Work:
         state = migration.migrated(state, plan.packages)
     over = list(done.old_pods)
     before = with_versions(state, plan.packages) if _may_change(scene) else state
-    state = _configured(plan, before)
+    state = configured(plan, before, kept_configs(scene.node, plan.skyhook))
     for name in sorted(plan.changing):
         key = plan.packages[name].key
         if before.get(key) != state.get(key):
@@ -142,17 +143,9 @@ def _may_change(scene: Scene) -> bool:
     return not scene.plan.defers_changes or scene.is_picked
 
 
-def announced(plan: PlanRow, state: NodeState) -> dict[str, Entry]:
+def announced(plan: PlanRow, state: NodeState, node: NodeRow) -> dict[str, Entry]:
     """Return the entries with everything that the Skyhook has changed since."""
-    return _configured(plan, with_versions(state, plan.packages))
-
-
-def _configured(plan: PlanRow, state: NodeState) -> dict[str, Entry]:
-    """Return the entries with the changes of configurations that the Skyhook has announced."""
-    changed = dict(state)
-    for name in sorted(plan.changing):
-        changed = with_new_config(changed, plan.packages[name])
-    return changed
+    return configured(plan, with_versions(state, plan.packages), kept_configs(node, plan.skyhook))
 
 
 def _living(scene: Scene, over: list[PackagePodRow]) -> list[PackagePodRow]:
@@ -171,7 +164,7 @@ def _visited(
     is_eligible: bool,
 ) -> Visit:
     plan, node, skyhook = scene.plan, scene.node, scene.plan.skyhook
-    complete = plan.is_done(announced(plan, work.state) if plan.defers_changes and plan.acts else work.state)
+    complete = plan.is_done(announced(plan, work.state, node) if plan.defers_changes and plan.acts else work.state)
     before = node.annotations.get(node_names.status(skyhook), "")
     gate = asked.gate
     status = node_status.status_of(
@@ -196,6 +189,8 @@ def _visited(
         edits = cordoning(draft.node, skyhook, alone=around.options.alone, others=around.others)
         draft.apply(edits)
         draft.tells += [_draining(scene, asked.package), *asked.pull.tells] if edits else []
+    if plan.acts:
+        _note_kept_configs(scene, draft, work)
     if plan.defers_changes and asked.picked_at is not None and not complete:
         draft.annotate(node_names.picked(skyhook), wire_time(asked.picked_at))
     # The first status of a Skyhook may pick the node at once: then one write says both, that it is known and that it runs.
@@ -228,6 +223,14 @@ def _visited(
         if around.view.explaining and not complete
         else (),
     )
+
+
+def _note_kept_configs(scene: Scene, draft: NodeDraft, work: Work) -> None:
+    plan = scene.plan
+    labels = {pod.body["metadata"]["labels"][PACKAGE] for pod in work.new_pods}
+    started = {each.name for each in work.state.values() if names.package_label(each.name, each.version) in labels}
+    kept = kept_configs(scene.node, plan.skyhook)
+    draft.annotate(node_names.kept_config(plan.skyhook), noted(plan, kept, work.state, started))
 
 
 def _has_succeeded(pod: PackagePodRow) -> bool:
@@ -347,7 +350,7 @@ def _standing(
         status=_shown_status(plan, node),
         state=state,
         # What the Skyhook has changed makes the node incomplete before that is stored on it.
-        is_complete=not is_malformed and plan.is_done(announced(plan, state) if plan.acts else state),
+        is_complete=not is_malformed and plan.is_done(announced(plan, state, node) if plan.acts else state),
         is_ready=is_ready,
         is_ignored=is_ignored(node),
         is_tainted=not _tolerates(node, plan, around),
@@ -361,6 +364,7 @@ def _standing(
         latest=(latest[0], f"{about.name}:{about.version}") if latest is not None and about is not None else None,
         blocked_by=gate.blocked_by if gate is not None else (),
         changed_at=_changed_at(plan, node),
+        untouched=untouched(plan, kept_configs(node, plan.skyhook)),
         failures=tuple(sorted(filter(None, map(failure_of, pods)))),
     )
 

@@ -15,7 +15,7 @@ from haulout.cluster.store import Index
 from haulout.cluster.view import MARK, View
 from haulout.core.decision import NOTHING, Decision
 from haulout.surfaces.packages.applied import AppliedRow, applied_key, departed
-from haulout.surfaces.packages.config_maps import PackageConfigRow, configs_of_skyhook, packages_text
+from haulout.surfaces.packages.config_maps import PackageConfigRow, config_digest, configs_of_skyhook, packages_text
 from haulout.surfaces.packages.halts import desired, halt_of
 from haulout.surfaces.packages.node_state import NodeState, entry_key
 from haulout.surfaces.packages.options import Options
@@ -53,7 +53,8 @@ class PlanRow(Row, frozen=True, kw_only=True):
     applied that it does not have in that version any more. `is_complete`: on all its nodes. `is_uninstalling`: it is being deleted, and
     has packages that are uninstalled before. `is_halted`: a wave failed its gate, and no node begins. `is_restored`: its
     packages are those that were complete last, not those of its spec. `defers_changes`: a node has its entries changed
-    when it is picked, so that a rollback leaves the others alone. `revision`: changes with everything by which nodes tell
+    when it is picked, so that a rollback leaves the others alone. `replaced`: the digest of each configuration that is about to be
+    replaced. `revision`: changes with everything by which nodes tell
     whether they are complete. `is_crowded`: so many nodes are worked on at once that events tell only how each of them
     ends, and what fails. `packages_text`: its packages as pods may read them.
     """
@@ -80,6 +81,7 @@ class PlanRow(Row, frozen=True, kw_only=True):
     is_halted: bool = False
     is_restored: bool = False
     defers_changes: bool = False
+    replaced: Mapping[str, str] = {}
     is_crowded: bool = False
     packages_text: str = ""
     revision: str = ""
@@ -171,6 +173,8 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         defers_changes=policy is not None and policy.gate is not None and policy.gate.rollback,
         packages_text=packages_text(wanted.spec.packages, setting.value.agent_image),
     )
+    if plan.is_restored:
+        plan = msgspec.structs.replace(plan, published=plan.published - _unlike(plan, configs))
     plan = msgspec.structs.replace(plan, revision=_revision(plan))
     boots = boots_of(row) if setting.value.reapply_on_reboot else ()
     return Decision(marks=(plan, *picks_of(row), *boots))
@@ -184,6 +188,7 @@ def plan_of(
         package.uninstall is not None and package.uninstall.enabled for package in row.spec.packages.values()
     )
     is_uninstalling = row.deleting_at is not None and can_leave
+    changing = [each for each in configs if each.is_changing and _version_of(row, each.package) == each.package_version]
     return PlanRow(
         key=plan_key(row.name),
         uid=row.uid,
@@ -201,16 +206,23 @@ def plan_of(
         updates=updates_of(row),
         published=_published(row, configs, leaving),
         departed=leaving,
-        changing=frozenset(
-            each.package
-            for each in configs
-            if each.is_changing and _version_of(row, each.package) == each.package_version
-        ),
+        changing=frozenset(each.package for each in changing),
+        replaced={each.package: config_digest(each.data) for each in changing},
         is_new=not row.status.status,
         is_complete=is_complete,
         is_uninstalling=is_uninstalling,
         problem=problem_of(row),
         is_crowded=is_crowded(row.status),
+    )
+
+
+def _unlike(plan: PlanRow, configs: list[PackageConfigRow]) -> frozenset[str]:
+    """Return the packages whose ConfigMap is still that of the change which is taken back: no pod may read it."""
+    live = {entry_key(each.package, each.package_version): each.data for each in configs}
+    return frozenset(
+        package.key
+        for package in plan.packages.values()
+        if package.key in live and dict(live[package.key]) != package.config_map
     )
 
 

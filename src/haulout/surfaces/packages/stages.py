@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from haulout.surfaces.packages.interrupts import interrupts_of
 from haulout.surfaces.packages.node_state import (
     APPLY,
@@ -60,6 +62,12 @@ def is_package_complete(package: Package, state: NodeState, updates: ConfigUpdat
         return False
     terminal = POST_INTERRUPT if has_interrupt(package, updates) else CONFIG
     return entry.stage in (terminal, POST_INTERRUPT)
+
+
+def as_complete(entry: Entry, package: Package, updates: ConfigUpdates) -> Entry:
+    """Return the entry of a package that has nothing more to run."""
+    stage = POST_INTERRUPT if has_interrupt(package, updates) else CONFIG
+    return msgspec.structs.replace(entry, stage=stage, state=COMPLETE, restarts=0)
 
 
 def complete_keys(packages: Iterable[Package], state: NodeState, updates: ConfigUpdates) -> frozenset[str]:

@@ -1,0 +1,67 @@
+"""Which nodes still have the configuration that a change is to replace: a rollback of that change runs nothing on them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from haulout.cluster.rows import NodeRow
+from haulout.surfaces.packages import node_names
+from haulout.surfaces.packages.changes import CONFIGURED, with_new_config
+from haulout.surfaces.packages.config_maps import config_digest
+from haulout.surfaces.packages.node_state import Entry, NodeState, go_json
+from haulout.surfaces.packages.plan import PlanRow
+from haulout.surfaces.packages.stages import as_complete, is_package_complete
+
+# The digest of the configuration that a node has of each package, while another one waits to be brought to it.
+KeptConfigs = Mapping[str, str]
+_DECODER = msgspec.json.Decoder(dict[str, str])
+
+
+def kept_configs(node: NodeRow, skyhook: str) -> KeptConfigs:
+    """Return what is noted on a node. Without a note the package is configured again, which is never wrong."""
+    try:
+        return _DECODER.decode(node.annotations.get(node_names.kept_config(skyhook), "{}"))
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return {}
+
+
+def untouched(plan: PlanRow, kept: KeptConfigs) -> frozenset[str]:
+    """Return the packages whose configuration a rollback restores and the node has never lost."""
+    if not plan.is_restored:
+        return frozenset()
+    return frozenset(name for name in plan.changing if kept.get(name) == config_digest(plan.packages[name].config_map))
+
+
+def configured(plan: PlanRow, state: NodeState, kept: KeptConfigs) -> dict[str, Entry]:
+    """Return the entries with the changes of configurations that the Skyhook has announced."""
+    changed, spared = dict(state), untouched(plan, kept)
+    for name in sorted(plan.changing):
+        package = plan.packages[name]
+        entry = changed.get(package.key)
+        if name not in spared:
+            changed = with_new_config(changed, package)
+        elif entry is not None and entry.stage in CONFIGURED:
+            changed[package.key] = as_complete(entry, package, plan.updates)
+    return changed
+
+
+def noted(plan: PlanRow, kept: KeptConfigs, state: NodeState, started: Collection[str]) -> str | None:
+    """Return the annotation for these entries; None, if there is nothing to note. `started`: packages that get a pod."""
+    found = dict(kept)
+    for name in plan.changing:
+        entry = state.get(plan.packages[name].key)
+        if entry is not None and entry.stage in CONFIGURED:
+            found.setdefault(name, plan.replaced[name])
+    awaited = {
+        name: digest
+        for name, digest in sorted(found.items())
+        if name not in started and (name in plan.changing or _awaits_change(plan, name, state))
+    }
+    return go_json(awaited) if awaited and plan.defers_changes else None
+
+
+def _awaits_change(plan: PlanRow, name: str, state: NodeState) -> bool:
+    package = plan.packages.get(name)
+    return package is not None and not is_package_complete(package, state, plan.updates)

@@ -120,6 +120,16 @@ class TestPlan:
         assert "a     12:00:00     12:00:00     12:08:00     8 min 0 s     12:08:00" in lines
         assert max(map(len, lines)) < 80
 
+    def test_what_a_skyhook_under_way_leaves_out_is_said_first(self, planned: Plan) -> None:
+        under_way = skyhook([{**BASE, "configMap": {"a": "1"}}])
+        under_way["status"] = {"status": "in_progress", "nodesInProgress": 1}
+        text = "Skyhook demo: a change of its configuration that nodes have not heard of yet is left out"
+        found = planned(node("a"), under_way)
+        assert [each for each in found["incomplete"] if "Skyhook" in each] == [
+            f"{text}, and stages that run now begin anew"
+        ]
+        assert text in planned(node("a"), under_way, output="text").split("GUESS")[0]
+
     def test_older_nodes_go_first(self, planned: Plan) -> None:
         nodes = [noted("a", apply=60, config=60), node("b")]
         for each, day in zip(nodes, (2, 1), strict=True):

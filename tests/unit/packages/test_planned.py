@@ -117,6 +117,41 @@ def test_a_skyhook_enters_a_plan_with_its_picks_and_without_boot_ids() -> None:
     assert planned.entering("DeploymentPolicy", {"metadata": {}, "status": stored}) == ({"metadata": {}}, "")
 
 
+UNHEARD = "Skyhook demo: a change of its configuration that nodes have not heard of yet is left out"
+
+
+@pytest.mark.parametrize(
+    "status, config, problem",
+    [
+        ({"status": "complete", "observedGeneration": 5, "nodesInProgress": 1}, {"a": "1"}, ""),
+        ({"status": "waiting", "observedGeneration": 4}, {}, ""),
+        (
+            {"status": "complete", "observedGeneration": 4},
+            {"a": "1"},
+            UNHEARD,
+        ),
+        (
+            {"status": "in_progress", "nodesInProgress": 1},
+            {"a": "1"},
+            f"{UNHEARD}, and stages that run now begin anew",
+        ),
+        ({"status": "in_progress", "nodesInProgress": 1}, {}, "Skyhook demo: stages that run now begin anew"),
+    ],
+)
+def test_what_only_config_maps_and_pods_say_is_named_as_left_out(
+    status: dict[str, object], config: dict[str, str], problem: str
+) -> None:
+    spec = {"packages": {"base": {"version": "1", "configMap": config}}}
+    body = {"metadata": {"name": "demo", "generation": 5}, "spec": spec, "status": status}
+    assert planned.entering("Skyhook", body)[1] == problem
+
+
+@pytest.mark.parametrize("spec", [None, {"packages": None}, {"packages": {"base": None}}])
+def test_a_skyhook_that_is_odd_enters_a_plan_all_the_same(spec: object) -> None:
+    body = {"metadata": {"name": "demo"}, "spec": spec, "status": {"nodesInProgress": 1}}
+    assert planned.entering("Skyhook", body)[1] == "Skyhook demo: stages that run now begin anew"
+
+
 def test_a_gate_that_asks_prometheus_is_named_as_left_out() -> None:
     gate = {"soak": "1m", "prometheus": {"url": "https://p", "query": "q"}}
     policy = {"metadata": {"name": "guarded"}, "spec": {"gate": gate}}

@@ -97,7 +97,7 @@ def entering(kind: str, obj: Json) -> tuple[Json, str]:
     new = as_new(kind, obj)
     if kind == KIND and isinstance(status, dict):
         kept = {name: value for name, value in status.items() if name != "nodeBootIds"}
-        return {**obj, "status": _in_first_generation(kept, obj["metadata"].get("generation"))}, ""
+        return {**obj, "status": _in_first_generation(kept, obj["metadata"].get("generation"))}, _left_out(obj)
     gate = spec.get("gate") if kind == POLICY and isinstance(spec, dict) else None
     if isinstance(gate, dict) and "prometheus" in gate:
         asked = {name: value for name, value in gate.items() if name != "prometheus"}
@@ -105,6 +105,23 @@ def entering(kind: str, obj: Json) -> tuple[Json, str]:
         text = f"the gate of DeploymentPolicy {obj['metadata'].get('name', '')} asks Prometheus: every wave counts as passed"
         return {**new[0], "spec": {**without, **({"gate": asked} if asked else {})}}, text
     return new
+
+
+def _left_out(skyhook: Json) -> str:
+    """Return what of a Skyhook that is under way a plan cannot know, as it takes neither ConfigMaps nor pods of packages."""
+    status, generation = skyhook["status"], skyhook["metadata"].get("generation")
+    if status.get("status") == COMPLETE and status.get("observedGeneration") == generation:
+        return ""
+    spec = skyhook.get("spec")
+    packages = spec.get("packages") if isinstance(spec, dict) else None
+    bodies = packages.values() if isinstance(packages, dict) else ()
+    texts = []
+    if any(isinstance(each, dict) and each.get("configMap") for each in bodies):
+        texts.append("a change of its configuration that nodes have not heard of yet is left out")
+    if status.get("nodesInProgress"):
+        texts.append("stages that run now begin anew")
+    name = skyhook["metadata"].get("name", "")
+    return f"Skyhook {name}: {', and '.join(texts)}" if texts else ""
 
 
 def _in_first_generation(value: Any, generation: object) -> Any:

@@ -32,7 +32,7 @@ class Kernel:
         self.actor.loop = self.loop
         self.leading = True
 
-    def run(self, now: datetime, enough: Callable[[], bool] = lambda: False) -> bool:
+    def run(self, now: datetime, enough: Callable[[], bool] | None = None) -> bool:
         """Run the decisions that are due. Return True once none is; what is to be sent then waits in `take_requests`."""
         if not self.leading:
             return self.loop.follow()

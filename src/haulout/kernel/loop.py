@@ -176,7 +176,7 @@ class Loop:
     def next_instant(self) -> datetime | None:
         return earliest(self._askings.next_instant(), self._rests.next_instant())
 
-    def run(self, now: datetime, enough: Callable[[], bool] = lambda: False) -> bool:
+    def run(self, now: datetime, enough: Callable[[], bool] | None = None) -> bool:
         """Run the due subjects in order. Return True when none is left, False when `enough()` stopped it early."""
         self._store.pass_time(now)
         self._now = now
@@ -195,7 +195,7 @@ class Loop:
                     self._reconfigured = False
                     self.forget_counts()
                 return True
-            if enough():
+            if enough is not None and enough():
                 return False
 
     def explain(self, subject: Subject, now: datetime) -> Decision:

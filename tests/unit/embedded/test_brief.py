@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
-from haulout.embedded import DISRUPTION_BUDGETS, PODS, ActorOptions, Json, Resource
+from haulout.embedded import DISRUPTION_BUDGETS, NODES, PODS, ActorOptions, Json, Resource
 from haulout.kube.errors import TooManyRequests
 from tests.build.workloads import World, budget, deployment, is_leaving
 
@@ -78,3 +80,15 @@ def test_an_evicted_pod_says_why_it_goes() -> None:
     name = names(world)[0]
     world.objects.evict("default", name)
     assert "DisruptionTarget" in [one["type"] for one in world.status(PODS, name)["conditions"]]
+
+
+def test_a_brief_world_taints_a_node_that_goes_down_in_one_write() -> None:
+    full, brief = shop(brief=False), shop(brief=True)
+    for world in (full, brief):
+        name = world.objects.list(NODES)[0]["metadata"]["name"]
+        world.actors.reboot(name, timedelta(minutes=10))
+        world.run(0)
+    (first, *_), (second, *_) = (world.objects.list(NODES) for world in (full, brief))
+    assert len(second["spec"]["taints"]) == 2
+    assert second["spec"] == first["spec"]
+    assert len(writes(full, NODES, name)) == len(writes(brief, NODES, name)) + 1

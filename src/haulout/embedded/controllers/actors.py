@@ -71,9 +71,9 @@ class ActorOptions(Struct, frozen=True, kw_only=True):
     `actors`: the controllers that run.
     `seed`: generated names and UIDs follow from it.
     `heartbeats`: whether kubelets renew leases; without them `NodeLifecycle` is told when a node falls silent.
-    `brief`: controllers leave out what only a client would see: the statuses of Deployments and ReplicaSets, and the
-    last status of a pod that its kubelet removes at the same instant. With a brief `Server` as well, 7 of the 18
-    writes for a pod that moves are left.
+    `brief`: controllers leave out what only a client would see: the statuses of Deployments and ReplicaSets, the
+    last status of a pod that its kubelet removes at the same instant, a node with one of two taints that come at the
+    same instant. With a brief `Server` as well, 7 of the 18 writes for a pod that moves are left.
     A rollout waits for these statuses, so that in a brief world the templates of Deployments must not be changed.
     """
 
@@ -178,7 +178,8 @@ class Actors:
 
     def _lifecycle(self) -> NodeLifecycle:
         leases = self._table(LEASES) if self._options.heartbeats else None
-        return NodeLifecycle(self._objects, self._timers, self._pods, self._nodes, leases, self._options.lifecycle)
+        options, brief = self._options.lifecycle, self._options.brief
+        return NodeLifecycle(self._objects, self._timers, self._pods, self._nodes, leases, options, brief=brief)
 
     def _table(self, resource: Resource) -> Table:
         table = Table(self._objects, resource)

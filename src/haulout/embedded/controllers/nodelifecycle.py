@@ -46,6 +46,7 @@ class NodeLifecycle:
     """The simulated node lifecycle controller: it marks and taints nodes that no longer send heartbeats.
 
     A heartbeat is a renewed condition or lease. Without leases, a node is silent from `silent` until `heard`.
+    `brief`: taints of one instant are one write, see `ActorOptions`.
     """
 
     def __init__(
@@ -56,8 +57,11 @@ class NodeLifecycle:
         nodes: Table,
         leases: Table | None,
         options: LifecycleOptions,
+        *,
+        brief: bool = False,
     ) -> None:
         self._objects = objects
+        self._brief = brief
         self._timers = timers
         self._pods = pods
         self._nodes = nodes
@@ -182,6 +186,8 @@ class NodeLifecycle:
         wanted = of_readiness(node)
         zone = self._zone_of.get(name)
         if wanted and not present and zone:
+            if self._brief and self._takes_next(zone):
+                return [*taints, self._no_execute(wanted)]
             zone.waiting[name] = None
             self._plan(zone)
         elif zone and not wanted:
@@ -204,6 +210,14 @@ class NodeLifecycle:
             zone.planned = True
             now = self._timers.now()
             self._timers.at(max(zone.next_at or now, now), lambda: self._taint_next(zone))
+
+    def _takes_next(self, zone: _Zone) -> bool:
+        """Take the next place in the queue of a zone, if it is free at this instant. Return whether it was."""
+        now, span = self._timers.now(), self._span(zone)
+        if zone.waiting or span is None or (zone.next_at or now) > now:
+            return False
+        zone.next_at = now + span
+        return True
 
     def _taint_next(self, zone: _Zone) -> None:
         zone.planned = False

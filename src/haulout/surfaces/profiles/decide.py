@@ -292,6 +292,8 @@ def misread(node: NodeRow) -> dict[str, str]:
         odd[PRIORITY_ANNOTATION] = "it counts as 0 (a whole number would be right)"
     if CORDON_ANNOTATION in node.annotations and ledger(node) is None:
         odd[CORDON_ANNOTATION] = 'it counts as absent ({"before":false,"by":[]} would be right)'
+    if not odd:
+        return odd
     texts = {name: node.annotations[name] for name in odd}
     texts = {name: text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..." for name, text in texts.items()}
     return {name: f'The annotation {name} is "{texts[name]}": {consequence}' for name, consequence in odd.items()}

@@ -121,14 +121,22 @@ class Notices(Reports):
                 objects.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         self.begin()
 
-    def begin(self) -> Notices:
-        """Starts the operator, or another one after it that knows only what is stored."""
+    def begin(self, late: str = "") -> Notices:
+        """Start the operator, or another one after it that knows only what is stored. `late`: a kind that is not listed yet."""
         assembly = assemble([Enabled(NOTIFY, self.options)], together=not self.options.alone, reports=self)
         self.assembly, self.kernel = assembly, assembly.kernel
         self.driver = Driver(self.kernel, self.world.objects, self.world.time, self._stated, Kinds(assembly.kinds))
         self.driver.notices = self
         for source in sorted(assembly.sources(), key=repr):
-            self.driver.watch(source.kind, source.keep)
+            if source.kind != late:
+                self.driver.watch(source.kind, source.keep)
+        return self
+
+    def list_late(self, kind: str) -> Notices:
+        """List a kind that was late."""
+        for source in self.assembly.sources():
+            if source.kind == kind:
+                self.driver.watch(source.kind, source.keep)
         return self
 
     def _stated(self, statement: object) -> None:

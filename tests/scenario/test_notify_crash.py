@@ -36,7 +36,7 @@ CONFIG = {
 }
 NAMES = ("n0", "n1")
 # HAULOUT_EVERY_WRITE=1 kills at every write, which takes two minutes; otherwise at every fourth, before and after it.
-WRITES, EVERY = 77, int(os.environ.get("HAULOUT_EVERY_WRITE", "4"))
+WRITES, EVERY = 69, int(os.environ.get("HAULOUT_EVERY_WRITE", "4"))
 
 
 class Cycle:
@@ -104,3 +104,25 @@ def test_a_kill_at_any_write_changes_nothing(number: int, is_after: bool) -> Non
     cycle = Cycle()
     cycle.ops.dies_at_write = (number, is_after)
     cycle.go().is_right()
+
+
+@pytest.mark.parametrize("every", [1.5, 2.5, 4, 7, 11])
+def test_restarts_at_any_instant_change_nothing(every: float) -> None:
+    """Each new process knows only what is stored, and has some of a second to some seconds for what it does."""
+    cycle = Cycle()
+    for _ in range(int(100 / every)):
+        cycle.ops.run(every).begin()
+    cycle.ops.run(150)
+    cycle.is_right()
+
+
+@pytest.mark.parametrize(
+    "late", ["Node", "NotifyMaintenance", "Pod", "PodDisruptionBudget", "DaemonSet", "MaintenanceJob"]
+)
+def test_a_kind_that_is_listed_late_after_a_restart_changes_nothing(late: str) -> None:
+    """What is missing in a table that is not listed is not taken for absent, wherever in the cycle the restart falls."""
+    cycle = Cycle()
+    for _ in range(40):
+        cycle.ops.run(2.5).begin(late).run(2).list_late(late)
+    cycle.ops.run(150)
+    cycle.is_right()

@@ -9,7 +9,7 @@ from haulout.model.meta import wire_time
 from haulout.surfaces.notify import messages
 from haulout.surfaces.notify.deliver import CONTINUE, PATIENT_CHANNEL, announcement, delivery, noted, notifiers
 from haulout.surfaces.notify.metrics import STATUS_GAUGE
-from haulout.surfaces.notify.situation import COMPLETED, Situation, timed, told
+from haulout.surfaces.notify.situation import COMPLETED, Situation, events_of, timed
 from haulout.surfaces.notify.states import awaits_completion, is_final
 from haulout.surfaces.notify.wire import COMPLETED_AT, CORDONED_PREFIX, FINALIZER, PREFIX, NoticeRow
 
@@ -21,17 +21,17 @@ def complete(given: Situation) -> Decision:
     goes_on = state.failed and given.options.notifications.failure_policy == CONTINUE
     if not state.done and not goes_on:
         return Decision(actions=(state.sends,) if state.sends else (), until=state.until)
-    said: Step = (
-        *told(given, event, messages.text_of(row, event)),
+    statements: Step = (
+        *events_of(given, event, messages.text_of(row, event)),
         *timed(given, COMPLETED, row.deleting_at or row.status.last_at),
         Measure(STATUS_GAUGE, (*labels_of(row), ("maintenance_status", COMPLETED))),
     )
     if _needs_no_mark(given):
-        return finish(given, said)
+        return finish(given, statements)
     remembered = noted(row, event) if goes_on and not is_final(row) else ()
     patient = tuple(_patiently(given, event)) if goes_on and is_final(row) else ()
     mark: Step = (Annotate(row.key, COMPLETED_AT, wire_time(given.now)), *remembered)
-    return Decision(actions=((*mark, *said, *patient),))
+    return Decision(actions=((*mark, *statements, *patient),))
 
 
 def _needs_no_mark(given: Situation) -> bool:
@@ -43,11 +43,11 @@ def _needs_no_mark(given: Situation) -> bool:
     return is_final(given.row) and not heard and not given.siblings()
 
 
-def finish(given: Situation, said: Step = ()) -> Decision:
-    """Clean the node, then let the object go. `said`: what is told of the completion, if no mark was set before."""
+def finish(given: Situation, statements: Step = ()) -> Decision:
+    """Clean the node, then let the object go. `statements`: the events and counts of the completion, if no mark was set before."""
     row, node = given.row, given.node
     labels: Step = _labels(given, node) if node is not None else ()
-    release: Step = (Finalize(row.key, FINALIZER, present=False), *said)
+    release: Step = (Finalize(row.key, FINALIZER, present=False), *statements)
     return Decision(actions=(*((labels,) if labels else ()), release))
 
 
@@ -64,9 +64,13 @@ def labels_of(row: NoticeRow) -> tuple[tuple[str, str], ...]:
 def _labels(given: Situation, node: NodeRow) -> tuple[Label, ...]:
     """Return the removals of labels. As long as another maintenance needs its own to complete, only ours goes."""
     if any(awaits_completion(other, node) for other in given.siblings()):
-        names = [given.row.label] if given.row.label in node.labels else []
-    else:
-        names = [name for name in node.labels if name.startswith((PREFIX, CORDONED_PREFIX))]
+        return (Label(node.key, given.row.label, None),) if given.row.label in node.labels else ()
+    return removed_labels(node)
+
+
+def removed_labels(node: NodeRow) -> tuple[Label, ...]:
+    """Return the removals of all labels that the last completion of a node clears."""
+    names = [name for name in node.labels if name.startswith((PREFIX, CORDONED_PREFIX))]
     return tuple(Label(node.key, name, None) for name in sorted(names))
 
 

@@ -14,8 +14,9 @@ from haulout.surfaces.notify import messages
 from haulout.surfaces.notify.completion import complete, finish
 from haulout.surfaces.notify.deadline import deadline, is_expired, repaired
 from haulout.surfaces.notify.deliver import AFTER, CONTINUE, background, delivery, noted, owed
+from haulout.surfaces.notify.drain_report import with_drained
 from haulout.surfaces.notify.scheduler.estimate_error import estimate_error
-from haulout.surfaces.notify.situation import Situation, situation_of, timed, told
+from haulout.surfaces.notify.situation import Situation, events_of, situation_of, timed
 from haulout.surfaces.notify.states import (
     AFTER_START,
     DECIDED_BY,
@@ -27,14 +28,13 @@ from haulout.surfaces.notify.states import (
     is_released,
     is_terminal,
 )
-from haulout.surfaces.notify.status import entered, patch, with_condition, without_conditions
+from haulout.surfaces.notify.status import condition_of, entered, patch, with_condition, without_conditions
 from haulout.surfaces.notify.wire import (
     CLIENT,
     FINALIZER,
     INCOMPLETE,
     OBJECTS_DRAINED,
     OWNER_PREFIX,
-    PREFIX,
     READY,
     RETRY,
     SCHEDULED,
@@ -146,16 +146,16 @@ def _drained(given: Situation) -> Decision:
     row = given.row
     if row.annotations[READY] != "true":
         return NOTHING
-    status = with_condition(row.status, _type(READY), "true", given.now)
+    status = with_drained(given, with_condition(row.status, condition_of(READY), "true", given.now))
     return _moved(given, messages.OBJECTS_DRAINED, entered(status, OBJECTS_DRAINED, given.now), estimate_error(given))
 
 
 def _mirrored(given: Situation, annotation: str) -> Decision:
     """Mirror a client's annotation, and take the transition that it asks for in the same write."""
     row, value = given.row, given.row.annotations[annotation]
-    stood = row.status.condition(_type(annotation))
+    stood = row.status.condition(condition_of(annotation))
     is_known = (stood.status if stood is not None else "") == value
-    status = row.status if is_known else with_condition(row.status, _type(annotation), value, given.now)
+    status = row.status if is_known else with_condition(row.status, condition_of(annotation), value, given.now)
     state = MOVES.get((annotation, value))
     if state is None:
         return Decision(actions=(patch(row, status),)) if not is_known else NOTHING
@@ -184,7 +184,7 @@ def _retry(given: Situation) -> Decision:
     row = given.row
     names = (CLIENT, VALIDATION, f"{OWNER_PREFIX}runner", f"{OWNER_PREFIX}validator")
     cleared = tuple(Annotate(row.key, name, None) for name in names if name in row.annotations)
-    status = without_conditions(row.status, _type(CLIENT), _type(VALIDATION))
+    status = without_conditions(row.status, condition_of(CLIENT), condition_of(VALIDATION))
     status = with_condition(status, RETRIED, row.annotations[RETRY], given.now)
     status = entered(status, OBJECTS_DRAINED, given.now)
     return _moved(given, messages.OBJECTS_DRAINED, status, before=(cleared,) if cleared else ())
@@ -206,7 +206,7 @@ def _start(given: Situation) -> Decision:
     decision = _moved(given, messages.SLA_STARTED, status)
     if not problem:
         return decision
-    return replace(decision, actions=(*decision.actions, told(given, "SLAPeriodInvalid", problem, warning=True)))
+    return replace(decision, actions=(*decision.actions, events_of(given, "SLAPeriodInvalid", problem, warning=True)))
 
 
 def _moved(
@@ -228,9 +228,4 @@ def announced(given: Situation, event: str, step: Step, *before: Step) -> Decisi
 
 
 def _events(given: Situation, event: str) -> tuple[Tell, ...]:
-    return told(given, event, messages.text_of(given.row, event))
-
-
-def _type(annotation: str) -> str:
-    """Return the type of the condition that mirrors an annotation."""
-    return annotation.removeprefix(PREFIX)
+    return events_of(given, event, messages.text_of(given.row, event))

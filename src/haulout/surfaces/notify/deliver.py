@@ -55,13 +55,13 @@ class Delivery(msgspec.Struct, frozen=True):
 
 def notifiers(row: NoticeRow, options: Options, event: str) -> Iterator[str]:
     """Yield the notifiers that the event is for, in their order."""
-    said = options.notifications
-    if options.sns and row.topic and event in said.sns.events:
+    settings = options.notifications
+    if options.sns and row.topic and event in settings.sns.events:
         yield SNS
     for name, block, is_set in (
-        (WEBHOOK, said.webhook, bool(said.webhook.url)),
-        (SLACK, said.slack, bool(said.slack.url)),
-        (MAIL, said.mail, bool(said.mail.address)),
+        (WEBHOOK, settings.webhook, bool(settings.webhook.url)),
+        (SLACK, settings.slack, bool(settings.slack.url)),
+        (MAIL, settings.mail, bool(settings.mail.address)),
     ):
         if is_set and event in block.events:
             yield name
@@ -183,13 +183,13 @@ def noted(row: NoticeRow, *events: str) -> tuple[Annotate, ...]:
 def background(given: Situation) -> Background:
     """Send what the annotation names as undelivered, for a day, and drop from it what is delivered."""
     row = given.row
-    standing, left = undelivered(row), []
+    standing, undelivered_events = undelivered(row), []
     sends: list[Send] = []
     untils: list[datetime | None] = []
     given_up: list[str] = []
     for event in standing:
         if not _has_happened(row, event):
-            left.append(event)
+            undelivered_events.append(event)
             continue
         state = delivery(given, event)
         if state.done:
@@ -198,12 +198,12 @@ def background(given: Situation) -> Background:
         if given.now >= ends_at:
             given_up.append(event)
             continue
-        left.append(event)
+        undelivered_events.append(event)
         sends += state.sends
         untils += [state.until, ends_at]
     steps: list[Step] = []
-    if tuple(left) != standing or (UNDELIVERED in row.annotations and not left):
-        edit = Annotate(row.key, UNDELIVERED, ",".join(left) or None)
+    if tuple(undelivered_events) != standing or (UNDELIVERED in row.annotations and not undelivered_events):
+        edit = Annotate(row.key, UNDELIVERED, ",".join(undelivered_events) or None)
         steps.append((edit, *_given_up(row, given_up)))
     if sends:
         steps.append(tuple(sends))

@@ -14,10 +14,12 @@ from haulout.core.action import Step
 from haulout.core.decision import earliest
 from haulout.core.drain.options import Act
 from haulout.core.drain.progress import PodStanding, Progress, Standing
+from haulout.surfaces.notify.match import is_owned
 from haulout.surfaces.notify.scheduler.estimate import PodContext, estimate
 from haulout.surfaces.notify.scheduler.samples import samples_of
-from haulout.surfaces.notify.situation import Situation, told
+from haulout.surfaces.notify.situation import Situation, events_of
 from haulout.surfaces.notify.status import patch, with_condition
+from haulout.surfaces.notify.wire import Status
 
 IN_PROGRESS, BLOCKED, DRAINED = "inprogress", "blocked", "drained"
 CONDITION = "drainProgress"
@@ -39,7 +41,7 @@ class Report(msgspec.Struct, frozen=True):
 class Remembered(msgspec.Struct, frozen=True):
     """The last report: how many pods and volumes were left, since when, what was said without its estimates, and when."""
 
-    left: int
+    remaining: int
     since: datetime
     text: str = ""
     at: datetime | None = None
@@ -51,8 +53,8 @@ def report(given: Situation, state: Progress, volumes: int = 0) -> Report:
     key = Key("", MARK, "notify-drains", given.row.place)
     known = given.view.recall(key, Value)
     last = known.value if known is not None and isinstance(known.value, Remembered) else None
-    left = len(pods) + volumes
-    since = last.since if last is not None and last.left == left else now
+    remaining = len(pods) + volumes
+    since = last.since if last is not None and last.remaining == remaining else now
     blocked_at = since + BLOCKED_AFTER_FOR
     status = BLOCKED if now >= blocked_at else IN_PROGRESS
     attached = f"; volumes attached: {volumes}" if volumes else ""
@@ -63,7 +65,7 @@ def report(given: Situation, state: Progress, volumes: int = 0) -> Report:
         is_same = last.text == text
         again_at = last.at + (ESTIMATES_EVERY_FOR if is_same else REPORT_EVERY_FOR)
         if now < again_at or (is_same and not has_estimates):
-            mark = Value(key=key, value=msgspec.structs.replace(last, left=left, since=since))
+            mark = Value(key=key, value=msgspec.structs.replace(last, remaining=remaining, since=since))
             at = again_at if not is_same or has_estimates else None
             return Report(marks=(mark,), until=earliest(changes_at, at))
     reason = "DrainBlocked" if status == BLOCKED else "Draining"
@@ -71,13 +73,22 @@ def report(given: Situation, state: Progress, volumes: int = 0) -> Report:
     condition = with_condition(given.status, CONDITION, status, now, reason, message)
     # An event is about what is blocked: a later estimate does not make another.
     events = (
-        told(given, "DrainBlocked", f"{_message(given, pods)}{attached}", warning=True) if status == BLOCKED else ()
+        events_of(given, "DrainBlocked", f"{_message(given, pods)}{attached}", warning=True)
+        if status == BLOCKED
+        else ()
     )
-    mark = Value(key=key, value=Remembered(left, since, text, now))
+    mark = Value(key=key, value=Remembered(remaining, since, text, now))
     writes = patch(given.row, condition)
     step: Step = (*writes, *(events if last is None or last.text != text else ())) if writes else ()
     at = now + ESTIMATES_EVERY_FOR if has_estimates else None
     return Report(step, (mark,), earliest(changes_at, at))
+
+
+def with_drained(given: Situation, status: Status) -> Status:
+    """Return the status with the end of a drain that the drainer itself has reported."""
+    if not is_owned(given.row, "drainer"):
+        return status
+    return with_condition(status, CONDITION, DRAINED, given.now, "Drained")
 
 
 def _message(given: Situation, pods: tuple[PodStanding, ...], *, estimates: bool = False) -> str:

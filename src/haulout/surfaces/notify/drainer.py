@@ -12,13 +12,12 @@ from haulout.core.action import Annotate, Measure, Step, Tell
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
 from haulout.core.drain.progress import Progress, conclusion, drain_reasons, progress
-from haulout.surfaces.notify.drain_report import DRAINED, report
+from haulout.surfaces.notify.drain_report import report
 from haulout.surfaces.notify.jobs import ROLE
 from haulout.surfaces.notify.match import is_external, may_act, owner_mark
 from haulout.surfaces.notify.pod_classes import PodClasses
-from haulout.surfaces.notify.situation import Situation, situation_of, told
+from haulout.surfaces.notify.situation import Situation, events_of, situation_of
 from haulout.surfaces.notify.states import DRAINING, has_finalizer, is_final, is_terminal
-from haulout.surfaces.notify.status import patch, with_condition
 from haulout.surfaces.notify.volumes import VOLUMES_OF_NODE, VolumeRow
 from haulout.surfaces.notify.wire import IN_BOX, READY, SLA_EXPIRED, STARTED, SURFACE, NoticeRow
 
@@ -86,13 +85,13 @@ def _volumes(given: Situation) -> int:
 
 
 def _draining(given: Situation, drain: DrainRow, state: Progress, volumes: int) -> Decision:
-    said = report(given, state, volumes)
+    progress_report = report(given, state, volumes)
     stuck, stuck_at = _stuck(given)
-    steps = tuple(step for step in (said.step, stuck) if step)
+    steps = tuple(step for step in (progress_report.step, stuck) if step)
     return Decision(
         actions=steps,
-        marks=(drain, *said.marks),
-        until=earliest(state.changes_at, said.until, stuck_at),
+        marks=(drain, *progress_report.marks),
+        until=earliest(state.changes_at, progress_report.until, stuck_at),
         reasons=drain_reasons(given.view, drain, state, given.now) if given.view.explaining else (),
     )
 
@@ -107,7 +106,7 @@ def _stuck(given: Situation) -> tuple[tuple[Tell, ...], datetime | None]:
         return (), late_at
     hours = (given.now - late_at) // STUCK_EVERY_FOR
     note = f"node {given.row.node} is still not drained, {hours} h after twice its SLA"
-    return told(given, "DrainStuck", note, warning=True), late_at + (hours + 1) * STUCK_EVERY_FOR
+    return events_of(given, "DrainStuck", note, warning=True), late_at + (hours + 1) * STUCK_EVERY_FOR
 
 
 def _settling(given: Situation, node: NodeRow, drain: DrainRow) -> Decision:
@@ -126,14 +125,9 @@ def _settling(given: Situation, node: NodeRow, drain: DrainRow) -> Decision:
 
 
 def _reported(given: Situation) -> tuple[Step, ...]:
+    """Report the node as drained. The condition follows with the transition, in the same write."""
     row = given.row
     phase = "forced" if forced_since(given) is not None else "graceful"
     labels = (("phase", phase),)
     took = Measure("nm_drain_duration_seconds", labels, since=given.status.entered_at(STARTED) or given.now)
-    said = patch(row, with_condition(row.status, "drainProgress", DRAINED, given.now, "Drained", ""))
-    ready: Step = (
-        Annotate(row.key, READY, "true"),
-        Annotate(row.key, owner_mark(NAME), IN_BOX),
-        took,
-    )
-    return (*((said,) if said else ()), ready)
+    return ((Annotate(row.key, READY, "true"), Annotate(row.key, owner_mark(NAME), IN_BOX), took),)

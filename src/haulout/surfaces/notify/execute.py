@@ -28,9 +28,8 @@ from haulout.surfaces.notify.jobs import FAILED as JOB_FAILED
 from haulout.surfaces.notify.match import is_owned, owner_mark
 from haulout.surfaces.notify.recipes import WEBHOOK, Recipe
 from haulout.surfaces.notify.roles import IN_PROGRESS, RUNNER, Role
-from haulout.surfaces.notify.situation import Situation
-from haulout.surfaces.notify.situation import told as events
-from haulout.surfaces.notify.status import patch, with_condition
+from haulout.surfaces.notify.situation import Situation, events_of
+from haulout.surfaces.notify.status import condition_of, patch, with_condition
 from haulout.surfaces.notify.turns import beginning_mark, has_room, is_next
 from haulout.surfaces.notify.wire import BASELINE, IN_BOX
 
@@ -109,13 +108,18 @@ def begin(given: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Dec
         return Decision(actions=take(given, role, attempt), marks=marks)
     create: Step = (
         Create(key, job_body(row, node, recipe, role.name, attempt.number, given.options), _create_name(key.name)),
-        *events(given, "JobStarted", f"Job {key.namespace}/{key.name} was created for attempt {attempt.number}"),
+        *events_of(given, "JobStarted", f"Job {key.namespace}/{key.name} was created for attempt {attempt.number}"),
     )
     stood = given.status.condition(role.condition)
     reason = CHECKING if stood is not None and stood.reason == CHECKING else CREATE_FAILED
-    said: Step = patch(row, told(given, role, attempt, RUNNING, reason, problem)) if problem else ()
+    condition_step: Step = patch(row, told(given, role, attempt, RUNNING, reason, problem)) if problem else ()
     return Decision(
-        actions=(*((said,) if said else ()), *before, create, *(() if problem else take(given, role, attempt))),
+        actions=(
+            *((condition_step,) if condition_step else ()),
+            *before,
+            create,
+            *(() if problem else take(given, role, attempt)),
+        ),
         marks=marks,
     )
 
@@ -130,9 +134,14 @@ def _create_problem(given: Situation, name: str) -> str:
 
 
 def take(given: Situation, role: Role, attempt: Attempt, reason: str = "Running") -> tuple[Step, ...]:
-    """Say that the step is ours and in progress, and which attempt runs."""
-    said: tuple[Patch, ...] = patch(given.row, told(given, role, attempt, RUNNING, reason))
-    return (*_taken(given, role), *((said,) if said else ()))
+    """Say that the step is ours and in progress, and which attempt runs.
+
+    The condition that mirrors the annotation is written with that of the attempt: apart, it would be one more write.
+    """
+    status = told(given, role, attempt, RUNNING, reason)
+    status = with_condition(status, condition_of(role.annotation), IN_PROGRESS, given.now)
+    progress: tuple[Patch, ...] = patch(given.row, status)
+    return (*_taken(given, role), *((progress,) if progress else ()))
 
 
 def _taken(given: Situation, role: Role) -> tuple[Step, ...]:
@@ -196,14 +205,14 @@ def _hook(given: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Out
 
 def succeed(given: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
     row = given.row
-    said = patch(row, told(given, role, attempt, SUCCEEDED, "Succeeded"))
+    condition_step = patch(row, told(given, role, attempt, SUCCEEDED, "Succeeded"))
     end: Step = (
         Annotate(row.key, role.annotation, role.success),
         Annotate(row.key, owner_mark(role.name), IN_BOX),
         *_owed(given, role, role.success),
         *_measured(role, recipe, attempt, SUCCEEDED),
     )
-    return Decision(actions=(*((said,) if said else ()), end))
+    return Decision(actions=(*((condition_step,) if condition_step else ()), end))
 
 
 def reported(given: Situation, role: Role, recipe: Recipe) -> Decision:
@@ -224,12 +233,12 @@ def fail(given: Situation, role: Role, recipe: Recipe, attempt: Attempt, outcome
     reason = outcome.reason if outcome.reason.isalnum() else "Failed"
     event = "JobFailed" if role is RUNNER else "ValidationFailed"
     note = f"attempt {attempt.number}/{attempt.total} failed: {outcome.reason}"
-    said: Step = (
+    condition_step: Step = (
         *patch(row, told(given, role, attempt, FAILED, reason, outcome.reason)),
-        *events(given, event, note, warning=True),
+        *events_of(given, event, note, warning=True),
         *_measured(role, recipe, attempt, FAILED),
     )
-    return Decision(actions=(*outcome.steps, said))
+    return Decision(actions=(*outcome.steps, condition_step))
 
 
 def _after_failure(given: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:

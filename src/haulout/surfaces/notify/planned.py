@@ -92,8 +92,8 @@ def planned_pods(options: Options, pods: Iterable[Json], now: datetime) -> Itera
             continue
         act = PodClasses(options.operators.drainer).act(row, lambda namespace, name: None, now)
         found = estimate((row,), lambda pod, act=act: PodContext(act), options, now)  # type: ignore[misc]
-        left = msgspec.structs.replace(found, most=None).drain_seconds(now)
-        yield _planned_pod(body, act, now + timedelta(seconds=left)), timedelta(seconds=left)
+        remaining = msgspec.structs.replace(found, most=None).drain_seconds(now)
+        yield _planned_pod(body, act, now + timedelta(seconds=remaining)), timedelta(seconds=remaining)
 
 
 def _planned_pod(body: Json, act: Act, ends_at: datetime) -> Json:

@@ -12,6 +12,7 @@ from haulout.core.action import Annotate, Cordon, Delete, Edit, Measure, Step, T
 from haulout.core.claimants import are_claims_known
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.holds import is_kept_by_others
+from haulout.surfaces.notify.completion import removed_labels
 from haulout.surfaces.notify.match import may_act
 from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.situation import REPORTER, situation_of
@@ -92,7 +93,7 @@ def _judged(
     dirty = [row for row in ended if not is_clean(row)]
     if dirty and node.annotations.get(FORCE_RETURN) != "true":
         return Decision(actions=(tuple(_blocked(row, node) for row in dirty),))
-    return Decision(actions=(_returned(node, options, view),))
+    return Decision(actions=(_returned(node, options, view, are_ended=True),))
 
 
 def holds(row: NoticeRow, node: NodeRow) -> bool:
@@ -122,8 +123,11 @@ def _orphaned(node: NodeRow, options: Options, view: View, now: datetime) -> Dec
     return Decision(actions=(_returned(node, options, view),), marks=(Value(key=key, value=since),))
 
 
-def _returned(node: NodeRow, options: Options, view: View) -> Step:
-    """Clear the cordon and our marks in one patch. Together with other surfaces, the last claim lifts the cordon."""
+def _returned(node: NodeRow, options: Options, view: View, *, are_ended: bool = False) -> Step:
+    """Clear the cordon and our marks in one patch. Together with other surfaces, the last claim lifts the cordon.
+
+    `are_ended`: the maintenances of the node complete without their labels, so that these go in the same write.
+    """
     marks = [name for name in (CORDONED_BY, FORCE_RETURN) if name in node.annotations]
     edits: list[Edit] = [Annotate(node.key, name, None) for name in marks]
     if options.alone:
@@ -133,8 +137,12 @@ def _returned(node: NodeRow, options: Options, view: View) -> Step:
         edits += cordon.release(node, SURFACE, others=others, restore=cordon.ledger(node) is not None)
         if not others and cordon.ledger(node) is None:
             edits.append(Cordon(node.key, unschedulable=False))
-    said = Tell(node.key, "NodeReturned", "NodeReturned", "The node was given back to the cluster", REPORTER, core=True)
-    return (*edits, said, Measure("nm_return_total", (("result", "returned"),)))
+    if are_ended and any(isinstance(edit, Cordon) for edit in edits):
+        edits += removed_labels(node)
+    event = Tell(
+        node.key, "NodeReturned", "NodeReturned", "The node was given back to the cluster", REPORTER, core=True
+    )
+    return (*edits, event, Measure("nm_return_total", (("result", "returned"),)))
 
 
 def _waiting(row: NoticeRow) -> Tell:

@@ -55,7 +55,7 @@ def situation_of(key: Key, view: View, now: datetime) -> Situation | None:
     return Situation(row, view, now, setting.value, view.node(row.node) if row.node else None)
 
 
-def told(given: Situation, reason: str, note: str, *, warning: bool = False) -> tuple[Tell, ...]:
+def events_of(given: Situation, reason: str, note: str, *, warning: bool = False) -> tuple[Tell, ...]:
     """Return the events that tell of something on the maintenance and on its node."""
     subjects = [given.key, *([given.node.key] if given.node is not None else [])]
     return tuple(Tell(each, reason, reason, note, REPORTER, warning=warning, core=True) for each in subjects)

@@ -9,7 +9,7 @@ import msgspec
 
 from haulout.core.action import Patch
 from haulout.model.meta import Condition, wire_time
-from haulout.surfaces.notify.wire import NoticeRow, Status, Transition
+from haulout.surfaces.notify.wire import PREFIX, NoticeRow, Status, Transition
 
 replace = msgspec.structs.replace
 
@@ -37,6 +37,11 @@ def with_condition(
     if stood is None:
         return replace(status, conditions=(*status.conditions, condition))
     return replace(status, conditions=tuple(condition if each is stood else each for each in status.conditions))
+
+
+def condition_of(annotation: str) -> str:
+    """Return the type of the condition that mirrors an annotation."""
+    return annotation.removeprefix(PREFIX)
 
 
 def without_conditions(status: Status, *kinds: str) -> Status:

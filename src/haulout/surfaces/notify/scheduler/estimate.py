@@ -41,8 +41,10 @@ class Work(msgspec.Struct, frozen=True):
     overruns: bool = False
 
     def seconds(self, now: datetime) -> float:
-        left = (self.ends_at - now).total_seconds()
-        return max(left, OVERRUN * (now - self.started_at).total_seconds()) if self.overruns else max(0.0, left)
+        remaining = (self.ends_at - now).total_seconds()
+        return (
+            max(remaining, OVERRUN * (now - self.started_at).total_seconds()) if self.overruns else max(0.0, remaining)
+        )
 
 
 class Estimate(msgspec.Struct, frozen=True):
@@ -61,9 +63,9 @@ class Estimate(msgspec.Struct, frozen=True):
     changes_at: datetime | None = None
 
     def drain_seconds(self, now: datetime) -> float:
-        left = max(0.0, (self.ends_at - now).total_seconds()) if self.ends_at is not None else 0.0
-        seconds = max(left, self.constant, *(work.seconds(now) for work in self.works)) if self.works else None
-        found = max(left, self.constant) if seconds is None else seconds
+        remaining = max(0.0, (self.ends_at - now).total_seconds()) if self.ends_at is not None else 0.0
+        seconds = max(remaining, self.constant, *(work.seconds(now) for work in self.works)) if self.works else None
+        found = max(remaining, self.constant) if seconds is None else seconds
         return found if self.most is None else min(found, self.most)
 
     def lost_seconds(self, now: datetime, sla_for: timedelta) -> float:

@@ -153,8 +153,8 @@ def _loaded(options: Options, view: View, now: datetime) -> Decision:
     text = fact.value if isinstance(fact.value, str) else ""
     read = decoded(text) if text else {}
     begun = HistoryRow(key=HISTORY_KEY, history=read or {}, taken_at=now)
-    said: Step = (Say("the history of run times cannot be read, and begins anew", level="warning"),)
-    return Decision(actions=(said,) if read is None else (), marks=(begun,))
+    warning: Step = (Say("the history of run times cannot be read, and begins anew", level="warning"),)
+    return Decision(actions=(warning,) if read is None else (), marks=(begun,))
 
 
 def _storing_name(known: HistoryRow) -> str:

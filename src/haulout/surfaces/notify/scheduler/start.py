@@ -6,7 +6,7 @@ from haulout.cluster.rows import NodeRow
 from haulout.core import cordon
 from haulout.core.action import Annotate, Cordon, Edit, Label, Measure, Step
 from haulout.surfaces.notify.scheduler.score import Score
-from haulout.surfaces.notify.situation import Situation, told
+from haulout.surfaces.notify.situation import Situation, events_of
 from haulout.surfaces.notify.wire import CORDONED_BY, NODE_UID, SURFACE
 
 STARTED = "nm_scheduler_started_total"
@@ -19,7 +19,7 @@ def start_step(given: Situation, rank: str, score: Score) -> Step:
     note = f"Node {node.key.name} was chosen for maintenance {given.row.maintenance}: {score}"
     return (
         *claim_edits(given, node),
-        *told(given, "MaintenanceSelected", note),
+        *events_of(given, "MaintenanceSelected", note),
         Measure(STARTED, (("class", rank),)),
     )
 

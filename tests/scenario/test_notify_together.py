@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from haulout.embedded import NODES
-from haulout.surfaces.notify.wire import API_VERSION, CORDONED_BY, FINALIZER, KIND, STARTED, TERMINATED
+from haulout.surfaces.notify.wire import API_VERSION, CORDONED_BY, FINALIZER, KIND, OBJECTS_DRAINED, STARTED, TERMINATED
 from tests.build.all_surfaces import AllSurfaces
 from tests.build.maintenances import MAINTENANCES
 from tests.build.notices import HOME, NOTICES
@@ -62,3 +64,21 @@ def test_after_a_restart_no_node_is_given_back_before_the_claims_of_others_are_k
     everything.world.objects.delete(MAINTENANCES, "", "n0")
     everything.run(60)
     assert (everything.cordoned(), everything.notices) == ([], {})
+
+
+@pytest.mark.parametrize("late", ["", "NotifyMaintenance"], ids=["all at once", "notices listed late"])
+def test_a_maintenance_that_ends_while_no_operator_runs_leaves_the_node_to_the_notice(late: str) -> None:
+    everything = AllSurfaces(1)
+    everything.maintain("n0")
+    everything.driver.run(everything.world.time.now() + timedelta(seconds=60))
+    everything.notice("n0")
+    everything.world.change(NODES, "n0", {"metadata": {"labels": {"maintenance/id-n0": ""}}})
+    everything.driver.run(everything.world.time.now() + timedelta(seconds=10))
+    assert everything.notices["n0"]["status"]["maintenanceStatus"] == OBJECTS_DRAINED
+    everything.world.objects.delete(MAINTENANCES, "", "n0")
+    everything.begin(late)
+    everything.driver.run(everything.world.time.now() + timedelta(seconds=60))
+    assert everything.cordoned() == ["n0"]
+    everything.begin()
+    everything.driver.run(everything.world.time.now() + timedelta(seconds=60))
+    assert (everything.cordoned(), everything.maintenances) == (["n0"], {})

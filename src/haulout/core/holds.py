@@ -14,6 +14,7 @@ from haulout.cluster.rows import NodeRow, ReservingRow, Row
 from haulout.cluster.store import Index
 from haulout.cluster.topics import Bucket
 from haulout.cluster.view import GRANT, HOLD, View
+from haulout.core import claimants
 from haulout.core.reason import Reason
 
 LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
@@ -176,8 +177,10 @@ HOLDS_OF_NODE = Index("holds-of-node", HOLD, _node_of)
 def is_kept_by_others(view: View, node: Key, surface: str) -> bool:
     """Whether another surface keeps the node out of service, so that its cordon stays when this one lets go.
 
-    Of two that let go at once neither may count on the other: both would leave the cordon to it.
+    Of two that let go at once neither may count on the other: both would leave the cordon to it. After a start not all
+    claims are known; the kernel sends no uncordon until they are.
     """
+    claimants.follow(view, node.cluster)
     return any(
         isinstance(hold, Hold)
         and hold.surface != surface

@@ -17,6 +17,7 @@ from haulout.core.decision import Decider, Decision
 from haulout.core.holds import grant_key, hold_key
 from haulout.kernel.answers import Answers
 from haulout.kernel.delays import CONFLICT_FOR, Delays, spans_of
+from haulout.kernel.early_uncordons import uncordons_too_early
 from haulout.kernel.edit_rates import EditRates
 from haulout.kernel.effects import Effects
 from haulout.kernel.jobs import plan, signature
@@ -87,7 +88,7 @@ class Actor:
 
     def submit(self, subject: Subject, decision: Decision, now: datetime) -> bool:
         """Begin to carry a decision out. If True, something is under way, and the subject is not asked meanwhile."""
-        if not self.may_write():
+        if not self.may_write() or uncordons_too_early(self._store, subject, decision):
             return False
         batches = plan(decision.actions)
         targets = {subject.key}

@@ -9,7 +9,6 @@ from haulout.cluster.rows import NodeRow, Value
 from haulout.cluster.view import MARK, View
 from haulout.core import cordon
 from haulout.core.action import Annotate, Cordon, Delete, Edit, Measure, Step, Tell
-from haulout.core.claimants import are_claims_known
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.holds import is_kept_by_others
 from haulout.surfaces.notify.completion import removed_labels
@@ -68,7 +67,7 @@ def decide_node(key: Key, view: View, now: datetime) -> Decision:
         stale = [name for name in (CORDONED_BY, FORCE_RETURN) if name in node.annotations]
         is_ours = operators.returner.enabled or operators.scheduler.enabled
         return Decision(actions=(tuple(Annotate(key, name, None) for name in stale),)) if stale and is_ours else NOTHING
-    if not operators.returner.enabled or not (options.alone or are_claims_known(view, key, SURFACE)):
+    if not operators.returner.enabled:
         return NOTHING
     is_owned = CORDONED_BY in node.annotations
     labelled = any(name.startswith(PREFIX) for name in node.labels)

@@ -1,0 +1,27 @@
+"""K21: no node is uncordoned while a claim on it may stand that is not known."""
+
+from __future__ import annotations
+
+from haulout.cluster.key import Key
+from haulout.cluster.store import Store
+from haulout.core import claimants
+from haulout.core.action import Cordon
+from haulout.core.decision import Decision
+from haulout.core.holds import HOLDS_OF_NODE, Blocked
+from haulout.kernel.rooms import Subject
+
+
+def uncordons_too_early(store: Store, subject: Subject, decision: Decision) -> bool:
+    """Whether a decision uncordons a node of which another surface may want the opposite.
+
+    That is so after a start, until all surfaces have decided once about each of their objects, and while a decision of
+    another surface about the node fails. The decision has made its own claims, and is asked again when more is known.
+    """
+    actions = (action for step in decision.actions for action in step)
+    nodes = {action.target for action in actions if isinstance(action, Cordon) and not action.unschedulable}
+    return any(not claimants.are_known(store, node.cluster) or _is_blocked(store, subject, node) for node in nodes)
+
+
+def _is_blocked(store: Store, subject: Subject, node: Key) -> bool:
+    rows = store.bucket(HOLDS_OF_NODE, node.cluster, node)
+    return any(isinstance(row, Blocked) and row.surface != subject.decider for row in rows)

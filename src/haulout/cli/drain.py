@@ -10,6 +10,9 @@ import click
 from haulout.cli import completions
 from haulout.cli.options import KubectlFlags, cluster_options, label_selector, node_names
 
+# What the API server takes for a number of seconds, and more than anybody waits for.
+MOST_SECONDS = 2**31 - 1
+
 
 def _span(ctx: click.Context, param: click.Parameter, text: str) -> timedelta:
     from haulout.base.duration import DurationError, parse
@@ -32,7 +35,11 @@ def _span(ctx: click.Context, param: click.Parameter, text: str) -> timedelta:
 @click.option("--ignore-daemonsets", is_flag=True, help="Leave pods of DaemonSets where they are.")
 @click.option("--delete-emptydir-data", is_flag=True, help="Also evict pods whose emptyDir data get lost.")
 @click.option(
-    "--grace-period", default=-1, type=int, metavar="SECONDS", help="Instead of each pod's own; -1: each pod's own."
+    "--grace-period",
+    default=-1,
+    type=click.IntRange(-1, MOST_SECONDS),
+    metavar="SECONDS",
+    help="Instead of each pod's own; -1: each pod's own.",
 )
 @click.option("--timeout", default="0s", callback=_span, metavar="DURATION", help="Give up after so long; 0s: never.")
 @click.option(
@@ -42,7 +49,7 @@ def _span(ctx: click.Context, param: click.Parameter, text: str) -> timedelta:
 @click.option(
     "--skip-wait-for-delete-timeout",
     default=0,
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, MOST_SECONDS),
     metavar="SECONDS",
     help="Do not wait for pods that should have been gone for so long; 0: wait.",
 )

@@ -12,6 +12,9 @@ from haulout.cli.options import cluster_options
 from haulout.settings.settings import PlanSettings
 from haulout.surfaces.registry import surfaces
 
+# What a plan can be worked out for on one machine, and the years that its virtual clock knows.
+MOST_NODES, MOST_DAYS = 100_000, 3650
+FIRST_YEAR, LAST_YEAR = 1970, 2999
 STATES = ("operational", "maintenance-required", "in-maintenance")
 
 
@@ -36,8 +39,21 @@ def _node_labels(command: Callable[..., Any]) -> Callable[..., Any]:
     metavar="FILE",
     help="haulout.yaml, or a maintenance.yaml of the original; the ones of this folder if not given.",
 )
-@click.option("--nodes", default=0, metavar="N", help="Plan for N made-up nodes instead of a cluster's.")
-@click.option("--zones", default=3, metavar="N", show_default=True, help="In how many zones made-up nodes are.")
+@click.option(
+    "--nodes",
+    default=0,
+    type=click.IntRange(0, MOST_NODES),
+    metavar="N",
+    help="Plan for N made-up nodes instead of a cluster's.",
+)
+@click.option(
+    "--zones",
+    default=3,
+    type=click.IntRange(1, MOST_NODES),
+    metavar="N",
+    show_default=True,
+    help="In how many zones made-up nodes are.",
+)
 @_node_labels
 @click.option("--snapshot", default="", metavar="FILE", help="Plan for the objects of `kubectl get nodes,... -o yaml`.")
 @click.option("--surfaces", default="", metavar="A,B", help="Plan for these surfaces instead of those in haulout.yaml.")
@@ -71,15 +87,15 @@ def command(**options: Any) -> PlanSettings:
     The cluster is only read. Workloads and budgets are taken along, and pods placed anew. Checks that ask the outside
     world know nothing in a plan; what is done to nodes from outside is said with --after.
     """
-    if options["days"] <= 0:
-        raise click.UsageError("--days: a plan looks ahead (a number above 0)")
+    if not 0 < options["days"] <= MOST_DAYS:
+        raise click.UsageError(f"--days: a plan looks ahead (a number above 0 and up to {MOST_DAYS})")
     labels = tuple(_pair(text, "--set") for text in options["labels"])
     at = _instant(options["at"])
     names = ("kubeconfig", "context", "namespace", "as_user", "as_groups")
     return PlanSettings(
         config=options["config"],
         nodes=options["nodes"],
-        zones=max(1, options["zones"]),
+        zones=options["zones"],
         node_labels={name: options[option] for name, option in _label_options().items() if options[option]},
         snapshot=options["snapshot"],
         days=options["days"],
@@ -119,9 +135,12 @@ def _seconds(text: str, option: str) -> float:
     from haulout.base.duration import DurationError, parse
 
     try:
-        return parse(text).total_seconds()
+        seconds = parse(text).total_seconds()
     except DurationError as error:
         raise click.UsageError(f"{option}: {error} (a time such as 30m)") from None
+    if seconds < 0:
+        raise click.UsageError(f"{option}: {text} lies in the past (a time such as 30m)")
+    return seconds
 
 
 def _instant(text: str) -> str:
@@ -131,4 +150,6 @@ def _instant(text: str) -> str:
         instant = None
     if text and (instant is None or instant.tzinfo is None):
         raise click.UsageError(f"--at: {text!r} is no instant (2026-04-01T12:00:00Z)")
+    if instant is not None and not FIRST_YEAR <= instant.year <= LAST_YEAR:
+        raise click.UsageError(f"--at: {text} is too far away (from {FIRST_YEAR} to {LAST_YEAR})")
     return text

@@ -14,9 +14,12 @@ def _seconds(ctx: click.Context, param: click.Parameter, text: str) -> float:
     from haulout.base.duration import DurationError, parse
 
     try:
-        return parse(text) / timedelta(seconds=1)
+        seconds = parse(text) / timedelta(seconds=1)
     except DurationError as error:
         raise click.BadParameter(str(error)) from None
+    if seconds < 0:
+        raise click.BadParameter("it must not be negative")
+    return seconds
 
 
 @click.command("wait", short_help="Wait until a node is maintained, has returned or is blocked.")

@@ -34,6 +34,7 @@ from haulout.embedded import (
 from haulout.explain.home import home_endpoint
 from haulout.explain.setup import Setup, declaration_of, read_setup, setup_of
 from haulout.kube.endpoint import Endpoint
+from haulout.kube.errors import KubeError
 from haulout.plan.bodies import in_cluster, in_file
 from haulout.plan.chart import svg_chart
 from haulout.plan.courses import Forecast
@@ -79,6 +80,9 @@ def plan(settings: PlanSettings) -> int:
         forecast = _simulated(settings, setup, objects, gaps.lacks)
         if settings.svg:
             _draw(forecast, settings.svg)
+    except KubeError as error:
+        click.echo(f"Error: the cluster cannot be read: {error}", err=True)
+        return 1
     except click.ClickException as error:
         error.show()
         return 1

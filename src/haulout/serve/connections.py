@@ -20,6 +20,8 @@ log = logging.getLogger("haulout.serve")
 
 BACKLOG = 128
 SWEEP_EVERY = 0.5
+# A caller who reads slowly keeps its place for so many times the grace in all, however steadily it reads.
+GRACES = 5
 # Without a free file descriptor every accept fails at once. Trying again without a pause would keep the loop busy.
 ACCEPT_AGAIN_AFTER = 0.2
 
@@ -28,6 +30,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What the callers of one server may take together."""
 
     connections: int = 64
+    # When all places are taken, a caller keeps its place for so long without any progress. With less, many honest callers
+    # at once would push each other out.
+    grace_for: float = 1.0
     # The time for the headers of a request, from its first byte; of a new connection, with its TLS handshake.
     headers_within: float = 10.0
     # The time for an answer that is sent in pieces.
@@ -70,13 +75,13 @@ class Phase(Enum):
 class Connection(asyncio.Protocol):
     """One connection. It stands between the socket and aiohttp's protocol, which has no time-out for headers.
 
-    `peer`: the address of the caller. `since`: when its phase began.
+    `peer`: the address of the caller. `since`: when its phase began. `progress_at`: when the caller last did something in it.
     """
 
     def __init__(self, inner: asyncio.Protocol, peer: str, on_change: Callable[[], None]) -> None:
         self.peer = peer
         self.phase = Phase.HEADERS
-        self.since = asyncio.get_running_loop().time()
+        self.since = self.progress_at = asyncio.get_running_loop().time()
         self.ended = asyncio.Event()
         self._inner = inner
         self._on_change = on_change
@@ -85,13 +90,21 @@ class Connection(asyncio.Protocol):
 
     def enter(self, phase: Phase, request: web.BaseRequest | None = None) -> None:
         self.phase, self._request = phase, request
-        self.since = asyncio.get_running_loop().time()
+        self.since = self.progress_at = asyncio.get_running_loop().time()
         self._on_change()
 
     @property
     def waits_for_peer(self) -> bool:
         """Whether the next step is the caller's: to send the rest of a request, or to read. It may be closed then."""
         return self._request is None or not self._request.content.is_eof()
+
+    def goes_at(self, limits: Limits) -> float:
+        """Return from when on it may be closed for another caller, if the next step is the caller's."""
+        return min(self.progress_at + limits.grace_for, self.since + GRACES * limits.grace_for)
+
+    def progressed(self) -> None:
+        """Note that the caller has read a piece of its answer."""
+        self.progress_at = asyncio.get_running_loop().time()
 
     def is_overdue(self, limits: Limits, now: float) -> bool:
         match self.phase:
@@ -138,7 +151,8 @@ class Connections:
     """Accepts connections and keeps them within `limits`.
 
     When all places are taken, the connection that has kept us waiting longest goes, of the address that has the most.
-    A new caller waits only while every place is taken by a request that we are answering.
+    A new caller waits while every place is taken by a request that we are answering, or by a caller who has just begun to
+    send or to read.
     """
 
     def __init__(self, make: Callable[[], asyncio.Protocol], limits: Limits, tls: ssl.SSLContext | None = None) -> None:
@@ -188,9 +202,13 @@ class Connections:
         while len(self._open) >= self._limits.connections:
             self._changed.clear()
             crowd = Counter(connection.peer for connection in self._open)
-            if waiting := [each for each in self._open if each.waits_for_peer]:
-                self._end(min(waiting, key=lambda each: (-crowd[each.peer], each.since)))
-            await self._changed.wait()
+            now, waiting = asyncio.get_running_loop().time(), [each for each in self._open if each.waits_for_peer]
+            if late := [each for each in waiting if each.goes_at(self._limits) <= now]:
+                self._end(min(late, key=lambda each: (-crowd[each.peer], each.since)))
+            first_at = min((each.goes_at(self._limits) for each in waiting), default=None)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if late or first_at is None else max(first_at - now, 0.0) + 0.001):
+                    await self._changed.wait()
 
     async def _host(self, connection: Connection, sock: socket.socket) -> None:
         """Shake hands, then stay until the connection has ended, so that its place is taken as long as it exists."""

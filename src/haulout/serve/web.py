@@ -118,7 +118,8 @@ async def send(request: web.Request, body: bytes, content_type: str, status: int
     """Answer with a body of any length, which many callers may share, in pieces."""
     if len(body) <= PIECE or request.method == "HEAD":
         return web.Response(body=body, status=status, content_type=content_type, charset="utf-8")
-    if (connection := _connection(request)) is not None:
+    connection = _connection(request)
+    if connection is not None:
         connection.enter(Phase.ANSWER)
     response = web.StreamResponse(status=status)
     response.content_type, response.charset = content_type, "utf-8"
@@ -126,6 +127,8 @@ async def send(request: web.Request, body: bytes, content_type: str, status: int
     await response.prepare(request)
     for start in range(0, len(body), PIECE):
         await response.write(memoryview(body)[start : start + PIECE])
+        if connection is not None:
+            connection.progressed()
     await response.write_eof()
     return response
 

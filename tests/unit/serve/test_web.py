@@ -27,7 +27,8 @@ GET = b"GET /ok HTTP/1.1\r\nHost: x\r\n\r\n"
 HALF = GET[:-2]
 PATIENCE = 20
 IMPATIENT = Limits(connections=4, headers_within=0.3, answer_within=0.5, idle_for=60.0)
-PATIENT = Limits(connections=4)
+PATIENT = Limits(connections=4, grace_for=0.1)
+CROWDED = Limits(connections=4, grace_for=PATIENCE)
 LONG = b"x" * 20_000_000
 
 
@@ -210,6 +211,22 @@ async def test_a_full_server_makes_room_for_who_comes(first: bytes, shakes_hands
         assert len(callers.server.connections) == PATIENT.connections
         for caller in holding:
             assert await caller.closed()
+
+
+@pytest.mark.parametrize("path", ["ok", "long"])
+async def test_more_callers_at_once_than_places_are_all_answered(path: str) -> None:
+    asking = f"GET /{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
+
+    async def sent(request: web.Request) -> web.StreamResponse:
+        return await send(request, LONG[:1_000_000], "text/plain")
+
+    async with serving(CROWDED, long=sent) as callers:
+
+        async def asked() -> str:
+            return await (await callers.call(asking)).answer()
+
+        answers = await asyncio.gather(*(asked() for _ in range(10 * CROWDED.connections)))
+    assert set(answers) == {"HTTP/1.1 200 OK"}
 
 
 async def test_whoever_is_being_answered_keeps_the_connection() -> None:

@@ -56,7 +56,8 @@ class Granted:
     rights: tuple[Right, ...]
 
     def unused(self, entries: Iterable[Entry]) -> set[Right]:
-        asked = [entry for entry in entries if entry.user == self.user and entry.code < 400]
+        # A look that finds nothing was allowed, too.
+        asked = [entry for entry in entries if entry.user == self.user and (entry.code < 400 or entry.code == 404)]
         return {right for right in self.rights if not any(right.covers(entry) for entry in asked)}
 
 

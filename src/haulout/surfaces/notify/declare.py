@@ -89,6 +89,9 @@ WEBHOOK = Registration(
     ),
 )
 
+# The ConfigMap of run times (`scheduler/history.py`).
+HISTORY = "nm-drain-history"
+
 SURFACE = Surface(
     name=NAME,
     package=__package__ or "",
@@ -170,7 +173,7 @@ SURFACE = Surface(
                 Right("", ("pods/eviction",), ("create",), "drain: evict pods", option="notify_drainer"),
                 Right("policy", ("poddisruptionbudgets",), FOLLOW, "estimate drains", option="notify_scheduler"),
                 Right("policy", ("poddisruptionbudgets",), FOLLOW, "pace drains", option="notify_drainer"),
-                Right("apps", ("daemonsets",), READ, "know which pods come back", option="notify_drainer"),
+                Right("apps", ("daemonsets",), FOLLOW, "know which pods come back", option="notify_drainer"),
                 Right(
                     "storage.k8s.io",
                     ("volumeattachments",),
@@ -185,7 +188,7 @@ SURFACE = Surface(
         Role(
             NAME,
             "notify_jobs",
-            (Right("batch", ("jobs",), (*READ, "create", "delete"), "run maintenances and validations"),),
+            (Right("batch", ("jobs",), ("get", "create", "delete"), "run maintenances and validations"),),
             "jobs",
             "notify_jobs",
         ),
@@ -199,7 +202,10 @@ SURFACE = Surface(
         Role(
             NAME,
             HOME,
-            (Right("", ("configmaps",), (*READ, *TELL), "remember how long pods ran"),),
+            (
+                Right("", ("configmaps",), ("create",), "begin to remember how long pods ran"),
+                Right("", ("configmaps",), ("get", "patch"), "remember how long pods ran", (HISTORY,)),
+            ),
             "history",
             "notify_scheduler",
         ),

@@ -220,7 +220,7 @@ SURFACE = Surface(
             (
                 *drain_rights(),
                 Right("", ("nodes/status",), ("patch",), "conditions on nodes"),
-                Right("policy", ("poddisruptionbudgets",), READ, "pace drains"),
+                Right("policy", ("poddisruptionbudgets",), FOLLOW, "pace drains"),
                 Right("apps", ("daemonsets",), FOLLOW, "know which pods come back by themselves"),
                 Right(GROUP, (SKYHOOKS,), (*READ, "patch"), "follow Skyhooks, set their finalizer"),
                 Right(GROUP, (f"{SKYHOOKS}/status",), ("patch",), "say how far a Skyhook is"),
@@ -233,7 +233,7 @@ SURFACE = Surface(
             NAME,
             "packages_namespace",
             (
-                Right("", ("pods",), ("create", "patch", "delete"), "run packages on nodes"),
+                Right("", ("pods",), ("create", "delete"), "run packages on nodes"),
                 Right("", ("pods/log",), ("get",), "keep the end of a failing package's log"),
                 Right("", ("configmaps",), (*FOLLOW, "create", "patch", "delete"), "hand packages their configuration"),
             ),

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from haulout.cluster.rows import PodRow
+from haulout.surfaces.notify.declare import HISTORY
 
 MIN_SAMPLES = 5
 MOST_SAMPLES = 50
 MOST_WORKLOADS = 2000
 # The ConfigMap in the namespace of the product, and its key.
-CONFIGMAP, CONTENT = "nm-drain-history", "history.json"
+CONFIGMAP, CONTENT = HISTORY, "history.json"
 _ORDINAL = re.compile(r"(-\d+)+\Z")
 
 # Seconds, the latest last.

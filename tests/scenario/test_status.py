@@ -14,13 +14,16 @@ import yaml
 
 from haulout.base import yaml as strict_yaml
 from haulout.core.budgets.declare import SURFACE as SHARED
+from haulout.core.budgets.wire import NODE_BUDGETS
 from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, NODES, Json
+from haulout.plan.forecast import planned_resource
 from haulout.surfaces.nodemaintenance.declare import SURFACE as NODEMAINTENANCE
 from tests.build.maintenances import MAINTENANCES
 from tests.build.served import PATIENCE, Served
 from tests.build.workloads import node
 from tests.scenario.test_plan_surfaces import budget, maintenance
 
+BUDGETS = planned_resource(NODE_BUDGETS)
 SETTINGS = {
     "surfaces": {"nodemaintenance": {}},
     "leader": {"elect": False},
@@ -207,3 +210,17 @@ def test_what_cannot_be_followed_is_refused(running: Served) -> None:
     done = running.run("explain", "machine", "ns/m", "--watch")
     assert done.returncode == 2
     assert "--watch follows nodes, budgets and objects of one cluster, not a machine" in done.stderr
+
+
+def test_a_budget_of_none_names_the_one_act_that_helps(served: Served) -> None:
+    served.make(maintenance("one", "a"))
+    served.change(BUDGETS, "few", {"spec": {"maxUnavailable": 0}}, namespace="")
+    process = served.start("run")
+    try:
+        done = served.run("wait", "node/a", "--for", "blocked", "--timeout", "30s")
+        assert done.stdout == "node a is blocked: budget few lets no more than 0 nodes be unavailable at a time\n"
+        said = served.run("status").stdout
+        assert "what would help: raise maxUnavailable of NodeDisruptionBudget few (now 0)" in said
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=PATIENCE)

@@ -33,6 +33,7 @@ DRAINING, OUT, WAITING, NOT_READY, CORDONED, IN_SERVICE = (
 STATES = (IN_SERVICE, WAITING, DRAINING, OUT, CORDONED, NOT_READY)
 # Longer chains of nodes that wait for each other are cut, because they cannot be read.
 LONGEST_CHAIN = 8
+NO_ROOM = "no-room"
 # Reasons that say that work goes on by itself, or that nothing is wanted.
 MOVING = frozenset(
     {
@@ -140,6 +141,8 @@ class _Gathering:
         self._view = View(kernel.store, explaining=True)
         # The ends of all chains of reasons, for each node that waits for something.
         self._ends: dict[str, list[Reason]] = {}
+        # What decisions say of a limit that is full, by decision and refusals.
+        self._takers: dict[tuple[str, tuple[str, ...]], list[Reason]] = {}
         # The objects that keep each node out of service and wait only for the end of the work.
         self._holders: dict[str, list[str]] = {}
         self._waiting = {each.name: each.node_label.waiting for each in surfaces() if each.node_label is not None}
@@ -216,7 +219,8 @@ class _Gathering:
         grant = self._kernel.store.row(grant_key(hold.key))
         refusals = grant.reasons if isinstance(grant, Grant) and not grant.granted else ()
         ends = [end for reason in refusals for end in _named_roots(reason)]
-        ends = ends or self._stuck(Subject(hold.surface, claim.owner))
+        if not ends or any(end.code == NO_ROOM for end in ends):
+            ends = self._room_takers(Subject(hold.surface, claim.owner), _texts(ends)) or ends
         if state == DRAINING:
             ends = ends or self._drain_ends(row.key)
         self._keep(row.key.name, ends)
@@ -226,6 +230,18 @@ class _Gathering:
     def _keep(self, node: str, ends: list[Reason]) -> None:
         if ends:
             self._ends.setdefault(node, []).extend(ends)
+
+    def _room_takers(self, subject: Subject, refusals: tuple[str, ...]) -> list[Reason]:
+        """Return what the decision itself says, which names the nodes that take the places of a limit.
+
+        All that wait for the same limit get the same answer: thousands may.
+        """
+        if not refusals:
+            return self._stuck(subject)
+        place = (subject.decider, refusals)
+        if place not in self._takers:
+            self._takers[place] = self._stuck(subject)
+        return self._takers[place]
 
     def _stuck(self, subject: Subject) -> list[Reason]:
         """Return the ends of the reasons of a decision in which nothing goes."""

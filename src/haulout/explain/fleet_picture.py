@@ -50,7 +50,10 @@ def installation_lines(found: Installation, now: datetime) -> list[str]:
     """Return what is installed, one fact a line."""
     ready = sum(replica.ready for replica in found.replicas)
     lines = [f"haulout {found.version}; surfaces: {', '.join(found.surfaces) or 'none'}"]
-    lines.append(f"leader: {found.leader or 'none'}; replicas: {ready} of {len(found.replicas)} ready")
+    replicas = (
+        f"replicas: {ready} of {len(found.replicas)} ready" if found.replicas else "it has no pods in this cluster"
+    )
+    lines.append(f"leader: {found.leader or 'none'}; {replicas}")
     if found.settings:
         lines.append(f"settings: {found.settings}")
     if found.missing_definitions:
@@ -126,7 +129,7 @@ def _work(work: Work, now: datetime) -> str:
     if work.since is not None:
         parts.append(f"since {span_text(now - work.since)}")
     if work.pods_left:
-        parts.append(f"{work.pods_left} pods to go")
+        parts.append(f"{work.pods_left} pod{'s' if work.pods_left > 1 else ''} to go")
     if work.ends_at is not None:
         parts.append(f"last grace period ends in {span_text(work.ends_at - now)}")
     if work.waits_for:

@@ -125,7 +125,8 @@ async def _wait(node: str, state: str, timeout: float, setup: Setup, endpoint: E
                 "blocked": bool(keeps),
             }
             if reached[state]:
-                click.echo(f"node {node} is {state}" + (f": {keeps[0]}" if state == "blocked" else ""))
+                verb = "has" if state == "returned" else "is"
+                click.echo(f"node {node} {verb} {state}" + (f": {keeps[0]}" if state == "blocked" else ""))
                 return 0
             remaining = end - clock.elapsed()
             if remaining <= 0:

@@ -122,7 +122,7 @@ node waits
       a passes, and must not
       d does not pass: label d not present
 what keeps it:
-  few: 1 of 1 nodes in maintenance with zone=z1 (busy)
+  few: 1 of 1 nodes in maintenance with zone=z1 (busy); there: hold does not pass
   a passes, and must not
   d does not pass: label d not present""",
             id="waits for room",

@@ -20,6 +20,7 @@ from haulout.core.budgets.counts import (
     is_unavailable,
 )
 from haulout.core.budgets.quorum import BUDGET as QUORUM
+from haulout.core.budgets.wire import KIND
 from haulout.core.reason import Reason
 
 MOST_SHOWN = 3
@@ -57,7 +58,10 @@ class BudgetNeed(msgspec.Struct, frozen=True):
         else:
             where = f"no more than {_many(self.ruling.allowed or 0, 'node')} be unavailable"
         text = f"budget {budget.name} lets {where} at a time"
-        return Reason(self.code, budget.key, text, because=causes)
+        # Where none may ever go, no node that comes back makes room.
+        is_shut = self.code != "domain-taken" and not self.ruling.allowed
+        act = f"raise maxUnavailable of {KIND} {budget.name} (now 0)" if is_shut else ""
+        return Reason(self.code, budget.key, text, because=causes, act=act)
 
 
 class Cover(msgspec.Struct, frozen=True):

@@ -111,4 +111,5 @@ def _full(key: Key, name: str, limit: Limit, until: datetime | None, view: View)
     names = ", ".join(taker.name for taker in takers[:MOST_SHOWN]) + (", ..." if len(takers) > MOST_SHOWN else "")
     places = f"{len(takers)} of {limit.most}" if takers else f"0 of {limit.most} allowed"
     text = f"{name}: {places} {limit.count.describe(limit.group)}" + (f" ({names})" if names else "")
-    return Reason("no-room", key, text, until)
+    # What goes on at the node that takes the place is the next question.
+    return Reason("no-room", takers[0] if takers and takers[0].kind == "Node" else key, text, until)

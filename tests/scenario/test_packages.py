@@ -14,7 +14,7 @@ from haulout.cluster.rows import Value
 from haulout.cluster.view import FactDemand
 from haulout.embedded import NODES, PODS, Resource
 from haulout.kernel.requests import Answer, Body, Change, Refused
-from haulout.surfaces.packages import decide, names
+from haulout.surfaces.packages import names, status_writes
 from haulout.surfaces.packages.failure_log import PACE_FOR, PROBE
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.reruns import RERUN
@@ -637,7 +637,7 @@ class TestSize:
         assert quiet(ops)
 
     def test_a_status_that_only_mirrors_many_nodes_is_written_less_often(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(decide, "MIRRORED_FOR_EACH_NODE", timedelta(seconds=2))
+        monkeypatch.setattr(status_writes, "MIRRORED_FOR_EACH_NODE", timedelta(seconds=2))
         ops = Skyhooks(nodes=5)
         ops.fate = lambda about: "hang"
         ops.make("demo", {"base": pkg()}).run(5)

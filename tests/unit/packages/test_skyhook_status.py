@@ -8,10 +8,10 @@ import pytest
 
 from haulout.base.patch import merge
 from haulout.surfaces.packages import skyhook_status
-from haulout.surfaces.packages.decide import mirror_delay
 from haulout.surfaces.packages.node_state import Entry
 from haulout.surfaces.packages.skyhook_status import node_states
 from haulout.surfaces.packages.standing import Standing, standing_key
+from haulout.surfaces.packages.status_writes import mirror_delay
 from haulout.surfaces.packages.wire_status import SkyhookStatus, status_patch
 
 BASE = Entry("base", "1.0.0", "reg.test/base", stage="apply", state="in_progress")

@@ -37,7 +37,7 @@ from haulout.surfaces.packages.pod_rows import PackagePodRow, failure_of
 from haulout.surfaces.packages.prepull import Pull, pull_of
 from haulout.surfaces.packages.reruns import RERUN, without
 from haulout.surfaces.packages.run import advance, is_directory_of
-from haulout.surfaces.packages.situation import Scene, Work, told
+from haulout.surfaces.packages.situation import Scene, Work, event
 from haulout.surfaces.packages.stage_history import with_runs
 from haulout.surfaces.packages.stages import has_begun, has_interrupt, is_package_complete
 from haulout.surfaces.packages.standing import Standing, is_failing, standing_key
@@ -280,7 +280,7 @@ def _blocked(scene: Scene, gate: Gate | None) -> tuple[Tell, ...]:
     if gate is None:
         return ()
     return tuple(
-        told(
+        event(
             scene.node.key,
             "Drain",
             f"pod {pod} holds up the drain for [skyhook:{scene.plan.skyhook}]: {why}",

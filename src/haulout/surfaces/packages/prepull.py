@@ -19,7 +19,7 @@ from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.plan import PlanRow
 from haulout.surfaces.packages.pod_rows import PREPULL, PackagePodRow
 from haulout.surfaces.packages.pods import Place, image_of, owner_of, tolerations_of
-from haulout.surfaces.packages.situation import NewPod, told
+from haulout.surfaces.packages.situation import NewPod, event
 from haulout.surfaces.packages.stages import LEAVING, is_package_complete
 from haulout.surfaces.packages.wire import NAME, Package
 
@@ -65,18 +65,18 @@ def pull_of(
         note = (
             f"the images for [skyhook:{plan.skyhook}] were not pulled within {limit}: the node is cordoned without them"
         )
-        return Pull(is_over=True, tells=(told(node.key, "Prepull", note, warning=True),))
+        return Pull(is_over=True, tells=(event(node.key, "Prepull", note, warning=True),))
     if pod.deleting_at is not None or not set(images) <= set(pod.pull.images):
         return Pull(until=ends_at)
     if pod.pull.is_over:
         note = f"the images for [skyhook:{plan.skyhook}] could not be pulled: the node is cordoned without them"
-        failed = (told(node.key, "Prepull", note, warning=True),) if pod.pull.has_failed else ()
+        failed = (event(node.key, "Prepull", note, warning=True),) if pod.pull.has_failed else ()
         return Pull(is_over=True, tells=failed)
     text = "the images of its packages are pulled before it is cordoned"
     statements: tuple[Tell, ...] = ()
     if pod.pull.error:
         text = f"an image cannot be pulled ({pod.pull.error}), for which at most {limit} are waited"
-        statements = (told(node.key, "Prepull", f"{text} [skyhook:{plan.skyhook}]", warning=True),)
+        statements = (event(node.key, "Prepull", f"{text} [skyhook:{plan.skyhook}]", warning=True),)
     reason = Reason("image-pulling", pod.key, text, until=ends_at)
     return Pull(kept=pod.key, until=ends_at, statements=statements, reasons=(reason,))
 

@@ -8,7 +8,7 @@ from haulout.core.action import Tell
 from haulout.surfaces.packages.interrupts import REBOOT, interrupts_of
 from haulout.surfaces.packages.node_state import INTERRUPT, NodeState
 from haulout.surfaces.packages.plan import PlanRow, boot_key
-from haulout.surfaces.packages.situation import told
+from haulout.surfaces.packages.situation import event
 
 
 def needs_reset(view: View, plan: PlanRow, node: NodeRow, state: NodeState) -> bool:
@@ -31,6 +31,6 @@ def is_our_own(plan: PlanRow, state: NodeState) -> bool:
 def told_of(plan: PlanRow, node: NodeRow) -> tuple[Tell, Tell]:
     name = node.key.name
     return (
-        told(plan.owner, "Reboot", f"detected reboot, resetting node [{name}] to be reapplied"),
-        told(node.key, "Reboot", f"detected reboot, resetting node for [{plan.skyhook}] to be reapplied"),
+        event(plan.owner, "Reboot", f"detected reboot, resetting node [{name}] to be reapplied"),
+        event(node.key, "Reboot", f"detected reboot, resetting node for [{plan.skyhook}] to be reapplied"),
     )

@@ -10,13 +10,21 @@ import msgspec
 
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
+from haulout.cluster.view import View
 from haulout.core.action import Tell
+from haulout.surfaces.packages.config_maps import PackageConfigRow
 from haulout.surfaces.packages.node_state import NodeState
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.plan import PlanRow
 from haulout.surfaces.packages.pod_rows import PackagePodRow, pod_key
 from haulout.surfaces.packages.pods import Place
-from haulout.surfaces.packages.wire import REPORTER, Package
+from haulout.surfaces.packages.standing import Standing
+from haulout.surfaces.packages.wire import (
+    REPORTER,
+    Package,
+    SkyhookRow,
+)
+from haulout.surfaces.packages.wire_policy import PolicyRow
 
 
 class Scene(msgspec.Struct, frozen=True):
@@ -47,10 +55,10 @@ class Scene(msgspec.Struct, frozen=True):
         return self.plan.place(self.node.key.name, self.options, self.order())
 
     def tell_node(self, reason: str, note: str, *, warning: bool = False) -> Tell:
-        return told(self.node.key, reason, note, warning=warning)
+        return event(self.node.key, reason, note, warning=warning)
 
     def tell_skyhook(self, reason: str, note: str) -> Tell:
-        return told(self.plan.owner, reason, note)
+        return event(self.plan.owner, reason, note)
 
 
 class NewPod(msgspec.Struct, frozen=True):
@@ -76,5 +84,35 @@ class Work(msgspec.Struct, frozen=True):
     until: datetime | None = None
 
 
-def told(regarding: Key, reason: str, note: str, *, warning: bool = False) -> Tell:
+def event(regarding: Key, reason: str, note: str, *, warning: bool = False) -> Tell:
     return Tell(regarding, reason, reason, note, REPORTER, warning=warning, core=True)
+
+
+class Situation(msgspec.Struct, frozen=True):
+    """What one decision about a Skyhook is made upon.
+
+    `desired`: the Skyhook with the packages that its nodes are to have. `policy`: its DeploymentPolicy; None where it names
+    none.
+    """
+
+    row: SkyhookRow
+    desired: SkyhookRow
+    plan: PlanRow
+    view: View
+    now: datetime
+    options: Options
+    nodes: tuple[Standing, ...]
+    configs: tuple[PackageConfigRow, ...]
+    policy: PolicyRow | None
+
+    @property
+    def resets(self) -> bool:
+        """Whether the record of batches starts anew when the Skyhook is complete or a version changes."""
+        own = self.row.spec.deployment_policy_options
+        if own is not None and own.reset_batch_state_on_completion is not None:
+            return own.reset_batch_state_on_completion
+        return self.policy.resets if self.policy is not None else False
+
+    @property
+    def is_restoring(self) -> bool:
+        return self.desired is not self.row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 
 import msgspec
@@ -50,17 +50,17 @@ class HoldRows:
     def pause(self, subject: Subject, until: datetime) -> None:
         """Pause the holds of a subject whose write was refused."""
         self._paused[subject] = until
-        for hold in self._waiting(subject):
+        asked = self._askings.get(subject)
+        for hold in self._waiting(asked) if asked else ():
             self._store.write(msgspec.structs.replace(hold, paused_until=until))
 
-    def decline(self, subject: Subject) -> None:
-        """Give back the grants of a subject that did not use them.
+    def decline(self, subject: Subject, asked: Asked, awaits: Callable[[Subject], bool]) -> None:
+        """Give back the grants of a subject that did not use them in this asking, unless it awaits an effect or a proof.
 
         The subject is considered again when a topic that it has read since then changes.
         """
-        holds = self._waiting(subject)
-        asked = self._askings.get(subject)
-        if asked is None or subject in self._paused or not any(map(self._is_granted, holds)):
+        holds = self._waiting(asked)
+        if not holds or subject in self._paused or not any(map(self._is_granted, holds)) or awaits(subject):
             return
         if not all(self._store.row(grant_key(hold.key)) for hold in holds):
             # Claims on several nodes are answered one by one, and may be of use only together.
@@ -89,7 +89,6 @@ class HoldRows:
         grant = self._store.row(grant_key(hold.key))
         return isinstance(grant, Grant) and grant.granted
 
-    def _waiting(self, subject: Subject) -> list[Hold]:
-        asked = self._askings.get(subject)
-        rows = [self._store.row(key) for key in (asked.made if asked else ())]
+    def _waiting(self, asked: Asked) -> list[Hold]:
+        rows = [self._store.row(key) for key in asked.made]
         return [row for row in rows if isinstance(row, Hold) and not row.claim.begun]

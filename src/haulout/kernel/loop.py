@@ -406,8 +406,8 @@ class Loop:
 
     def _decline_if_unused(self, subject: Subject) -> None:
         asked = self._askings.get(subject)
-        if asked is not None and asked.made and not self._actions.awaits(subject):
-            self._holds.decline(subject)
+        if asked is not None and asked.made:
+            self._holds.decline(subject, asked, self._actions.awaits)
 
     def _remember(self, subject: Subject, record: Record, made: frozenset[Key], until: datetime | None) -> None:
         self._rests.asked(subject, record, self._now)

@@ -215,7 +215,7 @@ def test_a_cluster_that_goes_away_is_told_of(tmp_path: Path) -> None:
     assert running.stderr.readline().startswith("Warning: the cluster does not tell what happens: ")
     running.send_signal(signal.SIGINT)
     said = running.stderr.read()
-    assert running.wait(PATIENCE) == 1
+    assert running.wait(PATIENCE) == 130
     running.stdout.close()
     running.stderr.close()
     assert said.endswith("to undo: haulout uncordon n\n")

@@ -252,8 +252,10 @@ def picks_of(row: SkyhookRow) -> Iterator[Row]:
     """Yield the picked nodes, and apart from them their places in the rollout, which change whenever a node ends."""
     picked = sorted((at, node) for node, at in row.status.node_priority.items())
     offset = row.status.node_order_offset
+    # A batch is picked in one write, so that there are few instants for many nodes.
+    instants = {at: _instant(at) for at in set(row.status.node_priority.values())}
     for place, (at, node) in enumerate(picked):
-        yield Pick(key=pick_key(row.name, node), picked_at=_instant(at))
+        yield Pick(key=pick_key(row.name, node), picked_at=instants[at])
         yield Value(key=_order_key(row.name, node), value=offset + place)
 
 

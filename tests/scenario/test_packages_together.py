@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+import pytest
+
 from haulout.cluster.view import HOLD
 from haulout.core.declaration import Enabled
 from haulout.embedded import NODES, Resource
 from haulout.surfaces.nodemaintenance.options import Options as MaintenanceOptions
 from haulout.surfaces.nodemaintenance.surface import NODEMAINTENANCE
 from haulout.surfaces.packages.options import Options
+from haulout.surfaces.packages.surface import sources
 from tests.build.maintenances import MAINTENANCES, NAMESPACES
 from tests.build.skyhooks import Skyhooks, pkg
 
 BUDGETS = Resource("haulout.dev", "v1alpha1", "nodedisruptionbudgets")
 NOOP = {"type": "noop"}
+KINDS = sorted(source.kind for source in sources(Options(alone=False)))
 
 
 def together(nodes: int) -> Skyhooks:
@@ -111,3 +117,16 @@ def test_a_rollout_claims_few_nodes_at_a_time() -> None:
     ops.before = look
     ops.make("demo", {"base": pkg()}, interruptionBudget={"count": 2}).run(200)
     assert (ops.phase("demo"), most[0] <= 2 + 5) == ("complete", True)
+
+
+@pytest.mark.parametrize("late", KINDS)
+def test_a_new_operator_evicts_no_package_before_it_knows_whose_turn_it_is(late: str) -> None:
+    ops = together(1)
+    ops.fate = lambda about: "hang"
+    ops.make("demo", {"base": pkg(interrupt=NOOP)}).run(1.5)
+    (working,) = ops.pods()
+    maintain(ops, "n0")
+    ops.run(2)
+    ops.late = {late: timedelta(seconds=30)}
+    ops.begin().run(20)
+    assert [pod.name for pod in ops.pods()] == [working.name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Row, Value
@@ -27,6 +27,12 @@ def are_known(store: Store, cluster: str) -> bool:
     """Whether a claim that is missing does not stand. A surface whose objects cannot be read claims nothing that is known."""
     names = _names(store.row(_KEY))
     return not any(store.table(cluster, holds_table(name)).listing is Listing.WAITING for name in names)
+
+
+def may_claim(view: View, deciders: Container[str], cluster: str) -> bool:
+    """Whether one of these decisions may hold claims that are not known yet."""
+    names = (name for name in _names(view.get(_KEY, Value)) if name in deciders)
+    return any(view.listing(holds_table(name), cluster) is Listing.WAITING for name in names)
 
 
 def _names(row: Row | None) -> tuple[str, ...]:

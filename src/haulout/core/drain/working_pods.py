@@ -10,6 +10,7 @@ from haulout.base.selector import Selector
 from haulout.cluster.key import Key
 from haulout.cluster.rows import PodRow, Row, Value
 from haulout.cluster.view import CONFIG, View
+from haulout.core import claimants
 from haulout.core.holds import HOLDS_OF_NODE, Hold, Want
 
 NAME = "working-pods"
@@ -37,6 +38,7 @@ def without_working(view: View, pods: list[PodRow], node: Key) -> list[PodRow]:
     """Return the pods that drains may evict.
 
     A surface that may drain before its turn would evict the pods of the surface whose turn it is, which creates them anew.
+    After a start it is not known whose turn it is: until it is, the pods of a surface that may have the turn stay.
     """
     known = view.config(NAME)
     value = known.value if known is not None else None
@@ -49,5 +51,9 @@ def without_working(view: View, pods: list[PodRow], node: Key) -> list[PodRow]:
         for hold in view.rows(HOLDS_OF_NODE, node, Row, node.cluster)
         if isinstance(hold, Hold) and hold.claim.begun and Want.EXCLUSIVE in hold.claim.wants
     }
-    busy = [kind.selector for kind in suspects if kind.decisions & working]
+    busy = [
+        kind.selector
+        for kind in suspects
+        if kind.decisions & working or claimants.may_claim(view, kind.decisions, node.cluster)
+    ]
     return [pod for pod in pods if not any(selector.matches(pod.labels) for selector in busy)]

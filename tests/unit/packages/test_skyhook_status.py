@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from haulout.base.patch import merge
@@ -45,6 +46,14 @@ def test_states_are_left_out_where_there_is_no_room(
     monkeypatch.setattr(skyhook_status, "LARGEST_NODE_STATE", room * (len(ON_WIRE) + 2))
     found, without = node_states(standings(False, True, False, False))
     assert (list(found), without) == (kept, left_out)
+
+
+def test_long_entries_of_one_node_leave_out_only_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(skyhook_status, "LARGEST_NODE_STATE", 2 * (len(ON_WIRE) + 2))
+    first, *others = standings(False, False, False)
+    long = msgspec.structs.replace(BASE, image="x" * 10_000)
+    found, _ = node_states([msgspec.structs.replace(first, state={BASE.key: long}), *others])
+    assert list(found) == ["n1", "n2"]
 
 
 PATCHES = {

@@ -79,10 +79,10 @@ def node_states(nodes: Sequence[Standing]) -> tuple[dict[str, dict[str, Entry]],
 def _as_many_as_fit(states: Mapping[str, dict[str, Entry]]) -> dict[str, dict[str, Entry]]:
     kept, room = dict[str, dict[str, Entry]](), LARGEST_NODE_STATE
     for name, entries in states.items():
-        room -= _size({name: entries})
-        if room < 0:
-            break
-        kept[name] = entries
+        size = _size({name: entries})
+        # One node with long entries leaves out its own, not those of the nodes after it.
+        if size <= room:
+            kept[name], room = entries, room - size
     return kept
 
 

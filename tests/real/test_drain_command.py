@@ -19,6 +19,7 @@ from tests.rig.wait import eventually
 
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kubectl", "kwok")
 
+WEBHOOKS = "admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 READ = ["get", "list", "watch"]
 NODES = {"apiGroups": [""], "resources": ["nodes"], "verbs": [*READ, "patch"]}
 PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": READ}
@@ -45,6 +46,14 @@ def drain(plane: ControlPlane, tmp_path: Path) -> Drain:
 
 def is_cordoned(plane: ControlPlane, node: str) -> bool:
     return bool(plane.api().get("nodes", node)["spec"].get("unschedulable"))
+
+
+def is_guarded(plane: ControlPlane, node: str) -> bool:
+    try:
+        plane.api().patch("nodes", node, {"metadata": {"annotations": {"touched": "yes"}}})
+    except ApiError as error:
+        return error.code == 500
+    return False
 
 
 def add_budget(plane: ControlPlane, ns: str, app: str, healthy: int) -> None:
@@ -107,6 +116,36 @@ def test_whoever_may_not_cordon_changes_nothing(
     assert "cannot patch resource" in done.stderr
     assert "to undo" not in done.stderr
     assert not is_cordoned(plane, node)
+    plane.wipe(prefix)
+
+
+def test_a_webhook_that_is_away_is_told_of_and_waited_for(plane: ControlPlane, prefix: str, tmp_path: Path) -> None:
+    node, registration = f"{prefix}-node", f"{prefix}.haulout.test"
+    plane.load([node_object(node, labels={"guarded": prefix})])
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes"]}
+    webhook = {
+        "name": registration,
+        "rules": [rule],
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "objectSelector": {"matchLabels": {"guarded": prefix}},
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    plane.api().create(WEBHOOKS, {"metadata": {"name": registration}, "webhooks": [webhook]})
+    eventually(lambda: is_guarded(plane, node), "the webhook is asked")
+    env = environment(KUBECONFIG=str(plane.kubeconfig("operator")))
+    argv = [str(HAULOUT), "drain", node]
+    with subprocess.Popen(
+        argv, cwd=tmp_path, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as draining:
+        assert draining.stderr is not None
+        warning = draining.stderr.readline()
+        plane.api().delete(WEBHOOKS, registration)
+        draining.communicate(timeout=60)
+    assert warning.startswith(f"Warning: node {node} cannot be cordoned yet, it is tried again: ")
+    assert f'failed calling webhook "{registration}"' in warning
+    assert (draining.returncode, is_cordoned(plane, node)) == (0, True)
     plane.wipe(prefix)
 
 

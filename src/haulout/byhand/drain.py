@@ -141,6 +141,8 @@ class Draining(Reports):
         self._changed = asyncio.Event()
         self._signalled = asyncio.Event()
         self._refusals: dict[str, str] = {}
+        # What has kept nodes from being cordoned and may pass, in order, each once.
+        self._warnings: dict[str, None] = {}
         # A person's drain waits for no other surface's turn and obeys no NodeDisruptionBudget.
         assembly = assemble([Enabled(BYHAND, wish)], together=False, reports=self)
         self.kernel, self._sources = assembly.kernel, assembly.sources()
@@ -149,8 +151,13 @@ class Draining(Reports):
         self._tracker = Tracker(wish, self.kernel.store, before, self._refusals)
 
     def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
-        if subject.decider == SURFACE and answer.code < 500 and answer.code not in PASSING:
+        if subject.decider != SURFACE or answer.code in PASSING:
+            return
+        if answer.code < 500:
             self._refusals[subject.key.name] = answer.message
+        else:
+            warning = f"Warning: node {subject.key.name} cannot be cordoned yet, it is tried again: {answer.message}"
+            self._warnings.setdefault(warning, None)
 
     # Looking only
 
@@ -223,13 +230,14 @@ class Draining(Reports):
         timeout_for = self._order.timeout_for
         deadline_at = self._wish.since + timeout_for if timeout_for else None
         still_since: float | None = None
-        state = DrainState(0.0, ())
+        state, warned = DrainState(0.0, ()), 0
         with _Teller(self._order) as teller, _troubles(teller.note):
             while True:
                 now, began = self._clock.now(), self._clock.elapsed()
                 # A table that has become unreadable in the middle says nothing; what was seen last stands.
                 state = self._tracker.look(now) or state
                 teller.tell(state)
+                warned = self._warn(teller, warned)
                 if state.ended:
                     return state
                 elapsed = self._clock.elapsed()
@@ -245,6 +253,12 @@ class Draining(Reports):
                     return state if state.ended else state.ended_as(Outcome.INTERRUPTED)
                 took = self._clock.elapsed() - began
                 await self._pause(max(LOOK_EVERY, took / LOOK_SHARE), deadline_at)
+
+    def _warn(self, teller: _Teller, already: int) -> int:
+        """Tell the warnings after the first `already`, and return how many there are."""
+        for warning in list(self._warnings)[already:]:
+            teller.note(warning)
+        return len(self._warnings)
 
     async def _pause(self, seconds: float, deadline_at: datetime | None) -> None:
         """Wait until the next picture is due, the time is over or the command is interrupted."""

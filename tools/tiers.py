@@ -67,7 +67,7 @@ TIERS = (
         "real",
         tests=("tests/real",),
         # Control planes of its own for each; most tests wait more than they work.
-        workers="2",
+        workers="3",
         needs=("etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "kwok"),
     ),
     Tier("node", tests=("tests/node",), needs=("etcd", "kube-apiserver", "kubelet"), root=True, beside=True),

@@ -100,7 +100,7 @@ def test_whom_a_node_waits_for(explain: Explain) -> None:
         "    to in-maintenance if go && few: waits",
         "      few: 1 of 1 nodes in maintenance with profile slow (explained-a)",
         "what keeps it:",
-        "  few: 1 of 1 nodes in maintenance with profile slow (explained-a)",
+        "  few: 1 of 1 nodes in maintenance with profile slow (explained-a); there: hold does not pass",
     ]
 
 

@@ -16,6 +16,7 @@ import platform
 import re
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -126,6 +127,11 @@ def install() -> None:
         print(f"{INSTALL} ended with {done.returncode}: {done.stderr[-1000:]}")
 
 
+def is_listened_on(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 class Node:
     """Ready when `start` returns; its host's files, as its pods can change them, are under `root`."""
 
@@ -137,6 +143,7 @@ class Node:
         self.mark = f"hlt{os.getpid()}-{number}"
         self.subnet = f"198.18.{(os.getpid() + number) % 256}"
         self._inner: list[Process] = []
+        self._kubelet_port = free_port()
         self.socket = directory / "containerd.sock"
         self._first = Process(
             "node",
@@ -222,6 +229,8 @@ class Node:
         """End the kubelet and everything in containers, and start the kubelet with another boot id."""
         self.kubelet.kill()
         self.kill("")
+        # The program that we have waited for is nsenter, whose child may take a little longer to end.
+        eventually(lambda: not is_listened_on(self._kubelet_port), "the kubelet is gone")
         self.boot(boot_id)
         self.kubelet.start()
         self._wait(self.kubelet, lambda: self._boot_id() == boot_id)
@@ -299,7 +308,7 @@ class Node:
             "failCgroupV1": False,
             "failSwapOn": False,
             "oomScoreAdj": 0,
-            "port": free_port(),
+            "port": self._kubelet_port,
             "healthzPort": 0,
             "makeIPTablesUtilChains": False,
             "resolvConf": "",

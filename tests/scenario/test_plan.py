@@ -84,7 +84,7 @@ def test_the_same_plan_every_time(config: str, capsys: pytest.CaptureFixture[str
 def test_what_nobody_does_is_waited_for_to_the_end(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = planned(capsys, "--config", config, "--nodes", "1", *WORDS)
     assert found["finishedAt"] is None
-    assert found["nodes"][0]["waitsFor"] == "booted does not pass: label booted not present"
+    assert found["nodes"][0]["waitsFor"] == "booted: the label booted is missing on the node"
 
 
 def test_a_snapshot_is_planned_with_its_workloads(

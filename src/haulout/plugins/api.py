@@ -119,6 +119,9 @@ class Verdict(msgspec.Struct, frozen=True):
     time is to be counted. `info` is shown to people and decides nothing. `known`: a check that cannot say anything
     yet keeps its profile where it is. `prepare` is to be written whatever comes of it. `take`: asked when the
     transition is chosen, what is to be written before the node is; an instant: not before that, after all.
+
+    `finding`: what the check looks for and whether it is there, as `explain` and `status` print it. `act`: what a person
+    could do to turn the answer round, as an order.
     """
 
     passed: bool
@@ -130,6 +133,8 @@ class Verdict(msgspec.Struct, frozen=True):
     known: bool = True
     prepare: tuple[Write, ...] = ()
     take: Take | None = None
+    finding: str = ""
+    act: str = ""
 
 
 class TriggerInput(msgspec.Struct, frozen=True):

@@ -104,10 +104,12 @@ node busy
   profile os is in-maintenance
     to operational if hold && d: not yet
       hold does not pass, until 2026-03-01 11:00:00 UTC (in 58 min 30 s)
-      d does not pass: label d not present
+      d: the label d is missing on the node
 what keeps it:
   hold does not pass, until 2026-03-01 11:00:00 UTC (in 58 min 30 s)
-  d does not pass: label d not present""",
+  d: the label d is missing on the node
+what would help:
+  set the label d on the node""",
             id="works on the node",
         ),
         pytest.param(
@@ -119,12 +121,12 @@ node waits
     to in-maintenance if a && few: waits
       few: 1 of 1 nodes in maintenance with zone=z1 (busy)
     to operational if !a || d: not yet
-      a passes, and must not
-      d does not pass: label d not present
+      a: the label a is on the node, and must not be
+      d: the label d is missing on the node
 what keeps it:
   few: 1 of 1 nodes in maintenance with zone=z1 (busy); there: hold does not pass
-  a passes, and must not
-  d does not pass: label d not present""",
+  a: the label a is on the node, and must not be
+  d: the label d is missing on the node""",
             id="waits for room",
         ),
         pytest.param(
@@ -135,8 +137,8 @@ node goes
   profile os is maintenance-required
     to in-maintenance if a && few: goes
     to operational if !a || d: not yet
-      a passes, and must not
-      d does not pass: label d not present""",
+      a: the label a is on the node, and must not be
+      d: the label d is missing on the node""",
             id="about to go",
         ),
         pytest.param(
@@ -155,13 +157,13 @@ node odd
   uncordoned by hand; it had been cordoned by profiles
   profile os is operational
     to maintenance-required if a && !b: not yet
-      a does not pass: label a not present
-      b passes, and must not
+      a: the label a is missing on the node
+      b: the label b is on the node, and must not be
   profile ghost is not configured (configured are: default, os, fw, fails, rests)
   The annotation haulout.dev/priority is "high": it counts as 0 (a whole number would be right)
 what keeps it:
-  a does not pass: label a not present
-  b passes, and must not
+  a: the label a is missing on the node
+  b: the label b is on the node, and must not be
   profile ghost is not configured (configured are: default, os, fw, fails, rests)""",
             id="odd labels and annotations",
         ),
@@ -173,13 +175,15 @@ node two
   profile os is in-maintenance
     to operational if hold && d: not yet
       hold does not pass, until 2026-03-01 11:00:00 UTC (in 58 min 30 s)
-      d does not pass: label d not present
+      d: the label d is missing on the node
   profile fw is operational
     to in-maintenance if a: another profile of this node is in maintenance
 what keeps it:
   hold does not pass, until 2026-03-01 11:00:00 UTC (in 58 min 30 s)
-  d does not pass: label d not present
-  to in-maintenance if a: another profile of this node is in maintenance""",
+  d: the label d is missing on the node
+  to in-maintenance if a: another profile of this node is in maintenance
+what would help:
+  set the label d on the node""",
             id="another profile has the node",
         ),
         pytest.param(
@@ -257,12 +261,17 @@ def test_json(picture: Profiles) -> None:
                         "text": "to operational if hold && d: not yet",
                         "because": [
                             {"code": "check-waits", "text": "hold does not pass", "until": "2026-03-01T11:00:00Z"},
-                            {"code": "check-waits", "text": "d does not pass: label d not present"},
+                            {
+                                "code": "check-waits",
+                                "text": "d: the label d is missing on the node",
+                                "act": "set the label d on the node",
+                            },
                         ],
                     }
                 ],
             }
         ],
+        "act": "set the label d on the node",
     }
 
 

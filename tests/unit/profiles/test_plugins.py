@@ -86,6 +86,45 @@ class TestHasLabel:
     def test_says_what_is_missing(self) -> None:
         assert judged("hasLabel", "{key: key}", node("n")).info == {"reason": "label key not present"}
 
+    @pytest.mark.parametrize(
+        ("labels", "config", "finding", "act"),
+        [
+            pytest.param(
+                {},
+                "{key: ready, value: 'yes'}",
+                "the label ready=yes is missing on the node",
+                "set the label ready=yes on the node",
+                id="no label",
+            ),
+            pytest.param(
+                {},
+                "{key: ready}",
+                "the label ready is missing on the node",
+                "set the label ready on the node",
+                id="no label, and any value would do",
+            ),
+            pytest.param(
+                {"ready": "no"},
+                "{key: ready, value: 'yes'}",
+                "the label ready of the node is 'no', not 'yes'",
+                "set the label ready=yes on the node",
+                id="another value",
+            ),
+            pytest.param(
+                {"ready": "yes"},
+                "{key: ready, value: 'yes'}",
+                "the label ready=yes is on the node",
+                "remove the label ready from the node",
+                id="there",
+            ),
+        ],
+    )
+    def test_names_what_it_looks_for_and_the_act_that_turns_it_round(
+        self, labels: dict[str, str], config: str, finding: str, act: str
+    ) -> None:
+        verdict = judged("hasLabel", config, node("n", labels=labels))
+        assert (verdict.finding, verdict.act) == (finding, act)
+
     def test_needs_a_key(self) -> None:
         assert refusal("check", "hasLabel", "{value: x}") == "string value is not set"
 

@@ -14,8 +14,11 @@ from haulout.core.reason import Reason
 from haulout.plugins.api import Verdict
 from haulout.surfaces.profiles.passes.claims import slot_of
 from haulout.surfaces.profiles.passes.result import Config, Judged, Result
+from haulout.surfaces.profiles.wire import State
 
 MOST_SHOWN = 10
+# The next state of each state in which a node waits for its maintenance or for the end of it.
+LEADS_ON = {State.REQUIRED.value: State.IN_MAINTENANCE, State.IN_MAINTENANCE.value: State.OPERATIONAL}
 
 
 def reasons(
@@ -51,7 +54,7 @@ def _transition(key: Key, result: Result, judged: Judged, view: View) -> Reason:
     if judged.error:
         return Reason("check-fails", key, f"{where}: {judged.error}", because=_errors(key, judged))
     if not judged.passed:
-        return Reason("checks-do-not-pass", key, f"{where}: not yet", because=_culprits(key, judged))
+        return Reason("checks-do-not-pass", key, f"{where}: not yet", because=_culprits(key, result, judged))
     if not judged.allowed:
         return Reason("other-profile", key, f"{where}: another profile of this node is in maintenance")
     claim = next((claim for claim in result.claims if claim.slot == slot_of(result, judged)), None)
@@ -70,16 +73,22 @@ def _errors(key: Key, judged: Judged) -> tuple[Reason, ...]:
     return tuple(Reason("check-fails", key, f"{name} fails: {error}") for name, error in failed)
 
 
-def _culprits(key: Key, judged: Judged) -> tuple[Reason, ...]:
-    """Return the checks that would have to answer differently."""
+def _culprits(key: Key, result: Result, judged: Judged) -> tuple[Reason, ...]:
+    """Return the checks that would have to answer differently, with acts where the transition leads on."""
     values = {name: verdict.passed for name, verdict in judged.verdicts.items()}
     found = culprits(judged.transition.check, values)
-    return tuple(_check(key, name, judged.verdicts[name], wanted=wanted) for name, wanted in found)
+    # To start a maintenance, or to give one up, is no help to a node that waits.
+    leads_on = LEADS_ON.get(result.state) == judged.transition.next
+    return tuple(_check(key, name, judged.verdicts[name], wanted=wanted, may_act=leads_on) for name, wanted in found)
 
 
-def _check(key: Key, name: str, verdict: Verdict, *, wanted: bool) -> Reason:
+def _check(key: Key, name: str, verdict: Verdict, *, wanted: bool, may_act: bool) -> Reason:
+    act = verdict.act if may_act else ""
+    if verdict.finding:
+        text = f"{name}: {verdict.finding}" + ("" if wanted else ", and must not be")
+        return Reason("check-waits", key, text, verdict.until, act=act)
     text = f"{name} does not pass" if wanted else f"{name} passes, and must not"
-    return Reason("check-waits", key, text + _details(verdict), verdict.until)
+    return Reason("check-waits", key, text + _details(verdict), verdict.until, act=act)
 
 
 def _details(verdict: Verdict) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 REASONS: Mapping[str, str] = {
     "annotation-invalid": "An annotation on the node is not understood.",
     "check-fails": "A check says no.",
-    "check-waits": "A check will say yes at the instant given.",
+    "check-waits": "A check says no; the text names what it looks for, `until` when time alone may change that.",
     "checks-do-not-pass": "The checks of a transition do not pass together.",
     "config-invalid": "maintenance.yaml is invalid, so that nothing is done.",
     "data-invalid": "The data annotation of the node cannot be read, so that the node is left alone.",

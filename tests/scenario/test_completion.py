@@ -19,13 +19,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield made
 
 
-def completed(served: Served, line: str, **variables: str) -> list[str]:
+def completed(served: Served, line: str, folder: Path | None = None, **variables: str) -> list[str]:
     words = line.split(" ")
     asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), "_HAULOUT_COMPLETE": "bash_complete"}
     done = subprocess.run(
         [str(HAULOUT)],
         env={**served.environment(), **asked, **variables},
-        cwd=served.folder,
+        cwd=folder or served.folder,
         text=True,
         capture_output=True,
         check=True,
@@ -54,3 +54,18 @@ def test_names_are_completed(served: Served, line: str, wanted: list[str]) -> No
 
 def test_a_cluster_that_cannot_be_read_completes_to_nothing(served: Served, tmp_path: Path) -> None:
     assert completed(served, "haulout explain rack", KUBECONFIG=str(tmp_path / "none")) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        pytest.param("haulout explain rack", ["rack-a", "rack-b"], id="a command of the operator's cluster"),
+        pytest.param("haulout status --context haul", ["haulout-embedded"], id="contexts of that kubeconfig"),
+        pytest.param("haulout drain rack", [], id="a command that goes where kubectl goes"),
+    ],
+)
+def test_the_kubeconfig_of_the_settings_counts_where_the_command_uses_it(
+    served: Served, tmp_path: Path, line: str, wanted: list[str]
+) -> None:
+    (tmp_path / "haulout.yaml").write_text(f"kubeconfig: {served.environment()['KUBECONFIG']}\n")
+    assert completed(served, line, tmp_path, KUBECONFIG=str(tmp_path / "none")) == wanted

@@ -5,10 +5,14 @@ Nothing is imported before a name is asked for. What cannot be read completes to
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 WITHIN = 2.0
 MOST = "500"
+# Commands that go where kubectl goes; all others ask the cluster of the operator's settings.
+LIKE_KUBECTL = ("drain", "uncordon")
 
 
 def nodes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -52,7 +56,7 @@ def contexts(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 
     from haulout.base import yaml
 
-    named = str(ctx.params.get("kubeconfig") or os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
+    named = str(_options(ctx)["kubeconfig"] or os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
     found: list[str] = []
     for path in named.split(os.pathsep):
         try:
@@ -74,13 +78,23 @@ def _path(kind: str) -> str:
     return next((each.path for each in resources if each.kind == kind), "/api/v1/nodes")
 
 
+def _options(ctx: click.Context) -> Mapping[str, str]:
+    """Return the options that say where the cluster is, as the command itself finds it."""
+    from haulout.explain.home import home_options
+
+    options = {name: str(ctx.params.get(name) or "") for name in ("kubeconfig", "context", "namespace")}
+    if ctx.command.name in LIKE_KUBECTL:
+        return options
+    return home_options(options, str(ctx.params.get("config") or ""))
+
+
 def _names(ctx: click.Context, path: str) -> list[str]:
     import asyncio
 
     from haulout.kube.config import load
     from haulout.kube.errors import KubeError
 
-    options = {name: str(ctx.params.get(name) or "") for name in ("kubeconfig", "context", "namespace")}
+    options = _options(ctx)
     try:
         endpoint = load(path=options["kubeconfig"], context=options["context"], namespace=options["namespace"])
         return asyncio.run(_listed(endpoint, path))

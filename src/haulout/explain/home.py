@@ -33,15 +33,21 @@ def home_endpoint(cluster: Mapping[str, Any], config: str = "") -> Endpoint:
 
     `config`: the settings file that a flag names. Without it, haulout.yaml in this folder counts if it is there.
     """
+    found = home_options(cluster, config)
+    kubeconfig, elsewhere = found["kubeconfig"], os.environ.get("KUBECONFIG", "")
+    if not cluster["kubeconfig"] and kubeconfig and elsewhere and kubeconfig != elsewhere:
+        click.echo(f"note: {kubeconfig}, which the settings name, is used instead of KUBECONFIG", err=True)
+    return endpoint_of(found)
+
+
+def home_options(cluster: Mapping[str, Any], config: str = "") -> Mapping[str, Any]:
+    """Return the options of a command, with the kubeconfig and the context of the settings where no flag names them."""
     if cluster["kubeconfig"]:
         # A context of the settings is one of their own kubeconfig.
-        return endpoint_of(cluster)
+        return cluster
     path = Path(config or "haulout.yaml")
     kubeconfig, context = (_setting(path, name) for name in ("kubeconfig", "context"))
-    elsewhere = os.environ.get("KUBECONFIG", "")
-    if kubeconfig and elsewhere and kubeconfig != elsewhere:
-        click.echo(f"note: {kubeconfig}, which the settings name, is used instead of KUBECONFIG", err=True)
-    return endpoint_of({**cluster, "kubeconfig": kubeconfig, "context": cluster["context"] or context})
+    return {**cluster, "kubeconfig": kubeconfig, "context": cluster["context"] or context}
 
 
 def _setting(path: Path, name: str) -> str:

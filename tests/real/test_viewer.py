@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,16 +39,17 @@ def run(plane: ControlPlane, folder: Path, *words: str, stdin: str = "") -> subp
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def plane(scratch: Scratch) -> Iterator[ControlPlane]:
     """A control plane of its own: definitions of all surfaces are installed in it."""
     with ControlPlane(scratch.directory("viewed")) as made:
         yield made
 
 
-@pytest.fixture
-def folder(plane: ControlPlane, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def folder(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An installation without its pods, and a user with the viewer's role."""
+    tmp_path = tmp_path_factory.mktemp("viewed")
     plane.load([node_object("a", labels={"cloud.sap/maintenance-profile": "mine"})])
     printed = [
         run(plane, tmp_path, str(HAULOUT), *words).stdout
@@ -70,6 +72,61 @@ def folder(plane: ControlPlane, tmp_path: Path) -> Path:
     applied = run(plane, tmp_path, "kubectl", "apply", "--server-side", "-f", "-", stdin=text)
     assert applied.returncode == 0, applied.stderr
     return tmp_path
+
+
+HIDDEN = ("nodemaintenances", "nodedisruptionbudgets", "skyhooks")
+
+
+@pytest.fixture(scope="module")
+def guest(plane: ControlPlane, folder: Path) -> str:
+    """A user with the viewer's role, but for three kinds."""
+    documents = []
+    for role in yaml.safe_load_all(run(plane, folder, str(HAULOUT), "rbac", "viewer").stdout):
+        meta = {**role["metadata"], "name": "haulout-guest"}
+        rules = [{**rule, "resources": [*({*rule["resources"]} - {*HIDDEN})]} for rule in role["rules"]]
+        subjects = [{**BINDING["subjects"][0], "name": "guest"}]
+        reference = {**BINDING["roleRef"], "kind": role["kind"], "name": "haulout-guest"}
+        documents.append({**role, "metadata": meta, "rules": [rule for rule in rules if rule["resources"]]})
+        documents.append(
+            {
+                **BINDING,
+                "kind": f"{role['kind']}Binding",
+                "metadata": meta,
+                "roleRef": reference,
+                "subjects": subjects,
+            }
+        )
+    applied = run(plane, folder, "kubectl", "apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
+    assert applied.returncode == 0, applied.stderr
+    return "guest"
+
+
+def test_every_command_names_the_rights_that_a_guest_lacks(plane: ControlPlane, folder: Path, guest: str) -> None:
+    def look(*words: str) -> str:
+        done = run(plane, folder, str(HAULOUT), *words, "--as", guest)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def unnamed(texts: list[str], kinds: tuple[str, ...] = HIDDEN) -> list[str]:
+        return [kind for kind in kinds if not re.search(rf'cannot (list|watch) resource "{kind}"', "\n".join(texts))]
+
+    assert unnamed(json.loads(look("explain", "a", "-o", "json"))["incomplete"]) == []
+    assert unnamed([line for line in look("explain", "a").splitlines() if line.startswith("INCOMPLETE: ")]) == []
+    assert unnamed(json.loads(look("status", "-o", "json"))["fleet"]["incomplete"]) == []
+    assert unnamed(json.loads(look("plan", "--days", "0.1", "-o", "json"))["incomplete"]) == []
+    assert unnamed(json.loads(look("history", "a", "-o", "json"))["incomplete"], ("nodemaintenances",)) == []
+    assert "what could not be read is listed in not-collected.txt" in look("bundle", "a", "--output", "part.tar.gz")
+    assert unnamed([run(plane, folder, "tar", "xzOf", "part.tar.gz", "part/not-collected.txt").stdout]) == []
+
+
+@pytest.mark.parametrize("kind", ["nodemaintenance", "ndb", "skyhook"])
+def test_an_object_that_a_guest_may_not_read_is_not_reported_as_absent(
+    plane: ControlPlane, folder: Path, guest: str, kind: str
+) -> None:
+    done = run(plane, folder, str(HAULOUT), "explain", kind, "any", "--as", guest)
+    assert done.returncode == 1
+    assert re.search("cannot (list|watch) resource", done.stderr)
+    assert "there is no" not in done.stderr
 
 
 def test_a_viewer_sees_everything_and_changes_nothing(plane: ControlPlane, folder: Path) -> None:

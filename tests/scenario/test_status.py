@@ -172,7 +172,7 @@ def test_a_budget_names_who_uses_it_and_who_waits_for_it(running: Served) -> Non
     missing = running.run("explain", "ndb", "none")
     assert (missing.returncode, missing.stderr) == (
         1,
-        "Error: there is no NodeDisruptionBudget named none, or it may not be read\n",
+        "Error: there is no NodeDisruptionBudget named none\n",
     )
 
 

@@ -98,6 +98,11 @@ class Store:
         """Return a table to look at. Where there is none, an empty one that the store does not keep."""
         return self._tables.get((cluster, kind)) or Table(TableName(cluster, kind))
 
+    def unreadable(self, cluster: str) -> list[Table]:
+        """Return the tables of a cluster that cannot be read, by kind."""
+        found = (table for table in self._tables.values() if table.listing is Listing.UNREADABLE)
+        return sorted((table for table in found if table.name.cluster == cluster), key=lambda table: table.name.kind)
+
     def _table(self, cluster: str, kind: str) -> Table:
         """Return a table to write to."""
         found = self._tables.get((cluster, kind))

@@ -13,11 +13,13 @@ import msgspec
 from haulout.base.clock import SystemClock
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Value
+from haulout.cluster.store import Listing
 from haulout.cluster.view import View
 from haulout.core.budgets.counts import Ruling, ruling_key
 from haulout.core.budgets.status import Status, status_of
 from haulout.core.budgets.wire import KIND, NodeBudgetRow
 from haulout.explain.home import home_endpoint
+from haulout.explain.node import unread
 from haulout.explain.setup import Setup, setup_of
 from haulout.explain.snapshot import picture
 from haulout.kernel.kernel import Kernel
@@ -29,7 +31,7 @@ from haulout.kube.http import HttpTransport
 class BudgetExplanation(msgspec.Struct, frozen=True):
     """A NodeDisruptionBudget as the decisions see it now. `status`: as they would write it.
 
-    `settings`: where the operator's settings were found. `incomplete`: what of them could not be read.
+    `settings`: where the operator's settings were found. `incomplete`: what could not be read.
     """
 
     name: str
@@ -49,7 +51,10 @@ def explain_budget(name: str, config: str, output: str, cluster: Mapping[str, An
     now = datetime.now(UTC)
     found = _explanation(kernel, name, setup, now)
     if found is None:
-        raise click.ClickException(f"there is no NodeDisruptionBudget named {name}, or it may not be read")
+        table = kernel.store.table("", KIND)
+        if table.listing is Listing.UNREADABLE:
+            raise click.ClickException(f"{KIND}s cannot be read: {table.why or 'no answer'}")
+        raise click.ClickException(f"there is no {KIND} named {name}")
     click.echo(
         msgspec.json.format(msgspec.json.encode(found), indent=2).decode()
         if output == "json"
@@ -69,7 +74,7 @@ def _explanation(kernel: Kernel, name: str, setup: Setup, now: datetime) -> Budg
     if status is None:
         return None
     alone = () if setup.together else ("no haulout.yaml was found: a drop-in alone does not obey budgets",)
-    return BudgetExplanation(name, status, setup.origin, (*setup.unread, *alone))
+    return BudgetExplanation(name, status, setup.origin, (*setup.unread, *unread(kernel), *alone))
 
 
 async def _settled(setup: Setup, endpoint: Endpoint) -> Kernel:

@@ -16,7 +16,7 @@ from haulout.core.declaration import Declaration
 from haulout.explain.home import home_endpoint
 from haulout.explain.setup import declaration_of
 from haulout.kube.endpoint import Endpoint
-from haulout.kube.errors import ApiError, KubeError, NotFound
+from haulout.kube.errors import ApiError, Forbidden, KubeError, NotFound
 from haulout.kube.http import HttpTransport
 from haulout.kube.listing import read_list
 from haulout.kube.transport import Transport
@@ -73,6 +73,8 @@ async def _history(node: str, endpoint: Endpoint) -> History:
         except NotFound:
             # Events outlive their objects, so a deleted node has a history too.
             incomplete.append(f"there is no node {node} now")
+        except Forbidden as error:
+            incomplete.append(str(error))
         wanted = {("Node", "", node), *await _objects(node, transport, incomplete)}
         entries = [
             entry

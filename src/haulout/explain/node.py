@@ -57,7 +57,7 @@ class Explanation(msgspec.Struct, frozen=True):
     `has_own_flags`: the flags are those of that object, not of the node. `act`: what would let it go on.
     `is_of_node`: objects of its kind are about one node each.
 
-    `settings`: where the operator's settings were found. `incomplete`: what of them could not be read.
+    `settings`: where the operator's settings were found. `incomplete`: what could not be read.
     `queue`: for other nodes that keep it, what each of them waits for itself, or who works on it.
     `last_grace_ends_at`: when the last grace period of the pods of its drains ends, if nothing but those is waited for.
     """
@@ -163,7 +163,9 @@ def explain_listed(
     if not isinstance(node, NodeRow):
         flags = ("not there",) if name else ()
         is_of_node = objects is not None and objects.kind == key.kind
-        return Explanation(name, flags, "", (), reasons, _act(reasons), about, is_of_node=is_of_node)
+        return Explanation(
+            name, flags, "", (), reasons, _act(reasons), about, is_of_node=is_of_node, incomplete=unread(kernel)
+        )
     return msgspec.structs.replace(_explanation(kernel, node, reasons, now), about=about)
 
 
@@ -225,7 +227,13 @@ def _explanation(kernel: Kernel, row: NodeRow, reasons: tuple[Reason, ...], now:
         reasons=reasons,
         act=_act(reasons),
         last_grace_ends_at=_last_grace_ends_at(kernel, key, now),
+        incomplete=unread(kernel),
     )
+
+
+def unread(kernel: Kernel) -> tuple[str, ...]:
+    """Return the kinds that decisions read and that cannot be read, each with the cause."""
+    return tuple(f"{table.name.kind}: {table.why or 'no answer'}" for table in kernel.store.unreadable(""))
 
 
 def as_text(found: Explanation, now: datetime) -> str:

@@ -77,9 +77,12 @@ def explain_object(
     else:
         found = explain(kernel, setup.enabled, node_key(name), now)
     if found is None:
+        table = kernel.store.table("", kind.kind)
+        if table.listing is Listing.UNREADABLE:
+            raise click.ClickException(f"{kind.kind}s cannot be read: {table.why or 'no answer'}")
         word = "node" if kind is NODE else kind.kind
         raise click.ClickException(f"there is no {word} named {name}")
-    found = msgspec.structs.replace(found, settings=setup.origin, incomplete=setup.unread)
+    found = msgspec.structs.replace(found, settings=setup.origin, incomplete=(*setup.unread, *found.incomplete))
     if node.get("spec", {}).get("unschedulable") and not found.cordon:
         found = msgspec.structs.replace(found, cordon=hand_cordon(node, now))
     click.echo(as_json(found) if output == "json" else as_text(found, now))

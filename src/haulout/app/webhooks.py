@@ -30,6 +30,7 @@ from haulout.serve.admission import LONGEST_BODY, Admission, Ask, Look
 from haulout.serve.certificates import Pair, make_self_signed
 from haulout.serve.guard import Guard, guarded
 from haulout.serve.managed_certificate import SelfManagedCertificate
+from haulout.serve.measured_identity import MeasuredIdentity
 from haulout.serve.mounted_certificates import MountedCertificate
 from haulout.serve.registrations import Registrations
 from haulout.serve.secret_form import OwnForm
@@ -123,7 +124,8 @@ async def webhook_server(
         yield lambda: ""
         return
     identity = ServerIdentity()
-    keeper, lack = _keeper(Together(identity, *also), webhooks, certificates, transport, clock, metrics)
+    measured = MeasuredIdentity(Together(identity, *also), metrics)
+    keeper, lack = _keeper(measured, webhooks, certificates, transport, clock, metrics)
     routes = Admission(store, metrics, look, asker(transport)).routes(webhooks)
     server = await listen(address, routes, method="POST", tls=identity.context, longest_body=LONGEST_BODY)
     assert server is not None

@@ -171,6 +171,9 @@ KERNEL_METRICS = (
         "haulout_watch_troubles_total", COUNTER, "Interruptions of watches by kind and cause.", labels=("code", "kind")
     ),
     Metric(
+        "haulout_webhook_certificate_end_timestamp_seconds", GAUGE, "When the certificate of the webhooks runs out."
+    ),
+    Metric(
         "leader_election_master_status", GAUGE, "Whether this process holds the lease of this name.", labels=("name",)
     ),
     Metric("process_cpu_seconds_total", COUNTER, "Seconds of processor time that this process has used."),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import ssl
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from haulout.runtime.metrics import Metrics
 from haulout.serve.certificates import Pair, make_self_signed
+from haulout.serve.measured_identity import ENDS_AT, MeasuredIdentity
 from haulout.serve.mounted_certificates import MountedCertificate
 from haulout.serve.tls import ServerIdentity
 
@@ -69,3 +72,17 @@ def test_files_that_vanish_leave_what_was_in_them(tmp_path: Path) -> None:
     (tmp_path / "tls.crt").unlink()
     files.look()
     assert not identity.use(FIRST)
+
+
+def test_the_end_of_the_certificate_in_use_is_a_metric() -> None:
+    metrics = Metrics()
+    identity = MeasuredIdentity(ServerIdentity(), metrics)
+    assert ENDS_AT not in metrics.render().decode()
+    for began_at in (NOW, NOW + timedelta(days=1)):
+        pair = make_self_signed(["127.0.0.1"], began_at)
+        identity.use(pair)
+        with pytest.raises(ssl.SSLError):
+            identity.use(Pair(b"", pair.key))
+        ends_at = x509.load_pem_x509_certificate(pair.certificate).not_valid_after_utc
+        (line,) = [line for line in metrics.render().decode().splitlines() if line.startswith(ENDS_AT)]
+        assert float(line.split()[1]) == ends_at.timestamp()

@@ -1,0 +1,30 @@
+"""The end of the webhooks' certificate as a metric, so that an alert is raised before the API server refuses it."""
+
+from __future__ import annotations
+
+from cryptography import x509
+
+from haulout.runtime.metrics import Metrics
+from haulout.serve.certificates import Pair
+from haulout.serve.tls import TakesCertificates
+
+ENDS_AT = "haulout_webhook_certificate_end_timestamp_seconds"
+
+
+class MeasuredIdentity:
+    """A server that exports when the certificate that it presents runs out."""
+
+    def __init__(self, identity: TakesCertificates, metrics: Metrics) -> None:
+        self._identity = identity
+        self._metrics = metrics
+
+    @property
+    def ready(self) -> bool:
+        return self._identity.ready
+
+    def use(self, pair: Pair) -> bool:
+        is_news = self._identity.use(pair)
+        if is_news:
+            certificate = x509.load_pem_x509_certificate(pair.certificate)
+            self._metrics.gauge(ENDS_AT, certificate.not_valid_after_utc.timestamp())
+        return is_news

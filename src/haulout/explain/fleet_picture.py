@@ -33,16 +33,18 @@ NO_GROUP = "(no group)"
 def fleet_lines(fleet: Fleet, width: int, height: int | None = None) -> list[str]:
     """Return the picture of a fleet. `height`: how many lines there are; what does not fit is folded and counted."""
     whole = [*_not_served(fleet, width), *_incomplete(fleet, width), *_heading(fleet)]
-    sections = [
+    # Maintenances, of which there may be thousands, become text only where they are shown.
+    sections: list[tuple[str, Sequence[str | Work]]] = [
         ("", list(_groups(fleet.nodes, width))),
         ("budgets", [_budget(each, fleet.at) for each in fleet.budgets]),
-        ("maintenances", [_work(each, fleet.at) for each in fleet.works]),
+        ("maintenances", fleet.works),
         ("what waits, by cause", [line for cause in fleet.causes for line in _cause(cause, fleet.at)]),
     ]
     kept = [(title, lines) for title, lines in sections if lines]
     room = None if height is None else height - len(whole) - sum(bool(title) + 1 for title, _ in kept)
     for (title, lines), most in zip(kept, _shares([len(lines) for _, lines in kept], room), strict=True):
-        whole += ["", *([f"{title}:"] if title else []), *_folded(lines, most)]
+        shown = (_work(line, fleet.at) if isinstance(line, Work) else line for line in _folded(lines, most))
+        whole += ["", *([f"{title}:"] if title else []), *shown]
     return [_cut(line, width) for line in whole]
 
 
@@ -161,7 +163,7 @@ def _shares(lengths: Sequence[int], room: int | None) -> list[int]:
     return shares
 
 
-def _folded(lines: Sequence[str], most: int) -> list[str]:
+def _folded(lines: Sequence[str | Work], most: int) -> list[str | Work]:
     if len(lines) <= most:
         return list(lines)
     kept = max(most - 1, 0)

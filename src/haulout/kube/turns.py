@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -22,12 +24,14 @@ SHARE, MOST_SAVED = 0.001, 0.010
 # The time that decisions may take because of one cluster before it counts: so many seconds in a second, and at most so
 # many saved up. A cluster in which ordinary work is done takes less.
 DECIDING_SHARE, MOST_DECIDING = 0.002, 0.200
+# In so many seconds half of the turns that a cluster has taken are forgotten.
+TURNS_HALVED_IN = 30.0
 # Timers of an idle event loop fire up to so much late.
 TIMERS = 0.002
 
 
 class Turns:
-    """The turns at one kind of work: one at a time, in the order of asking, with a pause after each.
+    """The turns at one kind of work: one at a time, with a pause after each. The lowest rank is next, then the first to ask.
 
     A pause lasts `pause` seconds, and at least `rest` times as long as the turn before it. So work that is done within
     turns takes at most one part in `rest` + 1 of the time, however many ask for it and however costly their input is.
@@ -41,35 +45,73 @@ class Turns:
         self._pause = pause
         self._rest = rest
         self._free_at = float("-inf")
-        self._order = asyncio.Lock()
+        self._is_taken = False
+        self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._numbers = itertools.count()
+        self._timer: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def turn(self, rank: float = 0.0) -> AsyncIterator[None]:
         """Wait for a turn. What runs within it must not wait for anything."""
         loop = asyncio.get_running_loop()
-        async with self._order:
-            late = 0.0
-            if (wait := self._free_at - loop.time()) > 0:
-                await asyncio.sleep(wait)
-                late = max(loop.time() - self._free_at - TIMERS, 0.0)
-            began_at = loop.time()
-            try:
-                yield
-            finally:
-                ended_at = loop.time()
-                self._free_at = ended_at + max(self._pause, self._rest * (ended_at - began_at), self._rest * late)
+        late = 0.0
+        if self._is_taken or self._waiting or loop.time() < self._free_at:
+            await self._next_turn(rank)
+            late = max(loop.time() - self._free_at - TIMERS, 0.0)
+        self._is_taken = True
+        began_at = loop.time()
+        try:
+            yield
+        finally:
+            ended_at = loop.time()
+            self._free_at = ended_at + max(self._pause, self._rest * (ended_at - began_at), self._rest * late)
+            self._give_back()
 
     def charge(self, seconds: float) -> None:
         """Lengthen the pause for work that was done outside of a turn, as if it had been done within."""
         now = asyncio.get_running_loop().time()
         self._free_at = max(self._free_at, now) + self._rest * seconds
 
+    async def _next_turn(self, rank: float) -> None:
+        future = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (rank, next(self._numbers), future))
+        self._await_pause()
+        try:
+            await future
+        except asyncio.CancelledError:
+            # The turn may have come at the very moment at which it is not wanted any more.
+            if future.done() and not future.cancelled():
+                self._give_back()
+            raise
+
+    def _give_back(self) -> None:
+        self._is_taken = False
+        self._await_pause()
+
+    def _await_pause(self) -> None:
+        """Choose the next one when the pause is over, and not before: until then one of a lower rank may ask."""
+        if self._waiting and not self._is_taken and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_at(self._free_at, self._choose)
+
+    def _choose(self) -> None:
+        self._timer = None
+        if asyncio.get_running_loop().time() < self._free_at:
+            self._await_pause()
+            return
+        while self._waiting and not self._is_taken:
+            _, _, future = heapq.heappop(self._waiting)
+            if not future.done():
+                self._is_taken = True
+                future.set_result(None)
+
 
 class Allowance:
     """The time that may be spent on one other cluster. It grows slowly by itself, and by `GRANT` with each turn.
 
-    So a quiet cluster does not wait, however many busy ones wait for a turn. Work that takes longer than there was
-    time left is owed: it is made up for by as many turns before the next work begins.
+    So a quiet cluster does not wait, however many busy ones wait for a turn. Where several wait, the one that has taken
+    the fewest turns lately is next: a cluster in which much happens for once does not wait behind those that are always
+    busy. Work that takes longer than there was time left is owed: it is made up for by as many turns before the next
+    work begins.
     """
 
     def __init__(
@@ -84,16 +126,19 @@ class Allowance:
         self._spent = spent
         self._left = left
         self._deciding_left = MOST_DECIDING
+        self._turns_taken = 0.0
         self._grown_at = self._decided_at = clock.elapsed()
 
     async def wait(self) -> None:
         """Wait until there is time left, with turns if need be."""
         now = self._clock.elapsed()
         self._left = max(self._left, min(self._left + SHARE * (now - self._grown_at), MOST_SAVED))
+        self._turns_taken *= 0.5 ** ((now - self._grown_at) / TURNS_HALVED_IN)
         self._grown_at = now
         while self._left <= 0:
-            async with self._turns.turn():
+            async with self._turns.turn(self._turns_taken):
                 self._left += GRANT
+            self._turns_taken += 1
 
     async def pause(self) -> None:
         """Wait for a turn at which nothing is done."""

@@ -12,7 +12,7 @@ from haulout.kube.bounds import AWAY, LONG, Text
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.excerpt import SLICE, Shape
 from haulout.kube.http import HttpTransport
-from haulout.kube.turns import TIMERS, Shared, Turns
+from haulout.kube.turns import GRANT, TIMERS, Allowance, Shared, Turns
 from tests.build.server import serve
 from tests.build.virtual import LoopClock, virtual
 
@@ -37,6 +37,63 @@ async def test_turns_are_taken_in_order_with_a_pause_between_them() -> None:
         for name in "abc":
             group.create_task(work(name))
     assert taken == [("a", 0.0), ("b", 0.01), ("c", 0.02)]
+
+
+@virtual
+async def test_the_lowest_rank_is_next_when_the_pause_is_over() -> None:
+    turns, taken = Turns(PAUSE), list[str]()
+
+    async def work(name: str, rank: float) -> None:
+        async with turns.turn(rank):
+            taken.append(name)
+
+    async with asyncio.TaskGroup() as group:
+        for name, rank in (("a", 3), ("b", 3), ("c", 3)):
+            group.create_task(work(name, rank))
+        await asyncio.sleep(PAUSE / 2)
+        group.create_task(work("d", 1))
+    assert taken == ["a", "d", "b", "c"]
+
+
+@virtual
+async def test_one_that_is_cancelled_with_the_turn_in_hand_gives_it_back() -> None:
+    turns, taken = Turns(PAUSE), list[str]()
+    async with turns.turn():
+        pass
+
+    async def work(name: str) -> None:
+        async with turns.turn():
+            taken.append(name)
+
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(work("a"))
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_at(PAUSE, first.cancel)
+        group.create_task(work("b"))
+    assert taken == ["b"]
+
+
+@virtual
+async def test_a_burst_of_a_quiet_cluster_does_not_wait_behind_those_that_are_always_busy() -> None:
+    turns, loop, clock = Turns(PAUSE), asyncio.get_running_loop(), LoopClock()
+
+    async def be_busy() -> None:
+        allowance = Allowance(turns, clock, lambda: 0.0)
+        while True:
+            await allowance.wait()
+            allowance.spend(GRANT)
+
+    async with asyncio.TaskGroup() as group:
+        busy = [group.create_task(be_busy()) for _ in range(50)]
+        await asyncio.sleep(60)
+        quiet, began_at = Allowance(turns, clock, lambda: 0.0), loop.time()
+        for _ in range(10):
+            await quiet.wait()
+            quiet.spend(GRANT)
+        took = loop.time() - began_at
+        for task in busy:
+            task.cancel()
+    assert took <= 11 * PAUSE
 
 
 @virtual

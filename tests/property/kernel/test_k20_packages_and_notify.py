@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -17,15 +18,16 @@ from haulout.cluster.view import FactDemand
 from haulout.embedded import JOBS, NODES, PODS, Json
 from haulout.kernel.kernel import Kernel
 from haulout.kube.errors import KubeError
-from haulout.surfaces.notify.scheduler.estimate import POD_ANNOTATIONS
+from haulout.surfaces.notify.scheduler.estimate import EXPECTED_END, POD_ANNOTATIONS
 from haulout.surfaces.notify.scheduler.recording import PROBE, READ_EVERY_FOR
-from haulout.surfaces.notify.wire import ANNOTATIONS, NODE_ANNOTATIONS, OBJECTS_DRAINED, STARTED
+from haulout.surfaces.notify.wire import ANNOTATIONS, NODE_ANNOTATIONS, NOT_BEFORE, OBJECTS_DRAINED, STARTED
 from haulout.surfaces.packages.reruns import RERUN
 from tests.build.examples import examples
 from tests.build.notices import HOME, OWN, Notices, options
 from tests.build.skyhooks import CONFIG_MAPS, POLICIES, SKYHOOKS, P, Skyhooks, pkg
 from tests.build.workloads import pod
 from tests.property.kernel.test_k20_extremes import ANY_TIMES, DURATIONS, NUMBERS, TIMES
+from tests.property.kernel.test_k20_wires import EXTREMES
 
 Draw = Any
 SMALL = st.sampled_from([-(2**31), -1, 0, 1, 100, 2**31 - 1])
@@ -169,6 +171,34 @@ def test_k20_notify(data: st.DataObject) -> None:
     assert failures == []
     # It is deleted once it is validated.
     assert ops.found("good") is None or {STARTED, OBJECTS_DRAINED} <= set(ops.path("good"))
+
+
+# Nothing ends a drain by force, so that a pod is waited for as long as its owner says.
+PATIENT = options(f"slaPeriod: 10m\noperators: {{{SCHEDULER}, drainer: {{enabled: true, afterSLA: Keep}}}}\n")
+
+
+@pytest.mark.parametrize("at", EXTREMES)
+@pytest.mark.parametrize("restarts", ["Never", "Always"])
+def test_k20_no_time_of_an_annotation_stops_the_scheduler(restarts: str, at: str) -> None:
+    ops = Notices(PATIENT, nodes=2)
+    failures = watched(ops.kernel)
+    body = pod("p", nodeName="n0", restartPolicy=restarts)
+    body["metadata"]["annotations"] = {EXPECTED_END: at}
+    ops.world.objects.create(PODS, body)
+    ops.make("bad", "n0", mid="bad").make("late", "n1", mid="late", annotations={NOT_BEFORE: at}).run(60)
+    assert failures == []
+    assert [name for name in ("bad", "late") if "schedulerDecision" not in ops.conditions(name)] == []
+
+
+@pytest.mark.parametrize("at", EXTREMES)
+def test_k20_a_maintenance_that_began_at_any_time_gets_a_deadline(at: str) -> None:
+    ops = Notices(options("slaPeriod: 10m"), nodes=1)
+    failures = watched(ops.kernel)
+    ops.started("bad")
+    stamps = [{"maintenanceStatus": STARTED, "transitionTimestamp": at}]
+    ops.patch("bad", {"status": {"slaExpires": None, "transitionTimestamps": stamps}}, "status").run(60)
+    assert failures == []
+    assert ops.get("bad")["status"]["slaExpires"]
 
 
 def skyhook_status(draw: Draw) -> Json:

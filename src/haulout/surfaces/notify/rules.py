@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import lru_cache
 
+from haulout.base.bounds import instant
 from haulout.base.selector import Selector, SelectorError, parse
 from haulout.base.weekday import parse_time_of_day, parse_weekday
 from haulout.base.zones import zone
@@ -200,12 +201,12 @@ def _blackout(blackout: Blackout, path: Path) -> Iterator[Flaw]:
 
 
 def moment(text: str) -> datetime | None:
-    """Return the instant of an RFC 3339 time, or None if the text is none."""
+    """Return the instant of an RFC 3339 time, within bounds, or None if the text is none. Owners of pods write some of them."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return at if at.tzinfo is not None else None
+    return instant(at) if at.tzinfo is not None else None
 
 
 def _recipes(recipes: Iterable[Recipe], path: Path, kinds: tuple[str, ...]) -> Iterator[Flaw]:

@@ -9,7 +9,9 @@ from haulout.cluster.rows import Row
 from haulout.cluster.view import NotListed
 from haulout.core.action import Tell
 from haulout.core.decision import Decision
-from haulout.surfaces.clusterapi.options import Options
+from haulout.core.declaration import Context
+from haulout.surfaces.clusterapi.options import Options, served
+from haulout.surfaces.clusterapi.settings import ClusterApiSettings
 from haulout.surfaces.clusterapi.wire import CLUSTER, HOST, MACHINE, PAUSED, REBOOT_MODE, HostRow, MachineRow
 from tests.build.machines import HOSTS, H, ask, cluster, edits, host, machine, picture, steps
 from tests.build.rows import at
@@ -202,7 +204,8 @@ def test_a_host_that_is_gone_wants_nothing() -> None:
 
 # Beside other surfaces: only for the Machine that uses the host, in its own namespace
 
-OWNED = Options(enable_metal3_maintenance=True, owned_hosts_only=True)
+# As beside other surfaces.
+OWNED = served(ClusterApiSettings(enable_metal3_maintenance=True), Context(alone=False))
 MISMATCH = "Warning HostOwnershipMismatch on m"
 
 

@@ -22,3 +22,11 @@ def without_collector() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def exempt_from_collector() -> None:
+    """Exempt the objects that exist now from the cyclic garbage collector, because they stay.
+
+    Else its first pass after `without_collector` goes through all of them: 0.2 s in the first picture of 5,000 nodes.
+    """
+    gc.freeze()

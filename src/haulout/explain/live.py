@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from haulout.base.clock import SystemClock
-from haulout.base.collector import without_collector
+from haulout.base.collector import exempt_from_collector, without_collector
 from haulout.cluster.kinds import Kinds
 from haulout.cluster.store import Listing
 from haulout.core.decision import Source
@@ -70,6 +70,7 @@ async def live_picture(setup: Setup, transport: Transport) -> AsyncIterator[Live
                     await changed.wait()
         live = LivePicture(assembly.kernel, tuple(source.kind for source in wanted), changed)
         live.settle()
+        exempt_from_collector()
         try:
             yield live
         finally:

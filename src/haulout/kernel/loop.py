@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -114,10 +114,15 @@ class Loop:
         elif (subject in self._askings or subject in self._newcomers) and self._due.add(self._order(subject)):
             self.on_due(subject)
 
-    def _wake_readers(self, topic: Topic) -> None:
+    def _wake_readers(self, topic: Topic, readers: Collection[Subject]) -> None:
         """Make the subjects due that have read a topic, or let them rest before."""
+        if _is_about_grants(topic):
+            # A grant that is only renewed does not make a subject use it that has declined it.
+            for subject in readers:
+                self._call(subject)
+            return
         may_rest, cluster = bool(self._rests), getattr(topic, "cluster", "")
-        for subject in self._askings.readers(topic):
+        for subject in readers:
             if cluster:
                 self._woken_by.setdefault(subject, cluster)
             if may_rest and subject not in self._under_way and self._rests.delay(subject, topic, self._now):
@@ -247,20 +252,19 @@ class Loop:
             self._take(*self._store.take_changes())
 
     def _take(self, changed: set[Topic], freed: set[CountOf], arrived: list[Key]) -> None:
+        # Most rows are pods, about which there is no decision.
+        arrived = [key for key in arrived if key.kind in self._deciders_of]
         self._greet(arrived)
         for key in arrived:
             for subject in self.subjects(key):
                 self.wake(subject)
         for topic in changed:
-            if _is_about_grants(topic):
-                # A grant that is only renewed does not make a subject use it that has declined it.
-                for subject in self._askings.readers(topic):
-                    self._call(subject)
-            else:
-                self._wake_readers(topic)
+            # Most topics have no reader, at a start none has.
+            if readers := self._askings.readers(topic):
+                self._wake_readers(topic, readers)
             if isinstance(topic, Key):
                 self._note_configuration(topic)
-                if self._store.row(topic) is None:
+                if topic.kind in self._deciders_of and self._store.row(topic) is None:
                     for subject in self.subjects(topic):
                         self.wake(subject)
             elif isinstance(topic, TableName):

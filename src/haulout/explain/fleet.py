@@ -34,6 +34,7 @@ STATES = (IN_SERVICE, WAITING, DRAINING, OUT, CORDONED, NOT_READY)
 # Longer chains of nodes that wait for each other are cut, because they cannot be read.
 LONGEST_CHAIN = 8
 NO_ROOM = "no-room"
+UNAVAILABLE = "unavailable"
 # Reasons that say that work goes on by itself, or that nothing is wanted.
 MOVING = frozenset(
     {
@@ -195,14 +196,19 @@ class _Gathering:
 
     def _followed(self, node: str) -> Iterator[Reason]:
         """Follow a node that waits for another one to what that one waits for."""
-        seen, queue = {node}, list(self._ends[node])
+        seen, queue = {node}, [(node, end) for end in self._ends[node]]
         while queue:
-            end = queue.pop(0)
+            waiting_node, end = queue.pop(0)
             next_node = end.subject.name if end.subject.kind == "Node" else ""
-            if next_node in self._ends and next_node != node and len(seen) < LONGEST_CHAIN:
+            if end.code == UNAVAILABLE and not next_node:
+                # The number of further nodes that take places is no cause. The first of them are followed.
+                continue
+            if next_node == waiting_node:
+                yield end
+            elif next_node in self._ends and next_node != node and len(seen) < LONGEST_CHAIN:
                 if next_node not in seen:
                     seen.add(next_node)
-                    queue += self._ends[next_node]
+                    queue += [(next_node, each) for each in self._ends[next_node]]
             elif holders := self._holders.get(next_node) if next_node != node else None:
                 act = f"end {', '.join(holders)} when the work on {next_node} is done"
                 yield msgspec.structs.replace(end, text=f"{end.text} for {', '.join(holders)}", act=end.act or act)

@@ -17,6 +17,7 @@ from haulout.cli.root import main
 from haulout.cluster.key import node_key
 from haulout.core.declaration import Enabled
 from haulout.explain import snapshot
+from haulout.explain.fleet import fleet_of
 from haulout.explain.node import Explanation, as_json, as_text, explain
 from haulout.surfaces.profiles.surface import PROFILES
 from tests.build.profiles import Profiles, config_text, worker
@@ -273,6 +274,12 @@ def test_json(picture: Profiles) -> None:
         ],
         "act": "set the label d on the node",
     }
+
+
+def test_the_cause_at_the_node_that_takes_the_place_counts_for_the_node_that_waits(picture: Profiles) -> None:
+    fleet = fleet_of(picture.desk.kernel, ["profiles"], ["Node"], "zone", NOW)
+    found = {cause.text: cause for cause in fleet.causes}["hold does not pass"]
+    assert {"busy", "waits"} <= {*found.nodes}
 
 
 def test_a_node_that_is_not_there(picture: Profiles) -> None:

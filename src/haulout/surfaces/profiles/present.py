@@ -77,9 +77,11 @@ def _culprits(key: Key, result: Result, judged: Judged) -> tuple[Reason, ...]:
     """Return the checks that would have to answer differently, with acts where the transition leads on."""
     values = {name: verdict.passed for name, verdict in judged.verdicts.items()}
     found = culprits(judged.transition.check, values)
-    # To start a maintenance, or to give one up, is no help to a node that waits.
+    # To start a maintenance, or to give one up, is no help to a node that waits. Nor is another way on where one transition
+    # passes and only waits for its turn.
     leads_on = LEADS_ON.get(result.state) == judged.transition.next
-    return tuple(_check(key, name, judged.verdicts[name], wanted=wanted, may_act=leads_on) for name, wanted in found)
+    may_act = leads_on and not any(other.passed for other in result.judged)
+    return tuple(_check(key, name, judged.verdicts[name], wanted=wanted, may_act=may_act) for name, wanted in found)
 
 
 def _check(key: Key, name: str, verdict: Verdict, *, wanted: bool, may_act: bool) -> Reason:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.build.metric_labels import watch_labels
+
+# A shell that starts a job in the background lets it ignore interrupts, and its children with it. Some tests interrupt commands.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long examples take to draw says more about the machine than about the test.
 settings.register_profile(

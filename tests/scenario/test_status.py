@@ -98,6 +98,15 @@ def test_waiting_for_states(running: Served) -> None:
     assert running.run("wait", "node/c", "--for", "returned").returncode == 0
 
 
+def test_a_node_is_not_maintained_before_the_operator_has_begun(served: Served) -> None:
+    served.make(maintenance("one", "a"))
+    late = served.run("wait", "a", "--for", "maintained", "--timeout", "1s")
+    assert (late.returncode, late.stderr) == (4, "node a is waiting after 1 s, not maintained\n")
+    found = json.loads(served.run("status", "-o", "json").stdout)["fleet"]
+    assert [each["state"] for each in found["nodes"]] == ["waiting", "in service", "in service"]
+    assert [(each["used"], each["left"]) for each in found["budgets"]] == [(0, 1)]
+
+
 def test_where_nothing_waits(served: Served) -> None:
     done = served.run("status", "--exit-code")
     assert done.returncode == 0
@@ -146,9 +155,9 @@ def test_a_server_that_does_not_answer(served: Served, words: tuple[str, ...]) -
 
 
 def test_the_history_of_a_node_tells_who_did_what(running: Served) -> None:
+    running.until(lambda: "NodeMaintenance one: " in running.run("history", "node/a").stdout)
     done = running.run("history", "node/a")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "NodeMaintenance one: " in done.stdout
     entries = json.loads(running.run("history", "a", "-o", "json").stdout)["entries"]
     assert entries == sorted(entries, key=lambda entry: entry["at"])
     assert {entry["object"] for entry in entries} <= {"Node a", "NodeMaintenance one"}

@@ -110,7 +110,7 @@ class Waves:
         status = skyhook.get("status") or {}
         wanted = skyhook["spec"]["packages"][PACKAGE]["version"]
         marks = {node["metadata"]["name"]: self._mark(node) for node in self._world.server.list(NODES)}
-        self._tell(marks, status)
+        self._tell(marks, status, skyhook["metadata"]["generation"])
         zones: dict[str, list[NodeMark]] = {}
         for node in self._world.server.list(NODES):
             zones.setdefault(node["metadata"]["labels"][ZONE], []).append(marks[node["metadata"]["name"]])
@@ -155,8 +155,11 @@ class Waves:
             self._touched.add(metadata["name"])
         return NodeMark(metadata["name"], state)
 
-    def _tell(self, marks: dict[str, NodeMark], status: Json) -> None:
-        """Note what has happened since the last look: waves that began, and the halt."""
+    def _tell(self, marks: dict[str, NodeMark], status: Json, generation: int) -> None:
+        """Note what has happened since the last look: waves that began, and the halt.
+
+        When the act is played again, the status shows the halt of the last time until the operator has seen the new spec.
+        """
         for name, each in (status.get("compartmentStatuses") or {}).items():
             members = each.get("batchNodes") or []
             wave = (each.get("batchState") or {}).get("currentBatch", 1)
@@ -165,7 +168,7 @@ class Waves:
                 does = f"to {self._good} again" if self._halted else "begins"
                 self._acts.appendleft(f"wave {wave} {does}: {len(members)} {'node' if len(members) == 1 else 'nodes'}")
         halt = status.get("halt") or {}
-        if halt.get("message") and not self._halted and halt.get("generation"):
+        if halt.get("message") and not self._halted and halt.get("generation") == generation:
             why = str(halt["message"]).partition(": ")[2] or halt["message"]
             self._halted = f"wave {halt['wave']} failed its gate: {why}"
             self._acts.appendleft(self._halted)

@@ -177,7 +177,7 @@ class _Gathering:
 
     def node(self, row: NodeRow, group_by: str) -> NodeState:
         holds = self._holds(row.key)
-        holders = tuple(dict.fromkeys(hold.surface for hold in holds if hold.claim.begun or self._granted(hold)))
+        holders = tuple(dict.fromkeys(hold.surface for hold in holds if hold.claim.begun))
         return NodeState(row.key.name, row.labels.get(group_by, ""), self._state(row, holds), holders)
 
     def causes(self) -> tuple[Cause, ...]:
@@ -218,7 +218,8 @@ class _Gathering:
     def _work(self, row: NodeRow, hold: Hold) -> Work:
         claim = hold.claim
         state, pods, ends_at = WAITING, 0, None
-        if claim.begun or self._granted(hold):
+        # A grant of this picture only says that the operator may begin: what has begun stands in the objects.
+        if claim.begun:
             drains = [drain for drain in self._drains(row.key) if drain.surface == hold.surface]
             pods, ends_at = self._progress(drains)
             state = DRAINING if pods else OUT
@@ -281,8 +282,7 @@ class _Gathering:
         return pods, max(known, default=None) if len(known) == len(ends) else None
 
     def _state(self, row: NodeRow, holds: list[Hold]) -> str:
-        working = [hold for hold in holds if hold.claim.begun or self._granted(hold)]
-        if working:
+        if any(hold.claim.begun for hold in holds):
             return DRAINING if self._progress(self._drains(row.key))[0] else OUT
         if not row.ready:
             return NOT_READY
@@ -298,10 +298,6 @@ class _Gathering:
     def _drains(self, node: Key) -> list[DrainRow]:
         rows = self._kernel.store.bucket(DRAINS_OF_NODE, node.cluster, node)
         return [row for row in rows if isinstance(row, DrainRow)]
-
-    def _granted(self, hold: Hold) -> bool:
-        grant = self._kernel.store.row(grant_key(hold.key))
-        return isinstance(grant, Grant) and grant.granted
 
 
 def _budgets(kernel: Kernel) -> Iterator[BudgetState]:

@@ -79,93 +79,93 @@ def _ending(row: SkyhookRow, plan: PlanRow, view: View) -> Decision:
     return Decision(actions=((Finalize(row.key, FINALIZER, present=False),),))
 
 
-def _unreadable(given: Situation) -> Decision:
+def _unreadable(situation: Situation) -> Decision:
     """Say that the nodes of a Skyhook cannot be told. What it has done on nodes stays as it is."""
-    stored = given.row.status
-    conditions = conditions_of(given, stored.status or UNKNOWN, None, "")
+    stored = situation.row.status
+    conditions = conditions_of(situation, stored.status or UNKNOWN, None, "")
     none = ConfigChanges(stored.config_updates)
     steps, marks, until = writes_of(
-        given, replace(stored, conditions=conditions), none, is_urgent=False, may_wait=False
+        situation, replace(stored, conditions=conditions), none, is_urgent=False, may_wait=False
     )
     return Decision(actions=tuple(step for step in steps if step), marks=marks, until=until)
 
 
-def _going_on(given: Situation) -> Decision:
-    row, plan = given.row, given.plan
+def _going_on(situation: Situation) -> Decision:
+    row, plan = situation.row, situation.plan
     if plan.selector is None:
-        return _unreadable(given)
+        return _unreadable(situation)
     status = skyhook_status.status_of(
-        row, [node for node in given.nodes if node.is_heard], has_compartments=plan.has_compartments
+        row, [node for node in situation.nodes if node.is_heard], has_compartments=plan.has_compartments
     )
-    is_heard = status != COMPLETE or _is_heard(given)
+    is_heard = status != COMPLETE or _is_heard(situation)
     if not is_heard:
         status = row.status.status or UNKNOWN
-    picked = _kept_picks(given)
-    batches = _batches(given, status, picked)
-    gate = given.policy.gate if given.policy is not None else None
-    configs = _configs(given)
+    picked = _kept_picks(situation)
+    batches = _batches(situation, status, picked)
+    gate = situation.policy.gate if situation.policy is not None else None
+    configs = _configs(situation)
     # Nodes that have not heard of a new configuration yet are complete for the one before.
     is_changing = bool(configs.announced or configs.is_queued or plan.changing)
-    course = course_of(row, gate, batches, given.view, given.now, acts=plan.acts, is_changing=is_changing)
+    course = course_of(row, gate, batches, situation.view, situation.now, acts=plan.acts, is_changing=is_changing)
     if course.halt is not None:
         status = skyhook_status.halted(status)
     # Before nodes have heard which configuration is restored, it is not known which of them a rollback concerns.
-    waits = given.is_restoring and is_changing
+    waits = situation.is_restoring and is_changing
     batches = [replace(each, size=0, candidates=()) if waits or course.holds(each.name) else each for each in batches]
-    wanted = [claim for batch in batches for claim in claims.wanted(row, batch, given.options, given.view)]
-    chosen, is_answered = claims.chosen(given.view, wanted, batches, given.options)
-    holds: tuple[Claim, ...] = (*claims.begun(row, given.nodes, picked, given.options, given.view), *wanted)
+    wanted = [claim for batch in batches for claim in claims.wanted(row, batch, situation.options, situation.view)]
+    chosen, is_answered = claims.chosen(situation.view, wanted, batches, situation.options)
+    holds: tuple[Claim, ...] = (*claims.begun(row, situation.nodes, picked, situation.options, situation.view), *wanted)
     is_complete = status == COMPLETE and is_heard and not is_changing
-    new_status = rollout_status(given, status, picked, batches, chosen, configs, course, is_complete=is_complete)
+    new_status = rollout_status(situation, status, picked, batches, chosen, configs, course, is_complete=is_complete)
     is_urgent = bool(chosen) or course.halt != row.status.halt
-    steps, marks, until = writes_of(given, new_status, configs, is_urgent=is_urgent, may_wait=not is_answered)
+    steps, marks, until = writes_of(situation, new_status, configs, is_urgent=is_urgent, may_wait=not is_answered)
     return Decision(
         actions=tuple(step for step in steps if step),
         claims=holds,
-        marks=(*marks, *(Value(key=held_key(row.name, name)) for name in claims.refused(given.view, wanted))),
+        marks=(*marks, *(Value(key=held_key(row.name, name)) for name in claims.refused(situation.view, wanted))),
         until=earliest(until, course.until),
-        reasons=skyhook_reasons(row, given.nodes, batches, course)
-        if given.view.explaining and (status != COMPLETE or course.waiting)
+        reasons=skyhook_reasons(row, situation.nodes, batches, course)
+        if situation.view.explaining and (status != COMPLETE or course.waiting)
         else (),
     )
 
 
-def _is_heard(given: Situation) -> bool:
+def _is_heard(situation: Situation) -> bool:
     """Whether all nodes have taken in the Skyhook as it is now. Once it is stored as complete, new nodes speak for themselves."""
-    stored = given.row.status
-    if (stored.status, stored.observed_generation) == (COMPLETE, given.row.generation):
-        return all(node.is_heard for node in given.nodes)
-    return hearing.has_heard_all(given.view, given.plan, given.nodes)
+    stored = situation.row.status
+    if (stored.status, stored.observed_generation) == (COMPLETE, situation.row.generation):
+        return all(node.is_heard for node in situation.nodes)
+    return hearing.has_heard_all(situation.view, situation.plan, situation.nodes)
 
 
-def _kept_picks(given: Situation) -> dict[str, str]:
+def _kept_picks(situation: Situation) -> dict[str, str]:
     """Return the nodes that stay picked: not those that are complete or gone, nor those that never started and may not."""
-    known = {node.node: node for node in given.nodes}
+    known = {node.node: node for node in situation.nodes}
     kept = {}
-    for name, at in given.row.status.node_priority.items():
+    for name, at in situation.row.status.node_priority.items():
         node = known.get(name)
         if node is None or node.is_complete:
             continue
-        if node.has_begun or node.is_eligible or not given.plan.acts:
+        if node.has_begun or node.is_eligible or not situation.plan.acts:
             kept[name] = at
     return kept
 
 
-def _batches(given: Situation, status: str, picked: dict[str, str]) -> list[Batch]:
-    row, plan = given.row, given.plan
+def _batches(situation: Situation, status: str, picked: dict[str, str]) -> list[Batch]:
+    row, plan = situation.row, situation.plan
     if not plan.has_compartments:
         return []
-    named = {node.node: node for node in given.nodes}
+    named = {node.node: node for node in situation.nodes}
     groups = (
-        compartments.of_policy(given.policy)
-        if given.policy is not None
+        compartments.of_policy(situation.policy)
+        if situation.policy is not None
         else compartments.without_policy(row.spec.interruption_budget, len(named))
     )
-    if given.is_restoring:
+    if situation.is_restoring:
         # Nothing could make a rollback go on that was stopped for its failures.
         groups = tuple(replace(each, strategy=replace(each.strategy, failure_threshold=None)) for each in groups)
     members = compartments.assign(groups, {name: node.labels for name, node in named.items()})
-    stored = _stored(given, status)
+    stored = _stored(situation, status)
     is_rolling = status != COMPLETE and plan.acts
     return [
         batch_of(
@@ -173,38 +173,38 @@ def _batches(given: Situation, status: str, picked: dict[str, str]) -> list[Batc
             [named[name] for name in members[each.name]],
             stored.get(each.name),
             picked,
-            given.options,
+            situation.options,
             is_rolling=is_rolling,
-            is_rollback=given.is_restoring,
+            is_rollback=situation.is_restoring,
         )
         for each in groups
     ]
 
 
-def _stored(given: Situation, status: str) -> dict[str, CompartmentStatus]:
+def _stored(situation: Situation, status: str) -> dict[str, CompartmentStatus]:
     """Return the records of batches, fresh where a version has changed or the rollout has just been completed.
 
     A new spec after a halt starts afresh, too.
     """
-    stored = given.row.status.compartment_statuses
-    if given.row.status.halt is not None and halts.halt_of(given.row) is None:
+    stored = situation.row.status.compartment_statuses
+    if situation.row.status.halt is not None and halts.halt_of(situation.row) is None:
         return fresh_record(stored)
-    has_changed = given.plan.acts and bool(changed_packages(given.desired))
-    has_completed = status == COMPLETE and given.row.status.status != COMPLETE
-    if not given.resets or not (has_changed or has_completed):
+    has_changed = situation.plan.acts and bool(changed_packages(situation.desired))
+    has_completed = status == COMPLETE and situation.row.status.status != COMPLETE
+    if not situation.resets or not (has_changed or has_completed):
         return stored
     return fresh_record(stored)
 
 
-def _configs(given: Situation) -> ConfigChanges:
-    plan = given.plan
+def _configs(situation: Situation) -> ConfigChanges:
+    plan = situation.plan
     if not plan.acts:
-        return ConfigChanges(given.row.status.config_updates)
-    place = plan.place("", given.options)
-    changes = config_changes(plan, place, given.configs, given.nodes, plan.updates)
+        return ConfigChanges(situation.row.status.config_updates)
+    place = plan.place("", situation.options)
+    changes = config_changes(plan, place, situation.configs, situation.nodes, plan.updates)
     if plan.is_deleting:
         return changes
-    entries = (entry for node in given.nodes for entry in node.state.values())
-    record = given.view.get(applied_key(given.options.namespace, given.row.name), AppliedRow)
+    entries = (entry for node in situation.nodes for entry in node.state.values())
+    record = situation.view.get(applied_key(situation.options.namespace, situation.row.name), AppliedRow)
     written = recording(place, record, plan.packages, entries)
     return replace(changes, published=(written, *changes.published)) if written is not None else changes

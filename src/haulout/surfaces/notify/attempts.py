@@ -41,28 +41,28 @@ class Attempt(msgspec.Struct, frozen=True):
         return self.number >= self.total
 
 
-def jobs_of(given: Situation, role: Role) -> list[JobRow]:
-    found = jobs_of_notice(given.view, given.row, given.options)
+def jobs_of(situation: Situation, role: Role) -> list[JobRow]:
+    found = jobs_of_notice(situation.view, situation.row, situation.options)
     return sorted((job for job in found if job.labels.get(ROLE) == role.name), key=lambda job: job.attempt)
 
 
-def current(given: Situation, role: Role, recipe: Recipe) -> Attempt:
+def current(situation: Situation, role: Role, recipe: Recipe) -> Attempt:
     """Return the current attempt. What we have begun is known from the owner's mark, the condition and the Jobs.
 
     A step that is begun anew after a retry goes on with the numbers of the attempts before.
     """
-    jobs = jobs_of(given, role)
+    jobs = jobs_of(situation, role)
     last_job = jobs[-1] if jobs else None
-    number, total, state, since = _told(given.status, role)
+    number, total, state, since = _told(situation.status, role)
     newest = max(number, last_job.attempt if last_job else 0)
     has_new_job = last_job is not None and last_job.attempt > number
-    if not is_owned(given.row, role.name) and not has_new_job:
+    if not is_owned(situation.row, role.name) and not has_new_job:
         # Nothing of this series has begun; what is known is of an earlier one.
         return Attempt(newest, newest + 1 + recipe.retries)
     job = last_job if last_job is not None and last_job.attempt == newest else None
     if has_new_job or not number:
-        first = newest if not is_owned(given.row, role.name) or not number else total - recipe.retries
-        begun = job.created_at if job is not None else given.now
+        first = newest if not is_owned(situation.row, role.name) or not number else total - recipe.retries
+        begun = job.created_at if job is not None else situation.now
         return Attempt(newest or 1, max(first, 1) + recipe.retries, RUNNING, begun, job)
     return Attempt(number, max(total, number), state or RUNNING, since, job)
 
@@ -79,11 +79,11 @@ def _told(status: Status, role: Role) -> tuple[int, int, str, datetime | None]:
     return int(found[1]), int(found[2]), stood.status, stood.last_transition_time
 
 
-def told(given: Situation, role: Role, attempt: Attempt, state: str, reason: str, why: str = "") -> Status:
+def told(situation: Situation, role: Role, attempt: Attempt, state: str, reason: str, why: str = "") -> Status:
     """Return the status with the condition that tells of an attempt."""
     text = f"attempt {attempt.number}/{attempt.total}"
     message = f"{text}: {why}" if why else text
-    return with_condition(given.status, role.condition, state, given.now, reason, message)
+    return with_condition(situation.status, role.condition, state, situation.now, reason, message)
 
 
 def retry_at(attempt: Attempt, recipe: Recipe) -> datetime | None:

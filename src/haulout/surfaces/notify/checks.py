@@ -36,23 +36,23 @@ class Finding(msgspec.Struct, frozen=True):
     until: datetime | None = None
 
 
-def findings(given: Situation, node: NodeRow, checks: Checks) -> Iterator[Finding]:
+def findings(situation: Situation, node: NodeRow, checks: Checks) -> Iterator[Finding]:
     """Yield what each check that is asked for says, in the order in which they are told."""
     if checks.node_ready:
         at = ready_at(node, checks.ready_for)
-        yield Finding("nodeReady", at is not None and given.now >= at, at)
+        yield Finding("nodeReady", at is not None and situation.now >= at, at)
     if checks.no_pressure:
         yield Finding("noPressure", not any(node.condition(kind) == "True" for kind in PRESSURES))
     if checks.preserve_capacity:
-        yield Finding("preserveCapacity", _keeps_capacity(given, node, checks.preserve_capacity))
+        yield Finding("preserveCapacity", _keeps_capacity(situation, node, checks.preserve_capacity))
     if checks.daemon_sets_ready:
-        yield Finding("daemonSetsReady", all(pod.ready for pod in _daemon_pods(given, node)))
+        yield Finding("daemonSetsReady", all(pod.ready for pod in _daemon_pods(situation, node)))
     if checks.kubelet:
         yield Finding("kubelet", node.kubelet_version == checks.kubelet)
 
 
-def _keeps_capacity(given: Situation, node: NodeRow, names: tuple[str, ...]) -> bool:
-    before = baseline_of(given.row).capacity
+def _keeps_capacity(situation: Situation, node: NodeRow, names: tuple[str, ...]) -> bool:
+    before = baseline_of(situation.row).capacity
     now = node.details.allocatable if node.details else {}
     return all(amount(now.get(name, "0")) >= amount(before.get(name, "0")) for name in names)
 
@@ -66,7 +66,7 @@ def amount(text: str) -> Fraction:
         return Fraction(0)
 
 
-def _daemon_pods(given: Situation, node: NodeRow) -> Iterator[PodRow]:
-    for pod in given.view.rows(PODS_OF_NODE, node.key.name, PodRow):
+def _daemon_pods(situation: Situation, node: NodeRow) -> Iterator[PodRow]:
+    for pod in situation.view.rows(PODS_OF_NODE, node.key.name, PodRow):
         if pod.controller is not None and pod.controller.kind == "DaemonSet":
             yield pod

@@ -13,16 +13,16 @@ from haulout.surfaces.notify.status import second
 from haulout.surfaces.notify.wire import SLA_PERIOD, STARTED, NoticeRow, Status
 
 
-def deadline(given: Situation) -> tuple[datetime, str]:
+def deadline(situation: Situation) -> tuple[datetime, str]:
     """Return when the SLA of a maintenance that starts now expires, and what is wrong with a period of its own.
 
     Maintenances of one node expire together: one that starts while another counts down takes over its deadline.
     """
-    own, problem = own_period(given.row)
+    own, problem = own_period(situation.row)
     if own is not None:
-        return second(given.now + own), ""
-    running = [at for at in map(_counts_down, given.siblings()) if at is not None and at > given.now]
-    return min(running, default=second(given.now + given.options.sla_for)), problem
+        return second(situation.now + own), ""
+    running = [at for at in map(_counts_down, situation.siblings()) if at is not None and at > situation.now]
+    return min(running, default=second(situation.now + situation.options.sla_for)), problem
 
 
 def own_period(row: NoticeRow) -> tuple[timedelta | None, str]:
@@ -44,14 +44,14 @@ def _counts_down(row: NoticeRow) -> datetime | None:
     return row.status.sla_expires if runs and own_period(row)[0] is None else None
 
 
-def is_expired(given: Situation) -> bool:
-    expires_at = given.status.sla_expires
-    return expires_at is not None and expires_at < given.now
+def is_expired(situation: Situation) -> bool:
+    expires_at = situation.status.sla_expires
+    return expires_at is not None and expires_at < situation.now
 
 
-def repaired(given: Situation) -> Status:
+def repaired(situation: Situation) -> Status:
     """Return the status with the deadline that the original may have failed to store."""
-    own, _ = own_period(given.row)
-    since = given.status.entered_at(STARTED) or given.now
-    expires_at = second(since + (own or given.options.sla_for))
-    return msgspec.structs.replace(given.status, sla_expires=expires_at)
+    own, _ = own_period(situation.row)
+    since = situation.status.entered_at(STARTED) or situation.now
+    expires_at = second(since + (own or situation.options.sla_for))
+    return msgspec.structs.replace(situation.status, sla_expires=expires_at)

@@ -57,175 +57,179 @@ RETRIED = "retry"
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    given = situation_of(key, view, now)
-    if given is None:
+    situation = situation_of(key, view, now)
+    if situation is None:
         return NOTHING
-    decision = _decide(given)
-    if not given.row.state:
+    decision = _decide(situation)
+    if not situation.row.state:
         return decision
-    also = background(given)
+    also = background(situation)
     if not also.steps and also.until is None:
         return decision
     return replace(decision, actions=(*decision.actions, *also.steps), until=earliest(decision.until, also.until))
 
 
-def _decide(given: Situation) -> Decision:
-    row = given.row
+def _decide(situation: Situation) -> Decision:
+    row = situation.row
     if is_released(row) or (is_final(row) and not has_finalizer(row)):
         return NOTHING
     if is_completing(row):
-        return finish(given)
-    if given.node is None:
-        return _without_node(given)
+        return finish(situation)
+    if situation.node is None:
+        return _without_node(situation)
     if is_final(row) and not is_terminal(row):
-        return _delete(given)
+        return _delete(situation)
     if not row.state:
-        return _initialize(given)
-    return _go_on(given)
+        return _initialize(situation)
+    return _go_on(situation)
 
 
-def _without_node(given: Situation) -> Decision:
+def _without_node(situation: Situation) -> Decision:
     """Decide about a maintenance of a node that is gone: it waits for the node, unless it is being deleted."""
-    row = given.row
+    row = situation.row
     if not is_final(row):
         return NOTHING
     if not is_terminal(row):
-        return _delete(given)
-    grace_for = given.options.core.node_gone_grace_period
+        return _delete(situation)
+    grace_for = situation.options.core.node_gone_grace_period
     assert row.deleting_at is not None
     if not grace_for:
         return NOTHING
     ends_at = row.deleting_at + grace_for
-    return complete(given) if given.now >= ends_at else Decision(until=ends_at)
+    return complete(situation) if situation.now >= ends_at else Decision(until=ends_at)
 
 
-def _delete(given: Situation) -> Decision:
+def _delete(situation: Situation) -> Decision:
     """End a maintenance. Before its start no message tells of it; after, its end is announced."""
-    row, node = given.row, given.node
+    row, node = situation.row, situation.node
     if row.state not in AFTER_START:
         unlabel: Step = (Label(node.key, row.label, None),) if node is not None and is_labelled(row, node) else ()
         return Decision(actions=(*((unlabel,) if unlabel else ()), (Finalize(row.key, FINALIZER, present=False),)))
     event = messages.CANCELLED if row.state in DRAINING else messages.ENDED
-    spent = timed(given, row.state, row.status.last_at, row.deleting_at)
-    return announced(given, event, (Annotate(row.key, TERMINATED, ""), *spent))
+    spent = timed(situation, row.state, row.status.last_at, row.deleting_at)
+    return announced(situation, event, (Annotate(row.key, TERMINATED, ""), *spent))
 
 
-def _initialize(given: Situation) -> Decision:
-    row = given.row
-    edits: list[Finalize | Label | Annotate] = [*owed(row, given.options, messages.SCHEDULED)]
+def _initialize(situation: Situation) -> Decision:
+    row = situation.row
+    edits: list[Finalize | Label | Annotate] = [*owed(row, situation.options, messages.SCHEDULED)]
     if not has_finalizer(row):
         edits.append(Finalize(row.key, FINALIZER, present=True))
     if row.label not in row.labels:
         edits.append(Label(row.key, row.label, ""))
-    status = entered(row.status, SCHEDULED, given.now)
-    sends = delivery(given, messages.SCHEDULED).sends
-    move: Step = (*patch(row, status), *_events(given, messages.SCHEDULED), *sends)
+    status = entered(row.status, SCHEDULED, situation.now)
+    sends = delivery(situation, messages.SCHEDULED).sends
+    move: Step = (*patch(row, status), *_events(situation, messages.SCHEDULED), *sends)
     return Decision(actions=(*((tuple(edits),) if edits else ()), move))
 
 
-def _go_on(given: Situation) -> Decision:
+def _go_on(situation: Situation) -> Decision:
     """Decide rows 3 to 7 of the table. A deadline to come does not keep the later rows from being looked at."""
-    row, until = given.row, None
+    row, until = situation.row, None
     if row.state == STARTED and not is_terminal(row):
         if row.status.sla_expires is None:
-            return Decision(actions=((*patch(row, repaired(given)),),))
-        if is_expired(given):
-            return _moved(given, messages.SLA_EXPIRED, entered(row.status, SLA_EXPIRED, given.now))
+            return Decision(actions=((*patch(row, repaired(situation)),),))
+        if is_expired(situation):
+            return _moved(situation, messages.SLA_EXPIRED, entered(row.status, SLA_EXPIRED, situation.now))
         until = row.status.sla_expires
     annotation = DECIDED_BY.get(row.state, "")
     if annotation in row.annotations and not is_terminal(row):
-        decision = _drained(given) if row.state in DRAINING else _mirrored(given, annotation)
-    elif _wants_retry(given):
-        decision = _retry(given)
+        decision = _drained(situation) if row.state in DRAINING else _mirrored(situation, annotation)
+    elif _wants_retry(situation):
+        decision = _retry(situation)
     else:
-        decision = _node_row(given)
+        decision = _node_row(situation)
     return replace(decision, until=earliest(decision.until, until))
 
 
-def _drained(given: Situation) -> Decision:
-    row = given.row
+def _drained(situation: Situation) -> Decision:
+    row = situation.row
     if row.annotations[READY] != "true":
         return NOTHING
-    status = with_drained(given, with_condition(row.status, condition_of(READY), "true", given.now))
-    return _moved(given, messages.OBJECTS_DRAINED, entered(status, OBJECTS_DRAINED, given.now), estimate_error(given))
+    status = with_drained(situation, with_condition(row.status, condition_of(READY), "true", situation.now))
+    return _moved(
+        situation, messages.OBJECTS_DRAINED, entered(status, OBJECTS_DRAINED, situation.now), estimate_error(situation)
+    )
 
 
-def _mirrored(given: Situation, annotation: str) -> Decision:
+def _mirrored(situation: Situation, annotation: str) -> Decision:
     """Mirror a client's annotation, and take the transition that it asks for in the same write."""
-    row, value = given.row, given.row.annotations[annotation]
+    row, value = situation.row, situation.row.annotations[annotation]
     stood = row.status.condition(condition_of(annotation))
     is_known = (stood.status if stood is not None else "") == value
-    status = row.status if is_known else with_condition(row.status, condition_of(annotation), value, given.now)
+    status = row.status if is_known else with_condition(row.status, condition_of(annotation), value, situation.now)
     state = MOVES.get((annotation, value))
     if state is None:
         return Decision(actions=(patch(row, status),)) if not is_known else NOTHING
-    status = entered(status, state, given.now)
-    if state == INCOMPLETE and given.options.core.allow_retry and RETRY in row.annotations:
+    status = entered(status, state, situation.now)
+    if state == INCOMPLETE and situation.options.core.allow_retry and RETRY in row.annotations:
         # What was asked for before it failed is not asked for by its failure.
-        status = with_condition(status, RETRIED, row.annotations[RETRY], given.now)
+        status = with_condition(status, RETRIED, row.annotations[RETRY], situation.now)
     event = AFTER[state]
-    spent = timed(given, row.state, row.status.last_at)
-    remember: Step = owed(row, given.options, event)
-    step: Step = (*patch(row, status), *_events(given, event), *spent, *delivery(given, event).sends)
+    spent = timed(situation, row.state, row.status.last_at)
+    remember: Step = owed(row, situation.options, event)
+    step: Step = (*patch(row, status), *_events(situation, event), *spent, *delivery(situation, event).sends)
     return Decision(actions=(*((remember,) if remember else ()), step))
 
 
-def _wants_retry(given: Situation) -> bool:
-    row = given.row
-    if row.state != INCOMPLETE or is_terminal(row) or not given.options.core.allow_retry:
+def _wants_retry(situation: Situation) -> bool:
+    row = situation.row
+    if row.state != INCOMPLETE or is_terminal(row) or not situation.options.core.allow_retry:
         return False
     stood = row.status.condition(RETRIED)
     wanted = row.annotations.get(RETRY, "")
     return bool(wanted) and wanted != (stood.status if stood is not None else "")
 
 
-def _retry(given: Situation) -> Decision:
+def _retry(situation: Situation) -> Decision:
     """Go back to the maintenance step: what clients have reported is cleared first, so that no operator acts upon it."""
-    row = given.row
+    row = situation.row
     names = (CLIENT, VALIDATION, f"{OWNER_PREFIX}runner", f"{OWNER_PREFIX}validator")
     cleared = tuple(Annotate(row.key, name, None) for name in names if name in row.annotations)
     status = without_conditions(row.status, condition_of(CLIENT), condition_of(VALIDATION))
-    status = with_condition(status, RETRIED, row.annotations[RETRY], given.now)
-    status = entered(status, OBJECTS_DRAINED, given.now)
-    return _moved(given, messages.OBJECTS_DRAINED, status, before=(cleared,) if cleared else ())
+    status = with_condition(status, RETRIED, row.annotations[RETRY], situation.now)
+    status = entered(status, OBJECTS_DRAINED, situation.now)
+    return _moved(situation, messages.OBJECTS_DRAINED, status, before=(cleared,) if cleared else ())
 
 
-def _node_row(given: Situation) -> Decision:
-    row, node = given.row, given.node
+def _node_row(situation: Situation) -> Decision:
+    row, node = situation.row, situation.node
     assert node is not None
     if not is_labelled(row, node) and not is_terminal(row) and not is_final(row):
         return NOTHING
     if node.unschedulable:
-        return _start(given) if row.state == SCHEDULED else NOTHING
-    return complete(given) if has_finalizer(row) and row.state in AFTER_START else NOTHING
+        return _start(situation) if row.state == SCHEDULED else NOTHING
+    return complete(situation) if has_finalizer(row) and row.state in AFTER_START else NOTHING
 
 
-def _start(given: Situation) -> Decision:
-    expires_at, problem = deadline(given)
-    status = replace(entered(given.status, STARTED, given.now), sla_expires=expires_at)
-    decision = _moved(given, messages.SLA_STARTED, status)
+def _start(situation: Situation) -> Decision:
+    expires_at, problem = deadline(situation)
+    status = replace(entered(situation.status, STARTED, situation.now), sla_expires=expires_at)
+    decision = _moved(situation, messages.SLA_STARTED, status)
     if not problem:
         return decision
-    return replace(decision, actions=(*decision.actions, events_of(given, "SLAPeriodInvalid", problem, warning=True)))
+    return replace(
+        decision, actions=(*decision.actions, events_of(situation, "SLAPeriodInvalid", problem, warning=True))
+    )
 
 
 def _moved(
-    given: Situation, event: str, status: Status, measured: tuple[Measure, ...] = (), before: tuple[Step, ...] = ()
+    situation: Situation, event: str, status: Status, measured: tuple[Measure, ...] = (), before: tuple[Step, ...] = ()
 ) -> Decision:
     """Take a transition whose message goes first."""
-    spent = (*timed(given, given.row.state, given.status.last_at), *measured)
-    return announced(given, event, (*patch(given.row, status), *spent), *before)
+    spent = (*timed(situation, situation.row.state, situation.status.last_at), *measured)
+    return announced(situation, event, (*patch(situation.row, status), *spent), *before)
 
 
-def announced(given: Situation, event: str, step: Step, *before: Step) -> Decision:
+def announced(situation: Situation, event: str, step: Step, *before: Step) -> Decision:
     """Send a message, and carry the step out once it is delivered or, where the policy is Continue, has failed."""
-    state = delivery(given, event)
-    goes_on = state.failed and given.options.notifications.failure_policy == CONTINUE
+    state = delivery(situation, event)
+    goes_on = state.failed and situation.options.notifications.failure_policy == CONTINUE
     if not state.done and not goes_on:
         return Decision(actions=(state.sends,) if state.sends else (), until=state.until)
-    remember: Step = noted(given.row, event) if goes_on else ()
-    return Decision(actions=(*((remember,) if remember else ()), *before, (*step, *_events(given, event))))
+    remember: Step = noted(situation.row, event) if goes_on else ()
+    return Decision(actions=(*((remember,) if remember else ()), *before, (*step, *_events(situation, event))))
 
 
-def _events(given: Situation, event: str) -> tuple[Tell, ...]:
-    return events_of(given, event, messages.text_of(given.row, event))
+def _events(situation: Situation, event: str) -> tuple[Tell, ...]:
+    return events_of(situation, event, messages.text_of(situation.row, event))

@@ -88,37 +88,37 @@ def announcement(row: NoticeRow, notifier: str, event: str) -> Announcement:
     )
 
 
-def delivery(given: Situation, event: str) -> Delivery:
+def delivery(situation: Situation, event: str) -> Delivery:
     """Return what became of an event, and what has to be sent now. Asking keeps the outcomes known.
 
     A notifier gets the events of a maintenance in their order: one that it still has to get is waited for.
     """
-    earlier = _earlier(given.row, event)
+    earlier = _earlier(situation.row, event)
     done, failed = True, True
     sends: list[Send] = []
     untils: list[datetime] = []
     errors: list[str] = []
-    for notifier in notifiers(given.row, given.options, event):
-        name = outcome_name(given.row, event, notifier)
-        outcome = given.view.outcome(name)
+    for notifier in notifiers(situation.row, situation.options, event):
+        name = outcome_name(situation.row, event, notifier)
+        outcome = situation.view.outcome(name)
         if outcome is not None and outcome.state == "done":
             continue
-        first = next(_missing(given, earlier, notifier), None)
+        first = next(_missing(situation, earlier, notifier), None)
         if first is not None:
             done, failed = False, failed and first.failures > 0
             errors += [f"{notifier}: {first.error}"] if first.error else []
             continue
         done, failed = False, failed and outcome is not None and bool(outcome.failures)
-        again_at = _again_at(outcome, given.options.notifications)
+        again_at = _again_at(outcome, situation.options.notifications)
         if outcome is not None and outcome.error:
             errors.append(f"{notifier}: {outcome.error}")
         if outcome is not None and outcome.state == "pending":
             continue
-        if again_at is not None and given.now < again_at:
+        if again_at is not None and situation.now < again_at:
             untils.append(again_at)
             continue
-        content = announcement(given.row, notifier, event)
-        sends.append(Send(name, CHANNEL, content, given.options.notifications))
+        content = announcement(situation.row, notifier, event)
+        sends.append(Send(name, CHANNEL, content, situation.options.notifications))
     return Delivery(done, not done and failed, tuple(sends), min(untils, default=None), tuple(errors))
 
 
@@ -129,12 +129,12 @@ def _earlier(row: NoticeRow, event: str) -> tuple[str, ...]:
     return tuple(each for each in before if _has_happened(row, each))
 
 
-def _missing(given: Situation, events: Iterable[str], notifier: str) -> Iterator[Value]:
+def _missing(situation: Situation, events: Iterable[str], notifier: str) -> Iterator[Value]:
     """Yield the outcomes of those events that a notifier is to get and has not got yet."""
     for event in events:
-        if notifier in notifiers(given.row, given.options, event):
-            name = outcome_name(given.row, event, notifier)
-            outcome = given.view.outcome(name)
+        if notifier in notifiers(situation.row, situation.options, event):
+            name = outcome_name(situation.row, event, notifier)
+            outcome = situation.view.outcome(name)
             if outcome is None or outcome.state != "done":
                 yield outcome or Value(key=Key("", OUTCOME, "", name))
 
@@ -180,9 +180,9 @@ def noted(row: NoticeRow, *events: str) -> tuple[Annotate, ...]:
     return () if wanted == known else (Annotate(row.key, UNDELIVERED, ",".join(wanted)),)
 
 
-def background(given: Situation) -> Background:
+def background(situation: Situation) -> Background:
     """Send what the annotation names as undelivered, for a day, and drop from it what is delivered."""
-    row = given.row
+    row = situation.row
     standing, undelivered_events = undelivered(row), []
     sends: list[Send] = []
     untils: list[datetime | None] = []
@@ -191,11 +191,11 @@ def background(given: Situation) -> Background:
         if not _has_happened(row, event):
             undelivered_events.append(event)
             continue
-        state = delivery(given, event)
+        state = delivery(situation, event)
         if state.done:
             continue
-        ends_at = _since(row, event, given.now) + TRIED_FOR
-        if given.now >= ends_at:
+        ends_at = _since(row, event, situation.now) + TRIED_FOR
+        if situation.now >= ends_at:
             given_up.append(event)
             continue
         undelivered_events.append(event)

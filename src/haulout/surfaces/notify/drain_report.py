@@ -47,18 +47,18 @@ class Remembered(msgspec.Struct, frozen=True):
     at: datetime | None = None
 
 
-def report(given: Situation, state: Progress, volumes: int = 0) -> Report:
+def report(situation: Situation, state: Progress, volumes: int = 0) -> Report:
     """Return what is written about a drain now. `volumes`: so many are still attached to the node."""
-    pods, now = state.pods, given.now
-    key = Key("", MARK, "notify-drains", given.row.place)
-    known = given.view.recall(key, Value)
+    pods, now = state.pods, situation.now
+    key = Key("", MARK, "notify-drains", situation.row.place)
+    known = situation.view.recall(key, Value)
     last = known.value if known is not None and isinstance(known.value, Remembered) else None
     remaining = len(pods) + volumes
     since = last.since if last is not None and last.remaining == remaining else now
     blocked_at = since + BLOCKED_AFTER_FOR
     status = BLOCKED if now >= blocked_at else IN_PROGRESS
     attached = f"; volumes attached: {volumes}" if volumes else ""
-    text = f"{status}: {_message(given, pods)}{attached}"
+    text = f"{status}: {_message(situation, pods)}{attached}"
     has_estimates = any(each.standing is Standing.WAITING for each in pods)
     changes_at = blocked_at if now < blocked_at else None
     if last is not None and last.at is not None:
@@ -69,34 +69,34 @@ def report(given: Situation, state: Progress, volumes: int = 0) -> Report:
             at = again_at if not is_same or has_estimates else None
             return Report(marks=(mark,), until=earliest(changes_at, at))
     reason = "DrainBlocked" if status == BLOCKED else "Draining"
-    message = f"{_message(given, pods, estimates=True)}{attached}"
-    condition = with_condition(given.status, CONDITION, status, now, reason, message)
+    message = f"{_message(situation, pods, estimates=True)}{attached}"
+    condition = with_condition(situation.status, CONDITION, status, now, reason, message)
     # An event is about what is blocked: a later estimate does not make another.
     events = (
-        events_of(given, "DrainBlocked", f"{_message(given, pods)}{attached}", warning=True)
+        events_of(situation, "DrainBlocked", f"{_message(situation, pods)}{attached}", warning=True)
         if status == BLOCKED
         else ()
     )
     mark = Value(key=key, value=Remembered(remaining, since, text, now))
-    writes = patch(given.row, condition)
+    writes = patch(situation.row, condition)
     step: Step = (*writes, *(events if last is None or last.text != text else ())) if writes else ()
     at = now + ESTIMATES_EVERY_FOR if has_estimates else None
     return Report(step, (mark,), earliest(changes_at, at))
 
 
-def with_drained(given: Situation, status: Status) -> Status:
+def with_drained(situation: Situation, status: Status) -> Status:
     """Return the status with the end of a drain that the drainer itself has reported."""
-    if not is_owned(given.row, "drainer"):
+    if not is_owned(situation.row, "drainer"):
         return status
-    return with_condition(status, CONDITION, DRAINED, given.now, "Drained")
+    return with_condition(status, CONDITION, DRAINED, situation.now, "Drained")
 
 
-def _message(given: Situation, pods: tuple[PodStanding, ...], *, estimates: bool = False) -> str:
+def _message(situation: Situation, pods: tuple[PodStanding, ...], *, estimates: bool = False) -> str:
     """Return how many pods are left of how many, and what keeps those that do not just leave.
 
     With `estimates` it says how long each pod that ends by itself is expected to run on.
     """
-    stood = given.status.condition(CONDITION)
+    stood = situation.status.condition(CONDITION)
     before = _TOTAL.match(stood.message) if stood is not None else None
     total = max(int(before[1]) if before else 0, len(pods))
     kept = [each for each in pods if each.blocked]
@@ -104,7 +104,7 @@ def _message(given: Situation, pods: tuple[PodStanding, ...], *, estimates: bool
     if not kept:
         return text
     names = [
-        f"{each.pod.key.namespace}/{each.pod.key.name} ({_why(each)}{_expected(given, each) if estimates else ''})"
+        f"{each.pod.key.namespace}/{each.pod.key.name} ({_why(each)}{_expected(situation, each) if estimates else ''})"
         for each in kept[:MOST_SHOWN]
     ]
     return f"{text}; blocked: {', '.join(names)}"
@@ -117,12 +117,12 @@ def _why(each: PodStanding) -> str:
     return words.get(each.standing, each.message or str(each.standing))
 
 
-def _expected(given: Situation, each: PodStanding) -> str:
+def _expected(situation: Situation, each: PodStanding) -> str:
     """Return how long a pod that is waited for is expected to run on, by the rules of the scheduler."""
     if each.standing is not Standing.WAITING:
         return ""
-    known = PodContext(Act.WAIT, samples=samples_of(given.view, each.pod))
-    seconds = estimate([each.pod], lambda pod: known, given.options, given.now).drain_seconds(given.now)
+    known = PodContext(Act.WAIT, samples=samples_of(situation.view, each.pod))
+    seconds = estimate([each.pod], lambda pod: known, situation.options, situation.now).drain_seconds(situation.now)
     minutes, rest = divmod(int(seconds), 60)
     if not minutes:
         return f", est. {rest}s"

@@ -52,73 +52,73 @@ class Outcome(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...] = ()
 
 
-def execute(given: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
+def execute(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
     """Return what is to be done for a step that is ours."""
     if not attempt.state:
-        return _queued(given, role, recipe, replace(attempt, number=attempt.number + 1))
+        return _queued(situation, role, recipe, replace(attempt, number=attempt.number + 1))
     if attempt.state == SUCCEEDED:
-        return succeed(given, role, recipe, attempt)
+        return succeed(situation, role, recipe, attempt)
     if attempt.state == FAILED:
-        return _after_failure(given, role, recipe, attempt)
-    outcome = _judged(given, role, recipe, attempt)
+        return _after_failure(situation, role, recipe, attempt)
+    outcome = _judged(situation, role, recipe, attempt)
     if outcome.state == SUCCEEDED:
-        return succeed(given, role, recipe, attempt)
+        return succeed(situation, role, recipe, attempt)
     if outcome.state == FAILED:
-        return fail(given, role, recipe, attempt, outcome)
-    taken = take(given, role, attempt)
+        return fail(situation, role, recipe, attempt, outcome)
+    taken = take(situation, role, attempt)
     return Decision(actions=(*taken, *outcome.steps), until=outcome.until)
 
 
-def _queued(given: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
-    if not is_next(given):
+def _queued(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
+    if not is_next(situation):
         return NOTHING
     if role is RUNNER:
-        room = has_room(given)
+        room = has_room(situation)
         if not room:
-            return NOTHING if room is False else Decision(until=given.now + BEGIN_WITHIN_FOR)
-    return begin(given, role, recipe, attempt)
+            return NOTHING if room is False else Decision(until=situation.now + BEGIN_WITHIN_FOR)
+    return begin(situation, role, recipe, attempt)
 
 
-def begin(given: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
+def begin(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
     """Remember what the node was like, start the work, then say that it is in progress: in this order."""
-    row, node = given.row, given.node
+    row, node = situation.row, situation.node
     assert node is not None
     marks: tuple[Row, ...] = (beginning_mark(row, role),)
     remember: Step = () if BASELINE in row.annotations else (Annotate(row.key, BASELINE, baseline.taken(node)),)
     before = (remember,) if remember else ()
     if recipe.type == WEBHOOK:
-        sends, until = call(given, role, recipe, attempt.number)
-        outcome = hook_outcome(given, role, recipe, attempt.number)
+        sends, until = call(situation, role, recipe, attempt.number)
+        outcome = hook_outcome(situation, role, recipe, attempt.number)
         if outcome is None:
             return Decision(actions=(*before, *((sends,) if sends else ())), until=until, marks=marks)
-        return Decision(actions=(*before, *take(given, role, attempt)), marks=marks)
-    key = job_key(row, recipe, role.name, attempt.number, given.options)
-    problem = _create_problem(given, key.name)
-    known = given.view.get(key, JobRow)
-    refusal = refused(given.view, _create_name(key.name))
+        return Decision(actions=(*before, *take(situation, role, attempt)), marks=marks)
+    key = job_key(row, recipe, role.name, attempt.number, situation.options)
+    problem = _create_problem(situation, key.name)
+    known = situation.view.get(key, JobRow)
+    refusal = refused(situation.view, _create_name(key.name))
     exists_at = refusal.at + SEEN_WITHIN_FOR if known is None and refusal is not None and refusal.code == 409 else None
-    if exists_at is not None and given.now < exists_at:
+    if exists_at is not None and situation.now < exists_at:
         # Another process may have created it: what we watch shows a Job of ours soon, and one without our labels never.
         return Decision(actions=before, until=exists_at, marks=marks)
     if exists_at is not None or (known is not None and known.labels.get(NOTICE_UID) != row.uid):
-        failed = fail(given, role, recipe, attempt, Outcome(FAILED, "NameConflict"))
-        return replace(failed, actions=(*_taken(given, role), *failed.actions))
+        failed = fail(situation, role, recipe, attempt, Outcome(FAILED, "NameConflict"))
+        return replace(failed, actions=(*_taken(situation, role), *failed.actions))
     if known is not None:
         # It was created, and what follows was interrupted.
-        return Decision(actions=take(given, role, attempt), marks=marks)
+        return Decision(actions=take(situation, role, attempt), marks=marks)
     create: Step = (
-        Create(key, job_body(row, node, recipe, role.name, attempt.number, given.options), _create_name(key.name)),
-        *events_of(given, "JobStarted", f"Job {key.namespace}/{key.name} was created for attempt {attempt.number}"),
+        Create(key, job_body(row, node, recipe, role.name, attempt.number, situation.options), _create_name(key.name)),
+        *events_of(situation, "JobStarted", f"Job {key.namespace}/{key.name} was created for attempt {attempt.number}"),
     )
-    stood = given.status.condition(role.condition)
+    stood = situation.status.condition(role.condition)
     reason = CHECKING if stood is not None and stood.reason == CHECKING else CREATE_FAILED
-    condition_step: Step = patch(row, told(given, role, attempt, RUNNING, reason, problem)) if problem else ()
+    condition_step: Step = patch(row, told(situation, role, attempt, RUNNING, reason, problem)) if problem else ()
     return Decision(
         actions=(
             *((condition_step,) if condition_step else ()),
             *before,
             create,
-            *(() if problem else take(given, role, attempt)),
+            *(() if problem else take(situation, role, attempt)),
         ),
         marks=marks,
     )
@@ -128,36 +128,36 @@ def _create_name(name: str) -> str:
     return f"notify-job/{name}"
 
 
-def _create_problem(given: Situation, name: str) -> str:
-    refusal: Refusal | None = refused(given.view, _create_name(name))
+def _create_problem(situation: Situation, name: str) -> str:
+    refusal: Refusal | None = refused(situation.view, _create_name(name))
     return refusal.message if refusal is not None else ""
 
 
-def take(given: Situation, role: Role, attempt: Attempt, reason: str = "Running") -> tuple[Step, ...]:
+def take(situation: Situation, role: Role, attempt: Attempt, reason: str = "Running") -> tuple[Step, ...]:
     """Say that the step is ours and in progress, and which attempt runs.
 
     The condition that mirrors the annotation is written with that of the attempt: apart, it would be one more write.
     """
-    status = told(given, role, attempt, RUNNING, reason)
-    status = with_condition(status, condition_of(role.annotation), IN_PROGRESS, given.now)
-    progress: tuple[Patch, ...] = patch(given.row, status)
-    return (*_taken(given, role), *((progress,) if progress else ()))
+    status = told(situation, role, attempt, RUNNING, reason)
+    status = with_condition(status, condition_of(role.annotation), IN_PROGRESS, situation.now)
+    progress: tuple[Patch, ...] = patch(situation.row, status)
+    return (*_taken(situation, role), *((progress,) if progress else ()))
 
 
-def _taken(given: Situation, role: Role) -> tuple[Step, ...]:
-    row = given.row
+def _taken(situation: Situation, role: Role) -> tuple[Step, ...]:
+    row = situation.row
     if is_owned(row, role.name) and role.annotation in row.annotations:
         return ()
     return ((Annotate(row.key, role.annotation, IN_PROGRESS), Annotate(row.key, owner_mark(role.name), IN_BOX)),)
 
 
-def _judged(given: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Outcome:
+def _judged(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Outcome:
     """Return how the running attempt stands."""
     ends_at = attempt.since + recipe.timeout if attempt.since is not None else None
-    judged = _hook(given, role, recipe, attempt) if recipe.type == WEBHOOK else _job(given, recipe, attempt)
+    judged = _hook(situation, role, recipe, attempt) if recipe.type == WEBHOOK else _job(situation, recipe, attempt)
     if judged.state != RUNNING:
         return judged
-    if ends_at is not None and given.now >= ends_at:
+    if ends_at is not None and situation.now >= ends_at:
         job = attempt.job
         running = job is not None and not job.outcome and job.deleting_at is None
         removal: tuple[Step, ...] = ((Delete(job.key, job.uid),),) if job is not None and running else ()
@@ -165,98 +165,98 @@ def _judged(given: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> O
     return replace(judged, until=earliest(judged.until, ends_at))
 
 
-def _job(given: Situation, recipe: Recipe, attempt: Attempt) -> Outcome:
-    wanted, job, node = recipe.success, attempt.job, given.node
+def _job(situation: Situation, recipe: Recipe, attempt: Attempt) -> Outcome:
+    wanted, job, node = recipe.success, attempt.job, situation.node
     if wanted.rebooted:
         # The Job dies with the reboot that it causes, so that its own end says nothing.
-        if node is None or not baseline.has_rebooted(given.row, node):
+        if node is None or not baseline.has_rebooted(situation.row, node):
             return Outcome(RUNNING)
-        return _when_ready(given, recipe)
+        return _when_ready(situation, recipe)
     if job is None:
         return Outcome(FAILED, "JobDeleted")
     if job.outcome == JOB_FAILED:
         return Outcome(FAILED, job.reason or "JobFailed")
     if job.outcome != COMPLETE:
         return Outcome(RUNNING)
-    return _when_ready(given, recipe)
+    return _when_ready(situation, recipe)
 
 
-def _when_ready(given: Situation, recipe: Recipe) -> Outcome:
-    wanted, node = recipe.success, given.node
+def _when_ready(situation: Situation, recipe: Recipe) -> Outcome:
+    wanted, node = recipe.success, situation.node
     if not wanted.node_ready:
         return Outcome(SUCCEEDED)
     at = baseline.ready_at(node, wanted.ready_for) if node is not None else None
     if at is None:
         return Outcome(RUNNING)
-    return Outcome(SUCCEEDED) if given.now >= at else Outcome(RUNNING, until=at)
+    return Outcome(SUCCEEDED) if situation.now >= at else Outcome(RUNNING, until=at)
 
 
-def _hook(given: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Outcome:
-    outcome = hook_outcome(given, role, recipe, attempt.number)
+def _hook(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Outcome:
+    outcome = hook_outcome(situation, role, recipe, attempt.number)
     if outcome is None:
-        sends, until = call(given, role, recipe, attempt.number)
+        sends, until = call(situation, role, recipe, attempt.number)
         return Outcome(RUNNING, until=until, steps=(sends,) if sends else ())
     if outcome.result == "success":
-        return _when_ready(given, recipe)
+        return _when_ready(situation, recipe)
     if outcome.result == "failure":
         return Outcome(FAILED, outcome.message or "HookFailed")
     return Outcome(RUNNING)
 
 
-def succeed(given: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
-    row = given.row
-    condition_step = patch(row, told(given, role, attempt, SUCCEEDED, "Succeeded"))
+def succeed(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
+    row = situation.row
+    condition_step = patch(row, told(situation, role, attempt, SUCCEEDED, "Succeeded"))
     end: Step = (
         Annotate(row.key, role.annotation, role.success),
         Annotate(row.key, owner_mark(role.name), IN_BOX),
-        *_owed(given, role, role.success),
+        *_owed(situation, role, role.success),
         *_measured(role, recipe, attempt, SUCCEEDED),
     )
     return Decision(actions=(*((condition_step,) if condition_step else ()), end))
 
 
-def reported(given: Situation, role: Role, recipe: Recipe) -> Decision:
+def reported(situation: Situation, role: Role, recipe: Recipe) -> Decision:
     """Say how an attempt has ended that its web server, or a person, has reported by the annotation."""
-    stood, value = given.status.condition(role.condition), given.row.annotations.get(role.annotation)
-    if stood is None or stood.status != RUNNING or not is_owned(given.row, role.name):
+    stood, value = situation.status.condition(role.condition), situation.row.annotations.get(role.annotation)
+    if stood is None or stood.status != RUNNING or not is_owned(situation.row, role.name):
         return NOTHING
     if value not in (role.success, role.failure):
         return NOTHING
     state = SUCCEEDED if value == role.success else FAILED
-    status = with_condition(given.status, role.condition, state, given.now, "Reported", stood.message)
+    status = with_condition(situation.status, role.condition, state, situation.now, "Reported", stood.message)
     ended = Attempt(since=stood.last_transition_time)
-    return Decision(actions=((*patch(given.row, status), *_measured(role, recipe, ended, state)),))
+    return Decision(actions=((*patch(situation.row, status), *_measured(role, recipe, ended, state)),))
 
 
-def fail(given: Situation, role: Role, recipe: Recipe, attempt: Attempt, outcome: Outcome) -> Decision:
-    row = given.row
+def fail(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt, outcome: Outcome) -> Decision:
+    row = situation.row
     reason = outcome.reason if outcome.reason.isalnum() else "Failed"
     event = "JobFailed" if role is RUNNER else "ValidationFailed"
     note = f"attempt {attempt.number}/{attempt.total} failed: {outcome.reason}"
     condition_step: Step = (
-        *patch(row, told(given, role, attempt, FAILED, reason, outcome.reason)),
-        *events_of(given, event, note, warning=True),
+        *patch(row, told(situation, role, attempt, FAILED, reason, outcome.reason)),
+        *events_of(situation, event, note, warning=True),
         *_measured(role, recipe, attempt, FAILED),
     )
     return Decision(actions=(*outcome.steps, condition_step))
 
 
-def _after_failure(given: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
-    row = given.row
+def _after_failure(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
+    row = situation.row
     if attempt.is_last:
         names = (role.annotation, role.failure), (owner_mark(role.name), IN_BOX)
         end: Step = tuple(Annotate(row.key, name, value) for name, value in names)
-        return Decision(actions=((*end, *_owed(given, role, role.failure)),))
+        return Decision(actions=((*end, *_owed(situation, role, role.failure)),))
     at = retry_at(attempt, recipe)
-    if at is not None and given.now < at:
+    if at is not None and situation.now < at:
         return Decision(until=at)
-    return begin(given, role, recipe, replace(attempt, number=attempt.number + 1))
+    return begin(situation, role, recipe, replace(attempt, number=attempt.number + 1))
 
 
-def _owed(given: Situation, role: Role, value: str) -> tuple[Annotate, ...]:
+def _owed(situation: Situation, role: Role, value: str) -> tuple[Annotate, ...]:
     """Return the note of the message that follows the end of the step, in the same write: otherwise it is one more."""
     event = role.announces.get(value)
-    return owed(given.row, given.options, event) if event is not None else ()
+    return owed(situation.row, situation.options, event) if event is not None else ()
 
 
 def _measured(role: Role, recipe: Recipe, attempt: Attempt, result: str) -> tuple[Measure, ...]:

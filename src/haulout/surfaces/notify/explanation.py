@@ -58,10 +58,10 @@ class Explanation(msgspec.Struct, frozen=True):
     not_before: datetime | None = None
 
 
-def explanation(given: Situation) -> Explanation:
-    row = given.row
-    rule, waits_for, actor = _standing(given)
-    why = why_waiting(given) if _is_candidate(given) else None
+def explanation(situation: Situation) -> Explanation:
+    row = situation.row
+    rule, waits_for, actor = _standing(situation)
+    why = why_waiting(situation) if _is_candidate(situation) else None
     runs = row.state == STARTED and not is_terminal(row) and not is_released(row)
     return Explanation(
         object=row.place,
@@ -75,21 +75,21 @@ def explanation(given: Situation) -> Explanation:
         not_before=why.until if why is not None else None,
         since=row.status.last_at,
         until=row.status.sla_expires if runs else None,
-        notes=tuple(_notes(given)),
+        notes=tuple(_notes(situation)),
     )
 
 
-def _is_candidate(given: Situation) -> bool:
+def _is_candidate(situation: Situation) -> bool:
     """Whether the scheduler of Haulout is to start it, and has not yet."""
-    row, node = given.row, given.node
+    row, node = situation.row, situation.node
     if row.state != SCHEDULED or is_final(row) or is_released(row):
         return False
     is_started = node is not None and node.unschedulable and is_labelled(row, node)
-    return not is_started and may_act(given.options, "scheduler", row, node)
+    return not is_started and may_act(situation.options, "scheduler", row, node)
 
 
-def _standing(given: Situation) -> tuple[int, str, str]:
-    row, node = given.row, given.node
+def _standing(situation: Situation) -> tuple[int, str, str]:
+    row, node = situation.row, situation.node
     if is_released(row):
         return (
             0,
@@ -112,61 +112,69 @@ def _standing(given: Situation) -> tuple[int, str, str]:
         return (
             7,
             f"node {row.node} to be uncordoned",
-            _by(given, "returner", "the operator or person that cordoned the node"),
+            _by(situation, "returner", "the operator or person that cordoned the node"),
         )
     if is_shadowed(row):
-        return _reported(given)
-    return _row_seven(given)
+        return _reported(situation)
+    return _row_seven(situation)
 
 
-def _reported(given: Situation) -> tuple[int, str, str]:
+def _reported(situation: Situation) -> tuple[int, str, str]:
     """Explain a client's annotation, which decides: while it is there, uncordoning the node has no effect."""
-    row = given.row
+    row = situation.row
     if row.state in DRAINING:
         text = f"{READY} is {row.annotations[READY]!r}: it has to become 'true'"
-        return 6, text, _by(given, "drainer", "another drainer")
+        return 6, text, _by(situation, "drainer", "another drainer")
     role = RUNNER if row.state == OBJECTS_DRAINED else VALIDATOR
     rule, value = (4, row.annotations[CLIENT]) if role is RUNNER else (5, row.annotations[VALIDATION])
     if role is VALIDATOR and value == "validated":
-        return rule, "the maintenance to be deleted and its node uncordoned", _by(given, "returner", "its owner")
+        return rule, "the maintenance to be deleted and its node uncordoned", _by(situation, "returner", "its owner")
     return (
         rule,
         f"{role.annotation} is {value!r}: it has to become {role.success!r} or {role.failure!r}",
-        _client(given, role),
+        _client(situation, role),
     )
 
 
-def _row_seven(given: Situation) -> tuple[int, str, str]:
-    row, node = given.row, given.node
+def _row_seven(situation: Situation) -> tuple[int, str, str]:
+    row, node = situation.row, situation.node
     assert node is not None
     if row.state == SCHEDULED:
         missing = [] if is_labelled(row, node) else [f"the label {row.label}"]
         missing += [] if node.unschedulable else ["a cordon"]
-        return 7, f"{' and '.join(missing) or 'its message'} on node {row.node}", _by(given, "scheduler", "a scheduler")
+        return (
+            7,
+            f"{' and '.join(missing) or 'its message'} on node {row.node}",
+            _by(situation, "scheduler", "a scheduler"),
+        )
     if row.state in DRAINING:
-        return 7, f"the node to be drained, told by {READY}=true", _by(given, "drainer", "a drainer")
+        return 7, f"the node to be drained, told by {READY}=true", _by(situation, "drainer", "a drainer")
     if row.state == INCOMPLETE:
         return 7, f"node {row.node} to be repaired, then the maintenance deleted and the node uncordoned", "its owner"
     role = RUNNER if row.state == OBJECTS_DRAINED else VALIDATOR
-    return 7, f"{role.annotation} to be set", _client(given, role)
+    return 7, f"{role.annotation} to be set", _client(situation, role)
 
 
-def _by(given: Situation, operator: str, otherwise: str) -> str:
+def _by(situation: Situation, operator: str, otherwise: str) -> str:
     """Return who acts: the operator of this name where it is on and matches, else another operator."""
-    return f"the {operator} of Haulout" if may_act(given.options, operator, given.row, given.node) else otherwise
+    return (
+        f"the {operator} of Haulout"
+        if may_act(situation.options, operator, situation.row, situation.node)
+        else otherwise
+    )
 
 
-def _client(given: Situation, role: Role) -> str:
-    recipe = recipe_of(given.row, role, given.options)
-    external = is_external(given.row, role.name, role.annotation)
-    if recipe is not None and not external and may_act(given.options, role.name, given.row, given.node):
+def _client(situation: Situation, role: Role) -> str:
+    recipe = recipe_of(situation.row, role, situation.options)
+    external = is_external(situation.row, role.name, role.annotation)
+    if recipe is not None and not external and may_act(situation.options, role.name, situation.row, situation.node):
         return f"the {role.name} of Haulout, by the recipe {recipe.name}"
     word = "maintenance" if role is RUNNER else "validation"
     return f"another {word} client"
 
 
-def _notes(given: Situation) -> list[str]:
-    row = given.row
+def _notes(situation: Situation) -> list[str]:
+    row = situation.row
     found = []
     for kind in OPERATORS:
         stood = row.status.condition(kind)

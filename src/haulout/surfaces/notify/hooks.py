@@ -44,24 +44,24 @@ class StatusQuestion(msgspec.Struct, frozen=True):
     url: str
 
 
-def call(given: Situation, role: Role, recipe: Recipe, attempt: int) -> tuple[tuple[Send, ...], datetime | None]:
+def call(situation: Situation, role: Role, recipe: Recipe, attempt: int) -> tuple[tuple[Send, ...], datetime | None]:
     """Return the call that is to be made now, or when it is made again. The same key goes with every repetition."""
-    name = _name(given, role, attempt)
-    outcome = given.view.outcome(name)
+    name = _name(situation, role, attempt)
+    outcome = situation.view.outcome(name)
     if outcome is not None and outcome.state in ("pending", "done"):
         return (), None
     if outcome is not None and isinstance(outcome.value, datetime):
         at = outcome.value + min(FIRST_FOR * 2.0 ** min(outcome.failures - 1, 20), LONGEST_FOR)
-        if given.now < at:
+        if situation.now < at:
             return (), at
-    key = f"{given.row.uid}-{role.phase}-{attempt}"
-    content = HookCall(role.name, recipe.name, key, messages.go_json(_body(given, role, attempt)))
+    key = f"{situation.row.uid}-{role.phase}-{attempt}"
+    content = HookCall(role.name, recipe.name, key, messages.go_json(_body(situation, role, attempt)))
     return (Send(name, CHANNEL, content),), None
 
 
-def hook_outcome(given: Situation, role: Role, recipe: Recipe, attempt: int) -> HookAnswer | None:
+def hook_outcome(situation: Situation, role: Role, recipe: Recipe, attempt: int) -> HookAnswer | None:
     """Return what is known of a call; None while there is no answer."""
-    outcome = given.view.outcome(_name(given, role, attempt))
+    outcome = situation.view.outcome(_name(situation, role, attempt))
     if outcome is None:
         return None
     if outcome.state == "failed" and outcome.failures > recipe.request_retries:
@@ -73,16 +73,16 @@ def hook_outcome(given: Situation, role: Role, recipe: Recipe, attempt: int) -> 
         return answer
     question = StatusQuestion(role.name, recipe.name, answer.status_url)
     pace = max(recipe.poll_interval, timedelta(seconds=1))
-    fact = given.view.fact(FactDemand(PROBE, question, pace))
+    fact = situation.view.fact(FactDemand(PROBE, question, pace))
     return fact.value if isinstance(fact.value, HookAnswer) and fact.value.result in (SUCCESS, FAILURE) else answer
 
 
-def _name(given: Situation, role: Role, attempt: int) -> str:
-    return f"notify-hook/{given.row.uid}/{role.phase}/{attempt}"
+def _name(situation: Situation, role: Role, attempt: int) -> str:
+    return f"notify-hook/{situation.row.uid}/{role.phase}/{attempt}"
 
 
-def _body(given: Situation, role: Role, attempt: int) -> dict[str, Any]:
-    row = given.row
+def _body(situation: Situation, role: Role, attempt: int) -> dict[str, Any]:
+    row = situation.row
     return {
         "message": messages.fields_of(row, role.event),
         "phase": role.phase,

@@ -42,11 +42,11 @@ ORPHANED_AFTER_FOR = timedelta(seconds=30)
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
     """End a maintenance that was validated, whichever client has validated it."""
-    given = situation_of(key, view, now)
-    if given is None or not given.options.operators.returner.delete_validated:
+    situation = situation_of(key, view, now)
+    if situation is None or not situation.options.operators.returner.delete_validated:
         return NOTHING
-    row = given.row
-    if row.state != VALIDATING or is_final(row) or not may_act(given.options, NAME, row, given.node):
+    row = situation.row
+    if row.state != VALIDATING or is_final(row) or not may_act(situation.options, NAME, row, situation.node):
         return NOTHING
     stood = row.status.condition("validationClient")
     if stood is None or stood.status != "validated" or not has_finalizer(row):

@@ -96,21 +96,21 @@ def flaws(options: Options) -> Iterator[Flaw]:
     yield from _word(operators.returner.uncordon, WORDS["Returner", "uncordon"], (*path, "returner", "uncordon"))
 
 
-def _notifications(given: Notifications) -> Iterator[Flaw]:
+def _notifications(settings: Notifications) -> Iterator[Flaw]:
     path = ("notifications",)
-    yield from _word(given.failure_policy, WORDS["Notifications", "failurePolicy"], (*path, "failurePolicy"))
-    if given.sns.enabled not in (True, False, "auto"):
-        yield (*path, "sns", "enabled"), f"{given.sns.enabled} is not known", "auto, true or false"
+    yield from _word(settings.failure_policy, WORDS["Notifications", "failurePolicy"], (*path, "failurePolicy"))
+    if settings.sns.enabled not in (True, False, "auto"):
+        yield (*path, "sns", "enabled"), f"{settings.sns.enabled} is not known", "auto, true or false"
     for name in ("sns", "webhook", "slack", "mail"):
-        for event in getattr(given, name).events:
+        for event in getattr(settings, name).events:
             yield from _word(event, ALL_EVENTS, (*path, name, "events"))
     for name in ("webhook", "slack"):
-        url = getattr(given, name).url
+        url = getattr(settings, name).url
         if url and not url.startswith(("https://", "http://")):
             yield (*path, name, "url"), "is not the address of a web server", "https://HOST/PATH"
-    if given.webhook.request_timeout.total_seconds() <= 0:
+    if settings.webhook.request_timeout.total_seconds() <= 0:
         yield (*path, "webhook", "requestTimeout"), "must be above 0", "a duration, as 30s"
-    if given.mail.address and not (given.mail.sender and given.mail.to):
+    if settings.mail.address and not (settings.mail.sender and settings.mail.to):
         yield (*path, "mail"), "needs `from` and `to`", ""
 
 
@@ -121,39 +121,39 @@ def _match(match: Match, path: Path) -> Iterator[Flaw]:
         yield from _word(kind, (PLANNED, UNPLANNED), (*path, "types"))
 
 
-def _scheduler(given: Scheduler, path: Path) -> Iterator[Flaw]:
+def _scheduler(settings: Scheduler, path: Path) -> Iterator[Flaw]:
     seen: set[str] = set()
-    for number, budget in enumerate(given.budgets):
+    for number, budget in enumerate(settings.budgets):
         here = (*path, "budgets", str(number))
         yield from _budget(budget, here)
         if budget.name in seen:
             yield (*here, "name"), f"there are two budgets of the name {budget.name}", ""
         seen.add(budget.name)
-    for number, window in enumerate(given.windows):
+    for number, window in enumerate(settings.windows):
         yield from _window(window, (*path, "windows", str(number)))
-    for number, blackout in enumerate(given.blackouts):
+    for number, blackout in enumerate(settings.blackouts):
         yield from _blackout(blackout, (*path, "blackouts", str(number)))
-    yield from _word(given.fairness.group_by, WORDS["Fairness", "groupBy"], (*path, "fairness", "groupBy"))
-    for group, weight in given.fairness.weights.items():
+    yield from _word(settings.fairness.group_by, WORDS["Fairness", "groupBy"], (*path, "fairness", "groupBy"))
+    for group, weight in settings.fairness.weights.items():
         if weight <= 0:
             yield (*path, "fairness", "weights", group), f"{weight:g} is not above 0", ""
-    yield from _word(given.stacking, WORDS["Scheduler", "stacking"], (*path, "stacking"))
-    for wire, value in (("halfLife", given.half_life), ("lostWorkScale", given.lost_work_scale)):
+    yield from _word(settings.stacking, WORDS["Scheduler", "stacking"], (*path, "stacking"))
+    for wire, value in (("halfLife", settings.half_life), ("lostWorkScale", settings.lost_work_scale)):
         if value.total_seconds() <= 0:
             yield (*path, wire), "must be above 0", "a duration, as 15m"
     spans = (
-        ("starvationAfter", given.starvation_after),
-        ("defaultMaintenance", given.default_maintenance),
-        ("defaultRunToCompletion", given.default_run_to_completion),
+        ("starvationAfter", settings.starvation_after),
+        ("defaultMaintenance", settings.default_maintenance),
+        ("defaultRunToCompletion", settings.default_run_to_completion),
     )
     for wire, value in spans:
         if value.total_seconds() < 0:
             yield (*path, wire), "must not be below 0", "a duration, as 15m"
-    if not 0 <= given.min_likelihood <= 1:
-        yield (*path, "minLikelihood"), f"{given.min_likelihood:g} is not from 0 to 1", "0.01"
-    if given.failure_threshold < 0:
+    if not 0 <= settings.min_likelihood <= 1:
+        yield (*path, "minLikelihood"), f"{settings.min_likelihood:g} is not from 0 to 1", "0.01"
+    if settings.failure_threshold < 0:
         yield (*path, "failureThreshold"), "must not be below 0", "0: a campaign is never halted"
-    gate = given.alert_gate
+    gate = settings.alert_gate
     if gate is not None and not gate.url.startswith(("https://", "http://")):
         yield (*path, "alertGate", "url"), "is not the address of a Prometheus server", "https://HOST"
     if gate is not None and not gate.query.strip():

@@ -22,25 +22,25 @@ from haulout.surfaces.notify.wire import SURFACE, NoticeRow
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    given = situation_of(key, view, now)
-    if given is None or not given.options.operators.runner.enabled:
+    situation = situation_of(key, view, now)
+    if situation is None or not situation.options.operators.runner.enabled:
         return NOTHING
-    if is_final(given.row):
-        return cancelled(given, RUNNER, given.options.operators.runner.recipes)
-    recipe = recipe_of(given.row, RUNNER, given.options)
-    if recipe is None or given.node is None:
+    if is_final(situation.row):
+        return cancelled(situation, RUNNER, situation.options.operators.runner.recipes)
+    recipe = recipe_of(situation.row, RUNNER, situation.options)
+    if recipe is None or situation.node is None:
         return NOTHING
-    if not is_due(given.row, RUNNER, given.options, given.node):
-        return reported(given, RUNNER, recipe)
-    return execute(given, RUNNER, recipe, current(given, RUNNER, recipe))
+    if not is_due(situation.row, RUNNER, situation.options, situation.node):
+        return reported(situation, RUNNER, recipe)
+    return execute(situation, RUNNER, recipe, current(situation, RUNNER, recipe))
 
 
-def cancelled(given: Situation, role: Role, recipes: tuple[Recipe, ...]) -> Decision:
+def cancelled(situation: Situation, role: Role, recipes: tuple[Recipe, ...]) -> Decision:
     """Delete the Jobs that still run for a maintenance that is being deleted, where their recipes say so."""
-    if not may_act(given.options, role.name, given.row, given.node):
+    if not may_act(situation.options, role.name, situation.row, situation.node):
         return NOTHING
     known = {recipe.name: recipe for recipe in recipes}
-    running = [job for job in jobs_of(given, role) if not job.outcome and job.deleting_at is None]
+    running = [job for job in jobs_of(situation, role) if not job.outcome and job.deleting_at is None]
     ending = [job for job in running if _is_deleted(known.get(job.labels.get(RECIPE, "")))]
     return Decision(actions=(tuple(Delete(job.key, job.uid) for job in ending),)) if ending else NOTHING
 

@@ -55,15 +55,17 @@ def situation_of(key: Key, view: View, now: datetime) -> Situation | None:
     return Situation(row, view, now, setting.value, view.node(row.node) if row.node else None)
 
 
-def events_of(given: Situation, reason: str, note: str, *, warning: bool = False) -> tuple[Tell, ...]:
+def events_of(situation: Situation, reason: str, note: str, *, warning: bool = False) -> tuple[Tell, ...]:
     """Return the events that tell of something on the maintenance and on its node."""
-    subjects = [given.key, *([given.node.key] if given.node is not None else [])]
+    subjects = [situation.key, *([situation.node.key] if situation.node is not None else [])]
     return tuple(Tell(each, reason, reason, note, REPORTER, warning=warning, core=True) for each in subjects)
 
 
-def timed(given: Situation, status: str, since: datetime | None, until: datetime | None = None) -> tuple[Measure, ...]:
+def timed(
+    situation: Situation, status: str, since: datetime | None, until: datetime | None = None
+) -> tuple[Measure, ...]:
     """Return the measurement of how long the maintenance was in a status, in minutes."""
     if since is None:
         return ()
-    labels = (("maintenance_id", given.row.maintenance), ("status", status))
+    labels = (("maintenance_id", situation.row.maintenance), ("status", status))
     return (Measure(TIMES, labels, since=since, until=until, unit=MINUTE),)

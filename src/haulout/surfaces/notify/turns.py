@@ -100,19 +100,19 @@ def _steps_of(row: NoticeRow, options: Options, node: NodeRow | None) -> Iterato
         yield VALIDATOR
 
 
-def is_next(given: Situation) -> bool:
+def is_next(situation: Situation) -> bool:
     """Whether no other maintenance of the node comes first."""
-    others = [(row, role) for row in given.siblings() for role in _steps_of(row, given.options, given.node)]
-    if any(is_executing(row, role) or _has_begun(given, row) for row, role in others):
+    others = [(row, role) for row in situation.siblings() for role in _steps_of(row, situation.options, situation.node)]
+    if any(is_executing(row, role) or _has_begun(situation, row) for row, role in others):
         return False
-    own = next(role for role in ROLES if role.state == given.row.state)
-    return all(_order(given.row, own) < _order(row, role) for row, role in others)
+    own = next(role for role in ROLES if role.state == situation.row.state)
+    return all(_order(situation.row, own) < _order(row, role) for row, role in others)
 
 
-def _has_begun(given: Situation, row: NoticeRow) -> bool:
+def _has_begun(situation: Situation, row: NoticeRow) -> bool:
     """Whether a step of another maintenance has begun although its annotation does not show it yet."""
-    marks = (given.view.get(beginning_mark(row, role).key, Value) for role in ROLES)
-    jobs = jobs_of_notice(given.view, row, given.options)
+    marks = (situation.view.get(beginning_mark(row, role).key, Value) for role in ROLES)
+    jobs = jobs_of_notice(situation.view, row, situation.options)
     return any(mark is not None for mark in marks) or any(not job.outcome and job.deleting_at is None for job in jobs)
 
 
@@ -120,15 +120,15 @@ def _order(row: NoticeRow, role: Role) -> tuple[bool, datetime, str]:
     return role is not VALIDATOR, row.status.entered_at(OBJECTS_DRAINED) or _NEVER, row.place
 
 
-def has_room(given: Situation) -> bool | None:
+def has_room(situation: Situation) -> bool | None:
     """Return whether one more recipe of the runner may begin; None: not now, as others are beginning.
 
     One that is beginning has its place: a call of a web server may take several tries.
     """
-    most = given.options.operators.runner.max_concurrent
-    if given.view.recall(beginning_mark(given.row, RUNNER).key, Value) is not None:
+    most = situation.options.operators.runner.max_concurrent
+    if situation.view.recall(beginning_mark(situation.row, RUNNER).key, Value) is not None:
         return True
-    if given.view.fits([Limit(RUNNING, "", most)]):
+    if situation.view.fits([Limit(RUNNING, "", most)]):
         return False
-    taken = given.view.glance(RUNNING, "") + given.view.glance(ABOUT_TO_RUN, "")
+    taken = situation.view.glance(RUNNING, "") + situation.view.glance(ABOUT_TO_RUN, "")
     return True if taken < most else None

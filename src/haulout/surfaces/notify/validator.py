@@ -24,28 +24,28 @@ from haulout.surfaces.notify.wire import IN_BOX, VALIDATING
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    given = situation_of(key, view, now)
-    if given is None or not given.options.operators.validator.enabled:
+    situation = situation_of(key, view, now)
+    if situation is None or not situation.options.operators.validator.enabled:
         return NOTHING
-    if is_final(given.row):
-        return cancelled(given, VALIDATOR, given.options.operators.validator.recipes)
-    recipe = recipe_of(given.row, VALIDATOR, given.options)
+    if is_final(situation.row):
+        return cancelled(situation, VALIDATOR, situation.options.operators.validator.recipes)
+    recipe = recipe_of(situation.row, VALIDATOR, situation.options)
     if recipe is None:
-        return _without_recipe(given)
-    if given.node is None:
+        return _without_recipe(situation)
+    if situation.node is None:
         return NOTHING
-    if not is_due(given.row, VALIDATOR, given.options, given.node):
-        return reported(given, VALIDATOR, recipe)
-    return _validate(given, recipe)
+    if not is_due(situation.row, VALIDATOR, situation.options, situation.node):
+        return reported(situation, VALIDATOR, recipe)
+    return _validate(situation, recipe)
 
 
-def _without_recipe(given: Situation) -> Decision:
+def _without_recipe(situation: Situation) -> Decision:
     """Pass what no client is there to validate, if that is what the settings say."""
-    row = given.row
-    if given.options.operators.validator.on_missing_recipe != "Pass":
+    row = situation.row
+    if situation.options.operators.validator.on_missing_recipe != "Pass":
         return NOTHING
     ours = row.state == VALIDATING and not is_terminal(row) and has_finalizer(row)
-    if not ours or not may_act(given.options, VALIDATOR.name, row, given.node):
+    if not ours or not may_act(situation.options, VALIDATOR.name, row, situation.node):
         return NOTHING
     if VALIDATOR.annotation in row.annotations or is_external(row, VALIDATOR.name, VALIDATOR.annotation):
         return NOTHING
@@ -53,47 +53,47 @@ def _without_recipe(given: Situation) -> Decision:
     return Decision(actions=((Annotate(row.key, VALIDATOR.annotation, VALIDATOR.success), mark),))
 
 
-def _validate(given: Situation, recipe: Recipe) -> Decision:
+def _validate(situation: Situation, recipe: Recipe) -> Decision:
     """Check first, as far as checks are asked for; what they do not settle is up to the recipe."""
-    attempt = current(given, VALIDATOR, recipe)
+    attempt = current(situation, VALIDATOR, recipe)
     checks = recipe.checks if recipe.checks is not None else Checks() if recipe.type == BUILTIN else None
     if checks is None:
-        return execute(given, VALIDATOR, recipe, attempt)
+        return execute(situation, VALIDATOR, recipe, attempt)
     if not attempt.state:
-        if attempt.job is not None or not is_next(given):
+        if attempt.job is not None or not is_next(situation):
             return NOTHING
-        return _checking(given, attempt.number + 1, attempt)
+        return _checking(situation, attempt.number + 1, attempt)
     if attempt.state == FAILED and recipe.type == BUILTIN and not attempt.is_last:
         at = retry_at(attempt, recipe)
-        is_early = at is not None and given.now < at
-        return Decision(until=at) if is_early else _checking(given, attempt.number + 1, attempt)
-    stood = given.status.condition(VALIDATOR.condition)
+        is_early = at is not None and situation.now < at
+        return Decision(until=at) if is_early else _checking(situation, attempt.number + 1, attempt)
+    stood = situation.status.condition(VALIDATOR.condition)
     if attempt.state == RUNNING and stood is None and attempt.job is None:
         # The process ended between the write that takes the step and the one that says what it does.
-        return _checking(given, max(1, attempt.number), attempt)
+        return _checking(situation, max(1, attempt.number), attempt)
     if attempt.state != RUNNING or stood is None or stood.reason != CHECKING:
-        return execute(given, VALIDATOR, recipe, attempt)
-    return _checked(given, recipe, checks, attempt)
+        return execute(situation, VALIDATOR, recipe, attempt)
+    return _checked(situation, recipe, checks, attempt)
 
 
-def _checking(given: Situation, number: int, attempt: Attempt) -> Decision:
+def _checking(situation: Situation, number: int, attempt: Attempt) -> Decision:
     begun = msgspec.structs.replace(attempt, number=number)
-    return Decision(actions=take(given, VALIDATOR, begun, CHECKING))
+    return Decision(actions=take(situation, VALIDATOR, begun, CHECKING))
 
 
-def _checked(given: Situation, recipe: Recipe, checks: Checks, attempt: Attempt) -> Decision:
-    failing, until = _failing(given, checks)
+def _checked(situation: Situation, recipe: Recipe, checks: Checks, attempt: Attempt) -> Decision:
+    failing, until = _failing(situation, checks)
     if not failing and recipe.type == BUILTIN:
-        return succeed(given, VALIDATOR, recipe, attempt)
+        return succeed(situation, VALIDATOR, recipe, attempt)
     if not failing:
-        return begin(given, VALIDATOR, recipe, attempt)
+        return begin(situation, VALIDATOR, recipe, attempt)
     ends_at = attempt.since + checks.checks_timeout if attempt.since is not None else None
-    if ends_at is not None and given.now >= ends_at:
-        return fail(given, VALIDATOR, recipe, attempt, Outcome("failed", f"CheckFailed: {failing[0].name}"))
+    if ends_at is not None and situation.now >= ends_at:
+        return fail(situation, VALIDATOR, recipe, attempt, Outcome("failed", f"CheckFailed: {failing[0].name}"))
     return Decision(until=earliest(until, ends_at))
 
 
-def _failing(given: Situation, checks: Checks) -> tuple[list[Finding], datetime | None]:
-    assert given.node is not None
-    found = [each for each in findings(given, given.node, checks) if not each.holds]
+def _failing(situation: Situation, checks: Checks) -> tuple[list[Finding], datetime | None]:
+    assert situation.node is not None
+    found = [each for each in findings(situation, situation.node, checks) if not each.holds]
     return found, earliest(*(each.until for each in found))

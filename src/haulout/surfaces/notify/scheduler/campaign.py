@@ -50,12 +50,12 @@ def is_halted(maintenance: str, settings: Scheduler, view: View) -> bool:
     return most > 0 and view.at_least(FAILED, maintenance, most)
 
 
-def halt_events(given: Situation) -> tuple[Tell, ...]:
+def halt_events(situation: Situation) -> tuple[Tell, ...]:
     """Return the event that a campaign is halted, if this is the maintenance that has failed last."""
-    row, settings = given.row, given.options.operators.scheduler
-    if not has_failed(row) or not is_halted(row.maintenance, settings, given.view):
+    row, settings = situation.row, situation.options.operators.scheduler
+    if not has_failed(row) or not is_halted(row.maintenance, settings, situation.view):
         return ()
-    failed = given.view.rows(FAILED_OF, row.maintenance, NoticeRow)
+    failed = situation.view.rows(FAILED_OF, row.maintenance, NoticeRow)
     if max(failed, key=_failed_at).key != row.key:
         return ()
     note = f"No more maintenances of {row.maintenance} are started: {len(failed)} of them have failed; delete or retry those"

@@ -41,20 +41,20 @@ JOINED, CHOSEN = "Joined", "Selected"
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    given = situation_of(key, view, now)
-    if given is None or not given.options.operators.scheduler.enabled or not has_finalizer(given.row):
+    situation = situation_of(key, view, now)
+    if situation is None or not situation.options.operators.scheduler.enabled or not has_finalizer(situation.row):
         return NOTHING
-    is_ours = may_act(given.options, NAME, given.row, given.node)
-    if given.node is not None and is_flying(given.row, given.node):
-        return _in_flight(given, is_ours=is_ours)
-    if not is_ours or given.row.state != SCHEDULED or is_final(given.row) or is_terminal(given.row):
+    is_ours = may_act(situation.options, NAME, situation.row, situation.node)
+    if situation.node is not None and is_flying(situation.row, situation.node):
+        return _in_flight(situation, is_ours=is_ours)
+    if not is_ours or situation.row.state != SCHEDULED or is_final(situation.row) or is_terminal(situation.row):
         return NOTHING
-    return _candidate(given)
+    return _candidate(situation)
 
 
-def _in_flight(given: Situation, *, is_ours: bool) -> Decision:
+def _in_flight(situation: Situation, *, is_ours: bool) -> Decision:
     """Publish that the node is in maintenance, also for one that another operator looks after: it takes a place."""
-    node, row, settings = given.node, given.row, given.options.operators.scheduler
+    node, row, settings = situation.node, situation.row, situation.options.operators.scheduler
     assert node is not None
     mark = Flight(
         key=mark_key(IN_FLIGHT, row),
@@ -64,34 +64,36 @@ def _in_flight(given: Situation, *, is_ours: bool) -> Decision:
         out=is_out(node),
     )
     keeps = row.state != SCHEDULED and not is_terminal(row) and not is_final(row)
-    events: Step = halt_events(given) if is_ours else ()
-    steps = (*(keep_steps(given) if keeps and is_ours else ()), *((events,) if events else ()))
+    events: Step = halt_events(situation) if is_ours else ()
+    steps = (*(keep_steps(situation) if keeps and is_ours else ()), *((events,) if events else ()))
     return Decision(actions=steps, marks=(mark,))
 
 
-def _candidate(given: Situation) -> Decision:
-    estimate = estimate_of(given) if given.node is not None else Estimate()
-    found = score(estimate, since_of(given.row), priority_of(given.row), given.options, given.now)
-    verdict = judged(given, estimate, granted=_was_granted(given))
+def _candidate(situation: Situation) -> Decision:
+    estimate = estimate_of(situation) if situation.node is not None else Estimate()
+    found = score(estimate, since_of(situation.row), priority_of(situation.row), situation.options, situation.now)
+    verdict = judged(situation, estimate, granted=_was_granted(situation))
     until = earliest(verdict.until, estimate.changes_at)
     if verdict.block is not None:
-        return _blocked(given, verdict.block, found, earliest(until, verdict.block.until))
+        return _blocked(situation, verdict.block, found, earliest(until, verdict.block.until))
     if verdict.joins:
-        return _claimed(given, JOINED, Verdict(key=mark_key(VERDICT, given.row), rank=PLANNED), found, None, until)
-    mark = _mark(given, estimate)
-    chosen = given.view.get(mark_key(VERDICT, given.row), Verdict)
+        return _claimed(
+            situation, JOINED, Verdict(key=mark_key(VERDICT, situation.row), rank=PLANNED), found, None, until
+        )
+    mark = _mark(situation, estimate)
+    chosen = situation.view.get(mark_key(VERDICT, situation.row), Verdict)
     if chosen is None:
         return Decision(marks=(mark,), until=until)
     if not chosen.chosen:
         reason = Block(chosen.reason)
-        show = shown(given, WAITING, chosen.reason, found)
-        reasons = (reason_of(given, reason),)
+        show = shown(situation, WAITING, chosen.reason, found)
+        reasons = (reason_of(situation, reason),)
         return Decision(actions=show.steps, marks=(mark, show.mark), reasons=reasons, until=earliest(until, show.until))
-    return _claimed(given, CHOSEN, chosen, found, mark, until)
+    return _claimed(situation, CHOSEN, chosen, found, mark, until)
 
 
-def _mark(given: Situation, estimate: Estimate) -> Candidate:
-    node, row, settings = given.node, given.row, given.options.operators.scheduler
+def _mark(situation: Situation, estimate: Estimate) -> Candidate:
+    node, row, settings = situation.node, situation.row, situation.options.operators.scheduler
     assert node is not None
     return Candidate(
         key=mark_key(CANDIDATE, row),
@@ -107,52 +109,52 @@ def _mark(given: Situation, estimate: Estimate) -> Candidate:
     )
 
 
-def _blocked(given: Situation, block: Block, found: Score, until: datetime | None) -> Decision:
-    show = shown(given, WAITING, block.reason, found)
+def _blocked(situation: Situation, block: Block, found: Score, until: datetime | None) -> Decision:
+    show = shown(situation, WAITING, block.reason, found)
     return Decision(
         actions=show.steps,
-        marks=(Waiting(key=mark_key(BLOCKED, given.row), reason=block.reason.partition("(")[0]), show.mark),
-        reasons=(reason_of(given, block),),
+        marks=(Waiting(key=mark_key(BLOCKED, situation.row), reason=block.reason.partition("(")[0]), show.mark),
+        reasons=(reason_of(situation, block),),
         until=earliest(until, show.until),
     )
 
 
 def _claimed(
-    given: Situation, reason: str, verdict: Verdict, found: Score, mark: Candidate | None, until: datetime | None
+    situation: Situation, reason: str, verdict: Verdict, found: Score, mark: Candidate | None, until: datetime | None
 ) -> Decision:
     """Claim the node, and start once the claim is granted. In a dry run, only say so."""
     marks = (mark,) if mark is not None else ()
-    if given.options.operators.scheduler.dry_run:
-        show = shown(given, SELECTED, DRY_RUN, found)
+    if situation.options.operators.scheduler.dry_run:
+        show = shown(situation, SELECTED, DRY_RUN, found)
         return Decision(actions=show.steps, marks=(*marks, show.mark), until=earliest(until, show.until))
-    claim = _claim(given, verdict)
-    if is_granted(given.view, DECIDER, claim):
-        steps = (*shown(given, SELECTED, reason, found).steps, start_step(given, verdict.rank, found))
+    claim = _claim(situation, verdict)
+    if is_granted(situation.view, DECIDER, claim):
+        steps = (*shown(situation, SELECTED, reason, found).steps, start_step(situation, verdict.rank, found))
         return Decision(actions=steps, claims=(claim,), marks=marks, until=until)
-    refused = refusals(given.view, DECIDER, claim)
+    refused = refusals(situation.view, DECIDER, claim)
     word = refusal(refused)
     if not word:
         return Decision(claims=(claim,), marks=marks, reasons=refused, until=until)
-    show = shown(given, WAITING, word, found)
+    show = shown(situation, WAITING, word, found)
     return Decision(
         actions=show.steps,
         claims=(claim,),
         marks=(*marks, show.mark),
-        reasons=(reason_of(given, Block(word), refused),),
+        reasons=(reason_of(situation, Block(word), refused),),
         until=earliest(until, show.until),
     )
 
 
-def _claim(given: Situation, verdict: Verdict) -> Claim:
-    assert given.node is not None
-    row = given.row
-    return Claim(given.node.key, row.key, WANTS, verdict.limits, since=since_of(row), priority=priority_of(row))
+def _claim(situation: Situation, verdict: Verdict) -> Claim:
+    assert situation.node is not None
+    row = situation.row
+    return Claim(situation.node.key, row.key, WANTS, verdict.limits, since=since_of(row), priority=priority_of(row))
 
 
-def _was_granted(given: Situation) -> bool:
+def _was_granted(situation: Situation) -> bool:
     """Whether its claim stands granted: then the budgets have their place for it already."""
-    if given.node is None:
+    if situation.node is None:
         return False
-    claim = Claim(given.node.key, given.row.key)
-    grant = given.view.recall(grant_key(hold_key(DECIDER, claim)), Grant)
+    claim = Claim(situation.node.key, situation.row.key)
+    grant = situation.view.recall(grant_key(hold_key(DECIDER, claim)), Grant)
     return grant is not None and grant.granted

@@ -15,29 +15,29 @@ from haulout.surfaces.notify.wire import FORCE_RETURN, SCHEDULED, NoticeRow
 WANTS = frozenset({Want.DRAIN, Want.EXCLUSIVE})
 
 
-def standing_claim(given: Situation) -> Claim | None:
+def standing_claim(situation: Situation) -> Claim | None:
     """Return the claim on a node that is in maintenance. The original alone, without scheduler, claims nothing.
 
     A maintenance that has ended cleanly claims nothing, although it stays until the node is uncordoned: another surface
     that keeps the node cordoned waits for the turn, and uncordons it only after that.
     """
-    node, scheduler = given.node, given.options.operators.scheduler
-    if (given.options.alone and not scheduler.enabled) or node is None:
+    node, scheduler = situation.node, situation.options.operators.scheduler
+    if (situation.options.alone and not scheduler.enabled) or node is None:
         return None
-    if not node.unschedulable or not is_flying(given.row, node):
+    if not node.unschedulable or not is_flying(situation.row, node):
         return None
-    has_ended = is_final(given.row) and is_terminal(given.row)
-    if has_ended and is_clean(given.row) and not given.options.alone:
+    has_ended = is_final(situation.row) and is_terminal(situation.row)
+    if has_ended and is_clean(situation.row) and not situation.options.alone:
         return None
     # Only the places count, not how many there are: what has begun is never refused.
     limits = limits_of(scheduler, shares_of(scheduler, node), {}, out=True) if scheduler.enabled else ()
     return Claim(
         node.key,
-        given.key,
+        situation.key,
         WANTS,
         tuple(limits),
-        since=since_of(given.row),
-        priority=priority_of(given.row),
+        since=since_of(situation.row),
+        priority=priority_of(situation.row),
         begun=True,
         ending=has_ended and node.annotations.get(FORCE_RETURN) == "true",
     )

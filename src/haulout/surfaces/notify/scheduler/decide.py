@@ -18,8 +18,8 @@ from haulout.surfaces.notify.situation import situation_of
 def decide(key: Key, view: View, now: datetime) -> Decision:
     """Decide on the state of a maintenance, and claim its node while it is out of service for it."""
     decision = decide_state(key, view, now)
-    given = situation_of(key, view, now)
-    claim = standing_claim(given) if given is not None else None
+    situation = situation_of(key, view, now)
+    claim = standing_claim(situation) if situation is not None else None
     if claim is not None:
         decision = msgspec.structs.replace(decision, claims=(claim,))
     if not view.explaining:

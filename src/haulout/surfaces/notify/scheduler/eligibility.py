@@ -50,30 +50,30 @@ class Verdict(msgspec.Struct, frozen=True):
 Check = Callable[[Situation], Block | None]
 
 
-def judged(given: Situation, estimate: Estimate, *, granted: bool) -> Verdict:
+def judged(situation: Situation, estimate: Estimate, *, granted: bool) -> Verdict:
     """Return what keeps a maintenance from being chosen. `granted`: it was chosen, and its turn has come."""
     for check in CHECKS:
-        block = check(given)
+        block = check(situation)
         if block is not None:
             return Verdict(block)
-    open_for, until = _open_for(given, estimate)
+    open_for, until = _open_for(situation, estimate)
     if open_for is not None:
         return Verdict(open_for)
-    assert given.node is not None
-    flying = [row for row in given.siblings() if is_flying(row, given.node)]
-    if flying and not _may_join(flying, given.node, given.options.operators.scheduler):
+    assert situation.node is not None
+    flying = [row for row in situation.siblings() if is_flying(row, situation.node)]
+    if flying and not _may_join(flying, situation.node, situation.options.operators.scheduler):
         return Verdict(Block(BUSY, detail=f"{flying[0].place} is in maintenance there"))
-    if not given.options.alone and not granted:
-        foreign = _foreign(given) or (None if flying else _refused_by_budgets(given))
+    if not situation.options.alone and not granted:
+        foreign = _foreign(situation) or (None if flying else _refused_by_budgets(situation))
         if foreign is not None:
             return Verdict(foreign)
     return Verdict(joins=bool(flying), until=until)
 
 
-def lasting_block(given: Situation) -> Block | None:
+def lasting_block(situation: Situation) -> Block | None:
     """Return what keeps a maintenance from being chosen, as far as its own objects and the clock tell."""
-    found = next(filter(None, (check(given) for check in CHECKS if check is not _alerts)), None)
-    return found if found is not None else _open_for(given, Estimate())[0]
+    found = next(filter(None, (check(situation) for check in CHECKS if check is not _alerts)), None)
+    return found if found is not None else _open_for(situation, Estimate())[0]
 
 
 def is_flying(row: NoticeRow, node: NodeRow) -> bool:
@@ -89,40 +89,46 @@ def is_planned(row: NoticeRow) -> bool:
     return row.type != UNPLANNED
 
 
-def _held(given: Situation) -> Block | None:
-    return Block("Held") if given.row.annotations.get(HOLD) == "true" else None
+def _held(situation: Situation) -> Block | None:
+    return Block("Held") if situation.row.annotations.get(HOLD) == "true" else None
 
 
-def _not_before(given: Situation) -> Block | None:
-    at = moment(given.row.annotations.get(NOT_BEFORE, ""))
-    return Block("NotBefore", at) if at is not None and given.now < at else None
+def _not_before(situation: Situation) -> Block | None:
+    at = moment(situation.row.annotations.get(NOT_BEFORE, ""))
+    return Block("NotBefore", at) if at is not None and situation.now < at else None
 
 
-def _no_node(given: Situation) -> Block | None:
-    return Block("NodeNotFound") if given.node is None else None
+def _no_node(situation: Situation) -> Block | None:
+    return Block("NodeNotFound") if situation.node is None else None
 
 
-def _cordoned_elsewhere(given: Situation) -> Block | None:
+def _cordoned_elsewhere(situation: Situation) -> Block | None:
     """Return why a node that another operator or a person has cordoned is not taken."""
-    node, settings = given.node, given.options.operators.scheduler
+    node, settings = situation.node, situation.options.operators.scheduler
     assert node is not None
     if not node.unschedulable or settings.adopt_cordoned:
         return None
-    rows = [given.row, *given.siblings()]
+    rows = [situation.row, *situation.siblings()]
     if any(is_labelled(row, node) and has_finalizer(row) for row in rows):
         return None
-    if not given.options.alone and is_kept_by_others(given.view, node.key, SURFACE):
+    if not situation.options.alone and is_kept_by_others(situation.view, node.key, SURFACE):
         return None
     return Block("NodeCordonedElsewhere")
 
 
-def _halted(given: Situation) -> Block | None:
-    return Block("FailureThreshold") if is_halted(given.row.maintenance, _settings(given), given.view) else None
-
-
-def _alerts(given: Situation) -> Block | None:
+def _halted(situation: Situation) -> Block | None:
     return (
-        Block("AlertsFiring") if is_planned(given.row) and is_closed(_settings(given).alert_gate, given.view) else None
+        Block("FailureThreshold")
+        if is_halted(situation.row.maintenance, _settings(situation), situation.view)
+        else None
+    )
+
+
+def _alerts(situation: Situation) -> Block | None:
+    return (
+        Block("AlertsFiring")
+        if is_planned(situation.row) and is_closed(_settings(situation).alert_gate, situation.view)
+        else None
     )
 
 
@@ -130,40 +136,40 @@ def _alerts(given: Situation) -> Block | None:
 CHECKS: tuple[Check, ...] = (_held, _not_before, _no_node, _cordoned_elsewhere, _halted, _alerts)
 
 
-def _settings(given: Situation) -> Scheduler:
-    return given.options.operators.scheduler
+def _settings(situation: Situation) -> Scheduler:
+    return situation.options.operators.scheduler
 
 
-def _open_for(given: Situation, estimate: Estimate) -> tuple[Block | None, datetime | None]:
+def _open_for(situation: Situation, estimate: Estimate) -> tuple[Block | None, datetime | None]:
     """Return what windows say against a start, or until when they say nothing."""
-    settings, node = _settings(given), given.node
+    settings, node = _settings(situation), situation.node
     assert node is not None
-    if not is_planned(given.row) and settings.unplanned.bypass_windows:
+    if not is_planned(situation.row) and settings.unplanned.bypass_windows:
         return None, None
-    found = opening(settings, node.labels, given.now)
+    found = opening(settings, node.labels, situation.now)
     if found.reason:
         return Block(found.reason, found.until), None
     if settings.require_fit and found.closes_at is not None:
-        return _fitting(given, estimate, found)
+        return _fitting(situation, estimate, found)
     return None, found.until
 
 
-def _fitting(given: Situation, estimate: Estimate, open_now: Opening) -> tuple[Block | None, datetime | None]:
+def _fitting(situation: Situation, estimate: Estimate, open_now: Opening) -> tuple[Block | None, datetime | None]:
     closes_at = open_now.closes_at
     assert closes_at is not None
-    lasts_for = expected_for(given)
-    ends_at = given.now + timedelta(seconds=estimate.drain_seconds(given.now)) + lasts_for
+    lasts_for = expected_for(situation)
+    ends_at = situation.now + timedelta(seconds=estimate.drain_seconds(situation.now)) + lasts_for
     if ends_at > closes_at:
         return Block("DoesNotFit", closes_at), None
     return None, min(closes_at, *_fits_until(estimate, closes_at - lasts_for))
 
 
-def expected_for(given: Situation) -> timedelta:
+def expected_for(situation: Situation) -> timedelta:
     """Return how long the maintenance itself is expected to take."""
     try:
-        return parse(given.row.annotations[EXPECTED_MAINTENANCE])
+        return parse(situation.row.annotations[EXPECTED_MAINTENANCE])
     except (KeyError, DurationError):
-        return _settings(given).default_maintenance
+        return _settings(situation).default_maintenance
 
 
 def _fits_until(estimate: Estimate, drained_by: datetime) -> list[datetime]:
@@ -181,10 +187,10 @@ def _may_join(flying: list[NoticeRow], node: NodeRow, settings: Scheduler) -> bo
     return settings.stacking == "Join" and node.unschedulable and drains
 
 
-def _foreign(given: Situation) -> Block | None:
+def _foreign(situation: Situation) -> Block | None:
     """Return the block where another surface works on the node."""
-    assert given.node is not None
-    for hold in given.view.rows(HOLDS_OF_NODE, given.node.key, Row):
+    assert situation.node is not None
+    for hold in situation.view.rows(HOLDS_OF_NODE, situation.node.key, Row):
         if not isinstance(hold, Hold) or hold.surface == SURFACE:
             continue
         if hold.claim.begun and Want.EXCLUSIVE in hold.claim.wants:
@@ -192,14 +198,14 @@ def _foreign(given: Situation) -> Block | None:
     return None
 
 
-def _refused_by_budgets(given: Situation) -> Block | None:
+def _refused_by_budgets(situation: Situation) -> Block | None:
     """Return the block where a NodeDisruptionBudget has no place: the node is no candidate, so that others go on."""
-    assert given.node is not None
-    cover = cover_of(given.node.key, given.view)
+    assert situation.node is not None
+    cover = cover_of(situation.node.key, situation.view)
     if cover is None:
         return None
-    held = is_kept_by_others(given.view, given.node.key, SURFACE)
+    held = is_kept_by_others(situation.view, situation.node.key, SURFACE)
     needs = cover.needs(SURFACE, held=held)
-    full = given.view.unmet(need.rooms for need in needs) if needs else frozenset()
+    full = situation.view.unmet(need.rooms for need in needs) if needs else frozenset()
     name = next((need.ruling.budget.name for need in needs if need.rooms in full), None)
     return Block(exhausted(name)) if name is not None else None

@@ -14,12 +14,12 @@ ERROR = "nm_scheduler_estimate_error_seconds"
 _ESTIMATE = re.compile(r"drain=(\S+)")
 
 
-def estimate_error(given: Situation) -> tuple[Measure, ...]:
+def estimate_error(situation: Situation) -> tuple[Measure, ...]:
     """Return the time from the estimated end of the drain until now, below 0 if the drain was faster.
 
     A maintenance that a person has started has no estimate for that moment, and is not measured.
     """
-    stood, started_at = given.status.condition(CONDITION), given.status.entered_at(STARTED)
+    stood, started_at = situation.status.condition(CONDITION), situation.status.entered_at(STARTED)
     if stood is None or stood.status != SELECTED or started_at is None:
         return ()
     found = _ESTIMATE.search(stood.message)

@@ -29,33 +29,33 @@ def _exhausted(row: Row) -> tuple[str, ...]:
 EXHAUSTED_BUDGETS = Index("notify-exhausted-budgets", BUDGET, _exhausted)
 
 
-def estimate_of(given: Situation) -> Estimate:
+def estimate_of(situation: Situation) -> Estimate:
     """Return the estimate for the node, by what the drainer would do with its pods, whether it is on or not."""
-    pods = given.view.rows(PODS_OF_NODE, given.row.node, PodRow)
-    return estimate(pods, _context(given), given.options, given.now)
+    pods = situation.view.rows(PODS_OF_NODE, situation.row.node, PodRow)
+    return estimate(pods, _context(situation), situation.options, situation.now)
 
 
-def _context(given: Situation) -> Callable[[PodRow], PodContext]:
-    options = DrainOptions(classes=PodClasses(given.options.operators.drainer), ignored=OWN_PODS)
-    rules = given.options.rules
-    fates = Fates(options, _daemonsets(given), given.now, rules=rules, node=given.node)
+def _context(situation: Situation) -> Callable[[PodRow], PodContext]:
+    options = DrainOptions(classes=PodClasses(situation.options.operators.drainer), ignored=OWN_PODS)
+    rules = situation.options.rules
+    fates = Fates(options, _daemonsets(situation), situation.now, rules=rules, node=situation.node)
 
     def context(pod: PodRow) -> PodContext:
         act = fates.of(pod).act
         if act is Act.IGNORE:
             return PodContext(act)
-        blocked = any(_covers(budget, pod) for budget in _exhausted_budgets(given.view, pod))
-        remembers = act is Act.WAIT and given.options.operators.scheduler.history.enabled
-        return PodContext(act, blocked, samples_of(given.view, pod) if remembers else ())
+        blocked = any(_covers(budget, pod) for budget in _exhausted_budgets(situation.view, pod))
+        remembers = act is Act.WAIT and situation.options.operators.scheduler.history.enabled
+        return PodContext(act, blocked, samples_of(situation.view, pod) if remembers else ())
 
     return context
 
 
-def _daemonsets(given: Situation) -> DaemonSetLookup:
+def _daemonsets(situation: Situation) -> DaemonSetLookup:
     """Return whether a DaemonSet exists. They are watched for the drainer alone: without it, each counts as existing."""
-    if not given.options.operators.drainer.enabled or given.view.listing(DAEMONSET) is not Listing.LISTED:
+    if not situation.options.operators.drainer.enabled or situation.view.listing(DAEMONSET) is not Listing.LISTED:
         return lambda namespace, name: None
-    return lambda namespace, name: given.view.get(Key("", DAEMONSET, namespace, name), ObjectRow) is not None
+    return lambda namespace, name: situation.view.get(Key("", DAEMONSET, namespace, name), ObjectRow) is not None
 
 
 def _exhausted_budgets(view: View, pod: PodRow) -> tuple[BudgetRow, ...]:

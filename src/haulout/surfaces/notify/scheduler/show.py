@@ -66,23 +66,23 @@ class Look(msgspec.Struct, frozen=True):
     rests_for: timedelta = FIRST_FOR
 
 
-def shown(given: Situation, status: str, reason: str, score: Score) -> Shown:
+def shown(situation: Situation, status: str, reason: str, score: Score) -> Shown:
     """Return the write of the condition, if its status or its reason has changed or its numbers are out of date.
 
     Numbers move all the time. They are looked at every five minutes, and less often the longer they stay about the same.
     """
-    key = mark_key(SHOWN, given.row)
-    known = given.view.recall(key, Value)
-    look = known.value if known is not None and isinstance(known.value, Look) else Look(given.now)
-    stood = given.status.condition(CONDITION)
+    key = mark_key(SHOWN, situation.row)
+    known = situation.view.recall(key, Value)
+    look = known.value if known is not None and isinstance(known.value, Look) else Look(situation.now)
+    stood = situation.status.condition(CONDITION)
     is_same = stood is not None and (stood.status, stood.reason) == (status, reason)
-    if is_same and given.now < look.at + look.rests_for:
+    if is_same and situation.now < look.at + look.rests_for:
         return Shown((), Value(key=key, value=look), look.at + look.rests_for)
     if stood is not None and is_same and not _has_moved(stood.message, score):
-        look = Look(given.now, min(2 * look.rests_for, LONGEST_FOR))
-        return Shown((), Value(key=key, value=look), given.now + look.rests_for)
-    step = patch(given.row, with_condition(given.status, CONDITION, status, given.now, reason, str(score)))
-    return Shown((step,) if step else (), Value(key=key, value=Look(given.now)), given.now + FIRST_FOR)
+        look = Look(situation.now, min(2 * look.rests_for, LONGEST_FOR))
+        return Shown((), Value(key=key, value=look), situation.now + look.rests_for)
+    step = patch(situation.row, with_condition(situation.status, CONDITION, status, situation.now, reason, str(score)))
+    return Shown((step,) if step else (), Value(key=key, value=Look(situation.now)), situation.now + FIRST_FOR)
 
 
 def _has_moved(message: str, score: Score) -> bool:
@@ -91,7 +91,7 @@ def _has_moved(message: str, score: Score) -> bool:
     return found is None or max(abs(float(found[1]) - score.value), abs(float(found[2]) - score.likelihood)) >= VISIBLE
 
 
-def reason_of(given: Situation, block: Block, because: Iterable[Reason] = ()) -> Reason:
+def reason_of(situation: Situation, block: Block, because: Iterable[Reason] = ()) -> Reason:
     """Return the reason as data: its code is that of the condition, without what stands in brackets.
 
     It has no numbers that move with the clock: a plan adds up for how long nodes wait for the same.
@@ -100,7 +100,7 @@ def reason_of(given: Situation, block: Block, because: Iterable[Reason] = ()) ->
     meaning, act = TEXTS.get(code, ("", ""))
     details = (block.reason if "(" in block.reason else "", block.detail)
     text = f"{meaning} ({'; '.join(filter(None, details))})" if any(details) else meaning
-    return Reason(code, given.key, text, block.until, tuple(because), act)
+    return Reason(code, situation.key, text, block.until, tuple(because), act)
 
 
 def refusal(reasons: tuple[Reason, ...]) -> str:

@@ -12,29 +12,29 @@ from haulout.surfaces.notify.wire import CORDONED_BY, NODE_UID, SURFACE
 STARTED = "nm_scheduler_started_total"
 
 
-def start_step(given: Situation, rank: str, score: Score) -> Step:
+def start_step(situation: Situation, rank: str, score: Score) -> Step:
     """Return the write that starts a maintenance, with what is told of it."""
-    node = given.node
+    node = situation.node
     assert node is not None
-    note = f"Node {node.key.name} was chosen for maintenance {given.row.maintenance}: {score}"
+    note = f"Node {node.key.name} was chosen for maintenance {situation.row.maintenance}: {score}"
     return (
-        *claim_edits(given, node),
-        *events_of(given, "MaintenanceSelected", note),
+        *claim_edits(situation, node),
+        *events_of(situation, "MaintenanceSelected", note),
         Measure(STARTED, (("class", rank),)),
     )
 
 
-def claim_edits(given: Situation, node: NodeRow) -> tuple[Edit, ...]:
+def claim_edits(situation: Situation, node: NodeRow) -> tuple[Edit, ...]:
     """Return the edits of a Node that make it the maintenance's: label, cordon, and whose cordon it is."""
-    edits: list[Edit] = [Label(node.key, given.row.label, "")] if given.row.label not in node.labels else []
-    if given.options.alone:
+    edits: list[Edit] = [Label(node.key, situation.row.label, "")] if situation.row.label not in node.labels else []
+    if situation.options.alone:
         edits += [] if node.unschedulable else [Cordon(node.key, unschedulable=True)]
         is_ours = not node.unschedulable
     else:
         edits += cordon.claim(node, SURFACE, shown=True)
         is_ours = not _was_cordoned(node)
     if is_ours and CORDONED_BY not in node.annotations:
-        edits.append(Annotate(node.key, CORDONED_BY, given.row.place))
+        edits.append(Annotate(node.key, CORDONED_BY, situation.row.place))
     return tuple(edits)
 
 
@@ -44,18 +44,18 @@ def _was_cordoned(node: NodeRow) -> bool:
     return stood.before if stood is not None else node.unschedulable
 
 
-def keep_steps(given: Situation) -> tuple[Step, ...]:
+def keep_steps(situation: Situation) -> tuple[Step, ...]:
     """Return what keeps the claim of a maintenance in flight when its Node object has been made anew.
 
     A person who uncordons the same object ends the maintenance, and is not overruled.
     """
-    node, row = given.node, given.row
+    node, row = situation.node, situation.row
     assert node is not None
     known = row.annotations.get(NODE_UID)
     if known == node.uid:
         return ()
     noted: Step = (Annotate(row.key, NODE_UID, node.uid),)
     is_claimed = row.label in node.labels and node.unschedulable
-    if known is None or is_claimed or not given.options.operators.scheduler.reassert_cordon:
+    if known is None or is_claimed or not situation.options.operators.scheduler.reassert_cordon:
         return (noted,)
-    return (claim_edits(given, node), noted)
+    return (claim_edits(situation, node), noted)

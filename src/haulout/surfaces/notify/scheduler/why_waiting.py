@@ -42,24 +42,24 @@ class WhyWaiting(msgspec.Struct, frozen=True):
     until: datetime | None = None
 
 
-def why_waiting(given: Situation) -> WhyWaiting:
+def why_waiting(situation: Situation) -> WhyWaiting:
     """Return what keeps a maintenance that the scheduler looks after from being started."""
-    block = lasting_block(given)
-    stood = given.status.condition(CONDITION)
+    block = lasting_block(situation)
+    stood = situation.status.condition(CONDITION)
     if block is None and stood is None:
         return WhyWaiting("", "the next choice of the scheduler", SCHEDULER)
     if block is None and stood is not None and stood.status == SELECTED:
-        return _selected(given, stood.reason)
+        return _selected(situation, stood.reason)
     known = block if block is not None else Block(stood.reason if stood is not None else "")
     code = known.reason.partition("(")[0]
     meaning, act = TEXTS.get(code, (f"the scheduler says {known.reason}", ""))
-    details = "; ".join(filter(None, (known.detail, *_details(given, known.reason))))
+    details = "; ".join(filter(None, (known.detail, *_details(situation, known.reason))))
     actor = f"a person: {act}" if act else SCHEDULER
     text = f"{known.reason}: {meaning}" + (f" ({details})" if details else "")
-    return WhyWaiting(known.reason, text, actor, known.until or _until(given, code))
+    return WhyWaiting(known.reason, text, actor, known.until or _until(situation, code))
 
 
-def _selected(given: Situation, reason: str) -> WhyWaiting:
+def _selected(situation: Situation, reason: str) -> WhyWaiting:
     if reason == DRY_RUN:
         return WhyWaiting(
             reason, "nothing: the scheduler would start it, but runs dry", "a person: set dryRun to false"
@@ -67,51 +67,51 @@ def _selected(given: Situation, reason: str) -> WhyWaiting:
     return WhyWaiting(reason, "the label and the cordon of its node, for which it was chosen", SCHEDULER)
 
 
-def _until(given: Situation, code: str) -> datetime | None:
-    node, settings = given.node, _settings(given)
+def _until(situation: Situation, code: str) -> datetime | None:
+    node, settings = situation.node, _settings(situation)
     if code == FIT and node is not None:
-        return opening(settings, node.labels, given.now).closes_at
+        return opening(settings, node.labels, situation.now).closes_at
     return None
 
 
-def _details(given: Situation, reason: str) -> Iterator[str]:
+def _details(situation: Situation, reason: str) -> Iterator[str]:
     """Yield the names behind a reason, and what else a person would look up next."""
     code, _, rest = reason.partition("(")
     if code == BUDGET:
-        yield from _of_budget(given, rest.removesuffix(")"))
+        yield from _of_budget(situation, rest.removesuffix(")"))
     elif code == FAILURES:
-        failed = given.view.rows(FAILED_OF, given.row.maintenance, NoticeRow)
+        failed = situation.view.rows(FAILED_OF, situation.row.maintenance, NoticeRow)
         yield f"failed: {_named(sorted(row.place for row in failed))}"
-    elif code == BUSY and given.node is not None:
-        flying = [row.place for row in given.siblings() if is_flying(row, given.node)]
+    elif code == BUSY and situation.node is not None:
+        flying = [row.place for row in situation.siblings() if is_flying(row, situation.node)]
         yield f"there: {_named(sorted(flying))}" if flying else ""
     elif code == UNLIKELY:
-        yield f"starved, and started all the same, {_starves_at(given):%Y-%m-%dT%H:%M:%SZ}"
-    elif code == ALERTS and (gate := _settings(given).alert_gate) is not None:
+        yield f"starved, and started all the same, {_starves_at(situation):%Y-%m-%dT%H:%M:%SZ}"
+    elif code == ALERTS and (gate := _settings(situation).alert_gate) is not None:
         yield f"query: {gate.query}"
 
 
-def _of_budget(given: Situation, name: str) -> Iterator[str]:
+def _of_budget(situation: Situation, name: str) -> Iterator[str]:
     """Yield whose nodes take the places of a budget, and who comes before this one when a place is free."""
-    known = budgets_of(_settings(given)).get(name)
+    known = budgets_of(_settings(situation)).get(name)
     if known is None:
         yield f"NodeDisruptionBudget {name}"
         return
     budget, scope = known
-    rows = [row for row in given.view.rows(ALL_NOTICES, KIND, NoticeRow) if row.key != given.row.key]
-    out = [row for row in rows if is_in_flight(row) and _is_under(row, scope, given)]
+    rows = [row for row in situation.view.rows(ALL_NOTICES, KIND, NoticeRow) if row.key != situation.row.key]
+    out = [row for row in rows if is_in_flight(row) and _is_under(row, scope, situation)]
     yield f"{_limit(budget)} at most" + (f"; in maintenance: {_named(sorted(row.place for row in out))}" if out else "")
     first = sorted(
-        (since_of(row), row.place) for row in rows if _comes_first(row, given) and _is_under(row, scope, given)
+        (since_of(row), row.place) for row in rows if _comes_first(row, situation) and _is_under(row, scope, situation)
     )
-    if _comes_first(given.row, given):
+    if _comes_first(situation.row, situation):
         yield "it is unplanned or starved: places that come free go to such maintenances first, the oldest before the others"
     elif first:
         yield f"the next place is kept for {_named([place for _, place in first])}, unplanned or starved"
 
 
-def _is_under(row: NoticeRow, scope: Scope, given: Situation) -> bool:
-    node = given.view.get(node_key(row.node), NodeRow)
+def _is_under(row: NoticeRow, scope: Scope, situation: Situation) -> bool:
+    node = situation.view.get(node_key(row.node), NodeRow)
     return node is not None and scope.selects(node.labels)
 
 
@@ -123,17 +123,17 @@ def _limit(budget: Budget) -> str:
     )
 
 
-def _comes_first(row: NoticeRow, given: Situation) -> bool:
+def _comes_first(row: NoticeRow, situation: Situation) -> bool:
     """Whether a maintenance that waits is unplanned or starved."""
     if row.state != SCHEDULED or is_final(row) or not has_finalizer(row):
         return False
-    settings = _settings(given)
+    settings = _settings(situation)
     is_first = row.type == UNPLANNED and settings.unplanned.first
-    return is_first or given.now >= since_of(row) + settings.starvation_after
+    return is_first or situation.now >= since_of(row) + settings.starvation_after
 
 
-def _starves_at(given: Situation) -> datetime:
-    return since_of(given.row) + _settings(given).starvation_after
+def _starves_at(situation: Situation) -> datetime:
+    return since_of(situation.row) + _settings(situation).starvation_after
 
 
 def _named(places: list[str]) -> str:
@@ -141,5 +141,5 @@ def _named(places: list[str]) -> str:
     return ", ".join(places[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _settings(given: Situation) -> Scheduler:
-    return given.options.operators.scheduler
+def _settings(situation: Situation) -> Scheduler:
+    return situation.options.operators.scheduler

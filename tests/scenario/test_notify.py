@@ -104,6 +104,12 @@ class TestStates:
         ops.drained("a").annotate("a", client=value).run()
         assert (ops.status("a"), ops.conditions("a")["maintenanceClient"]) == (OBJECTS_DRAINED, value)
 
+    def test_an_annotation_that_was_emptied_is_mirrored_too(self, ops: Notices) -> None:
+        ops.drained("a").annotate("a", client="inprogress").run().annotate("a", client="").run()
+        assert ops.conditions("a") == {"readyForMaintenance": "true", "maintenanceClient": ""}
+        ops.annotate("a", client="complete").run()
+        assert (ops.status("a"), ops.conditions("a")["maintenanceClient"]) == (VALIDATING, "complete")
+
     def test_early_annotations_wait_for_their_state(self, ops: Notices) -> None:
         ops.started("a").annotate("a", client="complete", validation="failed").run()
         assert (ops.status("a"), ops.conditions("a")) == (STARTED, {})

@@ -12,6 +12,8 @@ from haulout.model.meta import Condition, wire_time
 from haulout.surfaces.notify.wire import PREFIX, NoticeRow, Status, Transition
 
 replace = msgspec.structs.replace
+# What a condition must have, even if it is empty: otherwise the API server refuses the whole status.
+REQUIRED = ("type", "status")
 
 
 def second(instant: datetime) -> datetime:
@@ -69,6 +71,6 @@ def _wire(value: Any) -> Any:
         case msgspec.Struct():
             pairs = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
             body = {wire: _wire(getattr(value, name)) for name, wire in pairs}
-            return {name: each for name, each in body.items() if each not in (None, "")}
+            return {name: each for name, each in body.items() if each not in (None, "") or name in REQUIRED}
         case _:
             return value

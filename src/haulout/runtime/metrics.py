@@ -14,6 +14,7 @@ from prometheus_client import PROCESS_COLLECTOR, CollectorRegistry, generate_lat
 from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from haulout.base.number import format_float
 from haulout.core.metric import BUCKETS, COUNTER, GAUGE, KERNEL_METRICS, RENAMED
 from haulout.core.metric import Metric as Declared
 
@@ -71,7 +72,7 @@ class Snapshot(Collector):
         for name, known in sorted(self._histograms.items()):
             histogram = HistogramMetricFamily(name, self._help(name))
             for labels, counts in sorted(known.items()):
-                edges = [*(f"{edge:g}" for edge in buckets(self._declared, name)), "+Inf"]
+                edges = [*(format_float(edge) for edge in buckets(self._declared, name)), "+Inf"]
                 sums = itertools.accumulate(counts[:-1])
                 for edge, total in zip(edges, sums, strict=True):
                     histogram.add_sample(f"{name}_bucket", {**dict(labels), "le": edge}, total)

@@ -105,6 +105,12 @@ def test_a_declared_histogram_has_its_own_edges() -> None:
     assert (found["1"], found["3600"], found["14400"], found["604800"], found["+Inf"]) == (1, 2, 3, 3, 4)
 
 
+def test_edges_are_written_with_all_of_their_digits_as_go_writes_them() -> None:
+    metrics = Metrics([Metric("times", "histogram", "How long.", buckets=(1 / 60, 0.5, 7200.0, 2.5e6))])
+    metrics.observe("times", 1)
+    assert list(buckets(metrics, "times")) == ["0.016666666666666666", "0.5", "7200", "2.5e+06", "+Inf"]
+
+
 def test_a_histogram_can_be_there_before_anything_was_observed() -> None:
     metrics = Metrics()
     metrics.begin("times", kind="a")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Iterable, Mapping
@@ -20,6 +21,7 @@ from haulout.cluster.view import MARK
 from haulout.core.admission import Webhook
 from haulout.core.decision import Source
 from haulout.kube.config import own_namespace
+from haulout.kube.errors import ApiError
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.runtime.files import WatchedFile
@@ -124,6 +126,12 @@ class Notices(Part):
         content = unstored(self.around.store, self.around.clock.now())
         if content is not None:
             await RunTimes(writer).store(content)
+
+    async def introduce(self, transport: Transport) -> None:
+        """End without an API server, as the original does. Beside other surfaces it is waited for; a refusal is an answer."""
+        if self._settings.alone:
+            with contextlib.suppress(ApiError):
+                await transport.request("GET", "/version")
 
     def webhooks(self) -> tuple[Webhook, ...]:
         return webhooks()

@@ -79,6 +79,9 @@ class Driver(VirtualDriver):
         if isinstance(content, StoredHistory):
             self.notices.stored.append(content.text)
             return Done()
+        if isinstance(content, tuple):
+            self.notices.handed_over += [each.event for each in content]
+            return Done()
         assert isinstance(content, Announcement)
         self.notices.tried.append(content.event)
         if content.event == self.notices.dies_at:
@@ -92,6 +95,8 @@ class Driver(VirtualDriver):
 class Notices(Reports):
     """One operator of the notify surface. `sent` are delivered messages, `told` reasons of events with their object.
 
+    `handed_over`: events whose object was about to go, which the channel is to try for a day.
+
     `stored`: the histories of run times that were to be stored. `dies_at`: the message before which it is killed.
     `dies_at_write`: the number of the write at which it is killed, before (False) or after it (True). `answered`: all writes.
     `calls`: the calls of web servers that carry out steps. `answers`: what these say, in turn; then they accept.
@@ -102,6 +107,7 @@ class Notices(Reports):
         self.options = options
         self.sent: list[Announcement] = []
         self.tried: list[str] = []
+        self.handed_over: list[str] = []
         self.stored: list[str] = []
         self.told: list[tuple[str, str]] = []
         self.measured: list[Measure] = []

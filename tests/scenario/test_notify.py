@@ -435,6 +435,22 @@ class TestMessages:
         ops.started("a").delete("a").uncordon("n0").run(10)
         assert ops.found("a") is None
 
+    def test_one_that_goes_hands_over_all_that_is_owed(self) -> None:
+        ops = Notices(options(CONTINUE))
+        ops.dead = {"webhook"}
+        ops.drained("a").annotate("a", client="incomplete").run(5).delete("a").uncordon("n0").run(10)
+        assert ops.found("a") is None
+        assert ops.handed_over == ["SLAStarted", "ObjectsDrained", "MaintenanceIncomplete", "MaintenanceComplete"]
+
+    @pytest.mark.parametrize(("event", "starts"), [("SLAStarted", True), ("Scheduled", False)])
+    def test_what_is_owed_is_handed_over_also_where_the_end_is_not_announced(self, event: str, starts: bool) -> None:
+        hook = f"{{webhook: {{url: 'https://x', events: [{event}]}}, failurePolicy: Continue}}"
+        ops = Notices(options(f"slaPeriod: 1h\nnotifications: {hook}"))
+        ops.dead = {"webhook"}
+        ops.make("a").run(5).label("n0", *(["mid"] if starts else [])).cordon("n0").run(5)
+        ops.delete("a").run(5).uncordon("n0").run(5)
+        assert (ops.found("a"), ops.handed_over) == (None, [event])
+
     def test_each_message_goes_once(self, ops: Notices) -> None:
         ops.drained("a").annotate("a", client="complete").run(100).delete("a").uncordon("n0").run(100)
         assert len(ops.events("a")) == len(set(ops.events("a")))

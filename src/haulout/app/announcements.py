@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import logging
 from collections.abc import Callable
+from datetime import datetime
 from random import Random
 from typing import Any
 
@@ -61,9 +62,14 @@ class Announcements:
         except TimeoutError:
             raise SendFailed(f"no answer within {span:g} s") from None
 
-    async def patiently(self, announcement: Announcement) -> None:
-        """Try for a day. The maintenance is gone, so that nothing else remembers the message."""
-        backoff, ends_at = Backoff(1.0, 300.0, Random()), self._clock.now() + TRIED_FOR  # noqa: S311
+    async def patiently(self, announcements: tuple[Announcement, ...]) -> None:
+        """Deliver messages of one notifier in order, and try for a day. The maintenance is gone: nothing else remembers them."""
+        ends_at = self._clock.now() + TRIED_FOR
+        for announcement in announcements:
+            await self._tried(announcement, ends_at)
+
+    async def _tried(self, announcement: Announcement, ends_at: datetime) -> None:
+        backoff = Backoff(1.0, 300.0, Random())  # noqa: S311
         while True:
             try:
                 return await self(announcement)

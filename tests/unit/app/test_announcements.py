@@ -41,15 +41,19 @@ class Secrets:
 
 
 class Receiver:
+    """A web server. It fails the first so many requests (`failures`), and answers the others with `status`."""
+
     def __init__(self) -> None:
         self.got: list[tuple[dict[str, str], bytes]] = []
         self.status = 200
+        self.failures = 0
         self.delay = 0.0
 
     async def handle(self, request: web.Request) -> web.Response:
         self.got.append((dict(request.headers), await request.read()))
         await asyncio.sleep(self.delay)
-        return web.Response(status=self.status, text="ok")
+        fails = len(self.got) <= self.failures
+        return web.Response(status=500 if fails else self.status, text="ok")
 
 
 @pytest.fixture
@@ -163,6 +167,17 @@ async def test_slack_gets_the_text(receiver: tuple[str, Receiver]) -> None:
     send, _ = made(options(f"slaPeriod: 1h\nnotifications: {{slack: {{url: '{receiver[0]}', channel: '#ops'}}}}"))
     await send(announcement(row(), "slack", "ObjectsDrained"))
     assert json.loads(receiver[1].got[0][1]) == {"text": "Maintenance m1 objects drained on [n1]", "channel": "#ops"}
+
+
+async def test_messages_of_one_that_is_gone_are_tried_in_order_until_they_are_delivered(
+    receiver: tuple[str, Receiver],
+) -> None:
+    url, got = receiver
+    got.failures = 1
+    send, _ = made(options(f"slaPeriod: 1h\nnotifications: {{webhook: {{url: '{url}'}}}}"))
+    await send.patiently(tuple(announcement(row(), "webhook", event) for event in ("SLAStarted", "ObjectsDrained")))
+    events = [json.loads(body)["event"] for _, body in got.got]
+    assert events == ["SLAStarted", "SLAStarted", "ObjectsDrained"]
 
 
 async def test_an_answer_of_500_is_a_failure(receiver: tuple[str, Receiver]) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from haulout.cluster.rows import NodeRow
-from haulout.core.action import Annotate, Finalize, Label, Measure, Send, Step
-from haulout.core.decision import Decision
+from haulout.core.action import Annotate, Finalize, Label, Measure, Step
+from haulout.core.decision import NOTHING, Decision
 from haulout.model.meta import wire_time
 from haulout.surfaces.notify import messages
-from haulout.surfaces.notify.deliver import CONTINUE, PATIENT_CHANNEL, announcement, delivery, noted, notifiers
+from haulout.surfaces.notify.deliver import CONTINUE, delivery, handed_over, is_sending, noted, notifiers
 from haulout.surfaces.notify.metrics import STATUS_GAUGE
 from haulout.surfaces.notify.situation import COMPLETED, Situation, events_of, timed
 from haulout.surfaces.notify.states import awaits_completion, is_final
@@ -21,17 +21,20 @@ def complete(situation: Situation) -> Decision:
     goes_on = state.failed and situation.options.notifications.failure_policy == CONTINUE
     if not state.done and not goes_on:
         return Decision(actions=(state.sends,) if state.sends else (), until=state.until)
+    if is_final(row) and is_sending(situation):
+        return NOTHING
     statements: Step = (
         *events_of(situation, event, messages.text_of(row, event)),
         *timed(situation, COMPLETED, row.deleting_at or row.status.last_at),
         Measure(STATUS_GAUGE, (*labels_of(row), ("maintenance_status", COMPLETED))),
     )
+    owed = (event,) if goes_on else ()
+    handed = handed_over(situation, *owed) if is_final(row) else ()
     if _needs_no_mark(situation):
-        return finish(situation, statements)
+        return finish(situation, (*statements, *handed))
     remembered = noted(row, event) if goes_on and not is_final(row) else ()
-    patient = tuple(_patiently(situation, event)) if goes_on and is_final(row) else ()
     mark: Step = (Annotate(row.key, COMPLETED_AT, wire_time(situation.now)), *remembered)
-    return Decision(actions=((*mark, *statements, *patient),))
+    return Decision(actions=((*mark, *statements, *handed),))
 
 
 def _needs_no_mark(situation: Situation) -> bool:
@@ -44,7 +47,7 @@ def _needs_no_mark(situation: Situation) -> bool:
 
 
 def finish(situation: Situation, statements: Step = ()) -> Decision:
-    """Clean the node, then let the object go. `statements`: the events and counts of the completion, if no mark was set before."""
+    """Clean the node, then let the object go. `statements`: what goes with it, if no mark was set before."""
     row, node = situation.row, situation.node
     labels: Step = _labels(situation, node) if node is not None else ()
     release: Step = (Finalize(row.key, FINALIZER, present=False), *statements)
@@ -72,11 +75,3 @@ def removed_labels(node: NodeRow) -> tuple[Label, ...]:
     """Return the removals of all labels that the last completion of a node clears."""
     names = [name for name in node.labels if name.startswith((PREFIX, CORDONED_PREFIX))]
     return tuple(Label(node.key, name, None) for name in sorted(names))
-
-
-def _patiently(situation: Situation, event: str) -> list[Send]:
-    """Hand the last message over: the object that could remember it is about to go."""
-    return [
-        Send(f"patient/{situation.row.uid}/{notifier}", PATIENT_CHANNEL, announcement(situation.row, notifier, event))
-        for notifier in notifiers(situation.row, situation.options, event)
-    ]

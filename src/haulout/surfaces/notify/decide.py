@@ -13,7 +13,7 @@ from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.surfaces.notify import messages
 from haulout.surfaces.notify.completion import complete, finish
 from haulout.surfaces.notify.deadline import deadline, is_expired, repaired
-from haulout.surfaces.notify.deliver import AFTER, CONTINUE, background, delivery, noted, owed
+from haulout.surfaces.notify.deliver import AFTER, CONTINUE, background, delivery, handed_over, is_sending, noted, owed
 from haulout.surfaces.notify.drain_report import with_drained
 from haulout.surfaces.notify.scheduler.estimate_error import estimate_error
 from haulout.surfaces.notify.situation import Situation, events_of, situation_of, timed
@@ -104,7 +104,10 @@ def _delete(situation: Situation) -> Decision:
     row, node = situation.row, situation.node
     if row.state not in AFTER_START:
         unlabel: Step = (Label(node.key, row.label, None),) if node is not None and is_labelled(row, node) else ()
-        return Decision(actions=(*((unlabel,) if unlabel else ()), (Finalize(row.key, FINALIZER, present=False),)))
+        if is_sending(situation):
+            return NOTHING
+        release: Step = (Finalize(row.key, FINALIZER, present=False), *handed_over(situation))
+        return Decision(actions=(*((unlabel,) if unlabel else ()), release))
     event = messages.CANCELLED if row.state in DRAINING else messages.ENDED
     spent = timed(situation, row.state, row.status.last_at, row.deleting_at)
     return announced(situation, event, (Annotate(row.key, TERMINATED, ""), *spent))

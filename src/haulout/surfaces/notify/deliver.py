@@ -18,7 +18,7 @@ from haulout.surfaces.notify.situation import Situation
 from haulout.surfaces.notify.wire import INCOMPLETE, OBJECTS_DRAINED, SCHEDULED, UNDELIVERED, VALIDATING, NoticeRow
 
 CHANNEL = "notify-messages"
-# For the last message of a maintenance whose object is about to go: the channel itself keeps trying.
+# For the messages of a maintenance whose object is about to go: the channel itself keeps trying, one after the other.
 PATIENT_CHANNEL = "notify-messages-patient"
 SNS, WEBHOOK, SLACK, MAIL = "sns", "webhook", "slack", "mail"
 FIRST_FOR, LONGEST_FOR = timedelta(seconds=1), timedelta(minutes=5)
@@ -137,6 +137,35 @@ def _missing(situation: Situation, events: Iterable[str], notifier: str) -> Iter
             outcome = situation.view.outcome(name)
             if outcome is None or outcome.state != "done":
                 yield outcome or Value(key=Key("", OUTCOME, "", name))
+
+
+def is_sending(situation: Situation) -> bool:
+    """Whether an undelivered event is on its way to a notifier. Asking wakes the decision when that has ended."""
+    outcomes = [
+        situation.view.outcome(outcome_name(situation.row, event, notifier))
+        for event in undelivered(situation.row)
+        for notifier in notifiers(situation.row, situation.options, event)
+    ]
+    return any(outcome is not None and outcome.state == "pending" for outcome in outcomes)
+
+
+def handed_over(situation: Situation, *events: str) -> tuple[Send, ...]:
+    """Return the messages that the channel has to remember from now on: the object that did so is about to go.
+
+    They are the undelivered events and then `events`, in order for each notifier.
+    """
+    row, options = situation.row, situation.options
+    happened = [event for event in undelivered(row) if _has_happened(row, event)]
+    messages_by_notifier: dict[str, list[Announcement]] = {}
+    for event in dict.fromkeys((*happened, *events)):
+        for notifier in notifiers(row, options, event):
+            outcome = situation.view.outcome(outcome_name(row, event, notifier))
+            if outcome is None or outcome.state != "done":
+                messages_by_notifier.setdefault(notifier, []).append(announcement(row, notifier, event))
+    return tuple(
+        Send(f"patient/{row.uid}/{notifier}", PATIENT_CHANNEL, tuple(made))
+        for notifier, made in messages_by_notifier.items()
+    )
 
 
 def outcome_name(row: NoticeRow, event: str, notifier: str) -> str:

@@ -88,7 +88,10 @@ def test_who_works_on_a_node_and_until_when(explain: Explain) -> None:
     assert lines[1] == "  settings: config/maintenance.yaml"
     assert lines[2].startswith("  held by profiles, profile slow, since ")
     assert lines[3:5] == ["  profile slow is in-maintenance", "    to operational if hold: not yet"]
-    assert re.fullmatch(r"      hold does not pass, until 20\S+ \S+ UTC \(in (1 h|5\d min( \d+ s)?)\)", lines[5])
+    assert re.fullmatch(
+        r"      hold: the node has not been in-maintenance for 1 h yet, until 20\S+ \S+ UTC \(in (1 h|5\d min( \d+ s)?)\)",
+        lines[5],
+    )
 
 
 def test_whom_a_node_waits_for(explain: Explain) -> None:
@@ -100,7 +103,7 @@ def test_whom_a_node_waits_for(explain: Explain) -> None:
         "    to in-maintenance if go && few: waits",
         "      few: 1 of 1 nodes in maintenance with profile slow (explained-a)",
         "what keeps it:",
-        "  few: 1 of 1 nodes in maintenance with profile slow (explained-a); there: hold does not pass",
+        "  few: 1 of 1 nodes in maintenance with profile slow (explained-a); there: hold: the node has not been in-maintenance for 1 h yet",
     ]
 
 

@@ -72,7 +72,7 @@ def test_nodes_go_in_the_window_one_of_a_zone_at_a_time(config: str, capsys: pyt
     assert [(at - OPENS) // timedelta(minutes=40) for at in rounds] == [0, 0, 1, 1, 2, 2]
     assert datetime.fromisoformat(found["finishedAt"]) - OPENS - timedelta(hours=2) < timedelta(minutes=1)
     causes = [each["cause"] for each in found["waitedFor"]]
-    assert causes[0].startswith("night does not pass")
+    assert causes[0] == "night: the time window 22:00-04:00 UTC on thursday is closed"
     assert any("1 of 1" in cause for cause in causes)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
+
+MOST_NAMED = 10
 
 
 class Key(NamedTuple):
@@ -23,3 +26,9 @@ class Key(NamedTuple):
 
 def node_key(name: str, cluster: str = "") -> Key:
     return Key(cluster, "Node", "", name)
+
+
+def name_list(keys: Sequence[Key]) -> str:
+    """Return the names of objects, separated by commas; after the tenth only that there are more."""
+    names = ", ".join(key.name for key in keys[:MOST_NAMED])
+    return f"{names}, ..." if len(keys) > MOST_NAMED else names

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from haulout.explain.spans import span_text
+from haulout.base.spans import span_text
 
 UNKNOWN = "cordoned by hand: no surface of Haulout did it, and the API server has no note of who did"
 

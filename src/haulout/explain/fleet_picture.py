@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from textwrap import wrap
 
+from haulout.base.spans import span_text
 from haulout.explain.fleet import (
     CORDONED,
     DRAINING,
@@ -23,7 +24,6 @@ from haulout.explain.fleet import (
 )
 from haulout.explain.installation import Installation
 from haulout.explain.kinds import not_served_text
-from haulout.explain.spans import span_text
 
 # One letter each, so that no two states differ by colour alone.
 MARKS = {IN_SERVICE: ".", WAITING: "w", DRAINING: "d", OUT: "M", CORDONED: "c", NOT_READY: "!"}

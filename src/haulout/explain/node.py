@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from haulout.base.spans import span_text
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow, Row
 from haulout.cluster.store import Listing
@@ -23,7 +24,6 @@ from haulout.core.drain.progress import reasons as drain_reasons
 from haulout.core.holds import HOLDS_OF_NODE, LONG_AGO, Grant, Hold, grant_key
 from haulout.core.reason import Reason, best_act
 from haulout.core.surface import Explained
-from haulout.explain.spans import span_text
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
 

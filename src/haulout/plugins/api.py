@@ -105,6 +105,10 @@ class CheckInput(msgspec.Struct, frozen=True):
         """
         return self.view.fact(FactDemand(self.probe, question, self.pace_for))
 
+    def counted(self, count: Count, group: Hashable) -> list[Key]:
+        """Return the objects of a group for people to read; none where no person asks, as it costs a look at every one."""
+        return self.view.takers(Limit(count, group, 1)) if self.view.explaining else []
+
 
 Take = Callable[[], tuple[Write, ...] | datetime]
 
@@ -120,8 +124,9 @@ class Verdict(msgspec.Struct, frozen=True):
     yet keeps its profile where it is. `prepare` is to be written whatever comes of it. `take`: asked when the
     transition is chosen, what is to be written before the node is; an instant: not before that, after all.
 
-    `finding`: what the check looks for and whether it is there, as `explain` and `status` print it. `act`: what a person
-    could do to turn the answer round, as an order.
+    `finding`: what the check looks for and whether it is there, as `explain` and `status` print it; the same words for all
+    nodes where they can be, so that `status` can count them. `act`: what a person could do to turn the answer round, as
+    an order. `waits_for`: the node that keeps the check from passing, with which `explain` goes on.
     """
 
     passed: bool
@@ -135,6 +140,7 @@ class Verdict(msgspec.Struct, frozen=True):
     take: Take | None = None
     finding: str = ""
     act: str = ""
+    waits_for: Key | None = None
 
 
 class TriggerInput(msgspec.Struct, frozen=True):

@@ -104,10 +104,10 @@ node busy
   held by profiles, profile os, since 2026-03-01 10:00:00 UTC
   profile os is in-maintenance
     to operational if hold && d: not yet
-      hold does not pass, until 2026-03-01 11:00:00 UTC (in 58 min 30 s)
+      hold: the node has not been in-maintenance for 1 h yet, until 2026-03-01 11:00:00 UTC (in 58 min 30 s)
       d: the label d is missing on the node
 what keeps it:
-  hold does not pass, until 2026-03-01 11:00:00 UTC (in 58 min 30 s)
+  hold: the node has not been in-maintenance for 1 h yet, until 2026-03-01 11:00:00 UTC (in 58 min 30 s)
   d: the label d is missing on the node
 what would help:
   set the label d on the node""",
@@ -122,11 +122,11 @@ node waits
     to in-maintenance if a && few: waits
       few: 1 of 1 nodes in maintenance with zone=z1 (busy)
     to operational if !a || d: not yet
-      a: the label a is on the node, and must not be
+      a must not pass: the label a is on the node
       d: the label d is missing on the node
 what keeps it:
-  few: 1 of 1 nodes in maintenance with zone=z1 (busy); there: hold does not pass
-  a: the label a is on the node, and must not be
+  few: 1 of 1 nodes in maintenance with zone=z1 (busy); there: hold: the node has not been in-maintenance for 1 h yet
+  a must not pass: the label a is on the node
   d: the label d is missing on the node""",
             id="waits for room",
         ),
@@ -138,7 +138,7 @@ node goes
   profile os is maintenance-required
     to in-maintenance if a && few: goes
     to operational if !a || d: not yet
-      a: the label a is on the node, and must not be
+      a must not pass: the label a is on the node
       d: the label d is missing on the node""",
             id="about to go",
         ),
@@ -159,12 +159,12 @@ node odd
   profile os is operational
     to maintenance-required if a && !b: not yet
       a: the label a is missing on the node
-      b: the label b is on the node, and must not be
+      b must not pass: the label b is on the node
   profile ghost is not configured (configured are: default, os, fw, fails, rests)
   The annotation haulout.dev/priority is "high": it counts as 0 (a whole number would be right)
 what keeps it:
   a: the label a is missing on the node
-  b: the label b is on the node, and must not be
+  b must not pass: the label b is on the node
   profile ghost is not configured (configured are: default, os, fw, fails, rests)""",
             id="odd labels and annotations",
         ),
@@ -175,12 +175,12 @@ node two
   held by profiles, profile os, since 2026-03-01 10:00:00 UTC
   profile os is in-maintenance
     to operational if hold && d: not yet
-      hold does not pass, until 2026-03-01 11:00:00 UTC (in 58 min 30 s)
+      hold: the node has not been in-maintenance for 1 h yet, until 2026-03-01 11:00:00 UTC (in 58 min 30 s)
       d: the label d is missing on the node
   profile fw is operational
     to in-maintenance if a: another profile of this node is in maintenance
 what keeps it:
-  hold does not pass, until 2026-03-01 11:00:00 UTC (in 58 min 30 s)
+  hold: the node has not been in-maintenance for 1 h yet, until 2026-03-01 11:00:00 UTC (in 58 min 30 s)
   d: the label d is missing on the node
   to in-maintenance if a: another profile of this node is in maintenance
 what would help:
@@ -221,7 +221,9 @@ node fails
       recent fails: the maintenance data of 1 nodes in maintenance cannot be read
 what keeps it:
   At least one check plugin failed: had failed transition checks: failed check instances: recent
-  recent fails: the maintenance data of 1 nodes in maintenance cannot be read""",
+  recent fails: the maintenance data of 1 nodes in maintenance cannot be read
+what would help:
+  repair or remove the annotation of the maintenance data on garbled""",
             id="a check that fails",
         ),
     ],
@@ -261,7 +263,11 @@ def test_json(picture: Profiles) -> None:
                         "code": "checks-do-not-pass",
                         "text": "to operational if hold && d: not yet",
                         "because": [
-                            {"code": "check-waits", "text": "hold does not pass", "until": "2026-03-01T11:00:00Z"},
+                            {
+                                "code": "check-waits",
+                                "text": "hold: the node has not been in-maintenance for 1 h yet",
+                                "until": "2026-03-01T11:00:00Z",
+                            },
                             {
                                 "code": "check-waits",
                                 "text": "d: the label d is missing on the node",
@@ -278,7 +284,7 @@ def test_json(picture: Profiles) -> None:
 
 def test_the_cause_at_the_node_that_takes_the_place_counts_for_the_node_that_waits(picture: Profiles) -> None:
     fleet = fleet_of(picture.desk.kernel, ["profiles"], ["Node"], "zone", NOW)
-    found = {cause.text: cause for cause in fleet.causes}["hold does not pass"]
+    found = {cause.text: cause for cause in fleet.causes}["hold: the node has not been in-maintenance for 1 h yet"]
     assert {"busy", "waits"} <= {*found.nodes}
 
 

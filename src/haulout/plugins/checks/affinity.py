@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from haulout.cluster.limits import Count, Limit, Membership
+from haulout.cluster.key import node_key
+from haulout.cluster.limits import Count, Membership
 from haulout.cluster.rows import PodRow, Row
 from haulout.plugins.api import CheckInput, Config, Verdict, check
 
@@ -38,14 +39,21 @@ def affinity(config: Affinity, given: CheckInput) -> Verdict:
     name, view, fleet = given.node.key.name, given.view, given.fleet
     if given.state != REQUIRED:
         wrong = f"affinity check plugin failed, node {name} is not in {REQUIRED} but {given.state} state"
-        return Verdict(passed=False, error=wrong)
+        return Verdict(passed=False, error=wrong, act=f"use the check in transitions out of {REQUIRED} alone")
     enough = config.min_operational
     if enough > 0 and view.at_least(fleet.states, (given.profile, OPERATIONAL), enough):
-        return Verdict(passed=True, info={"reason": "minOperational exceeded"})
+        finding = f"at least {enough} nodes with profile {given.profile} are operational"
+        return Verdict(passed=True, info={"reason": "minOperational exceeded"}, finding=finding)
     if not view.at_least(AFFINITY_PODS, name, 1):
-        return Verdict(passed=True, info={"reason": "no pods with affinity"})
+        finding = "the node has no pods that prefer operational nodes"
+        return Verdict(passed=True, info={"reason": "no pods with affinity"}, finding=finding)
     if view.at_least(fleet.free_to_go, given.profile, 1):
-        # Which ones they are is for people: looked up for them alone, as it costs a look at everyone.
-        others = view.takers(Limit(fleet.free_to_go, given.profile, 1)) if view.explaining else []
-        return Verdict(passed=False, info={"reason": f"pods without affinity on: {others[0].name}"} if others else {})
-    return Verdict(passed=True)
+        others = given.counted(fleet.free_to_go, given.profile)
+        if not others:
+            return Verdict(passed=False)
+        finding = (
+            f"the node has pods that prefer operational nodes, so that {others[0].name}, which has none, goes first"
+        )
+        info = {"reason": f"pods without affinity on: {others[0].name}"}
+        return Verdict(passed=False, info=info, finding=finding, waits_for=node_key(others[0].name))
+    return Verdict(passed=True, finding="every node that waits has pods that prefer operational nodes")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from haulout.cluster.key import name_list
 from haulout.cluster.limits import Count, Membership
 from haulout.cluster.rows import NodeRow, Row
 from haulout.plugins.api import CheckInput, Config, Verdict, check
@@ -27,4 +28,10 @@ class AnyLabel(Config, frozen=True, kw_only=True):
 
 @check("anyLabel", AnyLabel)
 def any_label(config: AnyLabel, given: CheckInput) -> Verdict:
-    return Verdict(passed=given.view.at_least(Labelled(config.key), config.value or (), 1))
+    label = f"{config.key}={config.value}" if config.value else config.key
+    labelled, group = Labelled(config.key), config.value or ()
+    if not given.view.at_least(labelled, group, 1):
+        return Verdict(passed=False, finding=f"no node has the label {label}", act=f"set the label {label} on a node")
+    names = name_list(given.counted(labelled, group))
+    act = f"remove the label {config.key} from {names}" if names else ""
+    return Verdict(passed=True, finding=f"the label {label} is on {names or 'a node'}", act=act)

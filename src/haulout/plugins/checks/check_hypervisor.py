@@ -1,5 +1,7 @@
 """checkHypervisor: passes while fields of the status of the node's Hypervisor object have the given values."""
 
+import json
+
 from haulout.plugins.api import CheckInput, Config, Verdict, check
 from haulout.plugins.config import Fields
 from haulout.plugins.hypervisors import NEEDS, STATUS, HypervisorRow, checked, hypervisor_key, not_found, plain
@@ -19,4 +21,13 @@ def check_hypervisor(config: CheckHypervisor, given: CheckInput) -> Verdict:
     found = given.view.get(hypervisor_key(given.node.key), HypervisorRow)
     if found is None:
         return Verdict(passed=False, error=not_found(given.node.key))
-    return Verdict(passed=all(found.status[name] == value for name, value in plain(config.fields).items()))
+    wanted = plain(config.fields)
+    wrong = [name for name, value in wanted.items() if found.status[name] != value]
+    fields = (f"{name} is {_text(found.status[name])}, not {_text(wanted[name])}" for name in wrong)
+    right = (f"{name} is {_text(value)}" for name, value in wanted.items())
+    finding = f"in the status of the Hypervisor {'; '.join(fields if wrong else right) or 'no field is checked'}"
+    return Verdict(passed=not wrong, finding=finding)
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

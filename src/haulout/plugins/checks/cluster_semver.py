@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from haulout.base.semver import SemverError, Version
-from haulout.cluster.limits import Limit
 from haulout.cluster.rows import NodeRow
 from haulout.plugins.api import CheckInput, Config, Verdict, check
 
@@ -25,18 +24,24 @@ class ClusterSemver(Config, frozen=True, kw_only=True):
 def cluster_semver(config: ClusterSemver, given: CheckInput) -> Verdict:
     written = given.node.labels.get(config.key)
     if written is None:
-        return Verdict(passed=False, error=f"node does not have label {config.key} containing version")
+        wrong = f"node does not have label {config.key} containing version"
+        return Verdict(passed=False, error=wrong, act=f"set the label {config.key} on the node to its version")
     try:
         own = Version(written)
     except SemverError as error:
-        return Verdict(passed=False, error=f"failed to parse current nodes version label: {error}")
+        wrong = f"failed to parse current nodes version label: {error}"
+        act = f"set the label {config.key} on the node to a version, such as 1.2.3"
+        return Verdict(passed=False, error=wrong, act=act)
     newer = given.fleet.newer(config.key, own, given.profile if config.profile_scoped else "")
     passed = given.view.at_least(newer, (), 1) or own < LOWEST
     info: dict[str, object] = {"own": written}
+    finding = f"no other node has a version above {written} in the label {config.key}"
     if given.view.explaining:
-        names = [key.name for key in given.view.takers(Limit(newer, (), 1))]
-        info["max"] = str(max((LOWEST, own, *_versions(config.key, names, given))))
-    return Verdict(passed=passed, info=info)
+        names = [key.name for key in given.counted(newer, ())]
+        info["max"] = newest = str(max((LOWEST, own, *_versions(config.key, names, given))))
+        if passed:
+            finding = f"the version {written} in the label {config.key} of the node is below {newest}"
+    return Verdict(passed=passed, info=info, finding=finding)
 
 
 def _versions(label: str, names: list[str], given: CheckInput) -> Iterable[Version]:

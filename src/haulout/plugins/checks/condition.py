@@ -15,7 +15,11 @@ def condition(config: Condition, given: CheckInput) -> Verdict:
     return status_verdict(given.node.condition(config.type), config.type, config.status)
 
 
-def status_verdict(current: str | None, kind: str, expected: str) -> Verdict:
+def status_verdict(current: str | None, kind: str, expected: str, of: str = "the node") -> Verdict:
+    """Return the answer about a condition. `of`: the object that has it, as people are told."""
     if current is None:
-        return Verdict(passed=False, info={"reason": f"condition {kind} not present"})
-    return Verdict(passed=current == expected, info={"current": current, "expected": expected})
+        reason = f"condition {kind} not present"
+        return Verdict(passed=False, info={"reason": reason}, finding=f"{of} has no condition {kind}")
+    passed = current == expected
+    finding = f"the condition {kind} of {of} is {current}" + ("" if passed else f", not {expected}")
+    return Verdict(passed=passed, info={"current": current, "expected": expected}, finding=finding)

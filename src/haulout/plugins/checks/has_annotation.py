@@ -1,6 +1,7 @@
 """hasAnnotation: passes while the node has an annotation, with the given value where one is given."""
 
 from haulout.plugins.api import CheckInput, Config, Keep, Verdict, check
+from haulout.plugins.checks.has_label import pair_verdict
 
 
 class HasAnnotation(Config, frozen=True, kw_only=True):
@@ -12,7 +13,4 @@ class HasAnnotation(Config, frozen=True, kw_only=True):
 
 @check("hasAnnotation", HasAnnotation, keeps=lambda config: Keep(frozenset({config.key})))
 def has_annotation(config: HasAnnotation, given: CheckInput) -> Verdict:
-    found = given.node.annotations.get(config.key)
-    if found is None:
-        return Verdict(passed=False, info={"reason": f"annotation {config.key} not present"})
-    return Verdict(passed=not config.value or found == config.value)
+    return pair_verdict("annotation", given.node.annotations.get(config.key), config.key, config.value)

@@ -12,14 +12,17 @@ class HasLabel(Config, frozen=True, kw_only=True):
 
 @check("hasLabel", HasLabel)
 def has_label(config: HasLabel, given: CheckInput) -> Verdict:
-    found = given.node.labels.get(config.key)
-    label = f"{config.key}={config.value}" if config.value else config.key
-    add = f"set the label {label} on the node"
+    return pair_verdict("label", given.node.labels.get(config.key), config.key, config.value)
+
+
+def pair_verdict(word: str, found: str | None, key: str, value: str) -> Verdict:
+    """Return the answer about a label or an annotation of the node. An empty `value` accepts any."""
+    wanted = f"{key}={value}" if value else key
+    add = f"set the {word} {wanted} on the node"
     if found is None:
-        finding = f"the label {label} is missing on the node"
-        return Verdict(passed=False, info={"reason": f"label {config.key} not present"}, finding=finding, act=add)
-    if config.value and found != config.value:
-        finding = f"the label {config.key} of the node is {found!r}, not {config.value!r}"
-        return Verdict(passed=False, finding=finding, act=add)
-    remove = f"remove the label {config.key} from the node"
-    return Verdict(passed=True, finding=f"the label {label} is on the node", act=remove)
+        finding = f"the {word} {wanted} is missing on the node"
+        return Verdict(passed=False, info={"reason": f"{word} {key} not present"}, finding=finding, act=add)
+    if value and found != value:
+        return Verdict(passed=False, finding=f"the {word} {key} of the node is {found!r}, not {value!r}", act=add)
+    remove = f"remove the {word} {key} from the node"
+    return Verdict(passed=True, finding=f"the {word} {wanted} is on the node", act=remove)

@@ -17,4 +17,4 @@ def hypervisor_condition(config: HypervisorCondition, given: CheckInput) -> Verd
     found = given.view.get(hypervisor_key(given.node.key), HypervisorRow)
     if found is None:
         return Verdict(passed=False, error=not_found(given.node.key))
-    return status_verdict(found.condition(config.type), config.type, config.status)
+    return status_verdict(found.condition(config.type), config.type, config.status, "the Hypervisor")

@@ -26,6 +26,8 @@ def kubernikus_count(config: KubernikusCount, given: CheckInput) -> Verdict:
         # Whether the last answer still holds is what was to be found out.
         return Verdict(passed=False, error=fact.error, times=fact.failures)
     if not isinstance(fact.value, int):
-        return Verdict(passed=False, known=False)
+        return Verdict(passed=False, known=False, finding="Kubernikus has not answered yet")
     passed = given.view.at_least(Nodes(), (), fact.value)
-    return Verdict(passed=passed, info={"reason": ENOUGH if passed else LESS})
+    than = "at least as many nodes as" if passed else "fewer nodes than"
+    finding = f"the cluster has {than} the {fact.value} of the node pools of {config.cluster} in Kubernikus"
+    return Verdict(passed=passed, info={"reason": ENOUGH if passed else LESS}, finding=finding)

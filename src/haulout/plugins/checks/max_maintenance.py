@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from haulout.cluster.key import name_list
 from haulout.cluster.limits import Limit
 from haulout.plugins.api import CheckInput, Config, Verdict, check
 from haulout.plugins.config import GoDuration
@@ -35,16 +36,22 @@ def max_maintenance(config: MaxMaintenance, given: CheckInput) -> Verdict:
     group = tuple(given.node.labels[key] for key in keys)
     count = given.in_maintenance(config.profile, keys, config.skip_after)
     if config.skip_after and (unreadable := given.view.count(count, given.unreadable(group))):
-        return Verdict(passed=False, error=f"the maintenance data of {unreadable} nodes in maintenance cannot be read")
+        wrong = f"the maintenance data of {unreadable} nodes in maintenance cannot be read"
+        names = name_list(given.counted(count, given.unreadable(group)))
+        act = f"repair or remove the annotation of the maintenance data on {names}" if names else ""
+        return Verdict(passed=False, error=wrong, act=act)
     labels = given.node.labels
     pairs = ",".join(f"{key}={labels[key]}" for key in config.keys if key in labels)
     scope = f"nodes matching the {pairs} label selector" if pairs else "all nodes in the cluster"
     limits = (Limit(count, group, config.max),)
+    # A limit of none has no time at which it opens.
+    act = "set `max` of the check to 1 or more" if config.max <= 0 else ""
     if given.may_wait:
         # A person who asks sees those on their way into maintenance counted as well, as the limit counts them.
         taken = len(given.view.takers(limits[0])) if given.view.explaining else given.view.glance(count, group)
         info = {"scope": scope, "maintained": taken, "max": config.max}
-        return Verdict(passed=True, limits=limits, info=info)
+        return Verdict(passed=True, limits=limits, info=info, act=act)
     maintained = given.view.count(count, group)
     info = {"scope": scope, "maintained": maintained, "max": config.max}
-    return Verdict(passed=maintained < config.max, limits=limits, info=info)
+    finding = f"{maintained} of {config.max} {count.describe(group)}"
+    return Verdict(passed=maintained < config.max, limits=limits, info=info, finding=finding, act=act)

@@ -42,11 +42,15 @@ def prometheus_instant(config: PrometheusInstant, given: CheckInput) -> Verdict:
         return Verdict(passed=False, error=fact.error, times=fact.failures, info=info)
     sample = fact.value
     if not isinstance(sample, Sample):
-        return Verdict(passed=False, known=False, info=info)
+        return Verdict(passed=False, known=False, info=info, finding=f"Prometheus at {config.url} has not answered yet")
     value = float(sample.value)
     info |= {"value": value if math.isfinite(value) else sample.value}
     info |= {"warns": list(sample.warnings)} if sample.warnings else {}
     try:
-        return Verdict(passed=truth(config.expr, {"value": value}), info=info)
+        passed = truth(config.expr, {"value": value})
     except FormulaError as error:
-        return Verdict(passed=False, error=f"failed to evaluate prometheus expression: {error}", info=info)
+        wrong = f"failed to evaluate prometheus expression: {error}"
+        return Verdict(passed=False, error=wrong, info=info, act="correct `expr` of the check")
+    holds = "holds" if passed else "does not hold"
+    finding = f"{config.expr} {holds} for {config.query}, whose value is {value:g}"
+    return Verdict(passed=passed, info=info, finding=finding)

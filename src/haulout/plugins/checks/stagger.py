@@ -70,10 +70,11 @@ def stagger(config: Stagger, given: CheckInput) -> Verdict:
     leases = config.leases
     keys = leases.keys(given.node.key.cluster)
     if not keys:
-        return Verdict(passed=False, info={"availableInSec": []})
+        finding, act = "the check has no Leases", "set `parallel` of the check to 1 or more"
+        return Verdict(passed=False, info={"availableInSec": []}, finding=finding, act=act)
     if any(_is_ours(key, given) for key in keys):
         # Another client has written to the node in between. To take another turn would be to wait for the end of our own.
-        return Verdict(passed=True, take=_nothing)
+        return Verdict(passed=True, take=_nothing, finding="the node has taken a Lease")
     exists = given.view.at_least(leases, keys[0].name, 1)
     prepare: tuple[Write, ...] = () if exists else (_created(keys[0], config, given, given.now - 2 * config.duration),)
     take = partial(_take, config, given)
@@ -84,9 +85,12 @@ def stagger(config: Stagger, given: CheckInput) -> Verdict:
         limit = Limit(leases, BUSY, config.parallel, given.node.key.cluster)
         return Verdict(passed=True, until=frees_at, limits=(limit,), info=info, prepare=prepare, take=take)
     ends = [end for key in keys if (end := _busy_until(key, given)) is not None]
+    name = f"{config.lease_namespace}/{config.lease_name}"
     if len(ends) < len(keys):
-        return Verdict(passed=True, until=min(ends, default=None), prepare=prepare, take=take)
-    return Verdict(passed=False, until=min(ends), info=_remaining(keys, given), prepare=prepare)
+        finding = f"{len(keys) - len(ends)} of {len(keys)} Leases {name} are free"
+        return Verdict(passed=True, until=min(ends, default=None), prepare=prepare, take=take, finding=finding)
+    finding = f"all {len(keys)} Leases {name} are taken"
+    return Verdict(passed=False, until=min(ends), info=_remaining(keys, given), prepare=prepare, finding=finding)
 
 
 def busy_until(lease: LeaseRow) -> datetime | None:

@@ -12,6 +12,7 @@ _DAY = timedelta(days=1)
 _INSTANT = timedelta(microseconds=1)
 # Where a change is farther away than this, an earlier look costs nothing.
 _LOOK_AHEAD_DAYS = 15
+EXCLUDED = "day/month forbidden"
 
 
 class TimeWindow(Config, frozen=True, kw_only=True):
@@ -69,7 +70,14 @@ def _judged(config: TimeWindow, now: datetime) -> Verdict:
     window = window_of(config)
     passed = window.is_open(now)
     reason = "" if passed else window.reason(now)
-    return Verdict(passed=passed, until=window.changes_at(now), info={"reason": reason} if reason else {})
+    until = window.changes_at(now)
+    name = f"the time window {config.start}-{config.end} {config.timezone or 'UTC'} on {', '.join(config.weekdays)}"
+    if until is None:
+        finding, act = f"{name} never opens: it ends when it begins", "set another `start` or `end` in the check"
+    else:
+        excluded = ", because this day is excluded" if reason == EXCLUDED else ""
+        finding, act = f"{name} is open" if passed else f"{name} is closed{excluded}", ""
+    return Verdict(passed=passed, until=until, info={"reason": reason} if reason else {}, finding=finding, act=act)
 
 
 class Window:
@@ -113,7 +121,7 @@ class Window:
     def _objection(self, day: date) -> str:
         if day.weekday() not in self._days:
             return "current day of week forbidden"
-        return "day/month forbidden" if MonthDay(day.month, day.day) in self._excluded else ""
+        return EXCLUDED if MonthDay(day.month, day.day) in self._excluded else ""
 
     def _boundaries(self, today: date) -> list[datetime]:
         """Return the instants from this day on at which anything can change, in order."""

@@ -1,6 +1,7 @@
 """wait: passes once the node has been in its state for longer than a given time."""
 
 from haulout.base.clock import after
+from haulout.base.spans import span_text
 from haulout.plugins.api import CheckInput, Config, Verdict, check
 from haulout.plugins.config import GoDurationText
 
@@ -14,8 +15,10 @@ class Wait(Config, frozen=True, kw_only=True):
 @check("wait", Wait)
 def wait(config: Wait, given: CheckInput) -> Verdict:
     waited_for = given.now - given.last_transition
+    span = span_text(config.duration)
     if waited_for > config.duration:
-        return Verdict(passed=True)
+        return Verdict(passed=True, finding=f"the node has been {given.state} for more than {span}")
     remaining = (config.duration - waited_for).total_seconds()
     until = after(given.last_transition, config.duration)
-    return Verdict(passed=False, until=until, info={"remaining_seconds": remaining})
+    finding = f"the node has not been {given.state} for {span} yet"
+    return Verdict(passed=False, until=until, info={"remaining_seconds": remaining}, finding=finding)

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from haulout.base.clock import after
+from haulout.base.spans import span_text
 from haulout.base.weekday import parse_weekday
 from haulout.plugins.api import CheckInput, Config, Verdict, check
 from haulout.plugins.config import ConfigProblem, GoDurationText
@@ -35,11 +36,19 @@ class WaitExclude(Config, frozen=True, kw_only=True):
 def wait_exclude(config: WaitExclude, given: CheckInput) -> Verdict:
     days = config.counted_days()
     waited_for = counted(given.last_transition, given.now, days)
+    span, uncounted = span_text(config.duration), ", ".join(config.exclude)
     if waited_for > config.duration:
-        return Verdict(passed=True)
+        return Verdict(
+            passed=True, finding=f"the node has been {given.state} for more than {span}, {uncounted} not counted"
+        )
     remaining_for = config.duration - waited_for
     info = {"remaining_seconds": remaining_for.total_seconds()}
-    return Verdict(passed=False, until=counted_after(given.last_transition, config.duration, days), info=info)
+    if not days:
+        finding, act = "no weekday counts", "take a weekday out of `exclude` of the check"
+        return Verdict(passed=False, info=info, finding=finding, act=act)
+    until = counted_after(given.last_transition, config.duration, days)
+    finding = f"the node has not been {given.state} for {span} yet, {uncounted} not counted"
+    return Verdict(passed=False, until=until, info=info, finding=finding)
 
 
 def counted(start: datetime, end: datetime, days: frozenset[int]) -> timedelta:

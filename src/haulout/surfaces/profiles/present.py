@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from haulout.base.expression import culprits
-from haulout.cluster.key import Key
+from haulout.cluster.key import Key, name_list
 from haulout.cluster.limits import Limit
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
@@ -16,7 +14,6 @@ from haulout.surfaces.profiles.passes.claims import slot_of
 from haulout.surfaces.profiles.passes.result import Config, Judged, Result
 from haulout.surfaces.profiles.wire import State
 
-MOST_SHOWN = 10
 # The next state of each state in which a node waits for its maintenance or for the end of it.
 LEADS_ON = {State.REQUIRED.value: State.IN_MAINTENANCE, State.IN_MAINTENANCE.value: State.OPERATIONAL}
 
@@ -69,8 +66,8 @@ def _grant(claim: Claim | None, view: View) -> Grant | None:
 
 
 def _errors(key: Key, judged: Judged) -> tuple[Reason, ...]:
-    failed = ((name, verdict.error) for name, verdict in judged.verdicts.items() if verdict.error)
-    return tuple(Reason("check-fails", key, f"{name} fails: {error}") for name, error in failed)
+    failed = ((name, verdict) for name, verdict in judged.verdicts.items() if verdict.error)
+    return tuple(Reason("check-fails", key, f"{name} fails: {each.error}", act=each.act) for name, each in failed)
 
 
 def _culprits(key: Key, result: Result, judged: Judged) -> tuple[Reason, ...]:
@@ -87,8 +84,8 @@ def _culprits(key: Key, result: Result, judged: Judged) -> tuple[Reason, ...]:
 def _check(key: Key, name: str, verdict: Verdict, *, wanted: bool, may_act: bool) -> Reason:
     act = verdict.act if may_act else ""
     if verdict.finding:
-        text = f"{name}: {verdict.finding}" + ("" if wanted else ", and must not be")
-        return Reason("check-waits", key, text, verdict.until, act=act)
+        text = f"{name}: {verdict.finding}" if wanted else f"{name} must not pass: {verdict.finding}"
+        return Reason("check-waits", verdict.waits_for or key, text, verdict.until, act=act)
     text = f"{name} does not pass" if wanted else f"{name} passes, and must not"
     return Reason("check-waits", key, text + _details(verdict), verdict.until, act=act)
 
@@ -110,17 +107,18 @@ def _waits(key: Key, judged: Judged, grant: Grant | None, view: View) -> tuple[R
     if grant is None:
         return (unanswered(key),)
     verdicts = judged.verdicts.items()
-    full = (_full(key, name, limit, verdict.until, view) for name, verdict in verdicts for limit in verdict.limits)
+    full = (_full(key, name, limit, verdict, view) for name, verdict in verdicts for limit in verdict.limits)
     others = (reason for reason in grant.reasons if reason.code != "no-room")
     return (*others, *(reason for reason in full if reason))
 
 
-def _full(key: Key, name: str, limit: Limit, until: datetime | None, view: View) -> Reason | None:
+def _full(key: Key, name: str, limit: Limit, verdict: Verdict, view: View) -> Reason | None:
     takers = view.takers(limit)
     if len(takers) < limit.most:
         return None
-    names = ", ".join(taker.name for taker in takers[:MOST_SHOWN]) + (", ..." if len(takers) > MOST_SHOWN else "")
+    names = name_list(takers)
     places = f"{len(takers)} of {limit.most}" if takers else f"0 of {limit.most} allowed"
     text = f"{name}: {places} {limit.count.describe(limit.group)}" + (f" ({names})" if names else "")
     # What goes on at the node that takes the place is the next question.
-    return Reason("no-room", takers[0] if takers and takers[0].kind == "Node" else key, text, until)
+    subject = takers[0] if takers and takers[0].kind == "Node" else key
+    return Reason("no-room", subject, text, verdict.until, act=verdict.act)

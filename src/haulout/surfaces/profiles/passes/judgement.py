@@ -85,10 +85,12 @@ def _unless_refused(around: ProfilePass, verdict: Verdict, instance: Instance[Ch
 def _verdict(instance: Instance[Check], check_input: CheckInput) -> Verdict:
     """Ask a check, and remove secrets of its configuration from what people will read."""
     verdict = _answer(instance, check_input)
-    if "://" not in verdict.error and not any("://" in str(value) for value in verdict.info.values()):
+    texts = (verdict.error, verdict.finding, verdict.act, *map(str, verdict.info.values()))
+    if not any("://" in text for text in texts):
         return verdict
     info = {name: without_secrets(str(value)) if "://" in str(value) else value for name, value in verdict.info.items()}
-    return msgspec.structs.replace(verdict, info=info, error=without_secrets(verdict.error))
+    error, finding, act = map(without_secrets, (verdict.error, verdict.finding, verdict.act))
+    return msgspec.structs.replace(verdict, info=info, error=error, finding=finding, act=act)
 
 
 def _answer(instance: Instance[Check], check_input: CheckInput) -> Verdict:
@@ -97,7 +99,8 @@ def _answer(instance: Instance[Check], check_input: CheckInput) -> Verdict:
     except NotListed as off:
         if off.listing is Listing.WAITING:
             # The kind is not listed yet. Profiles whose checks do not read it go on.
-            return Verdict(passed=False, known=False, info={"reason": str(off)})
+            finding = f"{off.table.kind} has not been listed yet"
+            return Verdict(passed=False, known=False, info={"reason": str(off)}, finding=finding)
         return Verdict(passed=False, error=str(off))
     except Exception as error:  # noqa: BLE001 - a plugin with a bug fails its own profile, and no other
         return Verdict(passed=False, error=f"{type(error).__name__}: {error}")

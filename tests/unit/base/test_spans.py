@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from haulout.explain.spans import span_text
+from haulout.base.spans import span_text
 
 
 @pytest.mark.parametrize(

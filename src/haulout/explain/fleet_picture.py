@@ -22,7 +22,7 @@ from haulout.explain.fleet import (
     NodeState,
     Work,
 )
-from haulout.explain.installation import Installation
+from haulout.explain.installation import Installation, Webhook
 from haulout.explain.kinds import not_served_text
 
 # One letter each, so that no two states differ by colour alone.
@@ -60,9 +60,7 @@ def installation_lines(found: Installation, now: datetime) -> list[str]:
         lines.append(f"settings: {found.settings}")
     if found.missing_definitions:
         lines.append(f"definitions that are missing: {', '.join(found.missing_definitions)} (haulout crds prints them)")
-    lines += [
-        f"webhook {_webhook(each.name, each.has_authority, each.authority_ends_at, now)}" for each in found.webhooks
-    ]
+    lines += [f"webhook {each.name}: {_trust(each, now)}" for each in found.webhooks]
     if found.roles:
         lines.append(f"roles: {', '.join(found.roles)}")
     if found.last_error:
@@ -70,12 +68,17 @@ def installation_lines(found: Installation, now: datetime) -> list[str]:
     return [*lines, *(f"not read: {each}" for each in found.unread)]
 
 
-def _webhook(name: str, has_authority: bool, ends_at: datetime | None, now: datetime) -> str:
-    if not has_authority:
-        return f"{name}: it trusts no certificate yet"
-    if ends_at is None:
-        return f"{name}: its authority cannot be read"
-    return f"{name}: its authority {'has ended' if ends_at <= now else f'ends in {span_text(ends_at - now)}'}"
+def _trust(webhook: Webhook, now: datetime) -> str:
+    """Return whether the API server can trust a webhook, and for how long."""
+    if not webhook.has_authority:
+        return "it trusts no certificate yet"
+    parts = [f"its certificate {_end(webhook.certificate_ends_at, now)}"] if webhook.certificate_ends_at else []
+    known = webhook.authority_ends_at
+    return ", ".join([*parts, f"its authority {_end(known, now)}" if known else "its authority cannot be read"])
+
+
+def _end(ends_at: datetime, now: datetime) -> str:
+    return "has ended" if ends_at <= now else f"ends in {span_text(ends_at - now)}"
 
 
 def _heading(fleet: Fleet) -> Iterator[str]:

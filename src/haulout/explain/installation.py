@@ -10,8 +10,10 @@ from typing import Any
 
 import msgspec
 
+from haulout.base.bounds import instant
 from haulout.kube.errors import ApiError, KubeError, NotFound
 from haulout.kube.transport import Transport
+from haulout.serve.registrations import CERTIFICATE_ENDS
 
 LABEL = "app.kubernetes.io/name=haulout"
 REPORTER = "haulout"
@@ -31,11 +33,16 @@ class Replica(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Webhook(msgspec.Struct, frozen=True, rename="camel"):
-    """A webhook registration. `authority_ends_at`: when the certificate authority that it trusts runs out."""
+    """A webhook registration.
+
+    `authority_ends_at`: when the certificate authority that it trusts runs out. `certificate_ends_at`: when the
+    certificate that the webhook serves does, as the operator has annotated it; None where the operator does not issue it.
+    """
 
     name: str
     has_authority: bool
     authority_ends_at: datetime | None = None
+    certificate_ends_at: datetime | None = None
 
 
 class Installation(msgspec.Struct, frozen=True, rename="camel"):
@@ -137,8 +144,17 @@ async def _webhook(read: _Reader, name: str) -> Webhook | None:
         found = await read.object(path, f"{kind}webhookconfigurations")
         for each in found.get("webhooks") or ():
             bundle = str((each.get("clientConfig") or {}).get("caBundle") or "")
-            return Webhook(name, bool(bundle), _ends_at(bundle))
+            annotations = _metadata(found).get("annotations")
+            written = annotations.get(CERTIFICATE_ENDS) if isinstance(annotations, Mapping) else None
+            return Webhook(name, bool(bundle), _ends_at(bundle), _instant(written))
     return None
+
+
+def _instant(written: object) -> datetime | None:
+    try:
+        return instant(datetime.fromisoformat(written)) if isinstance(written, str) else None
+    except ValueError:
+        return None
 
 
 def _ends_at(bundle: str) -> datetime | None:

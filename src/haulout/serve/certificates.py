@@ -55,6 +55,11 @@ class Bundle(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         return "Bundle(…)"
 
+    def served_until(self) -> datetime:
+        """Return when the serving certificate ends."""
+        ends_at = x509.load_pem_x509_certificate(self.serving.certificate).not_valid_after_utc
+        return ends_at if self.ends_at is None else min(ends_at, self.ends_at)
+
 
 class Unusable(Exception):
     """What was stored is not what we store."""

@@ -116,8 +116,9 @@ class SelfManagedCertificate:
         if fresh != bundle:
             secret, bundle = await self._store(secret, fresh), fresh
             log.info("authority renewed", extra=self._fields())
+        ends_at = bundle.served_until()
         for place, registration in registrations.items():
-            await self._registrations.register(place, registration, bundle.authorities)
+            await self._registrations.register(place, registration, bundle.authorities, ends_at)
         absent = [place.name for place in self._registrations.places if place not in registrations]
         self._unregistered = f"{absent[0]} does not name the webhooks" if absent else ""
         fresh = await asyncio.to_thread(self._form.fresh_serving, bundle, names, now)

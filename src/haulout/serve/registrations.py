@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ import msgspec
 from haulout.core.admission import Webhook
 from haulout.kube.errors import Forbidden, Invalid, NotFound
 from haulout.kube.transport import JSON_PATCH, Transport
+from haulout.model.meta import wire_time
 
 log = logging.getLogger("haulout.certificates")
 
@@ -22,6 +24,8 @@ _GROUP = "/apis/admissionregistration.k8s.io/v1"
 # Other controllers that write the authority into a registration by such an annotation. Two writers would never agree.
 INJECTORS = ("cert-manager.io/inject-ca-from", "service.beta.openshift.io/inject-cabundle")
 MOST_NAMES = 64
+# When the certificate of the webhooks ends. People may read registrations, but not the Secret, which holds the keys.
+CERTIFICATE_ENDS = "haulout.dev/certificate-ends-at"
 
 _NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
 
@@ -45,6 +49,7 @@ class _Entry(msgspec.Struct, frozen=True, rename="camel"):
 
 class _Meta(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
+    resource_version: str = ""
     annotations: dict[str, str] = {}
 
 
@@ -83,13 +88,14 @@ class Registrations:
         found = {place: await self._read(place) for place in self.places}
         return {place: each for place, each in found.items() if any(True for _ in self._ours(place, each))}
 
-    async def register(self, place: Place, registration: Registration, authorities: bytes) -> None:
-        """Write the authority, and what the webhooks have to review, into one configuration."""
+    async def register(self, place: Place, registration: Registration, authorities: bytes, ends_at: datetime) -> None:
+        """Write the authority, the end of the certificate, and what the webhooks have to review into one configuration."""
         annotations = registration.metadata.annotations
         if other := next((each for each in INJECTORS if each in annotations), None):
             self._say_once("registration is another's", f"{place.name} is annotated with {other}")
             return
-        patch = list(self._corrections(place, registration, base64.b64encode(authorities).decode()))
+        corrections = self._corrections(place, registration, base64.b64encode(authorities).decode())
+        patch = [*corrections, *_end_written(registration.metadata, wire_time(ends_at))]
         if not patch:
             return
         body = msgspec.json.encode(patch)
@@ -152,6 +158,17 @@ class Registrations:
 def _place(webhook: Webhook) -> Place:
     plural = "mutatingwebhookconfigurations" if webhook.mutates else "validatingwebhookconfigurations"
     return Place(f"{_GROUP}/{plural}", webhook.registration)
+
+
+def _end_written(meta: _Meta, text: str) -> Iterator[dict[str, Any]]:
+    if meta.annotations.get(CERTIFICATE_ENDS) == text:
+        return
+    if meta.annotations:
+        yield {"op": "add", "path": f"/metadata/annotations/{CERTIFICATE_ENDS.replace('/', '~1')}", "value": text}
+        return
+    # A JSON patch cannot add to a map that is not there. To add the map could remove annotations that came meanwhile.
+    yield {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version}
+    yield {"op": "add", "path": "/metadata/annotations", "value": {CERTIFICATE_ENDS: text}}
 
 
 def _review_the_same(rules: Iterable[Mapping[str, Any]], others: Iterable[Mapping[str, Any]]) -> bool:

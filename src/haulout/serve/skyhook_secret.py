@@ -46,7 +46,7 @@ class SkyhookForm:
         Replicas that have not read the new one yet go on serving the last one.
         """
         serving = x509.load_pem_x509_certificate(bundle.serving.certificate)
-        if _end(bundle) - now >= RENEW_BEFORE and set(names) <= names_of(serving):
+        if bundle.served_until() - now >= RENEW_BEFORE and set(names) <= names_of(serving):
             return bundle
         last = x509.load_pem_x509_certificates(bundle.authorities)[0]
         return self._make(names, now, last.public_bytes(serialization.Encoding.PEM))
@@ -55,12 +55,12 @@ class SkyhookForm:
         return bundle
 
     def next_renewal(self, bundle: Bundle, now: datetime) -> datetime:
-        return min(_end(bundle) - RENEW_BEFORE, now + LOOK_EVERY)
+        return min(bundle.served_until() - RENEW_BEFORE, now + LOOK_EVERY)
 
     def fields(self, bundle: Bundle) -> Json:
         return {
             "labels": {},
-            "annotations": {EXPIRATION: wire_time(_end(bundle)), SERVICE: self._service},
+            "annotations": {EXPIRATION: wire_time(bundle.served_until()), SERVICE: self._service},
             "type": "Opaque",
             "data": encoded(
                 {
@@ -117,11 +117,6 @@ def _begun(subject: x509.Name, issuer: x509.Name, key: rsa.RSAPrivateKey, now: d
 def _name(text: str) -> x509.Name:
     organization = x509.NameAttribute(NameOID.ORGANIZATION_NAME, ORGANIZATION)
     return x509.Name([organization, x509.NameAttribute(NameOID.COMMON_NAME, text)])
-
-
-def _end(bundle: Bundle) -> datetime:
-    ends_at = x509.load_pem_x509_certificate(bundle.serving.certificate).not_valid_after_utc
-    return ends_at if bundle.ends_at is None else min(ends_at, bundle.ends_at)
 
 
 def _annotated_end(secret: Mapping[str, Any]) -> datetime | None:

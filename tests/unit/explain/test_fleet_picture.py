@@ -61,6 +61,13 @@ def test_the_installation() -> None:
         missing_definitions=("skyhooks.skyhook.nvidia.com",),
         webhooks=(
             Webhook("w", has_authority=True, authority_ends_at=NOW + timedelta(days=3)),
+            Webhook(
+                "v",
+                has_authority=True,
+                authority_ends_at=NOW + timedelta(days=3650),
+                certificate_ends_at=NOW + timedelta(days=80),
+            ),
+            Webhook("u", has_authority=True, authority_ends_at=NOW + timedelta(days=3), certificate_ends_at=NOW),
             Webhook("x", has_authority=False),
         ),
         last_error="ConfigInvalid: no",
@@ -71,6 +78,8 @@ def test_the_installation() -> None:
         "leader: a_x; replicas: 1 of 2 ready",
         "definitions that are missing: skyhooks.skyhook.nvidia.com (haulout crds prints them)",
         "webhook w: its authority ends in 3 d",
+        "webhook v: its certificate ends in 80 d, its authority ends in 3650 d",
+        "webhook u: its certificate has ended, its authority ends in 3 d",
         "webhook x: it trusts no certificate yet",
         "last error: ConfigInvalid: no",
         "not read: list pods: forbidden",

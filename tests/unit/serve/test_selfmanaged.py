@@ -19,7 +19,7 @@ from haulout.kube.transport import JSON, Reply
 from haulout.model.meta import wire_time
 from haulout.serve.certificates import AUTHORITY_FOR, names_of
 from haulout.serve.managed_certificate import SelfManagedCertificate
-from haulout.serve.registrations import Registrations
+from haulout.serve.registrations import CERTIFICATE_ENDS, Registrations
 from haulout.serve.secret_form import OwnForm, SecretForm
 from haulout.serve.skyhook_secret import SkyhookForm
 from haulout.serve.tls import ServerIdentity
@@ -144,6 +144,22 @@ async def test_the_first_replica_makes_it_and_registers_its_authority(world: Wor
     assert registered(world, "ours", 0) == registered(world, "theirs") == b""
     assert found(world, SECRETS, NAMESPACE, SECRET)["type"] == "kubernetes.io/tls"
     assert replica.writes() == ["POST secrets", "PATCH ours"]
+
+
+@pytest.mark.parametrize("annotations", [{}, {"a.io/b": "c"}], ids=["the first annotation", "beside another"])
+async def test_a_registration_says_when_the_certificate_ends(
+    world: World, clock: ManualClock, annotations: dict[str, str]
+) -> None:
+    world.server.create(REGISTRATIONS, registration("ours", HOOK, annotations=annotations))
+    replica = Replica(world, clock)
+    for _ in range(2):
+        await replica.keeper.look()
+        ends_at = x509.load_pem_x509_certificate(stored(world, "tls.crt")).not_valid_after_utc
+        written = found(world, REGISTRATIONS, "", "ours")["metadata"]["annotations"]
+        assert written == {**annotations, CERTIFICATE_ENDS: wire_time(ends_at)}
+        clock.move_to(clock.now() + timedelta(days=80))
+        # The look that renews the certificate is followed by the one that the changed Secret asks for.
+        await replica.keeper.look()
 
 
 async def test_a_second_look_writes_nothing(world: World, clock: ManualClock) -> None:
@@ -377,14 +393,14 @@ MUTATING = Resource("admissionregistration.k8s.io", "v1", "mutatingwebhookconfig
     ],
 )
 async def test_what_is_reviewed_is_put_right(world: World, rules: list[Json], writes: int) -> None:
-    made = registration("ours", "a.another.io", HOOK)
+    made = registration("ours", "a.another.io", HOOK, annotations={CERTIFICATE_ENDS: wire_time(START)})
     made["webhooks"][1] |= {"rules": rules}
     made["webhooks"][1]["clientConfig"]["caBundle"] = base64.b64encode(b"x").decode()
     world.server.create(MUTATING, made)
     wire = Wire(world)
     registrations = Registrations(wire, [hook("ours", mutates=True, rules=(RULE,))])
     [(place, read)] = (await registrations.read()).items()
-    await registrations.register(place, read, b"x")
+    await registrations.register(place, read, b"x", START)
     assert len([act for act in wire.asked if act.startswith("PATCH")]) == writes
     [other, ours] = found(world, MUTATING, "", "ours")["webhooks"]
     assert set(ours["rules"][0]["operations"]) == {"CREATE", "UPDATE", "DELETE"}

@@ -52,18 +52,42 @@ class TestLife:
         assert kinds[:2] == [f"{P}demo/NotReady", f"{P}demo/Erroring"]
         assert quiet(ops)
 
-    def test_a_node_gets_its_metadata_when_it_gets_its_first_pod(self) -> None:
+    def test_the_metadata_of_a_node_stand_in_a_config_map_once_it_shows_the_skyhook(self) -> None:
         ops = Skyhooks(nodes=2)
         ops.fate = lambda about: "hang"
         ops.make("demo", {"base": pkg()}, interruptionBudget={"count": 1}).run(5)
-        (working,) = ops.pods()
         assert ops.shows("demo", "n0", "n1") == ["in_progress", "waiting"]
-        name = names.metadata_config_map("demo", working.node)
+        expected = [names.metadata_config_map("demo", node) for node in ("n0", "n1")]
         made = [each["metadata"]["name"] for each in ops.world.objects.list(CONFIG_MAPS, "skyhook")]
-        assert [each for each in made if "metadata" in each] == [name]
-        ops.world.objects.delete(CONFIG_MAPS, "skyhook", name)
+        assert [each for each in made if "metadata" in each] == expected
+        for name in expected:
+            ops.world.objects.delete(CONFIG_MAPS, "skyhook", name)
         ops.run(5)
+        assert all(ops.world.objects.get(CONFIG_MAPS, "skyhook", name) is not None for name in expected)
+        ops.fate = lambda about: "ok"
+        ops.finish(ops.pods()[0])
+        ops.run(30)
+        assert (ops.phase("demo"), ops.writes.count(("Create", "NodeMetadataConfigMap"))) == ("complete", 4)
+        assert ("Change", "NodeMetadataConfigMap") not in ops.writes
+
+    def test_a_skyhook_without_packages_is_complete_and_hands_out_metadata(self) -> None:
+        ops = Skyhooks().make("demo", {}).run(30)
+        assert (ops.phase("demo"), ops.status("demo")["completeNodes"]) == ("complete", "1/1")
+        name = names.metadata_config_map("demo", "n0")
         assert ops.world.objects.get(CONFIG_MAPS, "skyhook", name) is not None
+
+    def test_its_history_begins_with_waiting(self) -> None:
+        ops = Skyhooks().make("demo", {"base": pkg()}).run(30)
+        told = [note.removeprefix("Skyhook transitioned ") for note in ops.told if "transitioned" in note]
+        assert told == ["[unknown] -> [waiting]", "[waiting] -> [in_progress]", "[in_progress] -> [complete]"]
+
+    def test_two_skyhooks_show_their_conditions_in_one_write(self) -> None:
+        ops = Skyhooks()
+        ops.fate = lambda about: "hang"
+        ops.make("one", {"base": pkg()}).make("two", {"base": pkg()}, priority=300).run(0.9)
+        kinds = [each["type"] for each in ops.node("n0")["status"]["conditions"]]
+        expected = [f"{P}{skyhook}/{kind}" for skyhook in ("one", "two") for kind in ("NotReady", "Erroring")]
+        assert (kinds[:4], ops.writes.count(("Change", "Node/status"))) == (expected, 1)
 
     def test_dependents_wait_for_every_root(self) -> None:
         packages = {"base": pkg(), "other": pkg(), "top": pkg(dependsOn={"base": "1.0.0"})}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from haulout.embedded import NODES
 from tests.build.original import NAME, NODE, Original, entry
 from tests.build.skyhooks import SKYHOOKS, P, Skyhooks, pkg
 
@@ -112,6 +113,23 @@ def test_entries_without_images_are_filled_in() -> None:
     ops = original.taken_over(60)
     stored = json.loads(ops.annotation(NODE, f"nodeState_{NAME}") or "")
     assert (stored, ops.made) == (entry("config", "complete"), [])
+
+
+def test_it_happens_while_the_skyhook_is_paused_as_well() -> None:
+    ops = Skyhooks()
+    old = {"name": "base", "version": "1.0.0", "stage": "config", "state": "complete"}
+    other = {"name": "gone", "version": "1.0.0", "stage": "config", "state": "complete"}
+    text = json.dumps({"base": old, "gone|1.0.0": other})
+    ops.change_node(NODE, {"metadata": {"annotations": {f"{P}nodeState_{NAME}": text}}})
+    kinds = ("Old", "NotReady")
+    conditions = [{"type": f"{P}{NAME}/{kind}", "status": "True", "reason": "Incomplete"} for kind in kinds]
+    ops.world.objects.patch(NODES, "", NODE, {"status": {"conditions": conditions}}, subresource="status")
+    ops.make(NAME, {"base": pkg()}, annotations={f"{P}pause": "true"}).run(30)
+    assert (ops.phase(NAME), ops.shows(NAME, NODE), ops.refusals) == ("paused", ["paused"], [])
+    assert json.loads(ops.annotation(NODE, f"nodeState_{NAME}") or "") == entry("config", "complete")
+    assert ops.annotation(NODE, f"version_{NAME}") == ops.get(NAME)["metadata"]["annotations"][f"{P}version"]
+    shown = {each["type"]: each["status"] for each in ops.node(NODE)["status"]["conditions"]}
+    assert shown == {f"{P}{NAME}/NotReady": "False", f"{P}{NAME}/Erroring": "False"}
 
 
 def test_a_deletion_is_brought_to_its_end() -> None:

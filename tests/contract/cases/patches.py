@@ -152,6 +152,18 @@ def strategic_patch_of_taints(w: World, spec: Json) -> None:
             "conditions": [{"type": "Full", "status": "True"}],
             "$setElementOrder/conditions": [{"type": "Full"}, {"type": "Ready"}, {"type": "Disk"}],
         },
+        "another-order": {
+            "conditions": [{"type": "Ready", "status": "False"}, {"type": "Full", "status": "True"}],
+            "$setElementOrder/conditions": [{"type": "Full"}, {"type": "Ready"}, {"type": "Disk"}],
+        },
+        "out-of-order": {
+            "conditions": [{"type": "Full", "status": "True"}],
+            "$setElementOrder/conditions": [{"type": "Ready"}, {"type": "Disk"}],
+        },
+        "order-of-what-is-left": {
+            "conditions": [{"type": "Full", "status": "True"}, {"$patch": "delete", "type": "Ready"}],
+            "$setElementOrder/conditions": [{"type": "Full"}, {"type": "Disk"}],
+        },
         "addresses": {"addresses": [{"type": "InternalIP", "address": "10.0.0.2"}]},
         "capacity": {"capacity": {"cpu": "8", "memory": None}},
     }

@@ -111,6 +111,8 @@ def _merge_value(field: Field, original: Any, value: Any, order: list[Any] | Non
         return _merge_object(field.type, original if isinstance(original, dict) else {}, value)
     if isinstance(value, list) and field.merge_key is not None:
         before = original if isinstance(original, list) else []
+        if order is not None:
+            _check_order(value, order, field.merge_key)
         if field.merge_key:
             merged = _merge_list(field, before, value)
         else:
@@ -118,6 +120,14 @@ def _merge_value(field: Field, original: Any, value: Any, order: list[Any] | Non
         merged = _reorder(merged, value, before, field.merge_key)
         return merged if order is None else _reorder(merged, order, before, field.merge_key)
     return value
+
+
+def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
+    """Refuse a patch whose items stand in another order than the one that it asks for, or that the order leaves out."""
+    wanted = iter([_identity(item, key) for item in order])
+    if not all(_identity(item, key) in wanted for item in patch if not _is_directive(item)):
+        text = f"The order in patch list:\n{_go_map(patch)}\n doesn't match $setElementOrder list:\n{_go_map(order)}\n"
+        raise refusals.unclassified(text)
 
 
 def without_directives(value: Any) -> Any:
@@ -159,7 +169,7 @@ def _reorder(merged: list[Any], order: list[Any], server: list[Any], key: str) -
     """
 
     def identity(item: Any) -> Any:
-        return item.get(key) if key and isinstance(item, dict) else item
+        return _identity(item, key)
 
     wanted = [identity(item) for item in order]
     stood = {identity(item): index for index, item in enumerate(server)}
@@ -173,7 +183,12 @@ def _reorder(merged: list[Any], order: list[Any], server: list[Any], key: str) -
     return result + right
 
 
+def _identity(item: Any, key: str) -> Any:
+    """Return what tells an item of a list from the others: its merge key, or in a list of plain values itself."""
+    return item.get(key) if key and isinstance(item, dict) else item
+
+
 def _go_map(value: Any) -> str:
     if isinstance(value, dict):
-        return f"map[{' '.join(f'{name}:{_go_map(item)}' for name, item in value.items())}]"
-    return str(value)
+        return f"map[{' '.join(f'{name}:{_go_map(item)}' for name, item in sorted(value.items()))}]"
+    return f"[{' '.join(map(_go_map, value))}]" if isinstance(value, list) else str(value)

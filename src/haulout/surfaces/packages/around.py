@@ -11,6 +11,7 @@ from haulout.cluster.rows import Row
 from haulout.cluster.view import View
 from haulout.core.action import Create, Delete, Patch, Tell
 from haulout.core.reason import Reason
+from haulout.surfaces.packages.node_status import NodeCondition
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.pod_rows import PackagePodRow
 from haulout.surfaces.packages.situation import NewPod
@@ -37,7 +38,7 @@ class Visit(msgspec.Struct, frozen=True):
     config_maps: tuple[Create | Patch | Delete, ...] = ()
     new_pods: tuple[NewPod, ...] = ()
     old_pods: tuple[PackagePodRow, ...] = ()
-    conditions: tuple[Patch, ...] = ()
+    conditions: tuple[NodeCondition, ...] = ()
     statements: tuple[Tell, ...] = ()
     until: datetime | None = None
     reasons: tuple[Reason, ...] = ()

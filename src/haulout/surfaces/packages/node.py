@@ -18,6 +18,7 @@ from haulout.surfaces.packages.hearing import PLAN_DECISION, await_first_answers
 from haulout.surfaces.packages.node_draft import NodeDraft
 from haulout.surfaces.packages.node_leaving import leave, orphans
 from haulout.surfaces.packages.node_state import MalformedNodeState, parse
+from haulout.surfaces.packages.node_status import condition_patch
 from haulout.surfaces.packages.node_visit import visit
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.plan import ALL_PLANS, PlanRow
@@ -117,7 +118,7 @@ def _holds_back(plan: PlanRow) -> bool:
 def _steps(draft: NodeDraft, visits: list[Visit]) -> Iterator[Step]:
     """Return the steps: the state is stored before a pod is made for it, a pod's outcome before it is deleted."""
     edits = draft.edits()
-    conditions = tuple(each for found in visits for each in found.conditions)
+    conditions = condition_patch(draft.node, [each for found in visits for each in found.conditions])
     if any(isinstance(edit, Cordon) and edit.unschedulable for edit in edits):
         # After a cordon the cluster adds a taint, and a write that follows at once would conflict with it.
         if conditions:

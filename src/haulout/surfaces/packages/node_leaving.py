@@ -26,7 +26,7 @@ def leave(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around) -> Vis
     for name in node_names.released(skyhook, deleted=plan.is_deleting):
         draft.annotate(name, None)
     draft.label(node_names.status(skyhook), None)
-    conditions = node_status.cleared_patch(node, skyhook)
+    conditions = node_status.cleared_conditions(node, skyhook)
     pods = () if plan.is_deleting else tuple(pod for pod in around.pods if _is_of(pod, plan))
     kept = around.view.get(metadata_key(around.options.namespace, skyhook, node.key.name), MetadataRow)
     return Visit(
@@ -46,7 +46,7 @@ def has_remains(plan: PlanRow, node: NodeRow) -> bool:
     )
     if node_names.status(skyhook) in node.labels or any(mark in node.annotations for mark in marks):
         return True
-    return bool(node_status.cleared_patch(node, skyhook))
+    return bool(node_status.cleared_conditions(node, skyhook))
 
 
 def _is_of(pod: PackagePodRow, plan: PlanRow) -> bool:

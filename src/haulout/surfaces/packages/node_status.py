@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +19,9 @@ from haulout.surfaces.packages.wire import (
     UNKNOWN,
     WAITING,
 )
+
+# A condition of a Node as it is patched: written, or removed by a directive.
+NodeCondition = dict[str, Any]
 
 
 def status_of(
@@ -48,10 +52,10 @@ def status_of(
     return WAITING if has_compartments else UNKNOWN
 
 
-def condition_patch(
+def changed_conditions(
     node: NodeRow, skyhook: str, now: datetime, *, is_complete: bool, is_failing: bool
-) -> tuple[Patch, ...]:
-    """Return the patch of the node's status that shows how the Skyhook stands; none if it shows that already."""
+) -> tuple[NodeCondition, ...]:
+    """Return the conditions that show how the Skyhook stands, without those that show it already."""
     not_ready, failing = node_names.not_ready(skyhook), node_names.erroring(skyhook)
     wanted = []
     if node.condition(not_ready) != _word(not is_complete):
@@ -61,19 +65,35 @@ def condition_patch(
         text = f"Package Erroring or Unknown for {skyhook}"
         wanted.append(_condition(failing, is_failing, "Package(s) Erroring or Unknown", "Not Erroring", text, now))
     stale = [name for name in _of_skyhook(node, skyhook) if name not in (not_ready, failing)]
-    return _patch(node, [*wanted, *map(_deleted, stale)])
+    return (*wanted, *map(_deleted, stale))
 
 
-def cleared_patch(node: NodeRow, skyhook: str) -> tuple[Patch, ...]:
-    """Return the patch that removes the conditions of a Skyhook from a node."""
-    return _patch(node, [_deleted(name) for name in _of_skyhook(node, skyhook)])
+def cleared_conditions(node: NodeRow, skyhook: str) -> tuple[NodeCondition, ...]:
+    """Return the conditions of a Skyhook on a node, to be removed."""
+    return tuple(_deleted(name) for name in _of_skyhook(node, skyhook))
+
+
+def condition_patch(node: NodeRow, conditions: Sequence[NodeCondition]) -> tuple[Patch, ...]:
+    """Return the one patch of the node's status that makes these changes. New conditions stand before all others."""
+    deleted = [each for each in conditions if "$patch" in each]
+    written = {each["type"]: each for each in conditions if "$patch" not in each}
+    if not deleted and not written:
+        return ()
+    known = [kind for kind, _ in node.conditions]
+    removed = {each["type"] for each in deleted}
+    order = [*(kind for kind in written if kind not in known), *(kind for kind in known if kind not in removed)]
+    # The API server refuses a patch whose conditions stand in another order than the one that it asks for.
+    body: dict[str, Any] = {"conditions": [*(written[kind] for kind in order if kind in written), *deleted]}
+    if not written.keys() <= set(known):
+        body["$setElementOrder/conditions"] = [{"type": kind} for kind in order]
+    return (Patch(node.key, {"status": body}, "status", strategic=True),)
 
 
 def _of_skyhook(node: NodeRow, skyhook: str) -> list[str]:
     return [kind for kind, _ in node.conditions if kind.startswith(f"{PREFIX}{skyhook}/")]
 
 
-def _condition(kind: str, is_true: bool, yes: str, no: str, message: str, now: datetime) -> dict[str, Any]:
+def _condition(kind: str, is_true: bool, yes: str, no: str, message: str, now: datetime) -> NodeCondition:
     return {
         "type": kind,
         "status": _word(is_true),
@@ -88,19 +108,5 @@ def _word(is_true: bool) -> str:
     return "True" if is_true else "False"
 
 
-def _deleted(kind: str) -> dict[str, Any]:
+def _deleted(kind: str) -> NodeCondition:
     return {"$patch": "delete", "type": kind}
-
-
-def _patch(node: NodeRow, entries: list[dict[str, Any]]) -> tuple[Patch, ...]:
-    """Return the patch of these conditions. Those that are new stand before all others."""
-    if not entries:
-        return ()
-    body: dict[str, Any] = {"conditions": entries}
-    known = [kind for kind, _ in node.conditions]
-    new = [each["type"] for each in entries if each["type"] not in known]
-    if new:
-        removed = {each["type"] for each in entries if "$patch" in each}
-        order = (*new, *(kind for kind in known if kind not in removed))
-        body["$setElementOrder/conditions"] = [{"type": kind} for kind in order]
-    return (Patch(node.key, {"status": body}, "status", strategic=True),)

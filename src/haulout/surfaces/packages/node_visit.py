@@ -119,11 +119,11 @@ def _work(scene: Scene, stored: NodeState) -> Work:
     """Return what is to be done: results first, then what the Skyhook has changed, then the next pods."""
     plan = scene.plan
     done = with_results(stored, scene)
+    if _is_migrated(scene):
+        done = replace(done, state=migration.migrated(done.state, plan.packages))
     if not plan.acts:
         return done
     state = dict(done.state)
-    if migration.is_due(scene.node.annotations.get(node_names.version(plan.skyhook))):
-        state = migration.migrated(state, plan.packages)
     over = list(done.old_pods)
     before = with_versions(state, plan.packages) if _may_change(scene) else state
     state = configured(plan, before, kept_configs(scene.node, plan.skyhook))
@@ -136,6 +136,12 @@ def _work(scene: Scene, stored: NodeState) -> Work:
         following = advance(scene, state)
         return Work(following.state, done.tells, following.new_pods, tuple(over), earliest(done.until, following.until))
     return Work(state, done.tells, old_pods=tuple(over), until=done.until)
+
+
+def _is_migrated(scene: Scene) -> bool:
+    """Whether the node carries no version of an operator that keeps entries as we do."""
+    stamp = scene.node.annotations.get(node_names.version(scene.plan.skyhook))
+    return scene.plan.migrates and migration.is_due(stamp)
 
 
 def _may_change(scene: Scene) -> bool:
@@ -204,10 +210,10 @@ def _visited(
     return Visit(
         is_complete=complete,
         marks=(standing, *(gate.drains if gate is not None and not complete else ())),
-        config_maps=_metadata(scene, draft.node, around, work),
+        config_maps=_metadata(scene, draft.node, around, work) if is_shown else (),
         new_pods=(*work.new_pods, *asked.pull.new_pods),
         old_pods=work.old_pods,
-        conditions=node_status.condition_patch(
+        conditions=node_status.changed_conditions(
             node,
             skyhook,
             around.now,
@@ -242,7 +248,7 @@ def _show(scene: Scene, draft: NodeDraft, work: Work, status: str, before: str, 
     skyhook = scene.plan.skyhook
     draft.annotate(node_names.status(skyhook), status)
     draft.label(node_names.status(skyhook), status)
-    if migration.is_due(scene.node.annotations.get(node_names.version(skyhook))) and scene.plan.acts:
+    if _is_migrated(scene):
         draft.annotate(node_names.version(skyhook), STAMP_VERSION)
     directories = draft.node.annotations.get(node_names.copy_dir(skyhook), "")
     if is_complete:
@@ -291,18 +297,14 @@ def _blocked(scene: Scene, gate: Gate | None) -> tuple[Tell, ...]:
 
 
 def _metadata(scene: Scene, node: NodeRow, around: Around, work: Work) -> tuple[Create | Patch, ...]:
-    """Return the write that brings the ConfigMap of the node's metadata up to date, as its pods need it.
-
-    A node without pods has none yet: a thousand of them would be written before the first node could be picked.
-    """
+    """Return the write that brings the ConfigMap of the node's metadata up to date."""
     plan, options = scene.plan, around.options
     if not plan.acts:
         return ()
     key = metadata_key(options.namespace, plan.skyhook, node.key.name)
     known = around.view.get(key, MetadataRow)
     if known is None:
-        is_needed = work.new_pods or scene.pods
-        return (Create(key, node_metadata(scene.place, metadata_of(node, plan.packages_text))),) if is_needed else ()
+        return (Create(key, node_metadata(scene.place, metadata_of(node, plan.packages_text))),)
     is_stale = known.packages != digest(plan.packages_text) or (work.new_pods and known.host != host_digest(node))
     return (Patch(key, {"data": metadata_of(node, plan.packages_text)}),) if is_stale else ()
 

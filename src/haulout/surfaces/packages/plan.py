@@ -100,6 +100,11 @@ class PlanRow(Row, frozen=True, kw_only=True):
         is_over = self.is_deleting and not self.is_uninstalling
         return not (self.shows or self.is_disabled or is_over or self.problem)
 
+    @property
+    def migrates(self) -> bool:
+        """Whether what older operators left on nodes is brought into today's form, also while nothing new may begin."""
+        return not (self.is_deleting or self.problem)
+
     def is_done(self, state: NodeState) -> bool:
         """Whether a node with this state has nothing more to do. At the end, what can be uninstalled has to be."""
         if not self.is_uninstalling:

@@ -40,7 +40,9 @@ def status_of(row: SkyhookRow, nodes: Sequence[Standing], *, has_compartments: b
         return COMPLETE
     if row.is_disabled:
         return DISABLED
-    statuses = {node.status if node.status in STATUSES else UNKNOWN for node in nodes if not node.is_complete}
+    # Nodes show nothing of a new Skyhook before the first of them is picked. They wait.
+    unshown = WAITING if row.status.status in ("", WAITING) else UNKNOWN
+    statuses = {node.status if node.status in STATUSES else unshown for node in nodes if not node.is_complete}
     return next((status for status in PRECEDENCE if status in statuses), UNKNOWN)
 
 

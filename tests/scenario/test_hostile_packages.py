@@ -119,7 +119,7 @@ class TestKubelets:
     @pytest.mark.parametrize(
         "lies",
         [
-            lambda number: {f"{P}nodeState_demo": long_state(250_000)},
+            lambda number: {f"{P}nodeState_demo": long_state(250_000), f"{P}version_demo": None},
             lambda number: {f"{P}status_demo": "x" * 250_000},
         ],
         ids=["state", "status"],

@@ -17,6 +17,7 @@ from tests.rig.package_pods import NOT_READY
 from tests.rig.packages import example_image
 from tests.rig.registry import Registry
 from tests.rig.rights import grant, printed
+from tests.rig.services import Services
 from tests.rig.wait import eventually
 
 pytestmark = [pytest.mark.root, pytest.mark.tools("etcd", "kube-apiserver", "kubectl", "kubelet")]
@@ -40,7 +41,18 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
 @pytest.fixture
 def commands(node: Node) -> Path:
     # The last two are used by node-hardening, whose settings would be those of the machine under the node.
-    return stand_in(node, "reboot", "systemctl", "sysctl", "sshd")
+    return stand_in(node, "reboot", "sysctl", "sshd")
+
+
+@pytest.fixture
+def services(node: Node, commands: Path) -> Iterator[Services]:
+    """The containerd under the node's pods as a service of its host, which reads the host's configuration from its next start on."""
+    config = node.root / "etc/containerd/config.toml"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text((node.directory / "containerd.toml").read_text())
+    with Services(node, {"containerd": node.containerd}) as made:
+        made.define("containerd", "containerd --config /etc/containerd/config.toml")
+        yield made
 
 
 @pytest.fixture
@@ -114,13 +126,10 @@ class Installed:
 
 @pytest.mark.timeout(900)
 def test_packages_come_to_a_host_and_leave_it(
-    node: Node, registry: Registry, namespace: str, commands: Path, operator: SkyhookOperator
+    node: Node, registry: Registry, namespace: str, commands: Path, services: Services, operator: SkyhookOperator
 ) -> None:
     host, installed = node.root, Installed(node.plane.api(), namespace, node.name)
     (host / "run/systemd/system").mkdir(parents=True, exist_ok=True)
-    containerd = host / "etc/containerd/config.toml"
-    containerd.parent.mkdir(exist_ok=True)
-    containerd.write_text("version = 2\n")
     node.reboot(FIRST_BOOT)
     images = {name: {"version": "1.0.0", "image": f"{registry.address}/{name}", "env": QUICK} for name in EXAMPLES}
     # The one setting that every kernel is booted with.
@@ -157,6 +166,10 @@ def test_packages_come_to_a_host_and_leave_it(
     installed.completes()
     assert commands.read_text() == "", "containerd reads this file with every pull"
 
+    first, log_before = services.pid("containerd"), len(node.containerd.text())
+    certificates = "/etc/containerd/certs.d"
+    assert certificates in (host / "etc/containerd/config.toml").read_text()
+    assert certificates not in node.containerd.text(), "the process that runs has not read it"
     installed.change("registry-mirror", {"version": "1.1.0"})
     eventually(lambda: "registry-mirror|1.1.0" in installed.state, "the new version has begun")
     installed.completes()
@@ -167,6 +180,8 @@ def test_packages_come_to_a_host_and_leave_it(
         "systemctl is-active containerd",
     ]
     assert installed.history(host, "registry-mirror")[0] == "1.1.0"
+    assert services.pid("containerd") != first
+    assert certificates in node.containerd.text()[log_before:], "the new process has read it"
 
     installed.change("registry-mirror", None)
     eventually(lambda: "registry-mirror|1.1.0" not in installed.state and not hosts.exists(), "it has left the host")

@@ -1,8 +1,6 @@
 """Stand-ins for commands of a node's host that would change the machine under it: they note how they were called.
 
-`systemctl` is one of them: no service is really restarted. systemd manages services only as the first process of a PID namespace,
-which is the rig's own on a test node; it writes into the cgroups that the node shares with the machine; and as the root of the node
-is an overlay over that of the machine, it would start whatever services are enabled there, the one that sets the clock among them.
+Where a test restarts a service for real, `tests/rig/services.py` takes the place of `systemctl`.
 """
 
 from __future__ import annotations

@@ -255,9 +255,22 @@ class Node:
         links = [str(path) for path in Path("/sys/class/net").glob(self.mark)]
         return [*processes(self.mark), *mounts, *links, *map(str, cgroups(self.mark))]
 
+    def restart(self, process: Process, argv: list[str]) -> None:
+        """End a program of the node, and start it with this command line."""
+        child = only_child(process.pid)
+        process.kill()
+        # The program that we have waited for is nsenter, whose child may take a little longer to end.
+        eventually(lambda: not Path(f"/proc/{child}").exists(), f"{process.name} is gone")
+        process.argv = [*self._enter, *argv]
+        process.start()
+        self._wait(process, lambda: self._ctr("version").returncode == 0)
+
+    @property
+    def _enter(self) -> list[str]:
+        return ["nsenter", "--target", str(self._pid), "--mount", "--pid", "--"]
+
     def _inside(self, name: str, argv: list[str | Path]) -> Process:
-        enter = ["nsenter", "--target", str(self._pid), "--mount", "--pid", "--"]
-        process = Process(name, [*enter, *argv], self.directory)
+        process = Process(name, [*self._enter, *argv], self.directory)
         self._inner.append(process)
         return process.start()
 

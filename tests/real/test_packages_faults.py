@@ -42,7 +42,13 @@ EXPIRED: Json = {
 }
 # What happens to each watch of the operator, one after another.
 STREAMS: dict[str, tuple[Action, ...]] = {
-    "broken": (CutStream(0, "torn"), CutStream(1, "torn"), CutStream(1, "reset"), CutStream(1, "close"), CutStream(1, "end")),
+    "broken": (
+        CutStream(0, "torn"),
+        CutStream(1, "torn"),
+        CutStream(1, "reset"),
+        CutStream(1, "close"),
+        CutStream(1, "end"),
+    ),
     "expired": (InsertEvent(EXPIRED), InsertEvent(EXPIRED, events=1)),
     "stalled": (Stall(),),
     "delayed": (DelayEvents(0.3),),

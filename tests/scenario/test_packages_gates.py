@@ -6,6 +6,7 @@ import pytest
 
 from haulout.embedded import Json
 from haulout.explain.fleet import fleet_of
+from haulout.surfaces.packages.surface import PACKAGES
 from haulout.surfaces.packages.wire import skyhook_key
 from tests.build.gated import PROMETHEUS, Gated
 from tests.build.skyhooks import CONFIG_MAPS, SKYHOOKS, P, Skyhooks, pkg
@@ -170,7 +171,7 @@ class TestErrors:
 
     def test_status_groups_the_nodes_that_wait_by_it(self) -> None:
         ops = self.halted()
-        causes = fleet_of(ops.kernel, ("packages-nodes",), (), "zone", ops.world.time.now()).causes
+        causes = fleet_of(ops.kernel, [PACKAGES], (), "zone", ops.world.time.now()).causes
         assert [(each.code, each.nodes) for each in causes if each.code == "rollout-halted"] == [
             ("rollout-halted", ("n4", "n5"))
         ]

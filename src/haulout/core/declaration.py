@@ -55,6 +55,20 @@ class NodeObjects(msgspec.Struct, frozen=True, kw_only=True):
     left_behind: Callable[[NodeRow], Reason | None] = lambda node: None
 
 
+class Rollout(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How far an object that changes many nodes is: the nodes that it is about, has changed, and changes now.
+
+    `object`: its kind and name. `state`: the word of its own status.
+    """
+
+    surface: str
+    object: str
+    state: str
+    total: int = 0
+    done: int = 0
+    at_work: int = 0
+
+
 class ServerVersion(msgspec.Struct, frozen=True):
     """What the API server says of its version, or why it says nothing."""
 
@@ -89,7 +103,8 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     `controllers`: the controller name under which a decision is counted, where that differs from the decision's name.
     `lease`: the name of the original's leader election Lease.
     `explains`: the kinds whose objects it can explain, each with the decision that gives the reasons.
-    `node_objects`: its objects that are about nodes.
+    `node_objects`: its objects that are about nodes. `rollouts`: how far an object is, for its
+    kinds that change many nodes.
     `tells_of_drains`: its reasons say which pods its drains wait for.
     `empties`: whether the labels of a node ask for it to be emptied. Pods are read to explain a node only where they do.
     `facts`: what can be known of the outside world from rows and the version alone, for explanations.
@@ -117,6 +132,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     lease: str = ""
     explains: Mapping[str, str] = {}
     node_objects: NodeObjects | None = None
+    rollouts: Mapping[str, Callable[[Any], Rollout]] = {}
     tells_of_drains: bool = False
     empties: Callable[[Mapping[str, str]], bool] | None = None
     facts: Callable[[Store, ServerVersion], Iterable[Value]] | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 
 import msgspec
@@ -12,6 +12,7 @@ from haulout.cluster.rows import NodeRow, Value
 from haulout.cluster.store import Listing
 from haulout.cluster.view import MARK, NotListed, View
 from haulout.core.budgets.counts import Ruling, Unavailable, closed_key
+from haulout.core.declaration import Declaration, Rollout
 from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
 from haulout.core.drain.progress import progress
 from haulout.core.drain.progress import reasons as drain_reasons
@@ -109,6 +110,7 @@ class Fleet(msgspec.Struct, frozen=True):
     causes: tuple[Cause, ...]
     incomplete: tuple[str, ...] = ()
     not_served: tuple[str, ...] = ()
+    rollouts: tuple[Rollout, ...] = ()
 
     @property
     def is_blocked(self) -> bool:
@@ -116,12 +118,14 @@ class Fleet(msgspec.Struct, frozen=True):
         return bool(self.causes)
 
 
-def fleet_of(kernel: Kernel, asked: Iterable[str], wanted: Iterable[str], group_by: str, now: datetime) -> Fleet:
+def fleet_of(
+    kernel: Kernel, declarations: Sequence[Declaration], wanted: Iterable[str], group_by: str, now: datetime
+) -> Fleet:
     """Return the state of the fleet, from a kernel at rest.
 
-    `asked`: the decisions about nodes. `wanted`: the kinds that they need. `group_by`: the label that groups nodes.
+    `declarations`: the surfaces of the kernel. `wanted`: the kinds that they need. `group_by`: the label that groups nodes.
     """
-    found = _Gathering(kernel, tuple(asked), now)
+    found = _Gathering(kernel, declarations, now)
     rows = [row for row in kernel.store.rows("", "Node") if isinstance(row, NodeRow)]
     works = tuple(found.works(rows))
     nodes = tuple(found.node(row, group_by) for row in rows)
@@ -129,15 +133,18 @@ def fleet_of(kernel: Kernel, asked: Iterable[str], wanted: Iterable[str], group_
     unread = [
         f"{table.name.kind}: {table.why or 'no answer'}" for table in tables if table.listing is Listing.UNREADABLE
     ]
-    return Fleet(now, nodes, works, tuple(_budgets(kernel)), found.causes(), tuple(unread))
+    rollouts = tuple(_rollouts(kernel, declarations))
+    return Fleet(now, nodes, works, tuple(_budgets(kernel)), found.causes(), tuple(unread), rollouts=rollouts)
 
 
 class _Gathering:
     """Collects what a fleet waits for, node by node, so that chains of nodes can be followed to their ends."""
 
-    def __init__(self, kernel: Kernel, asked: tuple[str, ...], now: datetime) -> None:
+    def __init__(self, kernel: Kernel, declarations: Sequence[Declaration], now: datetime) -> None:
         self._kernel = kernel
-        self._asked = asked
+        self._declared = {each.name: each for each in declarations}
+        # The decisions about nodes.
+        self._asked = [each.explains["Node"] for each in declarations if "Node" in each.explains]
         self._now = now
         self._view = View(kernel.store, explaining=True)
         # The ends of all chains of reasons, for each node that waits for something.
@@ -162,6 +169,7 @@ class _Gathering:
                 work.object for work in seen.values() if work.state == OUT
             )
             yield from seen.values()
+            yield from self._objects_without_claim(row, seen.keys())
             for surface, (label, value) in self._waiting.items():
                 # Such a node may wait for a check of the surface before it claims anything.
                 if not holds and row.labels.get(label) == value:
@@ -174,6 +182,18 @@ class _Gathering:
                     if ends:
                         self._keep(row.key.name, ends)
                         yield Work(surface, f"node/{row.key.name}", row.key.name, WAITING, waits_for=_texts(ends))
+
+    def _objects_without_claim(self, row: NodeRow, claimed: Collection[tuple[str, Key]]) -> Iterator[Work]:
+        """Yield the objects about a node that wait for something before they claim it, such as their window."""
+        for name, declared in self._declared.items():
+            if (objects := declared.node_objects) is None:
+                continue
+            for each in self._kernel.store.bucket(objects.index, row.key.cluster, row.key.name):
+                if (name, each.key) in claimed:
+                    continue
+                if ends := self._stuck(Subject(declared.explains[objects.kind], each.key)):
+                    self._keep(row.key.name, ends)
+                    yield Work(name, _named(each.key), row.key.name, WAITING, waits_for=_texts(ends))
 
     def node(self, row: NodeRow, group_by: str) -> NodeState:
         holds = self._holds(row.key)
@@ -227,12 +247,18 @@ class _Gathering:
         refusals = grant.reasons if isinstance(grant, Grant) and not grant.granted else ()
         ends = [end for reason in refusals for end in _named_roots(reason)]
         if not ends or any(end.code == NO_ROOM for end in ends):
-            ends = self._room_takers(Subject(hold.surface, claim.owner), _texts(ends)) or ends
+            ends = self._room_takers(self._subject(row, hold), _texts(ends)) or ends
         if state == DRAINING:
             ends = ends or self._drain_ends(row.key)
         self._keep(row.key.name, ends)
         since = None if claim.since == LONG_AGO else claim.since
         return Work(hold.surface, _named(claim.owner), row.key.name, state, since, pods, ends_at, _texts(ends))
+
+    def _subject(self, row: NodeRow, hold: Hold) -> Subject:
+        """Return the decision that knows what a claim waits for: that about the node, which an object may have many of."""
+        declared = self._declared.get(hold.surface)
+        about_node = declared.explains.get("Node") if declared is not None else None
+        return Subject(about_node, row.key) if about_node else Subject(hold.surface, hold.claim.owner)
 
     def _keep(self, node: str, ends: list[Reason]) -> None:
         if ends:
@@ -311,6 +337,12 @@ def _budgets(kernel: Kernel) -> Iterator[BudgetState]:
         opening = closed.value if isinstance(closed, Value) and isinstance(closed.value, datetime) else None
         left = None if allowed is None else max(allowed - used, 0)
         yield BudgetState(budget.name, used, allowed, left, opening, budget.problems)
+
+
+def _rollouts(kernel: Kernel, declarations: Iterable[Declaration]) -> Iterator[Rollout]:
+    for declared in declarations:
+        for kind, rollout in declared.rollouts.items():
+            yield from map(rollout, kernel.store.rows("", kind))
 
 
 def _named_roots(reason: Reason) -> Iterator[Reason]:

@@ -8,6 +8,7 @@ from datetime import datetime
 from textwrap import wrap
 
 from haulout.base.spans import span_text
+from haulout.core.declaration import Rollout
 from haulout.explain.fleet import (
     CORDONED,
     DRAINING,
@@ -37,6 +38,7 @@ def fleet_lines(fleet: Fleet, width: int, height: int | None = None) -> list[str
     sections: list[tuple[str, Sequence[str | Work]]] = [
         ("", list(_groups(fleet.nodes, width))),
         ("budgets", [_budget(each, fleet.at) for each in fleet.budgets]),
+        ("rollouts", [_rollout(each) for each in fleet.rollouts]),
         ("maintenances", fleet.works),
         ("what waits, by cause", [line for cause in fleet.causes for line in _cause(cause, fleet.at)]),
     ]
@@ -129,6 +131,10 @@ def _budget(budget: BudgetState, now: datetime) -> str:
     return f"{budget.name}: {most}{opening}"
 
 
+def _rollout(rollout: Rollout) -> str:
+    return f"{rollout.object}: {rollout.state}, {rollout.done} of {rollout.total} nodes done, {rollout.at_work} at work"
+
+
 def _work(work: Work, now: datetime) -> str:
     parts = [f"{work.node}: {work.state} for {work.surface} {work.object}"]
     if work.since is not None:
@@ -146,7 +152,7 @@ def _work(work: Work, now: datetime) -> str:
 
 def _cause(cause: Cause, now: datetime) -> Iterator[str]:
     names = ", ".join(cause.nodes[:3]) + (f" and {len(cause.nodes) - 3} more" if len(cause.nodes) > 3 else "")
-    until = f", until in {span_text(cause.until - now)}" if cause.until is not None and cause.until > now else ""
+    until = f", for another {span_text(cause.until - now)}" if cause.until is not None and cause.until > now else ""
     yield f"{len(cause.nodes)} x {cause.text or cause.code}{until}: {names}"
     if cause.act:
         yield f"    what would help: {cause.act}"

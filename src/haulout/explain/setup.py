@@ -36,7 +36,7 @@ class Setup(msgspec.Struct, frozen=True):
     """The surfaces and settings for which decisions are run.
 
     `together`: the surfaces run in one process, take turns and obey budgets.
-    `apart`: the options of surfaces that are explained by a way of their own, by their names.
+    `apart`: the options of surfaces whose objects are not about nodes of this cluster, by their names.
     `leases`: surfaces that act only while the Lease of their original is held, with its namespace.
     `leader`: namespace and name of the operator's own Lease. Empty: it elects no leader.
     `origin`: where the settings come from, in words. `unread`: what of the operator's settings could not be read.
@@ -193,7 +193,7 @@ def _setup(
     read: Reader = _local,
     on_problem: Callable[[str], None] | None = None,
 ) -> Setup:
-    """Return the surfaces that the blocks switch on. Those that are explained by themselves are set apart.
+    """Return the surfaces that the blocks switch on. Those that are only explained by themselves are set apart.
 
     `on_problem`: takes why a surface is left out. Without it such a problem ends the command.
     """
@@ -208,7 +208,7 @@ def _setup(
                 raise
             on_problem(f"surface {each.name} is left out: {problem.message}")
             continue
-        if any(kind.command for kind in each.explains):
+        if declaration.node_objects is None and any(kind.command for kind in each.explains):
             apart[each.name] = options
         else:
             enabled.append(Enabled(declaration, options, leased=declaration.surface in dict(leases)))

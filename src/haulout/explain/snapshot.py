@@ -25,7 +25,7 @@ from haulout.explain.cordons import hand_cordon
 from haulout.explain.home import home_endpoint
 from haulout.explain.kinds import NODE
 from haulout.explain.node import as_json, as_text, explain, explain_listed
-from haulout.explain.setup import Setup, declaration_of, setup_of
+from haulout.explain.setup import Setup, setup_of
 from haulout.kernel.assemble import Assembly, assemble, merged
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.proofs import settle
@@ -104,18 +104,10 @@ async def _one_picture(
         whole: dict[str, Any] = next(iter(msgspec.json.decode(reply.body).get("items") or ()), {})
         nodes = msgspec.json.decode(reply.body, type=NodeList).items
         labels = nodes[0].metadata.labels if nodes else {}
-        setup = await narrowed(_with_node_objects(setup), transport, name)
+        setup = await narrowed(setup, transport, name)
         return setup, await picture(setup, transport, labels), whole
     finally:
         await transport.close()
-
-
-def _with_node_objects(setup: Setup) -> Setup:
-    """Return the setup with the surfaces, too, that have a command of their own, if they have objects about nodes."""
-    for name, options in setup.apart.items():
-        if declaration_of(surface(name)).node_objects is not None:
-            setup = setup.with_options(name, options)
-    return setup
 
 
 class _Items(msgspec.Struct, frozen=True):

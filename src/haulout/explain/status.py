@@ -17,7 +17,6 @@ from haulout.base.clock import SystemClock
 from haulout.base.collector import without_collector
 from haulout.cluster.store import Listing
 from haulout.core.budgets.decisions import BUDGETS
-from haulout.core.declaration import Enabled
 from haulout.explain.fleet import IN_SERVICE, OUT, Fleet, fleet_of
 from haulout.explain.fleet_picture import fleet_lines, installation_lines
 from haulout.explain.home import home_endpoint
@@ -151,9 +150,9 @@ async def _following(setup: Setup, endpoint: Endpoint) -> AsyncIterator[tuple[Li
 
 
 def _fleet(live: LivePicture, setup: Setup, request: Request) -> Fleet:
-    asked = [name for each in setup.enabled if (name := _decider_of_nodes(each))]
+    declarations = [each.declaration for each in setup.enabled]
     with without_collector():
-        fleet = fleet_of(live.kernel, asked, live.kinds, request.group_by, datetime.now(UTC))
+        fleet = fleet_of(live.kernel, declarations, live.kinds, request.group_by, datetime.now(UTC))
     return msgspec.structs.replace(
         fleet, incomplete=(*setup.unread, *fleet.incomplete), not_served=tuple(_not_served(live, setup))
     )
@@ -167,10 +166,6 @@ def _not_served(live: LivePicture, setup: Setup) -> Iterator[str]:
         table = live.kernel.store.table("", kind.kind)
         if table.listing is Listing.LISTED and not table.version and kind.kind in live.kinds:
             yield _definition(kind.path)
-
-
-def _decider_of_nodes(enabled: Enabled) -> str:
-    return str(enabled.declaration.explains.get("Node", ""))
 
 
 async def _installation(setup: Setup, transport: HttpTransport) -> Installation:

@@ -32,7 +32,7 @@ from haulout.embedded import (
     Resource,
 )
 from haulout.explain.home import home_endpoint
-from haulout.explain.setup import Setup, declaration_of, read_setup, setup_of
+from haulout.explain.setup import Setup, read_setup, setup_of
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import KubeError
 from haulout.plan.bodies import in_cluster, in_file
@@ -106,10 +106,6 @@ def _setup(settings: PlanSettings, endpoint: Endpoint | None) -> Setup:
         if endpoint is None
         else setup_of(settings.config, endpoint, settings.surfaces)
     )
-    for name, options in setup.apart.items():
-        # What has a command of its own to be explained takes part in a plan all the same.
-        if declaration_of(surface(name)).planned_objects is not None:
-            setup = setup.with_options(name, options)
     enabled = tuple(
         msgspec.structs.replace(each, options=each.declaration.planned_options(each.options)) for each in setup.enabled
     )

@@ -283,7 +283,7 @@ def test_json(picture: Profiles) -> None:
 
 
 def test_the_cause_at_the_node_that_takes_the_place_counts_for_the_node_that_waits(picture: Profiles) -> None:
-    fleet = fleet_of(picture.desk.kernel, ["profiles"], ["Node"], "zone", NOW)
+    fleet = fleet_of(picture.desk.kernel, [PROFILES], ["Node"], "zone", NOW)
     found = {cause.text: cause for cause in fleet.causes}["hold: the node has not been in-maintenance for 1 h yet"]
     assert {"busy", "waits"} <= {*found.nodes}
 

@@ -233,6 +233,8 @@ class Containers:
         metadata = pod["metadata"]
         grace = span(int(metadata.get("deletionGracePeriodSeconds") or 0))
         lasts = self._options.of_pod(pod).stops_after
+        if lasts is None and _only_pauses(pod):
+            lasts = timedelta()
         stops_at = instant(metadata["deletionTimestamp"]) - grace + (grace if lasts is None else min(lasts, grace))
         if phase_of(pod) != "Running" and not podstatus.is_initializing(pod):
             stops_at = self._timers.now()
@@ -338,3 +340,9 @@ class Containers:
         if is_gone:
             self._crashing.discard(key)
             self._unwell.discard(key)
+
+
+def _only_pauses(pod: Json) -> bool:
+    """Whether all containers of a pod are the pause container of Kubernetes, which ends at once when it is asked to."""
+    images = [str(each.get("image") or "") for each in pod["spec"].get("containers") or ()]
+    return all(image.rpartition("/")[2].partition(":")[0] == "pause" for image in images)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from haulout.cluster.key import node_key
+from haulout.core.declaration import Rollout
 from haulout.core.reason import Reason
 from haulout.surfaces.packages.batches import Batch, is_in_flight
 from haulout.surfaces.packages.eligibility import is_ignored
@@ -13,9 +14,25 @@ from haulout.surfaces.packages.outcome import Result
 from haulout.surfaces.packages.pod_rows import PackagePodRow
 from haulout.surfaces.packages.situation import Scene
 from haulout.surfaces.packages.standing import Standing
-from haulout.surfaces.packages.wire import ERRORING, IGNORE, PAUSED, SkyhookRow
+from haulout.surfaces.packages.wire import ERRORING, IGNORE, PAUSED, SURFACE, SkyhookRow
 
 MOST_NODES = 10
+# People can write a status: longer numbers are no counts of nodes.
+MOST_DIGITS = 10
+
+
+def rollout_of(row: SkyhookRow) -> Rollout:
+    """Return how far a Skyhook is, by its status."""
+    status = row.status
+    done, _, total = status.complete_nodes.partition("/")
+    return Rollout(
+        surface=SURFACE,
+        object=f"skyhook/{row.name}",
+        state=status.status or "new",
+        total=int(total) if total.isdecimal() and len(total) < MOST_DIGITS else 0,
+        done=int(done) if done.isdecimal() and len(done) < MOST_DIGITS else 0,
+        at_work=status.nodes_in_progress,
+    )
 
 
 def node_reasons(scene: Scene, before: tuple[Reason, ...], *, is_ready: bool) -> tuple[Reason, ...]:

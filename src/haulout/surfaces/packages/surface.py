@@ -26,6 +26,7 @@ from haulout.surfaces.packages.declare import LEASE
 from haulout.surfaces.packages.hearing import NODE_DECISION, PLAN_DECISION
 from haulout.surfaces.packages.options import Options, served
 from haulout.surfaces.packages.pod_rows import PACKAGE_POD, POD_RESOURCE
+from haulout.surfaces.packages.present import rollout_of
 from haulout.surfaces.packages.wire import DISABLE, KIND, NAME, PAUSE, RESOURCE, STAMP, SURFACE, SkyhookRow
 from haulout.surfaces.packages.wire_policy import POLICY, POLICY_RESOURCE
 
@@ -84,6 +85,7 @@ PACKAGES = Declaration(
     controllers=dict.fromkeys((decider.name for decider in DECIDERS), SURFACE),
     lease=LEASE,
     explains={KIND: claims.ROLLOUT, "Node": NODE_DECISION},
+    rollouts={KIND: rollout_of},
     node_state=planned.node_state,
     planned_runs=planned.pod_runs,
     planned_object=planned.entering,

@@ -56,6 +56,16 @@ def test_a_pod_stops(notes: dict[str, str], grace: int | None, lasts: int, phase
     assert last.object["status"]["phase"] == phase
 
 
+@pytest.mark.parametrize(
+    ("images", "ends"), [(("registry.k8s.io/pause:3.10", "pause"), True), (("pause", "x/app"), False)]
+)
+def test_pause_containers_end_at_once(images: tuple[str, ...], ends: bool) -> None:
+    containers = [{"name": f"c{number}", "image": image} for number, image in enumerate(images)]
+    world = World(nodes=1).make(pod("a", containers=containers)).run()
+    world.objects.delete(PODS, "default", "a")
+    assert (world.run(0).names() == []) is ends
+
+
 def test_a_shorter_grace_overrides_a_longer_one() -> None:
     world = World(nodes=1).make(pod("a", terminationGracePeriodSeconds=600)).run()
     world.objects.delete(PODS, "default", "a")

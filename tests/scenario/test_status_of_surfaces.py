@@ -1,0 +1,79 @@
+"""`haulout status` where packages works on a node that a NotifyMaintenance waits for: each is shown as what it is."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from haulout.base import yaml as strict_yaml
+from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, PODS, Json
+from haulout.surfaces.notify.declare import SURFACE as NOTIFY
+from tests.build.served import PATIENCE, Served
+from tests.build.workloads import node
+from tests.scenario.test_explain_notify import NOTICES
+from tests.scenario.test_plan_of_notify import notice
+from tests.scenario.test_plan_of_packages import BASE, SETTINGS, SKYHOOKS, Fleet, skyhook
+
+TURN = "another surface has the turn on its node (packages is working on the node)"
+LONG: Json = {**BASE, "interrupt": {"type": "reboot"}, "env": [{"name": "SIMULATE_RUNS_FOR", "value": "1h"}]}
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Served]:
+    """A Skyhook at work on one of two nodes, and a maintenance that the scheduler would start on the same node."""
+    with Served(tmp_path) as served:
+        Fleet(served)
+        surfaces = {"packages": {}, "notify": {"config": "notify.yaml"}}
+        (tmp_path / "haulout.yaml").write_text(yaml.safe_dump({**SETTINGS, "surfaces": surfaces}))
+        scheduler = {"scheduler": {"enabled": True}}
+        (tmp_path / "notify.yaml").write_text(yaml.safe_dump({"slaPeriod": "1h", "operators": scheduler}))
+        definitions = [strict_yaml.load(NOTIFY.definition(name)) for name in NOTIFY.crds]
+        served.call(lambda world: [world.server.create(CUSTOM_RESOURCE_DEFINITIONS, each) for each in definitions])
+        served.make({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet"}}, node("a"), node("b"))
+        served.make(skyhook([LONG], interruptionBudget={"count": 1}))
+        process = served.start("run")
+        try:
+            served.until(lambda: bool(served.call(lambda world: world.server.list(PODS, "skyhook"))))
+            served.until(lambda: _status(served, "nodesInProgress") == 1)
+            served.make(notice("one", "a"))
+            served.until(lambda: _condition(served) == "ForeignMaintenance")
+            yield served
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=PATIENCE)
+
+
+def _status(served: Served, field: str) -> object:
+    found = served.call(lambda world: world.server.get(SKYHOOKS, "", "demo")) or {}
+    return (found.get("status") or {}).get(field)
+
+
+def _condition(served: Served) -> str:
+    found = served.call(lambda world: world.server.get(NOTICES, "fleet", "one")) or {}
+    conditions = (found.get("status") or {}).get("conditions") or []
+    return next((each["reason"] for each in conditions if each["type"] == "schedulerDecision"), "")
+
+
+def test_what_goes_on_by_itself_is_no_cause_and_what_waits_is_named(running: Served) -> None:
+    fleet = json.loads(running.run("status", "-o", "json").stdout)["fleet"]
+    assert fleet["rollouts"] == [
+        {"surface": "packages", "object": "skyhook/demo", "state": "in_progress", "total": 2, "done": 0, "atWork": 1}
+    ]
+    assert [(each["object"], each["node"], each["state"], each["waitsFor"]) for each in fleet["works"]] == [
+        ("skyhook/demo", "a", "in maintenance", []),
+        ("notifymaintenance/fleet/one", "a", "waiting", [TURN]),
+    ]
+    assert [(each["text"], each["nodes"]) for each in fleet["causes"]] == [(TURN, ["a"])]
+    text = running.run("status").stdout
+    assert "rollouts:\nskyhook/demo: in_progress, 0 of 2 nodes done, 1 at work\n" in text
+    assert "surfaces: notify, packages\n" in text
+
+
+def test_a_cordon_of_another_surface_is_not_taken_for_that_of_a_person(running: Served) -> None:
+    found = json.loads(running.run("explain", "notifymaintenance", "fleet/one", "-o", "json").stdout)
+    assert (found["reason"], found["actor"]) == ("ForeignMaintenance", "the scheduler of Haulout")

@@ -12,12 +12,14 @@ import yaml
 
 from haulout.base import yaml as strict_yaml
 from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, PODS, Json
+from haulout.surfaces.nodemaintenance.declare import SURFACE as NODEMAINTENANCE
 from haulout.surfaces.notify.declare import SURFACE as NOTIFY
 from tests.build.served import PATIENCE, Served
 from tests.build.workloads import node
 from tests.scenario.test_explain_notify import NOTICES
 from tests.scenario.test_plan_of_notify import notice
 from tests.scenario.test_plan_of_packages import BASE, SETTINGS, SKYHOOKS, Fleet, skyhook
+from tests.scenario.test_plan_surfaces import budget, maintenance
 
 TURN = "another surface has the turn on its node (packages is working on the node)"
 LONG: Json = {**BASE, "interrupt": {"type": "reboot"}, "env": [{"name": "SIMULATE_RUNS_FOR", "value": "1h"}]}
@@ -77,3 +79,29 @@ def test_what_goes_on_by_itself_is_no_cause_and_what_waits_is_named(running: Ser
 def test_a_cordon_of_another_surface_is_not_taken_for_that_of_a_person(running: Served) -> None:
     found = json.loads(running.run("explain", "notifymaintenance", "fleet/one", "-o", "json").stdout)
     assert (found["reason"], found["actor"]) == ("ForeignMaintenance", "the scheduler of Haulout")
+
+
+def test_a_budget_that_keeps_a_package_waiting_is_named_with_what_takes_its_place(tmp_path: Path) -> None:
+    with Served(tmp_path) as served:
+        Fleet(served)
+        (tmp_path / "haulout.yaml").write_text(yaml.safe_dump(SETTINGS))
+        definitions = [strict_yaml.load(NODEMAINTENANCE.definition(name)) for name in NODEMAINTENANCE.crds]
+        served.call(lambda world: [world.server.create(CUSTOM_RESOURCE_DEFINITIONS, each) for each in definitions])
+        served.make(node("a"), node("b"), budget(1), maintenance("fix", "b"))
+        process = served.start("run")
+        try:
+            assert served.run("wait", "b", "--for", "maintained").returncode == 0
+            served.make(skyhook([LONG]))
+            served.until(lambda: _status(served, "status") == "blocked")
+            lines = served.run("explain", "a").stdout.splitlines()
+            assert "  packages waits for its turn on it" in lines
+            assert any(line.startswith("  budget few: b is cordoned; there: NodeMaintenance fix is ") for line in lines)
+            causes = json.loads(served.run("status", "-o", "json").stdout)["fleet"]["causes"]
+            act = "end nodemaintenance/fix when the work on b is done"
+            assert [(each["text"], each["nodes"], each["act"]) for each in causes] == [
+                ("nodemaintenance is working on the node for nodemaintenance/fix", ["b"], act),
+                ("budget few: b is cordoned for nodemaintenance/fix", ["a"], act),
+            ]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=PATIENCE)

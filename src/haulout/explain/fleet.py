@@ -36,6 +36,7 @@ STATES = (IN_SERVICE, WAITING, DRAINING, OUT, CORDONED, NOT_READY)
 LONGEST_CHAIN = 8
 NO_ROOM = "no-room"
 UNAVAILABLE = "unavailable"
+TURN_TAKEN = "turn-taken"
 # Reasons that say that work goes on by itself, or that nothing is wanted.
 MOVING = frozenset(
     {
@@ -166,7 +167,7 @@ class _Gathering:
                 if owner not in seen or (work.waits_for and not seen[owner].waits_for):
                     seen[owner] = work
             self._holders.setdefault(row.key.name, []).extend(
-                work.object for work in seen.values() if work.state == OUT
+                work.object for work in seen.values() if work.state == OUT and not work.waits_for
             )
             yield from seen.values()
             yield from self._objects_without_claim(row, seen.keys())
@@ -223,15 +224,14 @@ class _Gathering:
             if end.code == UNAVAILABLE and not next_node:
                 # The number of further nodes that take places is no cause. The first of them are followed.
                 continue
-            if next_node == waiting_node:
-                yield end
-            elif next_node in self._ends and next_node != node and len(seen) < LONGEST_CHAIN:
+            holders = self._holders.get(next_node) if next_node != waiting_node or end.code == TURN_TAKEN else None
+            if holders:
+                act = f"end {', '.join(holders)} when the work on {next_node} is done"
+                yield msgspec.structs.replace(end, text=f"{end.text} for {', '.join(holders)}", act=end.act or act)
+            elif next_node in self._ends and next_node not in (waiting_node, node) and len(seen) < LONGEST_CHAIN:
                 if next_node not in seen:
                     seen.add(next_node)
                     queue += [(next_node, each) for each in self._ends[next_node]]
-            elif holders := self._holders.get(next_node) if next_node != node else None:
-                act = f"end {', '.join(holders)} when the work on {next_node} is done"
-                yield msgspec.structs.replace(end, text=f"{end.text} for {', '.join(holders)}", act=end.act or act)
             else:
                 yield end
 

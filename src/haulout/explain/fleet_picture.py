@@ -40,7 +40,7 @@ def fleet_lines(fleet: Fleet, width: int, height: int | None = None) -> list[str
         ("budgets", [_budget(each, fleet.at) for each in fleet.budgets]),
         ("rollouts", [_rollout(each) for each in fleet.rollouts]),
         ("maintenances", fleet.works),
-        ("what waits, by cause", [line for cause in fleet.causes for line in _cause(cause, fleet.at)]),
+        ("what waits, by cause", [line for cause in fleet.causes for line in _cause(cause, fleet.at, width)]),
     ]
     kept = [(title, lines) for title, lines in sections if lines]
     room = None if height is None else height - len(whole) - sum(bool(title) + 1 for title, _ in kept)
@@ -91,7 +91,7 @@ def _heading(fleet: Fleet) -> Iterator[str]:
 
 def _not_served(fleet: Fleet, width: int) -> Iterator[str]:
     if fleet.not_served:
-        yield from wrap(not_served_text(fleet.not_served), width, subsequent_indent="    ", break_on_hyphens=False)
+        yield from _wrapped(not_served_text(fleet.not_served), width, indent="    ")
 
 
 def _incomplete(fleet: Fleet, width: int) -> Iterator[str]:
@@ -150,12 +150,16 @@ def _work(work: Work, now: datetime) -> str:
     return ", ".join(parts)
 
 
-def _cause(cause: Cause, now: datetime) -> Iterator[str]:
+def _cause(cause: Cause, now: datetime, width: int) -> Iterator[str]:
     names = ", ".join(cause.nodes[:3]) + (f" and {len(cause.nodes) - 3} more" if len(cause.nodes) > 3 else "")
     until = f", for another {span_text(cause.until - now)}" if cause.until is not None and cause.until > now else ""
-    yield f"{len(cause.nodes)} x {cause.text or cause.code}{until}: {names}"
+    yield from _wrapped(f"{len(cause.nodes)} x {cause.text or cause.code}{until}: {names}", width, indent="    ")
     if cause.act:
-        yield f"    what would help: {cause.act}"
+        yield from _wrapped(f"    what would help: {cause.act}", width, indent="        ")
+
+
+def _wrapped(text: str, width: int, indent: str) -> list[str]:
+    return wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _shares(lengths: Sequence[int], room: int | None) -> list[int]:

@@ -32,6 +32,8 @@ GOES, IDLE = (
     "goes",
     frozenset({"annotation-invalid", "uncordoned", "no-surface", "not-enabled", "deletion-approved", "at-rest"}),
 )
+QUEUED = frozenset({"batch-awaited", "turn-taken"})
+NOTHING_WANTED = "nothing is wanted of it"
 NO_SURFACE = "no surface that is configured here concerns it (--config names a configuration)"
 MOST_ALIKE = 10
 
@@ -97,8 +99,10 @@ def _standing(kernel: Kernel, surfaces: tuple[Enabled, ...], key: Key, now: date
     found = _explained_node(kernel, surfaces, key, now)
     if found is None:
         return ""
-    if ends := [root.text for root in _keeping(found.reasons) if not _is_other_node(root, key)]:
-        return ends[0]
+    ends = [root for root in _keeping(found.reasons) if not _is_other_node(root, key)]
+    # What only waits for its turn there does not keep the node out of service.
+    if texts := [root.text for root in ends if root.code not in QUEUED]:
+        return texts[0]
     working = [f"{hold.surface} ({hold.slot})" if hold.slot else hold.surface for hold in found.holds if hold.begun]
     return f"held by {', '.join(working)}" if working else ""
 
@@ -112,9 +116,27 @@ def _explained_node(kernel: Kernel, surfaces: tuple[Enabled, ...], key: Key, now
     own = [_asked(kernel, Subject(name, key), now) for name in asked]
     beside = tuple(reason for each in declared for reason in _objects(kernel, each, row, now))
     drained = _drains(kernel, {each.name for each in declared if each.tells_of_drains}, key, now)
-    nothing = () if own or drained or beside else (Reason("no-surface", key, NO_SURFACE),)
-    reported = (reason for reasons in own for reason in reasons)
-    return _explanation(kernel, row, (*reported, *drained, *beside, *nothing), now)
+    reasons = (*(reason for reasons in own for reason in reasons), *drained, *beside)
+    reasons = (*reasons, *_refusals(kernel, key, {each.name for each in declared if "Node" in each.explains}))
+    if not reasons:
+        reasons = (Reason("at-rest", key, NOTHING_WANTED) if own else Reason("no-surface", key, NO_SURFACE),)
+    return _explanation(kernel, row, reasons, now)
+
+
+def _refusals(kernel: Kernel, node: Key, about_nodes: Collection[str]) -> Iterator[Reason]:
+    """Yield why claims on the node are not granted that another object makes, where the surface's reasons are the node's."""
+    for hold in _holds(kernel, node):
+        grant = kernel.store.row(grant_key(hold.key))
+        if hold.surface not in about_nodes or hold.claim.owner.kind == "Node":
+            continue
+        if isinstance(grant, Grant) and not grant.granted:
+            yield Reason("waits-for-grant", node, f"{hold.surface} waits for its turn on it", because=grant.reasons)
+
+
+def _holds(kernel: Kernel, node: Key) -> list[Hold]:
+    rows = kernel.store.bucket(HOLDS_OF_NODE, node.cluster, node)
+    holds = (hold for hold in rows if isinstance(hold, Hold))
+    return sorted(holds, key=lambda hold: (not hold.claim.begun, hold.rank))
 
 
 def _objects(kernel: Kernel, declaration: Declaration, node: NodeRow, now: datetime) -> Iterator[Reason]:
@@ -215,15 +237,11 @@ def _act(reasons: tuple[Reason, ...]) -> str:
 def _explanation(kernel: Kernel, row: NodeRow, reasons: tuple[Reason, ...], now: datetime) -> Explanation:
     key = row.key
     flags = (("cordoned", row.unschedulable), ("not ready", not row.ready), ("being deleted", bool(row.deleting_at)))
-    rows = kernel.store.bucket(HOLDS_OF_NODE, key.cluster, key)
-    holds = sorted(
-        (hold for hold in rows if isinstance(hold, Hold)), key=lambda hold: (not hold.claim.begun, hold.rank)
-    )
     return Explanation(
         node=key.name,
         flags=tuple(word for word, applies in flags if applies),
         cordon=_cordon(row),
-        holds=tuple(_holding(kernel, hold) for hold in holds),
+        holds=tuple(_holding(kernel, hold) for hold in _holds(kernel, key)),
         reasons=reasons,
         act=_act(reasons),
         last_grace_ends_at=_last_grace_ends_at(kernel, key, now),

@@ -104,7 +104,8 @@ async def _one_picture(
         whole: dict[str, Any] = next(iter(msgspec.json.decode(reply.body).get("items") or ()), {})
         nodes = msgspec.json.decode(reply.body, type=NodeList).items
         labels = nodes[0].metadata.labels if nodes else {}
-        setup = await narrowed(setup, transport, name)
+        # Where surfaces share budgets, one may keep this node waiting by what it does to another.
+        setup = await narrowed(setup, transport, None if setup.together else name)
         return setup, await picture(setup, transport, labels), whole
     finally:
         await transport.close()

@@ -288,7 +288,7 @@ class TestRollback:
         assert ops.halt()["rollback"] == "done"
         assert [each.node for each in ops.made[before:] if each.stage == "config"] == ["n0", "n1", "n1", "n0"]
         assert [ops.state(f"n{number}", "demo") for number in range(4)] == states
-        assert [ops.annotation(f"n{number}", "keptConfig_demo") for number in range(4)] == [None] * 4
+        assert [ops.annotation(f"n{number}", "keptConf_demo") for number in range(4)] == [None] * 4
         assert (ops.most_busy, ops.waves[6:]) == (1, [["n1"], ["n0"]])
 
     def test_another_configuration_after_it_runs_on_all_nodes(self) -> None:

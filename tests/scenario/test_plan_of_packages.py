@@ -58,7 +58,7 @@ def policy(**strategy: Any) -> Json:
 
 def noted(name: str, **times: int) -> Json:
     made = node(name)
-    made["metadata"]["annotations"] = {f"{P}stageTimes_demo": json.dumps({"base": times})}
+    made["metadata"]["annotations"] = {f"{P}stageTime_demo": json.dumps({"base": times})}
     return made
 
 

@@ -302,6 +302,26 @@ class TestNodeList:
         assert desk.say("node", "list", "--skyhook", "x") == 'No nodes found for Skyhook "x"\n'
 
 
+READS = (
+    ("node", "list", "--skyhook", "x"),
+    ("node", "status"),
+    ("node", "reset", "a", "--skyhook", "x"),
+    ("package", "status", "aa", "--skyhook", "x"),
+    ("package", "rerun", "aa", "--skyhook", "x", "--node", "a"),
+    ("reset", "x"),
+)
+
+
+@pytest.mark.parametrize("words", READS, ids=" ".join)
+def test_states_that_cannot_be_read_are_told_of_when_asked(desk: Desk, words: tuple[str, ...]) -> None:
+    desk.skyhook("x")
+    desk.node("a", annotations={f"{P}nodeState_x": "["})
+    quiet = desk.say(*words)
+    assert desk.err == ""
+    assert desk.say(*words, "-v") == quiet
+    assert desk.err.startswith('Warning: skipping node "a" - invalid annotation: ')
+
+
 class TestNodeStatus:
     @pytest.fixture(autouse=True)
     def nodes(self, desk: Desk) -> None:
@@ -471,8 +491,7 @@ class TestReset:
 
     def test_of_no_nodes(self, desk: Desk) -> None:
         desk.node("a", annotations={f"{P}nodeState_x": "["})
-        assert desk.say("reset", "x", "-v") == 'No nodes have state for Skyhook "x"\n'
-        assert desk.err.startswith('Warning: skipping node "a" - invalid annotation: ')
+        assert desk.say("reset", "x") == 'No nodes have state for Skyhook "x"\n'
 
     @pytest.mark.parametrize("group", ["deployment-policy", "dp"])
     def test_batches_alone(self, desk: Desk, group: str) -> None:

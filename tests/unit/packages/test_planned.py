@@ -57,16 +57,16 @@ class TestNotes:
     @pytest.mark.parametrize("text", ["{broken", "[]", '{"base":3}', "[" * 100_000])
     def test_what_cannot_be_read_is_replaced(self, text: str) -> None:
         assert with_runs(text, [pod()], {"base"}) == '{"base":{"apply":7}}'
-        assert seen_times([{f"{P}stageTimes_demo": text}]) == {}
+        assert seen_times([{f"{P}stageTime_demo": text}]) == {}
 
     def test_the_median_of_all_nodes_counts(self) -> None:
-        notes = [{f"{P}stageTimes_demo": f'{{"base":{{"apply":{seconds}}}}}'} for seconds in (5, 400, 7)]
+        notes = [{f"{P}stageTime_demo": f'{{"base":{{"apply":{seconds}}}}}'} for seconds in (5, 400, 7)]
         assert seen_times(notes) == {("base", "apply"): (timedelta(seconds=7), 3)}
 
 
 class TestPods:
     def test_a_pod_runs_as_long_as_such_pods_did(self) -> None:
-        run = planned.pod_runs([node(stageTimes_demo='{"base":{"apply":42}}')])(package_pod(PLACE, PACKAGE, "apply"))
+        run = planned.pod_runs([node(stageTime_demo='{"base":{"apply":42}}')])(package_pod(PLACE, PACKAGE, "apply"))
         assert run is not None
         assert (run.runs_for, run.count, run.reboots) == (timedelta(seconds=42), 1, False)
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import msgspec
 
 from haulout.base.clock import SystemClock
@@ -41,7 +42,7 @@ class NodeOf(NamedTuple):
 
 
 class Cluster:
-    """The API server that the commands talk to. `warn` is told of what is passed over."""
+    """The API server that the commands talk to."""
 
     def __init__(self, transport: HttpTransport, *, within: float = 30.0) -> None:
         self.transport = transport
@@ -77,8 +78,8 @@ class Cluster:
         await self.writer.merge_patch(f"/api/v1/nodes/{name}", patch, key=name, version=version)
 
 
-def with_state(nodes: Iterable[Node], skyhook: str, problems: list[str]) -> list[NodeOf]:
-    """Return the nodes that have a state of a Skyhook. Of states that cannot be read only the problem is noted."""
+def with_state(nodes: Iterable[Node], skyhook: str, *, verbose: bool) -> list[NodeOf]:
+    """Return the nodes that have a state of a Skyhook. `verbose`: warn of states that cannot be read and are passed over."""
     found = []
     for node in nodes:
         text = node.metadata.annotations.get(f"{NODE_STATE}{skyhook}")
@@ -87,7 +88,9 @@ def with_state(nodes: Iterable[Node], skyhook: str, problems: list[str]) -> list
         try:
             found.append(NodeOf(node, parse(text)))
         except MalformedNodeState as error:
-            problems.append(f"Warning: skipping node {quoted(node.metadata.name)} - invalid annotation: {error}")
+            if verbose:
+                name = quoted(node.metadata.name)
+                click.echo(f"Warning: skipping node {name} - invalid annotation: {error}", err=True)
     return found
 
 

@@ -24,7 +24,7 @@ async def reset(words: Sequence[str], flags: dict[str, Any]) -> None:
         matched = await _matched(cluster, words)
         if not matched:
             return
-        nodes = with_state(matched, skyhook, [])
+        nodes = with_state(matched, skyhook, verbose=flags["verbose"])
         if not nodes:
             click.echo(f"No nodes have state for Skyhook {quoted(skyhook)}")
             return

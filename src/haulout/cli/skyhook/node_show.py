@@ -50,7 +50,7 @@ def progress(node: str, skyhook: str, state: NodeState) -> Progress:
 async def list_nodes(words: Sequence[str], flags: dict[str, Any]) -> None:
     skyhook = flags["skyhook"]
     async with connected(flags) as cluster:
-        found = with_state(await cluster.nodes(), skyhook, [])
+        found = with_state(await cluster.nodes(), skyhook, verbose=flags["verbose"])
     nodes = [progress(each.name, skyhook, each.state) for each in found]
     if not nodes:
         click.echo(f"No nodes found for Skyhook {quoted(skyhook)}")
@@ -96,7 +96,7 @@ async def node_status(words: Sequence[str], flags: dict[str, Any]) -> None:
         if not nodes:
             click.echo("No nodes matched the specified patterns")
             return
-    found = [each for node in nodes for each in _activity(node, flags["skyhook"])]
+    found = [each for node in nodes for each in _activity(node, flags["skyhook"], verbose=flags["verbose"])]
     if not found:
         click.echo("No Skyhook activity found on specified nodes")
     elif flags["output"] in (JSON, YAML):
@@ -109,11 +109,12 @@ async def node_status(words: Sequence[str], flags: dict[str, Any]) -> None:
         show_table(["NODE", "SKYHOOK", "STATUS", "PACKAGES"], rows)
 
 
-def _activity(node: Node, only: str) -> list[Progress]:
+def _activity(node: Node, only: str, *, verbose: bool) -> list[Progress]:
     """Return what Skyhooks have left on a node, in the order of their names."""
     marks = [mark for mark in node.metadata.annotations if mark.startswith(NODE_STATE)]
     names = sorted(mark.removeprefix(NODE_STATE) for mark in marks)
-    found = [(name, each) for name in names if name == only or not only for each in with_state([node], name, [])]
+    wanted = [name for name in names if name == only or not only]
+    found = [(name, each) for name in wanted for each in with_state([node], name, verbose=verbose)]
     return [progress(each.name, name, each.state) for name, each in found]
 
 

@@ -29,12 +29,10 @@ ATTEMPTS = 5
 
 
 async def status(words: Sequence[str], flags: dict[str, Any]) -> None:
-    name, problems = flags["skyhook"], list[str]()
+    name = flags["skyhook"]
     async with connected(flags) as cluster:
         skyhook = await cluster.skyhook(name)
-        nodes = with_state(await cluster.nodes(), name, problems)
-    for problem in problems if flags["verbose"] else ():
-        click.echo(problem, err=True)
+        nodes = with_state(await cluster.nodes(), name, verbose=flags["verbose"])
     if flags["node"]:
         wanted = matching(flags["node"], (each.name for each in nodes))
         nodes = [each for each in nodes if each.name in wanted]
@@ -70,7 +68,7 @@ async def rerun(words: Sequence[str], flags: dict[str, Any]) -> None:
         wanted = normalised(skyhook.spec).packages.get(package)
         if wanted is None:
             raise Failed(f"package {quoted(package)} not found in skyhook {quoted(name)}")
-        nodes = with_state(await cluster.nodes(), name, [])
+        nodes = with_state(await cluster.nodes(), name, verbose=flags["verbose"])
         matched = matching(flags["node"], (each.name for each in nodes))
         if not matched:
             click.echo("No nodes matched the specified patterns")

@@ -36,11 +36,9 @@ FRESH_BATCH: dict[str, Any] = {
 
 
 async def reset(words: Sequence[str], flags: dict[str, Any]) -> None:
-    name, problems = words[0], list[str]()
+    name = words[0]
     async with connected(flags) as cluster:
-        nodes = with_state(await cluster.nodes(), name, problems)
-        for problem in problems if flags["verbose"] else ():
-            click.echo(problem, err=True)
+        nodes = with_state(await cluster.nodes(), name, verbose=flags["verbose"])
         if not nodes:
             click.echo(f"No nodes have state for Skyhook {quoted(name)}")
             return

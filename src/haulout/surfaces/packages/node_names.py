@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from haulout.surfaces.packages.names import LONGEST_LABEL, safe_name
 from haulout.surfaces.packages.wire import PREFIX
 
 CORDON_PREFIX, NODE_STATE_PREFIX, STATUS_PREFIX = f"{PREFIX}cordon_", f"{PREFIX}nodeState_", f"{PREFIX}status_"
-STAGE_TIMES_PREFIX = f"{PREFIX}stageTimes_"
+STAGE_TIMES_PREFIX = f"{PREFIX}stageTime_"
 
 
 def node_state(skyhook: str) -> str:
@@ -46,7 +47,7 @@ def picked(skyhook: str) -> str:
 
 def kept_config(skyhook: str) -> str:
     """Return the annotation that notes which configurations the node still has while others wait to be brought to it."""
-    return f"{PREFIX}keptConfig_{skyhook}"
+    return f"{PREFIX}keptConf_{skyhook}"
 
 
 def version(skyhook: str) -> str:
@@ -54,11 +55,14 @@ def version(skyhook: str) -> str:
 
 
 def auto_taint(taint_key: str) -> str:
-    """Return the annotation that names the Skyhook which tainted the node.
+    """Return the annotation that says that we tainted the node.
 
-    A name of an annotation has one slash at most.
+    A name of an annotation has one slash at most, and 63 characters after it.
     """
-    return f"{PREFIX}autoTaint_{taint_key.replace('/', '_')}"
+    name = f"autoTaint_{taint_key.replace('/', '_')}"
+    if len(name) > LONGEST_LABEL:
+        name = f"autoTaint_{safe_name(LONGEST_LABEL - len('autoTaint_'), taint_key.replace('/', '_'))}"
+    return f"{PREFIX}{name}"
 
 
 def not_ready(skyhook: str) -> str:
